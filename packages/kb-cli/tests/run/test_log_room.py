@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kb_cli.run import log_room
-from kb_cli.run.log_room import RECORD_NBYTES
+from kb_cli.run import log_room, read_back
+from kb_cli.run.log_room import COMMAND_NBYTES, RECORD_NBYTES
 
 PRODUCT = ("run", "gemm", "--topology", "one_pe", *(part for size in "MNK" for part in ("-p", f"{size}=64")))
 TILES = ("-p", "tile=32x32x32")
@@ -24,12 +24,29 @@ def test_a_log_beyond_the_memory_is_refused(invoke, monkeypatch):
     assert done.exit_code == 2
     assert f"gemm on one_pe: got {N_RECORDS} records of the op log or more" in done.stderr
     assert f"needs at most the {N_RECORDS - 1} that fit the" in done.stderr
-    assert done.stderr.rstrip().endswith("run with --no-log for the time alone, or choose smaller sizes")
+    assert done.stderr.rstrip().endswith(
+        "run with --no-verify, which reads the log in parts, or with --no-log, or choose smaller sizes"
+    )
 
 
 def test_a_log_that_just_fits_is_kept(invoke, monkeypatch):
     memory_for(N_RECORDS, monkeypatch)
     assert invoke(*PRODUCT, *TILES).exit_code == 0
+
+
+def test_a_log_that_is_read_in_parts_has_room_for_its_commands(invoke, monkeypatch):
+    monkeypatch.setattr(log_room, "available_nbytes", lambda: COMMAND_NBYTES)
+    assert invoke(*PRODUCT, *TILES, "--no-verify").exit_code == 0
+    done = invoke("run", "softmax", "--topology", "one_pe", "--no-verify")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "softmax on one_pe: got 2 commands of the op log or more, needs at most the 1 that fit the" in done.stderr
+
+
+def test_a_log_in_memory_is_read_whole(invoke, monkeypatch):
+    memory_for(N_RECORDS - 1, monkeypatch)
+    done = invoke(*PRODUCT, *TILES, "--no-verify", "--keep", "none")
+    assert f"gemm on one_pe: got {N_RECORDS} records of the op log or more" in done.stderr
+    assert done.stderr.rstrip().endswith("run with --no-log for the time alone, or choose smaller sizes")
 
 
 def test_a_run_without_a_log_has_no_such_limit(invoke, monkeypatch):
@@ -58,3 +75,13 @@ def test_what_repeats_is_written_as_formulas(invoke):
     assert [path.name for path in sorted(log.iterdir())] == [
         "formulas-000000.z", "immediates.bin", "manifest.json", "strings.jsonl",
     ]  # fmt: skip
+
+
+def test_a_log_read_in_parts_gives_the_figures_of_one_read_whole(invoke, monkeypatch):
+    def figures(part: bool) -> tuple[dict[str, object], bytes]:
+        monkeypatch.setattr(read_back, "MOST_WHOLE", 0 if part else 1 << 20)
+        result = json.loads(invoke(*PRODUCT, *TILES, "--no-verify", "--json").stdout)
+        del result["wall_s"]
+        return result, (Path(result["run_dir"]) / "where.json").read_bytes()
+
+    assert figures(part=True) == figures(part=False)

@@ -13,31 +13,42 @@ from kb_messages import BenchmarkError
 WITHOUT_LOG: Final = "run with --no-log for the time alone, or choose smaller sizes"
 """What works where a log is too large."""
 
+READ_IN_PARTS: Final = "run with --no-verify, which reads the log in parts, or with --no-log, or choose smaller sizes"
+"""What works where the rows of a log are needed together to verify."""
+
 RECORD_NBYTES: Final = 600
 """Memory that a record takes when the log is read and followed for where the time went. Source: measured on products of
 one million records on one PE and on eight; their check takes more."""
+COMMAND_NBYTES: Final = 2048
+"""Memory that a command takes when the log is read in parts. Source: assumed; measured on logs whose commands have few
+records."""
 
 
 class LogRoom(Observer):
-    """Counts the stages of issued commands of *setup*, each of which is a record of the log.
+    """Counts what the op log of *setup* has for each command that is issued: its stages, each of which is a record.
 
     A run of very many records would be simulated and written to disk, and would find at its end that nobody can read
-    its log.
+    its log. Where the log is *on_disk* and nothing needs its rows together, commands are all that is in memory.
     """
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, on_disk: bool) -> None:
         self._where = setup.where
         self._nbytes = available_nbytes()
-        self._n_records = 0
+        self._in_parts = on_disk and not setup.needs_rows
+        needs_rows_for_more = setup.compute or setup.sanitize
+        self._fix = READ_IN_PARTS if on_disk and setup.checks and not needs_rows_for_more else WITHOUT_LOG
+        self._n = 0
 
     def on_issue(self, command: CommandInFlight) -> None:
-        """As `Observer.on_issue`. Raises BenchmarkError when the records take more memory than this machine has left.
+        """As `Observer.on_issue`. Raises BenchmarkError when the log takes more memory than this machine has left.
 
         A system that does not tell how much memory is left has no limit.
         """
-        self._n_records += command.shared_plan.n_stages
-        if self._nbytes is not None and self._n_records * RECORD_NBYTES > self._nbytes:
+        self._n += 1 if self._in_parts else command.shared_plan.n_stages
+        each_nbytes = COMMAND_NBYTES if self._in_parts else RECORD_NBYTES
+        if self._nbytes is not None and self._n * each_nbytes > self._nbytes:
+            what = "commands" if self._in_parts else "records"
             left = f"{self._nbytes / 2**30:.1f} GiB of memory that this machine has left"
-            got = f"{self._n_records:,} records of the op log or more"
-            needs = f"at most the {self._nbytes // RECORD_NBYTES:,} that fit the {left}"
-            raise BenchmarkError(self._where, got, needs, WITHOUT_LOG)
+            got = f"{self._n:,} {what} of the op log or more"
+            needs = f"at most the {self._nbytes // each_nbytes:,} that fit the {left}"
+            raise BenchmarkError(self._where, got, needs, self._fix)

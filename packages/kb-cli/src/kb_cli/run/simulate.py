@@ -22,27 +22,27 @@ from kb_cli.benchmark.setup import Setup
 from kb_cli.run.captures import CaptureCollector, Captured, print_captured
 from kb_cli.run.compared import what_was_compared
 from kb_cli.run.counters import BlockCounters
-from kb_cli.run.log_room import WITHOUT_LOG, LogRoom
+from kb_cli.run.log_room import LogRoom
 from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.plan_tally import PlanTally
-from kb_cli.run.progress import PASS_1, PASS_2, SET_UP, VERIFY, RunProgress
+from kb_cli.run.progress import PASS_1, SET_UP, VERIFY, RunProgress
+from kb_cli.run.read_back import read_back
 from kb_cli.run.result_parts import CounterSum, Sanitized, ValueWait
 from kb_cli.run.sanitizer import SanitizerWatch, sanitize_run
 from kb_cli.run.simulation_watch import SimulationWatch
-from kb_cli.run.stage_tally import StageTally
 from kb_cli.run.timed_host import HostTimes, TimedHost
 from kb_cli.run.trace_file import Trace
 from kb_cli.run.usage import Usage
 from kb_cli.run.usage_file import UsageTable, usage_table
 from kb_cli.run.value_waits import ValueWaits
 from kb_cli.run.verdict import Verdict, execute_and_look, judge, terms_behind
-from kb_dataexec import FolderLogWriter, LargeLogError, LogWriter, MemoryLogWriter, MemoryStore, OpLog
-from kb_dataexec.analysis import Where, where
-from kb_dataexec.log import LogFolder, LogSummary
+from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog
+from kb_dataexec.analysis import Where
+from kb_dataexec.log import LogSummary
 from kb_engine import Engine, LaunchResult, Tensor
 from kb_engine.observe import Callbacks, Observer
 from kb_engine.program import LeakWatch, WrapWatch
-from kb_messages import BenchmarkError, KbError, SimulationStuckError
+from kb_messages import KbError, SimulationStuckError
 
 
 class Wall(NamedTuple):
@@ -71,14 +71,6 @@ class Computed(NamedTuple):
     log: OpLog
     memory: MemoryStore | KbError
     tensors: dict[str, Tensor]
-
-
-class Written(NamedTuple):
-    """The log of a run, its digest and counts, and the sums of its stages. All are None for a run without a log."""
-
-    log: OpLog | None
-    summary: LogSummary | None
-    stage_times: dict[str, dict[str, int]] | None
 
 
 class DataPass(NamedTuple):
@@ -149,7 +141,7 @@ def _simulate(
     made = _made(setup)
     digests = {name: array_sha256(array) for name, array in made.inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None
-    plans, usage, room = PlanTally(), Usage(), LogRoom(setup) if setup.log else None
+    plans, usage, room = PlanTally(), Usage(), LogRoom(setup, log_folder is not None) if setup.log else None
     watched = SanitizerWatch(LeakWatch(), WrapWatch()) if setup.sanitize else None
     counters, captures, looks = BlockCounters(), CaptureCollector(), ValueWaits()
     traced = Callbacks(on_trace=trace) if trace is not None else None
@@ -169,10 +161,7 @@ def _simulate(
     timing = host.wall_s + perf_counter() - began
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"
-    progress.begin(PASS_2, "reading the log")
-    log, summary, stage_times = _written(setup, writer, closed, log_folder)
-    progress.begin(PASS_2, "following the critical path")
-    found = None if log is None else where(log)
+    log, summary, stage_times, found = read_back(setup, writer, closed, log_folder, progress, plans.n_stages)
     passed = (
         _data_pass(setup, log, initial, (made, outputs), captures, progress)
         if (setup.checks or setup.compute) and log is not None
@@ -234,25 +223,6 @@ def _given(*observers: Observer | None) -> list[Observer]:
 
 def _new_writer(folder: Path | None) -> LogWriter:
     return MemoryLogWriter() if folder is None else FolderLogWriter(folder)
-
-
-def _written(setup: Setup, writer: LogWriter | None, closed: OpLog | LogSummary | None, folder: Path | None) -> Written:
-    """What a run wrote. Where its log went to *folder*, it is read back.
-
-    Raises BenchmarkError for a log whose rows take too much memory.
-    """
-    stages = StageTally()
-    if isinstance(closed, LogSummary):
-        assert folder is not None, "a summary says that the log went to a folder"
-        source = LogFolder(folder)
-        try:
-            return Written(source.whole(look=stages.look), source.summary, stages.stage_times)
-        except LargeLogError as error:  # names a folder that is taken away
-            raise BenchmarkError(setup.where, f"an op log of {error.got}", error.needs, WITHOUT_LOG) from None
-    if closed is None or writer is None:
-        return Written(None, None, None)
-    stages.look(closed)
-    return Written(closed, writer.summary, stages.stage_times)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kb_dataexec.analysis.dma_ops import DmaOpsOnTheWay as DmaOpsOnTheWay
     from kb_dataexec.analysis.dma_ops import FarEnds as FarEnds
     from kb_dataexec.analysis.hazards import Hazard as Hazard
+    from kb_dataexec.analysis.path_forest import NoWindowsError as NoWindowsError
     from kb_dataexec.analysis.provenance import Origin as Origin
     from kb_dataexec.analysis.provenance import origin as origin
     from kb_dataexec.analysis.shares import BlockShare as BlockShare
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from kb_dataexec.analysis.where_time import path as path
     from kb_dataexec.analysis.where_time import paths as paths
     from kb_dataexec.analysis.where_time import where as where
+    from kb_dataexec.analysis.where_windows import where_in_windows as where_in_windows
 
 _NAMES = {
     "kb_dataexec.analysis.attribution": ("WHERE_FORMAT", "LaunchWhere", "PathColumns", "PeWhere", "Where", "WhereRow"),
@@ -60,6 +62,8 @@ _NAMES = {
     ),
     "kb_dataexec.analysis.transfers": ("LateServices", "all_transfers", "memory_spans", "service_parts"),
     "kb_dataexec.analysis.where_time": ("Causes", "DispatchWaits", "Holder", "Moment", "path", "paths", "where"),
+    "kb_dataexec.analysis.path_forest": ("NoWindowsError",),
+    "kb_dataexec.analysis.where_windows": ("where_in_windows",),
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -18,39 +18,63 @@ from kb_dataexec.arrays.ranges import numbered
 
 def work_of_launches(rows: PathRows, transfers: TransferParts) -> dict[int, Counter[str]]:
     """Picoseconds of work of commands, by launch and by block. A wait for a memory is no work."""
-    ops, commands, strings = rows.ops, rows.commands, rows.log.strings
-    launches, number = numbered(rows.kernels["launch"])
-    launch = np.append(number, len(launches))[rows.kernel_of]
-    busy = [Counter[str]() for _ in range(len(launches) + 1)]
+    found = work_of_ops(rows, transfers, np.ones(len(rows.ops), np.bool_))
+    for launch, spent in work_of_commands(rows).items():
+        found[launch].update(spent)
+    return found
 
-    def add(commands_of: Array, blocks: Sequence[str], block: Array, ps: Array) -> None:
-        spent = np.zeros((len(busy), len(blocks)), np.int64)
-        np.add.at(spent, (launch[commands_of], block), ps)
-        for found, sums in zip(busy, spent.tolist(), strict=True):
+
+def work_of_ops(rows: PathRows, transfers: TransferParts, counts: Array) -> dict[int, Counter[str]]:
+    """The part of `work_of_launches` that the ops did for which *counts* is true."""
+    ops, strings = rows.ops, rows.log.strings
+    busy = _Busy(rows)
+    whole = np.flatnonzero((transfers.of_op < 0) & counts)
+    blocks, block_of_server = _distinct([block_of(strings[component]) for component in ops.servers[0].tolist()])
+    busy.add(ops.command[whole], blocks, block_of_server[ops.server[whole]], (ops.t_end - ops.t_start)[whole])
+    every = np.flatnonzero(counts[transfers.op])
+    command = ops.command[transfers.op[every]]
+    memories, kind_of_memory = _distinct([memory_kind(strings[memory]) for memory in transfers.memories.tolist()])
+    for name, (block, what) in PART_OF.items():
+        if block != MEMORY:
+            busy.add_one(command, block, transfers.lengths(name, every))
+        elif what != BUSY_WITH_OTHERS:
+            busy.add(command, memories, kind_of_memory[transfers.memory[every]], transfers.lengths(name, every))
+    return busy.by_launch
+
+
+def work_of_commands(rows: PathRows) -> dict[int, Counter[str]]:
+    """The part of `work_of_launches` that no op did."""
+    busy, commands = _Busy(rows), rows.commands
+    every = np.arange(len(commands))
+    busy.add_one(every, "pe_scheduler", commands.t_decoded - commands.t_taken)
+    busy.add_one(every, "pe_cpu", commands.t_issued - commands.operand_ps - commands.t_call)
+    for launch, ps in zip(rows.kernels["launch"].tolist(), rows.beginning_ps.tolist(), strict=True):
+        if ps:
+            busy.by_launch[launch]["pe_cpu"] += ps
+    return busy.by_launch
+
+
+class _Busy:
+    """Picoseconds of work by launch of *rows* and by block, in `by_launch`."""
+
+    def __init__(self, rows: PathRows) -> None:
+        launches, number = numbered(rows.kernels["launch"])
+        self._launch = np.append(number, len(launches))[rows.kernel_of]
+        self._busy = [Counter[str]() for _ in range(len(launches) + 1)]
+        self.by_launch = dict(zip(launches.tolist(), self._busy, strict=False))
+
+    def add(self, commands_of: Array, blocks: Sequence[str], block: Array, ps: Array) -> None:
+        """Add *ps*, work of *commands_of* on *blocks*, of which *block* are numbers."""
+        spent = np.zeros((len(self._busy), len(blocks)), np.int64)
+        np.add.at(spent, (self._launch[commands_of], block), ps)
+        for found, sums in zip(self._busy, spent.tolist(), strict=True):
             for text, total in zip(blocks, sums, strict=True):
                 if total:
                     found[text] += total
 
-    def add_one(commands_of: Array, block: str, ps: Array) -> None:
-        add(commands_of, [block], np.zeros(len(ps), np.int64), ps)
-
-    whole = np.flatnonzero(transfers.of_op < 0)
-    blocks, block_of_server = _distinct([block_of(strings[component]) for component in ops.servers[0].tolist()])
-    add(ops.command[whole], blocks, block_of_server[ops.server[whole]], (ops.t_end - ops.t_start)[whole])
-    every, command = np.arange(len(transfers.op)), ops.command[transfers.op]
-    memories, kind_of_memory = _distinct([memory_kind(strings[memory]) for memory in transfers.memories.tolist()])
-    for name, (block, what) in PART_OF.items():
-        if block != MEMORY:
-            add_one(command, block, transfers.lengths(name, every))
-        elif what != BUSY_WITH_OTHERS:
-            add(command, memories, kind_of_memory[transfers.memory], transfers.lengths(name, every))
-    every = np.arange(len(commands))
-    add_one(every, "pe_scheduler", commands.t_decoded - commands.t_taken)
-    add_one(every, "pe_cpu", commands.t_issued - commands.operand_ps - commands.t_call)
-    for program, ps in zip(number.tolist(), rows.beginning_ps.tolist(), strict=True):
-        if ps:
-            busy[program]["pe_cpu"] += ps
-    return dict(zip(launches.tolist(), busy, strict=False))
+    def add_one(self, commands_of: Array, block: str, ps: Array) -> None:
+        """Add *ps*, work of *commands_of* on *block*."""
+        self.add(commands_of, [block], np.zeros(len(ps), np.int64), ps)
 
 
 def work_beside(pieces: Pieces, transfers: TransferParts, labels: PathLabels, texts: PathTexts) -> Counter[str]:

@@ -117,14 +117,27 @@ class Turns(NamedTuple):
     before: Array
 
 
+class LastTiles(NamedTuple):
+    """The first op of the tile that each command had fed last: of the command `command_seq`, which ascends, it is
+    `op_id`, and it came to its queue at `t_ready_ps`."""
+
+    command_seq: Array
+    op_id: Array
+    t_ready_ps: Array
+
+
 class PathRows:
     """What the paths of *log* are made of. `missing` are the names of the tables that the log does not have.
+
+    A log that is a part of another one has some of its ops, and all rows of its other tables that these need.
+    *last_tiles* are those of the whole log then.
 
     Raises LogError when the log has no table of kernels: without it no launch has a start and an end.
     """
 
-    def __init__(self, log: OpLog) -> None:
+    def __init__(self, log: OpLog, last_tiles: LastTiles | None = None) -> None:
         self.log = log
+        self._last_tiles = last_tiles
         self.missing = [name for name in log.missing if name in _TABLES]
         self.kernels = log.table("kernels")
         self.commands = Commands(self.optional("commands"))
@@ -136,7 +149,11 @@ class PathRows:
 
     @cached_property
     def last_tile(self) -> Array:
-        """The first op of the tile that each command had fed last; -1 for a command without ops."""
+        """The first op of the tile that each command had fed last; -1 for a command without ops, or where it is not
+        in this part of the log."""
+        if self._last_tiles is not None:
+            at = _positions(self._last_tiles.command_seq, self.commands.seq)
+            return np.where(at < 0, -1, self.ops.find(self._last_tiles.op_id[at]))
         last = np.full(len(self.commands), -1, np.int64)
         firsts = np.flatnonzero(self.ops.is_first)
         last[self.ops.command[firsts]] = firsts  # the last of each command stays
@@ -149,8 +166,12 @@ class PathRows:
         Commands that were taken, decoded and begun at one time were fed in the order in which their last tiles came to
         their queues. Without that, the kernel's order decides: engines with queues of their own may change it.
         """
-        commands, last = self.commands, self.last_tile
-        came = np.append(self.ops.t_ready, np.iinfo(np.int64).max)[last]
+        commands, never = self.commands, np.iinfo(np.int64).max
+        if self._last_tiles is None:
+            came = np.append(self.ops.t_ready, never)[self.last_tile]
+        else:
+            at = _positions(self._last_tiles.command_seq, commands.seq)
+            came = np.append(self._last_tiles.t_ready_ps, never)[at]
         taken = np.lexsort((commands.seq, came, commands.t_fed, commands.t_decoded, commands.t_taken))
         return Turns(np.argsort(taken), _before(commands.pe, taken))
 

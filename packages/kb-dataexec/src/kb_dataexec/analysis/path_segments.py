@@ -26,17 +26,39 @@ _COLUMNS: Final = ("start_ps", "end_ps", "pe", "line", "block", "what", "via", "
 """The columns of `PathColumns`."""
 
 
-class PathSums:
+class CellSums:
     """The segments of *count* paths, each added up by what they have in common."""
 
-    def __init__(self, labels: PathLabels, texts: PathTexts, count: int) -> None:
-        self._labels, self._texts = labels, texts
+    def __init__(self, count: int) -> None:
         self._ps, self._segments = ([Counter[Cell]() for _ in range(count)] for _ in range(2))
 
     def add_hops(self, path: int, hops: Iterable[EdgedHop]) -> None:
         """Add *hops* of the path number *path*."""
         for hop, edge in hops:
-            self._add(path, ("", hop.block, hop.what, edge), hop.end_ps - hop.start_ps, 1)
+            self.add_cell(path, ("", hop.block, hop.what, edge), hop.end_ps - hop.start_ps, 1)
+
+    def add_cell(self, path: int, cell: Cell, ps: int, segments: int) -> None:
+        """Add *ps* in so many *segments* of the path number *path*."""
+        self._ps[path][cell] += ps
+        self._segments[path][cell] += segments
+
+    def rows(self, path: int) -> list[WhereRow]:
+        """The sums of the path number *path*, the dearest first."""
+        spent, segments = self._ps[path], self._segments[path]
+        order = sorted(spent, key=lambda cell: (-spent[cell], cell))
+        return [
+            WhereRow(line=line, block=block, what=what, via=edge, ps=spent[cell], segments=segments[cell])
+            for cell in order
+            for line, block, what, edge in (cell,)
+        ]
+
+
+class PathSums(CellSums):
+    """The sums of *count* paths of a log, whose segments *labels* name."""
+
+    def __init__(self, labels: PathLabels, texts: PathTexts, count: int) -> None:
+        super().__init__(count)
+        self._labels, self._texts = labels, texts
 
     def add(self, pieces: Pieces) -> None:
         """Add *pieces* to their paths."""
@@ -51,21 +73,7 @@ class PathSums:
         for of_path, line, block, what, at, ps, count in zip(
             *(column.tolist() for column in (path, lines, blocks, whats, edge, spent, segments)), strict=True
         ):
-            self._add(of_path, (strings[line], strings[block], strings[what], VIA[at]), ps, count)
-
-    def _add(self, path: int, cell: Cell, ps: int, segments: int) -> None:
-        self._ps[path][cell] += ps
-        self._segments[path][cell] += segments
-
-    def rows(self, path: int) -> list[WhereRow]:
-        """The sums of the path number *path*, the dearest first."""
-        spent, segments = self._ps[path], self._segments[path]
-        order = sorted(spent, key=lambda cell: (-spent[cell], cell))
-        return [
-            WhereRow(line=line, block=block, what=what, via=edge, ps=spent[cell], segments=segments[cell])
-            for cell in order
-            for line, block, what, edge in (cell,)
-        ]
+            self.add_cell(of_path, (strings[line], strings[block], strings[what], VIA[at]), ps, count)
 
 
 class TimedSegments:

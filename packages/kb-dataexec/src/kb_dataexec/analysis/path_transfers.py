@@ -56,13 +56,15 @@ class TransferParts:
 
     `op` is the op of each transfer, and `memory` numbers its memory in `memories`, the numbers of their ids in the log.
     `served_ps` is when the memory began. `behind` is the op whose request it served until then, if the transfer waited
-    for that and the log tells when the memory began with it; else -1.
+    for that and the log tells when the memory began with it; else -1. `told_behind` is the id of that op as the log has
+    it.
     """
 
     def __init__(self, rows: PathRows, services: LateServices) -> None:
         log, self._ops = rows.log, rows.ops
         self.of_op = np.full(len(rows.ops), -1, np.int64)
         self.op = self.memory = self.memories = self.served_ps = self.behind = np.empty(0, np.int64)
+        self.told_behind = self.op
         self._row = self._setup_ps = np.empty(0, np.int64)
         self._is_read = np.empty(0, np.bool_)
         self._lengths = {name: np.empty(0, np.int64) for name in PART_OF}
@@ -84,7 +86,8 @@ class TransferParts:
         self.memories, memory = numbered(told.table["memory"])
         self.memory = memory[self._row]
         self.served_ps = told.table["t_served_ps"][self._row] + later_ps
-        self.behind = self._followed(rows, told.table["behind_op"][self._row])
+        self.told_behind = told.table["behind_op"][self._row]
+        self.behind = self._followed(rows, self.told_behind)
 
     def _followed(self, rows: PathRows, behind_op: Array) -> Array:
         """The op of each *behind_op*, -1 where the log does not tell when the memory began to serve that op."""

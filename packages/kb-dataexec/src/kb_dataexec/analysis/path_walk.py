@@ -71,13 +71,17 @@ class PathWalk:
             whole[numbers.op(OpEvent.END, self._waited)] = numbers.op(OpEvent.START, self._waited)
         return whole.data
 
+    def causes(self, stays: bool) -> memoryview:
+        """The cause of each event, -1 for none; with *stays* on its PE alone, as `back_from` says."""
+        return self._own_causes if stays else self._causes
+
     def back_from(self, event: int, start: int, stays: bool) -> Array:
         """The events from *event* back to the start of a program, latest first.
 
         With *stays*, the way stays on the PE: a service is whole, and a wait for a memory is part of it. Where events
         at one time wait for each other in a circle, *start* follows the first of them.
         """
-        causes, found = self._own_causes if stays else self._causes, array("q")
+        causes, found = self.causes(stays), array("q")
         append = found.append
         for _ in range(len(causes) + 1):
             append(event)

@@ -10,14 +10,15 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from kb_dataexec.analysis.attribution import LaunchWhere, PathColumns, PeWhere, Where, WhereRow
-from kb_dataexec.analysis.launch_way import HopSegment, LaunchWay
+from kb_dataexec.analysis.launch_answers import hops_of, last_program, last_programs, launch_where, pe_views
+from kb_dataexec.analysis.launch_way import LaunchWay
 from kb_dataexec.analysis.path_busy import work_beside, work_of_launches
 from kb_dataexec.analysis.path_causes import events_of
 from kb_dataexec.analysis.path_events import VIA, KernelEvent, OpEvent
 from kb_dataexec.analysis.path_rows import PathRows
 from kb_dataexec.analysis.path_segments import EdgedHop, PathSums, TimedSegments
 from kb_dataexec.analysis.path_texts import UNKNOWN, PathLabels, PathTexts
-from kb_dataexec.analysis.path_transfers import BUSY_WITH_OTHERS, TransferParts
+from kb_dataexec.analysis.path_transfers import TransferParts
 from kb_dataexec.analysis.path_walk import PathWalk
 from kb_dataexec.analysis.transfers import LateServices
 from kb_dataexec.arrays.dtypes import Array
@@ -137,7 +138,7 @@ class _Paths:
     def launch_path(self, launch: int) -> PathColumns:
         """The path of the program that ends last, the first of several."""
         kernels, way = self._launch(launch)
-        back = self._back(self._last(kernels))
+        back = self._back(last_program(self.rows, kernels))
         return self._segments.columns(launch, list(self._walk.pieces(back)), self._hops(way, back))
 
     def path_to(self, op_id: int) -> PathColumns:
@@ -174,7 +175,7 @@ class _Paths:
     def launch_where(self, launch: int) -> LaunchWhere:
         """The rows of *launch*, of the whole and of each PE."""
         kernels, way = self._launch(launch)
-        last = self._last(kernels)
+        last = last_program(self.rows, kernels)
         back = self._back(last)
         hops = self._hops(way, back)
         sums, busy = PathSums(self._labels, self._texts, 1), self._work[launch].copy()
@@ -184,48 +185,19 @@ class _Paths:
         sums.add_hops(0, hops)
         for hop, _ in hops:
             busy[hop.block] += hop.end_ps - hop.start_ps
-        rows, on_path = sums.rows(0), Counter[str]()
-        for row in rows:
-            if row.what != BUSY_WITH_OTHERS:
-                on_path[row.block] += row.ps
-        ends = self.rows.kernels["t_end_ps"][kernels]
-        return LaunchWhere(
-            launch=launch,
-            start_ps=way.call_ps,
-            kernels_start_ps=way.first_start_ps,
-            kernels_end_ps=way.last_end_ps,
-            end_ps=way.answer_ps,
-            rows=rows,
-            pes=self._pes(way, kernels, {} if self._walk.goes_elsewhere(back) else {last: rows}),
-            busy=dict(sorted(busy.items())),
-            hidden={block: ps - on_path[block] for block, ps in sorted(busy.items())},
-            ties=int(self._events.is_tie[back].sum()) + int((ends == way.last_end_ps).sum() > 1),
-        )
+        rows = sums.rows(0)
+        pes = self._pes(way, kernels, {} if self._walk.goes_elsewhere(back) else {last: rows})
+        return launch_where(self.rows, launch, rows, busy, pes, int(self._events.is_tie[back].sum()))
 
     def _launch(self, launch: int) -> tuple[Array, LaunchWay]:
         kernels = np.flatnonzero(self.rows.kernels["launch"] == launch)
         return kernels, LaunchWay(self.rows, launch, kernels)
 
-    def _last(self, kernels: Array) -> int:
-        return int(kernels[np.argmax(self.rows.kernels["t_end_ps"][kernels])])
-
     def _pes(self, way: LaunchWay, kernels: Array, known: dict[int, list[WhereRow]]) -> list[PeWhere]:
-        """Each PE's own view, back from its program that ends last. PEs with equal rows are one entry.
-
-        *known* are rows of programs that need no walk.
-        """
-        strings = self.rows.log.strings
-        found: dict[tuple[WhereRow, ...], list[str]] = {}
-        pes, ends = (self.rows.kernels[name][kernels] for name in ("pe", "t_end_ps"))
-        order = np.lexsort((-ends, pes))
-        _, first = np.unique(pes[order], return_index=True)
-        last = kernels[order[first]].tolist()
+        """Each PE's own view, back from its program that ends last. *known* are rows of programs that need no walk."""
+        last = last_programs(self.rows, kernels)
         own = self._own_rows(way, [kernel for kernel in last if kernel not in known]) | known
-        for kernel in last:
-            rows = own[kernel]
-            found.setdefault(tuple(rows), []).append(strings[self.rows.kernels["pe"][kernel]])
-        times = {"start_ps": way.call_ps, "end_ps": way.answer_ps}
-        return [PeWhere(pes=pes, rows=list(rows), **times) for rows, pes in found.items()]
+        return pe_views(self.rows, way, own, last)
 
     def _own_rows(self, way: LaunchWay, kernels: Sequence[int]) -> dict[int, list[WhereRow]]:
         """The rows of each of *kernels*, whose paths stay on their PEs."""
@@ -242,12 +214,7 @@ class _Paths:
     def _hops(self, way: LaunchWay, back: Array) -> list[EdgedHop]:
         """What is before and behind the events *back* of programs, from the call and to the last answer."""
         start_ps, end_ps = (int(self._events.time[back[at]]) for at in (-1, 0))
-        before, first_ps = way.down(start_ps), way.first_start_ps
-        hops = [(hop, "answer") for hop in way.up()]
-        hops.append((HopSegment(end_ps, way.last_end_ps, "program", "waits for other PEs"), "end"))
-        hops += [(hop._replace(start_ps=max(hop.start_ps, first_ps)), "start") for hop in before]
-        hops += [(hop._replace(end_ps=min(hop.end_ps, first_ps)), "launch") for hop in before]
-        return [(hop, edge) for hop, edge in hops if hop.end_ps > hop.start_ps]
+        return hops_of(way, start_ps, end_ps)
 
     def _back(self, kernel: int, stays: bool = False) -> Array:
         end, start = (self._kernel_event(event, kernel) for event in (KernelEvent.END, KernelEvent.START))

@@ -1,0 +1,71 @@
+"""What a run finds in its own log: all rows where something needs them together, else their digest and sums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kb_cli.benchmark.setup import Setup
+from kb_cli.run.log_room import WITHOUT_LOG
+from kb_cli.run.progress import PASS_2, RunProgress
+from kb_cli.run.stage_tally import StageTally
+from kb_dataexec import LargeLogError, LogWriter, OpLog
+from kb_dataexec.analysis import NoWindowsError, Where, where, where_in_windows
+from kb_dataexec.log import LogFolder, LogSummary
+from kb_messages import BenchmarkError
+
+MOST_WHOLE: Final = 1 << 20
+"""Records that are read together although nothing needs that. Source: assumed; 600 MB, and half the time, because rows
+that are never together are made twice."""
+_READING, _FOLLOWING = "reading the log", "following the critical path"
+
+
+class ReadBack(NamedTuple):
+    """The log of a run, if it was read whole; its digest and counts, the sums of its stages, and where its time went.
+
+    All are None for a run without a log.
+    """
+
+    log: OpLog | None = None
+    summary: LogSummary | None = None
+    stage_times: dict[str, dict[str, int]] | None = None
+    where: Where | None = None
+
+
+def read_back(
+    setup: Setup,
+    writer: LogWriter | None,
+    closed: OpLog | LogSummary | None,
+    folder: Path | None,
+    progress: RunProgress,
+    n_records: int,
+) -> ReadBack:
+    """What a run of *setup* wrote by *writer*, about *n_records* records; where the log went to *folder*, from there.
+
+    Raises BenchmarkError for a log whose rows are needed together and take too much memory.
+    """
+    progress.begin(PASS_2, _READING)
+    stages = StageTally()
+    if isinstance(closed, LogSummary):
+        assert folder is not None, "a summary says that the log went to a folder"
+        try:
+            return _from_folder(LogFolder(folder), stages, progress, setup.needs_rows or n_records <= MOST_WHOLE)
+        except LargeLogError as error:  # names a folder that is taken away
+            raise BenchmarkError(setup.where, f"an op log of {error.got}", error.needs, WITHOUT_LOG) from None
+    if closed is None or writer is None:
+        return ReadBack()
+    stages.look(closed)
+    progress.begin(PASS_2, _FOLLOWING)
+    return ReadBack(closed, writer.summary, stages.stage_times, where(closed))
+
+
+def _from_folder(source: LogFolder, stages: StageTally, progress: RunProgress, whole: bool) -> ReadBack:
+    if whole:
+        log = source.whole(look=stages.look)
+        progress.begin(PASS_2, _FOLLOWING)
+        return ReadBack(log, source.summary, stages.stage_times, where(log))
+    try:
+        found = where_in_windows(source, stages.look)
+    except NoWindowsError:
+        found = where(source.whole())
+    return ReadBack(None, source.summary, stages.stage_times, found)

@@ -1,0 +1,326 @@
+"""Where the time of a log went, whose rows are read twice, chunk by chunk, and never lie in memory together.
+
+A window of time has all events in it. Their causes follow from the ops that touch the window, and from the tables of
+commands and programs. What is before an event of an earlier window is known by its sums.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kb_dataexec.analysis.attribution import LaunchWhere, Where
+from kb_dataexec.analysis.dma_ops import DmaOps, DmaRows, FarEnds
+from kb_dataexec.analysis.launch_answers import hops_of, last_program, last_programs, launch_where, pe_views
+from kb_dataexec.analysis.launch_way import LaunchWay
+from kb_dataexec.analysis.log_survey import LogSurvey, UntoldOps, with_tables
+from kb_dataexec.analysis.path_busy import work_of_commands, work_of_ops
+from kb_dataexec.analysis.path_causes import events_of
+from kb_dataexec.analysis.path_events import CommandEvent, Events, KernelEvent, OpEvent
+from kb_dataexec.analysis.path_forest import NoWindowsError, PathForest, PathNode, PathTotal, total_of
+from kb_dataexec.analysis.path_rows import PathRows
+from kb_dataexec.analysis.path_texts import UNKNOWN, PathLabels, PathTexts
+from kb_dataexec.analysis.path_transfers import TransferParts
+from kb_dataexec.analysis.path_walk import PathWalk
+from kb_dataexec.analysis.transfers import LateServices
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.reader import LogFolder
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
+from kb_dataexec.log.tables import OpLog
+
+WINDOW_RECORDS: Final = 1 << 19
+"""Records that come together in a window, at least. Source: assumed; 300 MB."""
+_END: Final = int(np.iinfo(np.int64).max)
+
+
+def where_in_windows(
+    source: LogFolder, look: Callable[[OpLog], object] | None = None, most: int = WINDOW_RECORDS
+) -> Where:
+    """`where` of the closed log of *source*, about *most* records at a time; the tables of commands and programs are in
+    memory whole. *look* is called with each chunk, once.
+
+    Raises NoWindowsError where an event follows one that is not there any more, after all chunks were looked at, and
+    LogError as `LogFolder.chunks` does.
+    """
+    survey = LogSurvey()
+    for chunk in with_tables(source.chunks()):
+        if look is not None:
+            look(chunk)
+        survey.look(chunk)
+    return _where_of_chunks(survey, with_tables(source.chunks()), most)
+
+
+def _where_of_chunks(survey: LogSurvey, chunks: Iterable[OpLog], most: int) -> Where:
+    """`where` of the log of *chunks*, each of which *survey* has looked at before."""
+    if "kernels" not in survey.further:
+        raise NoWindowsError("a log without programs")
+    if not survey.is_in_order:
+        raise NoWindowsError("a row of transfers behind its op")
+    windows = _Windows(survey)
+    ends = np.minimum.accumulate(np.array([*survey.ready_ps[1:], _END], np.int64)[::-1])[::-1].tolist()
+    n_new = 0
+    for n_ops, end_ps, chunk in zip(survey.n_ops, ends, chunks, strict=True):
+        windows.add(chunk)
+        n_new += n_ops
+        if n_new >= most and windows.since_ps < end_ps < _END:
+            windows.follow(end_ps)
+            n_new = 0
+    windows.follow(_END)
+    return windows.told()
+
+
+class _Kept(NamedTuple):
+    """What windows have of ops: rows, explicit rows of `transfers`, rows of `dispatches`, and the far ends of DMA ops,
+    which ascend by op id."""
+
+    ops: Array
+    transfers: Array
+    dispatches: Array
+    far_op: Array
+    far: FarEnds
+
+
+_NOTHING: Final = _Kept(
+    np.empty(0, OPS_DTYPE),
+    np.empty(0, TABLE_DTYPES["transfers"]),
+    np.empty(0, TABLE_DTYPES["dispatches"]),
+    np.empty(0, np.int64),
+    FarEnds(np.empty(0, np.int64), np.empty(0, np.int64)),
+)
+
+
+class _Ways(NamedTuple):
+    """The nodes of events, by kind and by the op, command or program, of paths over the chip and on a PE alone."""
+
+    anywhere: dict[tuple[int, int], PathNode]
+    on_pe: dict[tuple[int, int], PathNode]
+
+
+class _Windows:
+    """Follows paths window by window. `since_ps` is the begin of the next one."""
+
+    def __init__(self, survey: LogSurvey) -> None:
+        self.since_ps = 0
+        self._survey = survey
+        self._tables = survey.tables
+        self._last_tiles = survey.last_tiles
+        self._told = UntoldOps()
+        self._kept = [_NOTHING]
+        self._n_old = 0
+        self._ways = _Ways({}, {})
+        self._ends = _Ways({}, {})
+        self._busy: dict[int, Counter[str]] = {}
+        self._strings: list[str] = []
+        self._rows: PathRows | None = None
+
+    def add(self, chunk: OpLog) -> None:
+        """Take *chunk*, the next one of the log."""
+        self._strings = chunk.strings
+        ops = DmaOps.of(chunk)
+        rows = chunk.tables.get("transfers", _NOTHING.transfers)
+        transfers = self._told.all_told(ops, rows, self._survey.models)
+        dispatches = chunk.tables.get("dispatches", _NOTHING.dispatches)
+        self._kept.append(_Kept(chunk.ops, transfers, dispatches, ops.op_id, ops.far))
+
+    def follow(self, end_ps: int) -> None:
+        """Follow the paths of all events before *end_ps*. All ops that came before then were taken."""
+        log, far_op, far = self._log()
+        rows = PathRows(log, self._last_tiles)
+        transfers = TransferParts(rows, LateServices(log, _dma_ops(log, far_op, far)))
+        self._check(rows, transfers, end_ps)
+        events, texts = events_of(rows, transfers), PathTexts(log.strings)
+        labels = PathLabels(rows, transfers, texts)
+        walk = PathWalk(rows, events, transfers, labels)
+        self._count(rows, transfers)
+        kept = self._to_keep(rows, transfers, end_ps)
+        wanted = self._frontier(rows, events.numbers, events.time, kept, end_ps)
+        ends = self._ends_in(rows, events.numbers, events.time, end_ps)
+        forest = PathForest(walk, events, transfers, labels, texts)
+        for stays, ways, found_ends in zip((False, True), self._ways, self._ends, strict=True):
+            known = _by_number(rows, events.numbers, ways)
+            nodes = forest.nodes(np.append(wanted, ends), known, self.since_ps, stays)
+            ways.clear()
+            ways.update(_named(rows, events.numbers, wanted, nodes))
+            found_ends.update(_named(rows, events.numbers, ends, nodes))
+        self._keep(log, rows, kept, (far_op, far))
+        self._rows, self.since_ps = rows, end_ps
+
+    def told(self) -> Where:
+        """What all paths add up to."""
+        assert self._rows is not None, "the last chunk ended a window"
+        for launch, spent in work_of_commands(self._rows).items():
+            self._busy.setdefault(launch, Counter()).update(spent)
+        launches = [self._launch(self._rows, launch) for launch in np.unique(self._rows.kernels["launch"]).tolist()]
+        unexplained_ps = sum(row.ps for launch in launches for row in launch.rows if row.block == UNKNOWN)
+        return Where(launches=launches, missing=self._rows.missing, unexplained_ps=unexplained_ps)
+
+    def _launch(self, rows: PathRows, launch: int) -> LaunchWhere:
+        kernels = np.flatnonzero(rows.kernels["launch"] == launch)
+        way, busy = LaunchWay(rows, launch, kernels), self._busy[launch].copy()
+
+        def total(ways: dict[tuple[int, int], PathNode], kernel: int) -> PathTotal:
+            found = total_of(ways[_END_OF_KERNEL, kernel])
+            hops = hops_of(way, found.start_ps, int(rows.kernels["t_end_ps"][kernel]))
+            found.sums.add_hops(0, hops)
+            for hop, _ in hops:
+                found.beyond[hop.block] = found.beyond.get(hop.block, 0) + hop.end_ps - hop.start_ps
+            return found
+
+        path = total(self._ends.anywhere, last_program(rows, kernels))
+        busy.update(path.beyond)
+        last = last_programs(rows, kernels)
+        own = {kernel: total(self._ends.on_pe, kernel).sums.rows(0) for kernel in last}
+        return launch_where(rows, launch, path.sums.rows(0), busy, pe_views(rows, way, own, last), path.n_ties)
+
+    def _log(self) -> tuple[OpLog, Array, FarEnds]:
+        """What is there as a log, whose transfers all have rows; and the far ends of its DMA ops."""
+        ops, transfers, dispatches, far_op = (np.concatenate([each[at] for each in self._kept]) for at in range(4))
+        owner, nbytes = (np.concatenate([each.far[at] for each in self._kept]) for at in (0, 1))
+        order = np.argsort(far_op, kind="stable")
+        self._kept.clear()
+        tables = {**self._tables, "dispatches": dispatches, "transfers": transfers}
+        found = {name: tables[name] for name in self._survey.further if name in tables}
+        log = OpLog(ops, np.empty(0, OPERAND_DTYPE), self._strings, tables=found)
+        return log, far_op[order], FarEnds(owner[order], nbytes[order])
+
+    def _count(self, rows: PathRows, transfers: TransferParts) -> None:
+        """Add the work of the ops that no earlier window had."""
+        for launch, spent in work_of_ops(rows, transfers, rows.ops.row >= self._n_old).items():
+            self._busy.setdefault(launch, Counter()).update(spent)
+
+    def _check(self, rows: PathRows, transfers: TransferParts, end_ps: int) -> None:
+        """Raises NoWindowsError where the next stage of a tile, or the request before one, may be missing."""
+        ops = rows.ops
+        if (~ops.is_first[1:] & (ops.t_ready[1:] > ops.t_out[:-1])).any():
+            raise NoWindowsError("a tile that came to its next stage after it left the one before")
+        if (ops.t_out < ops.t_end).any():
+            raise NoWindowsError("a tile that left a stage before its service ended")
+        mine = (ops.t_end[transfers.op] >= self.since_ps) & (transfers.served_ps < end_ps)
+        mine &= transfers.lengths("wait_ps", np.arange(len(transfers.op))) > 0
+        behind = transfers.told_behind[mine]
+        if ((behind >= 0) & (rows.ops.find(behind) < 0)).any():
+            raise NoWindowsError("a request behind one that was not kept")
+
+    def _to_keep(self, rows: PathRows, transfers: TransferParts, end_ps: int) -> Array:
+        """Which ops later windows need: of each command, those from the tile on before the first one that is needed."""
+        ops, commands = rows.ops, rows.commands
+        needed = ops.t_out >= end_ps
+        first_start = np.full(len(ops.servers[0]), _END)
+        np.minimum.at(first_start, ops.server[needed], ops.t_start[needed])
+        needed |= ops.t_start >= first_start[ops.server]
+        of_needed = transfers.of_op[needed]
+        behind = ops.find(transfers.told_behind[of_needed[of_needed >= 0]])
+        needed[behind[behind >= 0]] = True
+        every = np.arange(len(ops))
+        first_of_tile = np.maximum.accumulate(np.where(ops.is_first, every, 0))
+        first = np.full(len(commands), len(ops))
+        np.minimum.at(first, ops.command[needed], first_of_tile[needed])
+        is_open = commands.t_done >= end_ps
+        last = np.full(len(commands), -1)
+        np.maximum.at(last, ops.command, first_of_tile)
+        first = np.where(is_open & (first == len(ops)) & (last >= 0), last, first)
+        there = first < len(ops)
+        before = ops.tile_before[first[there]]
+        first[there] = np.where(before < 0, first[there], before)
+        kept: Array = every >= first[ops.command]
+        return kept
+
+    def _keep(self, log: OpLog, rows: PathRows, kept: Array, far: tuple[Array, FarEnds]) -> None:
+        in_log = np.zeros(log.n_ops, np.bool_)
+        in_log[rows.ops.row[kept]] = True
+        ops = log.ops[in_log]
+        transfers, dispatches = (log.tables.get(name, getattr(_NOTHING, name)) for name in ("transfers", "dispatches"))
+        transfers = transfers[np.isin(transfers["op_id"], ops["op_id"])]
+        over = np.isin(dispatches["op_id"], log.ops["op_id"][~in_log])
+        mine = np.isin(far[0], ops["op_id"])
+        ends = FarEnds(*(column[mine] for column in far[1]))
+        self._kept.append(_Kept(ops, transfers, dispatches[~over], far[0][mine], ends))
+        self._n_old = len(ops)
+
+    def _frontier(self, rows: PathRows, numbers: Events, times: Array, kept: Array, end_ps: int) -> Array:
+        """The events before *end_ps* that later ones may follow: of the ops *kept*, of commands that are not done, and
+        of the last command and program of each PE."""
+        commands, kernels = rows.commands, rows.kernels
+        called = np.flatnonzero(commands.t_call < end_ps)
+        is_open = commands.t_done[called] >= end_ps
+        is_open[_last_of_each(commands.pe[called], commands.t_call[called])] = True
+        begun = np.flatnonzero(kernels["t_start_ps"] < end_ps)
+        runs = kernels["t_end_ps"][begun] >= end_ps
+        runs[_last_of_each(kernels["pe"][begun], kernels["t_start_ps"][begun])] = True
+        found = [numbers.op(event, np.flatnonzero(kept)) for event in OpEvent]
+        found += [numbers.command(event, called[is_open]) for event in CommandEvent]
+        found.append(numbers.kernel(KernelEvent.START, begun[runs]))
+        events = np.concatenate(found)
+        return np.asarray(events[times[events] < end_ps])
+
+    def _ends_in(self, rows: PathRows, numbers: Events, times: Array, end_ps: int) -> Array:
+        """The ends of programs in this window that are told of."""
+        wanted = list[int]()
+        for launch in np.unique(rows.kernels["launch"]).tolist():
+            kernels = np.flatnonzero(rows.kernels["launch"] == launch)
+            wanted += [last_program(rows, kernels), *last_programs(rows, kernels)]
+        ends = numbers.kernel(KernelEvent.END, np.unique(np.array(wanted, np.int64)))
+        return ends[(times[ends] >= self.since_ps) & (times[ends] < end_ps)]
+
+
+_COMMAND_KIND: Final = len(OpEvent)
+_KERNEL_KIND: Final = _COMMAND_KIND + len(CommandEvent)
+_END_OF_KERNEL: Final = _KERNEL_KIND + KernelEvent.END
+
+
+def _named(
+    rows: PathRows, numbers: Events, events: Array, nodes: dict[int, PathNode]
+) -> Iterator[tuple[tuple[int, int], PathNode]]:
+    """The nodes of those of *events* that have one, by their kind and the id of the op, or the number of the command or
+    the program."""
+    for kind, first, ids in _kinds(rows, numbers):
+        mine = events[(events >= first) & (events < first + len(ids))]
+        for event, name in zip(mine.tolist(), ids[mine - first].tolist(), strict=True):
+            if event in nodes:
+                yield (kind, name), nodes[event]
+
+
+def _by_number(rows: PathRows, numbers: Events, ways: dict[tuple[int, int], PathNode]) -> dict[int, PathNode]:
+    """The nodes of *ways* whose ops are there, by the number of their event."""
+    of_kind: dict[int, list[tuple[int, PathNode]]] = {}
+    for (kind, name), node in ways.items():
+        of_kind.setdefault(kind, []).append((name, node))
+    found: dict[int, PathNode] = {}
+    for kind, first, ids in _kinds(rows, numbers):
+        mine = of_kind.get(kind, [])
+        names = np.array([name for name, _ in mine], np.int64)
+        place = np.searchsorted(ids, names)
+        for at, name, (_, node) in zip(place.tolist(), names.tolist(), mine, strict=True):
+            if at < len(ids) and ids[at] == name:
+                found[first + at] = node
+    return found
+
+
+def _kinds(rows: PathRows, numbers: Events) -> Iterable[tuple[int, int, Array]]:
+    """Each kind of events: its number, the first event of it, and what its events are known by, which ascends."""
+    first = 0
+    for kind in range(_KERNEL_KIND + len(KernelEvent)):
+        if kind < _COMMAND_KIND:
+            ids = rows.ops.op_id
+        else:
+            ids = np.arange(numbers.n_commands if kind < _KERNEL_KIND else numbers.n_kernels)
+        yield kind, first, ids
+        first += len(ids)
+
+
+def _last_of_each(group: Array, time: Array) -> Array:
+    """The last element of each *group* by *time*, the last one of several."""
+    order = np.lexsort((np.arange(len(group)), time, group))
+    is_last: Array = np.append(group[order][1:] != group[order][:-1], True)[: len(order)]
+    return np.asarray(order[is_last])
+
+
+def _dma_ops(log: OpLog, far_op: Array, far: FarEnds) -> DmaOps:
+    def find_far(ops: DmaOps) -> FarEnds:
+        at = np.searchsorted(far_op, ops.op_id)
+        return FarEnds(far.owner[at], far.nbytes[at])
+
+    return DmaOps(DmaRows.of(log), find_far)
