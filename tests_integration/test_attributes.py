@@ -41,6 +41,8 @@ ALLOWED = {
         "the queues of one PE are kept together, and a command in flight carries its times and their causes",
     ),
     "kb_engine.program.pe_port": ("held_back", "a program tells its commands what stays in registers"),
+    "kb_engine.launch.noted_port": ("held_back", "a port that is watched asks the language as the port behind it does"),
+    "kb_engine.launch.known_launch": ("placement", "a command that is done again lies in the next slots"),
     "kb_engine.program.coroutine": ("parent gr_context", "greenlets have such attributes"),
     "kb_engine.program.commands": (
         "t_call_ps t_issued_ps t_submitted_ps after after_seq operand_seq operand_ps",

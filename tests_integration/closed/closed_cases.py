@@ -1,8 +1,11 @@
 """Random chips and kernels whose commands can be closed, and met: each PE works on its own memory, and now and then on
-that of another one. A run says all that can be compared: its log, counts of every block and link, and launch times."""
+that of another one. The kernel is launched several times, on the same tensors and on others, and the host may write in
+between. A run says all that can be compared: its log, counts of every block and link, launch times, and what is to be
+computed later."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,57 +18,73 @@ from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
 from kb_topology import loads_topology
 
 ROOT = Path(__file__).parents[2]
-SIDE, N_SLICES = 96, 8
+SIDE, N_SLICES, N_SETS = 96, 8, 2
 WIDTHS_GBS = (16, 25.6, 51.2, 64, 100, 102.4, 128, 256)
 Step = tuple[Any, ...]
 
 
 class ClosedCase(NamedTuple):
-    """A chip, the steps of each program, and whether the kernel is launched again."""
+    """A chip, the steps of each program, and the launches of the kernel: on which set of tensors, and whether the host
+    writes to one of them before. `logs` says whether there is an op log."""
 
     spec: dict[str, Any]
     programs: list[list[Step]]
-    twice: bool
+    launches: list[tuple[int, bool]]
+    logs: bool
 
 
 class Compared(NamedTuple):
-    """What two runs of a case have to have in common, and how many commands ran apart, took an outcome, were opened."""
+    """What two runs of a case have to have in common; how many commands ran apart, took an outcome, were opened; and
+    how many launches were repeated, and checked."""
 
     digest: str
     counts: list[object]
     launches: list[object]
-    closed: tuple[int, int, int]
+    pending: list[object]
+    closed: tuple[int, int, int, int, int]
 
 
 def draw(seed: int) -> ClosedCase:
     """The case of *seed*."""
     rng = random.Random(seed)
-    spec = _chip(rng)
+    spec = _chip(rng, "one_sip" if seed % 8 == 6 else "one_cube")
     if seed % 4 == 3:
         _add_packets_and_port(random.Random(f"{seed} network"), spec)
     style, n_pes, others = rng.choice(("same", "own", "own")), rng.randint(1, N_SLICES), rng.choice((0.0, 0.1, 0.5))
     programs = [[_step(rng, others) for _ in range(rng.randint(1, 4))] for _ in range(n_pes)]
     if style == "same":
         programs = [programs[0]] * n_pes
-    return ClosedCase(spec, programs, rng.random() < 0.3)
+    launches = [(0, False)] * (1 + (rng.random() < 0.3))
+    again = random.Random(f"{seed} launches")
+    if again.random() < 0.6:
+        programs = [[_alone(step) for step in steps] for steps in programs]
+    launches += [(again.randrange(N_SETS), again.random() < 0.2) for _ in range(again.choice((0, 2, 5)))]
+    return ClosedCase(spec, programs, launches, again.random() < 0.7)
 
 
 def run(case: ClosedCase, exact: Any, least_stages: int = 1) -> Compared:
     """Simulate *case*. Commands of *least_stages* or more are closed, if *exact* says so."""
     topology = loads_topology(yaml.safe_dump(case.spec, sort_keys=False), "random.yaml")
-    engine = Engine(topology, MemoryLogWriter(), exact=exact, least_closed_stages=least_stages)
+    engine = Engine(topology, MemoryLogWriter() if case.logs else None, exact=exact, least_closed_stages=least_stages)
     host = Host(engine, Path(__file__).parent)
     zeros = np.zeros((SIDE, SIDE), np.float16)
-    tensors = [
-        [host.tensor(name, zeros, DType.F16, slices=[host.hbm_slice_of(number)]) for name in "abc"]
-        for number in range(N_SLICES)
+    sets = [
+        [
+            [host.tensor(name, zeros, DType.F16, slices=[host.hbm_slice_of(number)]) for name in "abc"]
+            for number in range(N_SLICES)
+        ]
+        for _ in range(N_SETS)
     ]
-    pes = range(len(case.programs))
-    launches = [host.launch(kernel, tensors, case.programs, pes=pes) for _ in range(1 + case.twice)]
-    log, closed = engine.close_log(), engine.closed
-    assert log is not None
+    launches = []
+    for number, writes in case.launches:
+        if writes:
+            host.write(sets[number][0][1], zeros)
+        launches.append(host.launch(kernel, sets[number], case.programs, pes=range(len(case.programs))))
+    log, closed, repeats = engine.close_log(), engine.closed, engine.repeats
     n_closed = (0, 0, 0) if closed is None else (closed.n_run, closed.n_taken, closed.n_opened)
-    return Compared(str(log.digest), counts_of(engine), list(launches), n_closed)
+    n_repeated = (0, 0) if repeats is None else (repeats.n_repeated, repeats.n_checked)
+    digest = "" if log is None else str(log.digest)
+    return Compared(digest, counts_of(engine), launches, _pending(engine, sets), (*n_closed, *n_repeated))
 
 
 def kernel(tl: Language, tensors: list[list[TensorRef]], programs: list[list[Step]]) -> None:
@@ -78,12 +97,29 @@ def kernel(tl: Language, tensors: list[list[TensorRef]], programs: list[list[Ste
             if waits:
                 tl.store(c[:k, :n], x)
             continue
-        handles = [_gemm(tl, (a[:m, :k], b[:k, :n], c[:m, :n]), tile, epilogue, kind == "stream")]
-        if kind == "two":
-            handles.append(_gemm(tl, (c[:m, :k], b[:k, :n], a[:m, :n]), tile, 0, False))
-        if waits or kind == "two":
-            for handle in handles:
-                tl.wait(handle)
+        handle = _gemm(tl, (a[:m, :k], b[:k, :n], c[:m, :n]), tile, epilogue, kind == "stream")
+        second = _gemm(tl, (c[:m, :k], b[:k, :n], a[:m, :n]), tile, 0, False) if kind == "two" else None
+        if waits or second is not None:
+            tl.wait(handle)
+        if second is not None:
+            tl.wait(second)
+
+
+def _pending(engine: Engine, sets: list[Any]) -> list[object]:
+    """Who produces each piece of each tensor."""
+    found = []
+    for tensors in sets:
+        for tensor in itertools.chain.from_iterable(tensors):
+            whole = tensor.block(0, 0)
+            parts = [whole.part(row, col, 16, 16) for row in range(0, SIDE, 16) for col in range(0, SIDE, 16)]
+            found += [(whole.address, engine.memory.pending.producer(part)) for part in parts]
+    return list(found)
+
+
+def _alone(step: Step) -> Step:
+    """*step* as one that nothing meets: its program waits for it, and works on its own memory."""
+    kind, shape, _, tile, epilogue, _ = step
+    return ("stream" if kind == "stream" else "gemm"), shape, None, tile, epilogue, True
 
 
 def counts_of(engine: Engine) -> list[object]:
@@ -119,8 +155,8 @@ def _add_packets_and_port(rng: random.Random, spec: dict[str, Any]) -> None:
         spec["cube"]["pe_template"]["nodes"]["pe_dma"] |= port
 
 
-def _chip(rng: random.Random) -> dict[str, Any]:
-    spec: dict[str, Any] = yaml.safe_load((ROOT / "topologies" / "one_cube.yaml").read_text(encoding="utf-8"))
+def _chip(rng: random.Random, name: str) -> dict[str, Any]:
+    spec: dict[str, Any] = yaml.safe_load((ROOT / "topologies" / f"{name}.yaml").read_text(encoding="utf-8"))
     cube = spec["cube"]
     pe, hbm = cube["pe_template"]["nodes"], cube["nodes"]["hbm"]
     for link in cube["links"]:

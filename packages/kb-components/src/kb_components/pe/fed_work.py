@@ -38,6 +38,10 @@ class FedWork(ClosableWork):
         assert command is self.command
         self._feeder.place_known(command)
 
+    def place_again(self, command: CommandInFlight) -> None:
+        """As ClosableWork says."""
+        self._feeder.place_known(command)
+
     def cuts(self) -> Any:
         """Those of buffers and registers, and the order of fetches."""
         return self._buffers.cuts(), self._registers.cuts(), self._feeder.order_state()

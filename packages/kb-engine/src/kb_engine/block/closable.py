@@ -22,6 +22,9 @@ class ClosableWork(Protocol):
     def place(self) -> None:
         """Cut buffers and registers for the command now, as `begin` does, without beginning."""
 
+    def place_again(self, command: CommandInFlight) -> None:
+        """Cut buffers and registers for *command*, which does what this one did, and never comes to a block."""
+
     def cuts(self) -> Any:
         """What `put_back` needs to undo `begin` and `place`."""
 

@@ -14,7 +14,7 @@ the place where they met, up to the next launch, because they would meet again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -58,6 +58,7 @@ class ClosedCommand:
         self.work = work
         self.begin_ps = begin_ps
         self.footprint = shape.footprint
+        self.known = shape.known
         self.outcome = outcome
         self.cuts: Any = work.cuts()
         work.place()
@@ -107,12 +108,23 @@ class ClosedCommands:
         self._ran_ps = 0
         self._has_peers = True
         self.n_run = self.n_taken = self.n_opened = self.n_checked = 0
+        self._notes: list[ClosedCommand] | None = None
         chip.fabric.watch(self._closed.keys(), self._meet)
 
     def begin_launch(self, n_pes: int) -> None:
         """A launch on *n_pes* PEs begins: its commands need not meet where those of earlier ones did."""
         self._met.clear()
         self._has_peers = n_pes > 1
+
+    def note(self, notes: list[ClosedCommand] | None) -> None:
+        """From now on add each command to *notes* that is closed."""
+        self._notes = notes
+
+    def take(self, known: Iterable[OutcomesOfKey], n_commands: int) -> None:
+        """*n_commands* took outcomes of *known* outside of this object."""
+        self.n_taken += n_commands
+        for each in known:
+            self.known.use(each)
 
     def open_all(self) -> None:
         """Open all closed commands, because somebody looks at what is not over yet."""
@@ -167,6 +179,8 @@ class ClosedCommands:
         if self._recorder is not None and outcome.rows is not None:
             span_ps = now_ps, now_ps + outcome.duration_ps
             self._recorder.expect(work.command, outcome.rows, span_ps, closed.memories)
+        if self._notes is not None:
+            self._notes.append(closed)
         self._clock.push(closed.entry)
         self._closed.update(dict.fromkeys(places, closed))
         return True

@@ -26,8 +26,10 @@ from kb_engine.launch.grid_folding import GridFolding
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.launch.host_calls import HostCall, HostCalls
 from kb_engine.launch.launch import Launch, LaunchResult
+from kb_engine.launch.launch_key import LaunchKey
 from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.pe_launch import PeLaunch
+from kb_engine.launch.repeats import LaunchRepeats, RepeatedLaunch, WatchedLaunch
 from kb_engine.launch.targets import check_form, check_there, targets_of
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.listeners import listener
@@ -69,8 +71,9 @@ class Engine:
     which no stage ends for *no_progress_events* events counts as stuck, and so does one whose kernels make
     *most_repeated_loads* loads in a row that can only give what they gave before. `host_calls` makes the host's calls,
     and is None for a topology without a host. With *templates*, programs of a grid that do as one of them did are
-    repeated without their kernel, where this cannot be told from a run of it but by the time that it takes. With
-    *folds*, so are tiles of one command that come in periods; `folder` counts them, and is None without.
+    repeated without their kernel, and so are launches that do as an earlier one did, where this cannot be told from a
+    run of it but by the time that it takes. `repeats` counts such launches; it is None where none can be. With *folds*,
+    so are tiles of one command that come in periods; `folder` counts them, and is None without.
 
     *exact* says how commands are simulated that nothing can meet. `closed`: each kind of them once
     (`kb_engine.closed`); `events`: all of them, event by event, and nothing is folded; `check`: as `closed`, and a
@@ -120,6 +123,9 @@ class Engine:
         self._launched = 0
         self._templates = templates
         self.closed = built.closed
+        self.repeats: LaunchRepeats | None = None
+        if built.closed is not None and templates and not heard:
+            self.repeats = LaunchRepeats(built.session, built.closed, built.chip, self._checks)
 
     @property
     def topology(self) -> Topology:
@@ -189,7 +195,8 @@ class Engine:
         self.memory.keep_initial()
         call = KernelCall(kernel, arguments, root, front_end, kernel_lines(root))
         where = self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids]
-        launch, folding = self._made_launch(where, call, grid)
+        key = self.repeats.key_of(call, where[2], targets) if self.repeats is not None and grid is None else None
+        launch, folding = self._made_launch(where, call, grid, key)
         self._launched += 1
         self._launches.clear()
         self._launches[launch.number] = launch
@@ -215,15 +222,27 @@ class Engine:
         return result
 
     def _made_launch(
-        self, where: tuple[int, Session, list[ProcessingElement]], call: KernelCall, grid: Grid | None
+        self,
+        where: tuple[int, Session, list[ProcessingElement]],
+        call: KernelCall,
+        grid: Grid | None,
+        key: LaunchKey | None,
     ) -> tuple[Launch, GridFolding | None]:
-        """The launch of *call*, and what folds its programs, or the loops in them; None where nothing can."""
-        launch: PeLaunch | GridLaunch | LoopLaunch
+        """The launch of *call*, and what folds its programs, or the loops in them; None where nothing can.
+
+        A launch with a *key* is repeated if it is known, and else watched.
+        """
+        launch: GridLaunch | LoopLaunch
+        again, known = self.repeats, None
+        if again is not None and key is not None:
+            known = again.find(key)
+            if known is not None and not again.wants_check():
+                return again.launch(where, key, known), None
         repeats = self._templates and _tells_of_values(call.kernel, call.front_end)
         if grid is None:
             loops = loops_of(call, *where[1:]) if repeats and self._folds_programs else None
             if loops is None:
-                return PeLaunch(*where, call), None
+                return PeLaunch(*where, call) if key is None else WatchedLaunch(where, call, key, known), None
             launch = LoopLaunch(*where, call, loops)
         else:
             launch = GridLaunch(*where, call, grid, repeats)
@@ -304,6 +323,16 @@ class Engine:
             session.recorder.host_write(matrix, data, seq, op_id, times_ps)
 
     def _run(self, launch: Launch, targets: Sequence[CubeTarget] | None) -> LaunchResult:
+        if isinstance(launch, RepeatedLaunch):
+            return launch.run()
+        if self.repeats is None or not isinstance(launch, WatchedLaunch):
+            return self._run_programs(launch, targets)
+        with self.repeats.watching(launch):
+            result = self._run_programs(launch, targets)
+        self.repeats.ended(launch, result)
+        return result
+
+    def _run_programs(self, launch: Launch, targets: Sequence[CubeTarget] | None) -> LaunchResult:
         if self.host_calls is None:
             return self._launch_at_once(launch)
         there = targets or targets_of(self.topology.graph, launch.pe_ids)

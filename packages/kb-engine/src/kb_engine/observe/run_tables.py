@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from kb_dataexec.log.formulas import int_columns, table
 from kb_engine.observe.observer import Rows
 from kb_engine.observe.run_rows import RunRows
 from kb_messages import MemorySpace
 from kb_topology import NodeKind, Topology
+
+
+class ToldRows(NamedTuple):
+    """Rows of programs and of messages of one launch, as they were told."""
+
+    kernels: list[tuple[str, tuple[int, ...]]]
+    messages: list[tuple[tuple[str, str], tuple[int, ...]]]
 
 
 class RunTables:
@@ -42,6 +50,22 @@ class RunTables:
     def message_arrived(self, way: tuple[str, str], numbers: tuple[int, int, int, int]) -> None:
         """A message of a launch arrived. *way* is (from, to); *numbers* are launch, kind and the two times."""
         self._messages.append((way, numbers))
+
+    @property
+    def n_rows(self) -> tuple[int, int]:
+        """The rows of `kernels` and of `messages` since the last `take`."""
+        return len(self._kernels), len(self._messages)
+
+    def rows_since(self, n_rows: tuple[int, int]) -> ToldRows:
+        """The rows that came since there were *n_rows*, none of which was taken."""
+        return ToldRows(self._kernels[n_rows[0] :], self._messages[n_rows[1] :])
+
+    def repeat(self, told: ToldRows, launch: int, ps: int) -> None:
+        """*told* came again *ps* later, of launch number *launch*."""
+        for pe, (_, *times) in told.kernels:
+            self._kernels.append((pe, (launch, *[each + ps for each in times])))
+        for way, (_, kind, sent_ps, arrived_ps) in told.messages:
+            self._messages.append((way, (launch, kind, sent_ps + ps, arrived_ps + ps)))
 
     def name_nodes(self, topology: Topology) -> None:
         """Enter the ids of PEs, processors and memories into the log: their numbers follow from the chip alone."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import dis
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import Enum
 from types import CodeType, EllipsisType, FunctionType, ModuleType, NoneType
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
@@ -78,19 +78,32 @@ def is_pure(function: FunctionType, unfold: Unfold) -> bool:
     return _Purity(unfold).is_pure(function)
 
 
+def used_by(kernel: FunctionType, arguments: Sequence[Any], hidden: Collection[str]) -> list[object] | None:
+    """What *kernel*, and all that it calls, is made of and uses; None where it is not repeatable.
+
+    These are code, constants, types and modules, without *arguments*. Another kernel that is made of equal ones, in
+    their order, does the same with equal arguments. No attribute in *hidden* is used.
+    """
+    purity = _Purity(lambda _: None, _ATTRIBUTES.union(hidden))
+    return purity.used if all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel) else None
+
+
 def is_without_code(kind: type) -> bool:
     """Whether values of type *kind* have no code of an author that does more than compute with them."""
     return _Purity(lambda _: None).is_plain(kind)
 
 
 class _Purity:
-    """Looks at functions and classes, each once. *unfold* is as for `is_pure`.
+    """Looks at functions and classes, each once. *unfold* is as for `is_pure`. Attributes in *hidden* are not pure.
 
-    After a list or a dict among the arguments, no function may have code that could change one.
+    `used` has the code of the functions, and what they use, in the order of the looks. After a list or a dict among the
+    arguments, no function may have code that could change one.
     """
 
-    def __init__(self, unfold: Unfold) -> None:
+    def __init__(self, unfold: Unfold, hidden: Collection[str] = _ATTRIBUTES) -> None:
         self._unfold = unfold
+        self._hidden = hidden
+        self.used: list[object] = []
         self._seen: set[FunctionType] = set()
         self._plain: set[type] = set()
         self._has_containers = False
@@ -100,6 +113,7 @@ class _Purity:
         if function in self._seen:
             return True
         self._seen.add(function)
+        self.used.append(function.__code__)
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
         if function.__dict__ or not all(map(self._is_usable, (*defaults, *cells))):
@@ -161,7 +175,7 @@ class _Purity:
         if name in ("STORE_DEREF", "DELETE_DEREF"):
             return value not in outer
         if name in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
-            return isinstance(value, str) and not value.startswith("_") and value not in _ATTRIBUTES
+            return isinstance(value, str) and not value.startswith("_") and value not in self._hidden
         if name != "LOAD_GLOBAL":
             return True
         if value not in names:
@@ -170,6 +184,7 @@ class _Purity:
 
     def _is_usable(self, value: object) -> bool:
         """Whether *value* is a constant, or a function or a module that a kernel may use."""
+        self.used.append(value)
         if self._is_constant(value):
             return True
         if isinstance(value, ModuleType) and value in (math, np):

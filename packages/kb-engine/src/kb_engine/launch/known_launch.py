@@ -1,0 +1,206 @@
+"""KnownLaunch: what a launch did whose commands were all closed, to be done again by a launch with its key.
+
+All moments are those of the launch that was run; one that does the same is later by some picoseconds, commands and ops.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.block.placement import Placement
+from kb_engine.closed.closed_commands import ClosedCommand, ClosedCommands
+from kb_engine.closed.joined_outcomes import JoinedOutcomes
+from kb_engine.launch.launch import LaunchResult
+from kb_engine.launch.launch_key import LaunchKey
+from kb_engine.launch.noted_port import Notes
+from kb_engine.observe.recorder import LogMark, Recorder
+from kb_engine.observe.run_tables import ToldRows
+from kb_engine.program.session import Session
+from kb_messages import Matrix, SubmittedCommand, matrices_of
+
+Move = Callable[[int], int]
+"""Gives the address, in the tensors of another launch, of a byte of this one's."""
+
+
+class Begin(NamedTuple):
+    """How far a chip was when a launch was called: time, commands, ops, commands that were opened, and the log."""
+
+    ps: int
+    commands: int
+    ops: int
+    opened: int
+    mark: LogMark | None
+    told: tuple[int, int]
+
+
+def begin_of(session: Session, closed: ClosedCommands) -> Begin:
+    """Where the chip is now."""
+    recorder = session.recorder
+    mark, told = (None, (0, 0)) if recorder is None else (recorder.mark(), recorder.tables.n_rows)
+    return Begin(session.clock.now_ps, session.commands_issued, session.n_ops, closed.n_opened, mark, told)
+
+
+class KnownLaunch:
+    """What a launch with *key* did since *begin*, which has just ended with *result*.
+
+    *notes* are those of its programs, and *commands* all that it issued, in the order in which they were closed.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        key: LaunchKey,
+        begin: Begin,
+        result: LaunchResult,
+        notes: Notes,
+        commands: Sequence[ClosedCommand],
+    ) -> None:
+        self.begin = begin
+        self.key = key
+        self.commands = commands
+        self.n_ops = session.n_ops - begin.ops
+        self.duration_ps = session.clock.now_ps - begin.ps
+        self._result = result
+        self._marks = notes.marks
+        self._known = list(dict.fromkeys([each.known for each in commands]))
+        recorder = session.recorder
+        self._told = ToldRows([], []) if recorder is None else recorder.tables.rows_since(begin.told)
+
+    @cached_property
+    def joined(self) -> JoinedOutcomes:
+        """What its commands came to."""
+        began_ps = self.begin.ps
+        return JoinedOutcomes((each.footprint, each.outcome, each.begin_ps - began_ps) for each in self.commands)
+
+    @cached_property
+    def _places(self) -> dict[int, tuple[int, int]]:
+        """For each address that is used, the number of its block, and bytes from the begin of that. There are none
+        where one of them lies in no tensor of the key."""
+        blocks = sorted((begin, end, number) for number, (begin, end) in enumerate(self.key.spans))
+        starts = [begin for begin, _, _ in blocks]
+        issued = [each.work.command for each in self.commands]
+        used = {address for each in issued for address in each.addresses or each.shared_plan.addresses}
+        used |= {matrix.address for each in issued for matrix in matrices_of(each.submitted.command)}
+        used |= {matrix.address for matrix, _ in self._marks}
+        found: dict[int, tuple[int, int]] = {}
+        for address in used if blocks else ():
+            begin, end, number = blocks[bisect_right(starts, address) - 1]
+            if not begin <= address < end:
+                return {}
+            found[address] = number, address - begin
+        return found
+
+    def fits(self, now_ps: int) -> bool:
+        """Whether a launch with its key would do the same now, where nothing is scheduled."""
+        return bool(self._places) and self.joined.fits(now_ps)
+
+    def result(self, later_ps: int) -> LaunchResult:
+        """The times of a launch that did the same *later_ps* later."""
+        found = self._result
+        return replace(
+            found,
+            **{name: getattr(found, name) + later_ps for name in _MOMENTS},
+            pe_start_ps={pe: t_ps + later_ps for pe, t_ps in found.pe_start_ps.items()},
+            pe_end_ps={pe: t_ps + later_ps for pe, t_ps in found.pe_end_ps.items()},
+        )
+
+    def apply(self, session: Session, closed: ClosedCommands, begin: Begin, key: LaunchKey, number: int) -> None:
+        """A launch with *key*, called at *begin*, has done the same by now. *number* is that of the launch."""
+        move = self._move_to(key)
+        mark = session.memory.pending.mark
+        for matrix, producer in self._marks:
+            mark(matrix if move is None else _at(matrix, move(matrix.address)), producer)
+        session.skip(len(self.commands), self.n_ops)
+        self.joined.apply(begin.ps)
+        closed.take(self._known, len(self.commands))
+        if session.recorder is None:
+            for each in self.commands:
+                each.work.place_again(each.work.command)
+        else:
+            self._record(session.recorder, begin, move)
+            session.recorder.tables.repeat(self._told, number, begin.ps - self.begin.ps)
+
+    def differs_from(self, other: KnownLaunch) -> str:
+        """What of this differs from *other*, which has the same key: the names of these parts, or ""."""
+        mine, others = self._comparable(), other._comparable()
+        names = [name for name, found in mine.items() if found != others[name]]
+        return ", ".join([*names, *filter(None, [self.joined.differs_from(other.joined)])])
+
+    def _move_to(self, key: LaunchKey) -> Move | None:
+        """From addresses in the tensors of this launch to those in the tensors of *key*; None where both are one."""
+        if self.key.spans == key.spans:
+            return None
+        places, spans = self._places, key.spans
+
+        def move(address: int) -> int:
+            number, offset = places[address]
+            return spans[number][0] + offset
+
+        return move
+
+    def _record(self, recorder: Recorder, begin: Begin, move: Move | None) -> None:
+        """Have the log tell of the commands of a launch that began at *begin*."""
+        before = self.begin
+        shift = begin.ps - before.ps, begin.ops - before.ops, begin.commands - before.commands
+        again: dict[int, CommandInFlight] = {}
+        for each in self.commands:
+            command = _again(each.work.command, shift, move)
+            each.work.place_again(command)
+            again[command.submitted.command_seq] = command
+        for seq in sorted(again):
+            recorder.on_issue(again[seq])
+        for each in self.commands:
+            command, outcome = again[each.work.command.submitted.command_seq + shift[2]], each.outcome
+            if outcome.rows is not None:
+                span_ps = command.t_fed_ps, command.t_fed_ps + outcome.duration_ps
+                recorder.expect(command, outcome.rows, span_ps, each.memories)
+
+    def _comparable(self) -> dict[str, Any]:
+        """What launches that do the same have in common, beside what their commands came to."""
+        begin, commands = self.begin, [each.work.command for each in self.commands]
+        issued = [(each.submitted.pe, each.submitted.line, each.t_call_ps - begin.ps) for each in commands]
+        numbers = [(each.submitted.command_seq - begin.commands, each.first_op - begin.ops) for each in commands]
+        return {
+            "times": (self.duration_ps, self.result(-begin.ps)),
+            "commands": (issued, numbers, self.n_ops),
+            "pending bytes": [(mark.matrix.rows, mark.matrix.cols, mark.producer) for mark in self._marks],
+        }
+
+
+_MOMENTS = "call_ps", "target_start_ps", "start_ps", "end_ps", "response_ps"
+
+
+def _again(command: CommandInFlight, shift: tuple[int, int, int], move: Move | None) -> CommandInFlight:
+    """*command*, which is done, as one that did the same later by *shift*, and has yet to be placed."""
+    submitted, addresses = command.submitted, command.addresses or command.shared_plan.addresses
+    what = submitted.command
+    if move is not None:
+        what, addresses = _moved(what, move), tuple(map(move, addresses))
+    seq = submitted.command_seq + shift[2]
+    issued = SubmittedCommand(command_seq=seq, pe=submitted.pe, line=submitted.line, command=what)
+    (again,) = command.again([(issued, addresses)], shift, (0, 0))
+    again.placement = Placement()
+    return again
+
+
+def _moved(value: Any, move: Move) -> Any:
+    """*value*, a part of a command, with all matrices at other addresses."""
+    if type(value) is Matrix:
+        return _at(value, move(value.address))
+    if isinstance(value, tuple):
+        return tuple([_moved(each, move) for each in value])
+    if not isinstance(value, Struct):
+        return value
+    parts = {name: getattr(value, name) for name in value.__struct_fields__}
+    return type(value)(**{name: _moved(each, move) for name, each in parts.items()})
+
+
+def _at(matrix: Matrix, address: int) -> Matrix:
+    return Matrix(address=address, rows=matrix.rows, cols=matrix.cols, stride=matrix.stride, dtype=matrix.dtype)

@@ -1,0 +1,192 @@
+"""The key of a launch: all that decides what it does, and when, on a chip where nothing is under way.
+
+Launches with one key do the same at other addresses. A kernel decides by its code, by the constants that the code uses,
+and by its arguments. What it issues follows from the shapes of tensors and from the memory that each of their blocks
+lies in. Times follow from where in a burst a block begins, too, and what becomes pending from which blocks are one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from enum import Enum
+from itertools import count, pairwise
+from types import CodeType, FunctionType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from kb_engine.program.runner import KernelCall
+from kb_engine.program.tensors import Tensor, TensorRef
+from kb_engine.template.purity import used_by
+from kb_messages import OFFSET_BITS, CubeTarget
+
+_HIDDEN: Final = frozenset(("tensor", "plain_matrix"))
+"""Attributes by which a kernel could tell addresses."""
+_SIMPLE: Final = (int, str, bytes, bool, type(None), type(Ellipsis))
+_OWN: Final = frozenset(("kb_messages", "kb_engine"))
+"""Packages whose types have no code that decides by anything else than its values."""
+_MOST_LAYOUTS: Final = 1 << 10
+
+
+class LaunchKey(NamedTuple):
+    """*form* is what launches have in common, and *spans* are from where to where the blocks of this one's tensors lie.
+
+    *code* has the functions that *form* names by their ids, which are theirs as long as somebody has them.
+    """
+
+    form: Hashable
+    spans: Sequence[tuple[int, int]]
+    code: list[CodeType]
+
+
+class _Layout(NamedTuple):
+    """Where *tensors* lie: their blocks at *spans*. Those that kernels cannot tell apart have a *number*; None for
+    blocks that overlap."""
+
+    tensors: list[Tensor]
+    number: int | None
+    spans: Sequence[tuple[int, int]]
+
+
+class LaunchKeys:
+    """Finds keys. A write of a memory begins somewhere in a burst; *burst_nbytes* is a multiple of all bursts."""
+
+    def __init__(self, burst_nbytes: int) -> None:
+        self._burst_nbytes = burst_nbytes
+        self._layouts: dict[tuple[int, ...], _Layout] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._count = count()
+
+    def of(self, call: KernelCall, pe_ids: Sequence[str], targets: Sequence[CubeTarget] | None) -> LaunchKey | None:
+        """The key of a launch of *call* on *pe_ids*; None where its parts do not tell what the launch does."""
+        kernel = call.kernel
+        used = used_by(kernel, call.arguments, _HIDDEN) if isinstance(kernel, FunctionType) else None
+        if used is None:
+            return None
+        forms = _Forms()
+        try:
+            code = tuple([forms.of_used(each) for each in used])
+            arguments = tuple([forms.of(each) for each in call.arguments])
+            there = None if targets is None else tuple([forms.of_target(each) for each in targets])
+        except _NoFormError:
+            return None
+        layout = self._layout([*forms.tensors.values()])
+        if layout.number is None:
+            return None
+        form = layout.number, code, arguments, tuple(pe_ids), there, call.root
+        return LaunchKey(form, layout.spans, [each for each in used if isinstance(each, CodeType)])
+
+    def _layout(self, tensors: list[Tensor]) -> _Layout:
+        """That of *tensors*. It is found once."""
+        ids = tuple(map(id, tensors))
+        known = self._layouts.get(ids)
+        if known is None:
+            if len(self._layouts) >= _MOST_LAYOUTS:
+                self._layouts.clear()
+                self._numbers.clear()
+            known = self._layouts[ids] = self._new_layout(tensors)
+        return known
+
+    def _new_layout(self, tensors: list[Tensor]) -> _Layout:
+        spans = [span for tensor in tensors for span in _spans(tensor)]
+        blocks = dict.fromkeys(sorted(spans))
+        if any(end > begin for (_, end), (begin, _) in pairwise(blocks)):
+            return _Layout(tensors, None, spans)
+        same: tuple[int, ...] = ()
+        if len(blocks) < len(spans):
+            firsts = {span: number for number, span in reversed(list(enumerate(spans)))}
+            same = tuple([firsts[span] for span in spans])
+        form = (
+            tuple(map(_form_of_tensor, tensors)),
+            tuple([begin >> OFFSET_BITS for begin, _ in spans]),
+            tuple([begin % self._burst_nbytes for begin, _ in spans]),
+            same,
+        )
+        number = self._numbers.get(form)
+        if number is None:
+            number = self._numbers[form] = next(self._count)
+        return _Layout(tensors, number, spans)
+
+
+def _form_of_tensor(tensor: Tensor) -> Hashable:
+    """What tensors have in common that kernels cut alike."""
+    bounds = tensor.row_bounds, tensor.col_bounds
+    near = tuple(tensor.near.items())
+    return tensor.name, tensor.shape, tensor.dtype, bounds, len(tensor.copies), tensor.shards, near
+
+
+def _spans(tensor: Tensor) -> list[tuple[int, int]]:
+    """From where to where each block of each copy of *tensor* lies."""
+    heights = [(end - start) * tensor.dtype.nbytes for start, end in pairwise(tensor.row_bounds)]
+    widths = [end - start for start, end in pairwise(tensor.col_bounds)]
+    return [
+        (address, address + height * width)
+        for grid in (tensor.addresses, *tensor.copies)
+        for row, height in zip(grid, heights, strict=True)
+        for address, width in zip(row, widths, strict=True)
+    ]
+
+
+class _NoFormError(Exception):
+    """A value that says less than it decides."""
+
+
+class _Forms:
+    """Forms of values, which name the tensors among them by their places in `tensors`."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[int, Tensor] = {}
+        self._places: dict[int, int] = {}
+
+    def of(self, value: Any) -> Hashable:
+        """What *value* has in common with values that decide the same. Raises _NoFormError."""
+        kind = type(value)
+        if kind in _SIMPLE:
+            return kind, value
+        if kind in (list, tuple):
+            return kind, tuple(map(self.of, value))
+        if kind is TensorRef:
+            return self._of_reference(value)
+        if kind is float:
+            return kind, value.hex()
+        if kind is dict:
+            return kind, tuple([(self.of(name), self.of(each)) for name, each in value.items()])
+        if kind in (slice, range):
+            return kind, self.of(value.start), self.of(value.stop), self.of(value.step)
+        if issubclass(kind, np.generic):
+            return kind, value.dtype.str, value.tobytes()
+        if kind.__module__.partition(".")[0] not in _OWN:
+            raise _NoFormError
+        if issubclass(kind, Enum):
+            return kind, value.name
+        if issubclass(kind, Struct):
+            return kind, tuple([self.of(getattr(value, name)) for name in value.__struct_fields__])
+        raise _NoFormError
+
+    def of_used(self, value: object) -> Hashable:
+        """As `of`, for what the code of a kernel is made of or uses."""
+        if isinstance(value, (CodeType, FunctionType)):
+            code = value if isinstance(value, CodeType) else value.__code__
+            return CodeType, id(code)
+        if value is math:
+            return "math"
+        if isinstance(value, type) and value.__module__.partition(".")[0] in _OWN:
+            return type, value
+        if isinstance(value, TensorRef):
+            raise _NoFormError
+        return self.of(value)
+
+    def of_target(self, target: CubeTarget) -> Hashable:
+        """As `of`, for the PEs that the host names."""
+        return target.sip, target.cube, target.pes if target.pes == "all" else tuple(target.pes)
+
+    def _of_reference(self, ref: TensorRef) -> Hashable:
+        tensor = ref.tensor
+        if ref.indices is not None or tensor.virtual:
+            raise _NoFormError
+        self.tensors[id(tensor)] = tensor
+        place = self._places.setdefault(id(tensor), len(self._places))
+        rows, cols = ref.row_slice, ref.col_slice
+        return TensorRef, place, rows.start, rows.stop, cols.start, cols.stop, ref.asked_shape, ref.copy

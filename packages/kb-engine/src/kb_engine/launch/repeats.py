@@ -1,0 +1,227 @@
+"""LaunchRepeats: launches that do as an earlier one did are not run, but done at once.
+
+A launch is known when all of its commands were closed, none of them was met, and its programs did nothing but issue
+them and wait. Then the times of its programs and messages follow from its key, on a chip where nothing is under way.
+Everything that it leaves behind is applied in one entry of the clock, at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any, Final, cast
+
+from kb_engine.block.control_roles import CommandDispatcher
+from kb_engine.closed.closed_commands import ClosedCommand, ClosedCommands
+from kb_engine.language.tl import Language
+from kb_engine.launch.known_launch import Begin, KnownLaunch, begin_of
+from kb_engine.launch.launch import Launch, LaunchResult
+from kb_engine.launch.launch_key import LaunchKey, LaunchKeys
+from kb_engine.launch.noted_port import NotedMemory, NotedPort, Notes
+from kb_engine.launch.pe_launch import PeLaunch
+from kb_engine.observe.chip import Chip
+from kb_engine.program.pe import ProcessingElement
+from kb_engine.program.pe_port import PePort
+from kb_engine.program.port import ProgramPort
+from kb_engine.program.runner import KernelCall, KernelRunner, run_kernel
+from kb_engine.program.session import Session
+from kb_messages import CubeTarget, KbError, KernelLaunch
+
+_MOST_COMMANDS: Final = 1 << 14
+"""Commands of launches that are known. Source: assumed; a command takes 2 kB."""
+_FEW_PES: Final = 4
+"""A kernel on fewer PEs is looked at when it is launched again. Source: assumed; most launches are on one PE, once."""
+_MOST_TRIES: Final = 3
+"""Launches with one key that do not become known, from which on no more are looked at."""
+_SHARE: Final = 8
+"""With checks, one of so many launches that are known is run, too."""
+
+
+class RepeatedLaunch(Launch):
+    """A launch on *pe_ids* that does what *known* did, in the tensors of *key*."""
+
+    def __init__(
+        self,
+        number: int,
+        session: Session,
+        closed: ClosedCommands,
+        pe_ids: Sequence[str],
+        known: KnownLaunch,
+        key: LaunchKey,
+    ) -> None:
+        super().__init__(number, session, (), len(pe_ids))
+        self.pe_ids = list(pe_ids)
+        self._closed = closed
+        self._known = known
+        self._key = key
+        self._begin: Begin = begin_of(session, closed)
+
+    @property
+    def runners(self) -> Sequence[KernelRunner]:
+        """None: no program runs."""
+        return ()
+
+    @property
+    def queued(self) -> int:
+        """None."""
+        return 0
+
+    def run(self) -> LaunchResult:
+        """Be over. Returns the times."""
+        session, known, begin = self._session, self._known, self._begin
+        try:
+            session.clock.call_at(begin.ps + known.duration_ps, self._apply, None)
+            session.clock.drain()
+        finally:
+            if session.listeners.on_return is not None:
+                session.listeners.on_return()
+        return known.result(begin.ps - known.begin.ps)
+
+    def _apply(self, _: None) -> None:
+        self._known.apply(self._session, self._closed, self._begin, self._key, self.number)
+        self.unfinished = 0
+
+    def _run(self, pe_id: str) -> None:
+        raise AssertionError(pe_id)
+
+
+class WatchedLaunch(PeLaunch):
+    """A launch with *key* that runs, and may become known.
+
+    `known` is a launch that did what this one is to do, where that is to be checked.
+    """
+
+    def __init__(
+        self,
+        where: tuple[int, Session, Sequence[ProcessingElement]],
+        call: KernelCall,
+        key: LaunchKey,
+        known: KnownLaunch | None,
+    ) -> None:
+        super().__init__(*where, call, self._play)
+        self.key = key
+        self.known = known
+        self.notes = Notes()
+        self._memory = NotedMemory(where[1].memory, self.notes)
+        self.commands: list[ClosedCommand] = []
+        self.begin: Begin
+
+    def begins(self, begin: Begin) -> None:
+        """The launch is called now, where the chip is at *begin*."""
+        self.begin = begin
+
+    def _play(self, call: KernelCall, port: PePort) -> None:
+        run_kernel(call, cast(ProgramPort, NotedPort(port, self._memory, self.notes)))
+
+
+class LaunchRepeats:
+    """The launches of a chip that are known. `n_repeated` counts those that were repeated, `n_checked` those that were
+    run and compared, which is one of eight with *checks*."""
+
+    def __init__(self, session: Session, closed: ClosedCommands, chip: Chip, checks: bool) -> None:
+        self._session = session
+        self._closed = closed
+        self._checks = checks
+        self._keys = LaunchKeys(session.memory.burst_nbytes)
+        self._dispatchers = [each for each in chip.components.values() if isinstance(each, CommandDispatcher)]
+        self._seen: set[CodeType] = set()
+        self._left: set[CodeType] = set()
+        self._known: dict[Any, list[KnownLaunch]] = {}
+        self._tries: dict[Any, int] = {}
+        self._n_commands = self._n_dropped = 0
+        self._n_fitting = 0
+        self.n_repeated = self.n_checked = 0
+
+    def key_of(
+        self, call: KernelCall, pes: Sequence[ProcessingElement], targets: Sequence[CubeTarget] | None
+    ) -> LaunchKey | None:
+        """The key of a launch of *call* now; None where nobody should look at it."""
+        code = getattr(call.kernel, "__code__", None)
+        if code is None or code in self._left or call.front_end is not Language or not self._session.clock.is_idle:
+            return None
+        if len(pes) < _FEW_PES and code not in self._seen:
+            self._seen.add(code)
+            return None
+        key = self._keys.of(call, [pe.pe_id for pe in pes], targets)
+        return None if key is None or self._tries.get(key.form, 0) >= _MOST_TRIES else key
+
+    def find(self, key: LaunchKey) -> KnownLaunch | None:
+        """A launch that did what one with *key* would do now."""
+        if self._n_dropped != self._closed.known.n_dropped:
+            self._n_dropped = self._closed.known.n_dropped
+            self._forget()
+        now_ps = self._session.clock.now_ps
+        return next((each for each in self._known.get(key.form, ()) if each.fits(now_ps)), None)
+
+    def wants_check(self) -> bool:
+        """Whether a launch that is known is to be run now, and compared."""
+        self._n_fitting += 1
+        return self._checks and self._n_fitting % _SHARE == 1
+
+    def launch(
+        self, where: tuple[int, Session, Sequence[ProcessingElement]], key: LaunchKey, known: KnownLaunch
+    ) -> RepeatedLaunch:
+        """A launch with *key* that does as *known* did. *where* has its number and its PEs."""
+        self.n_repeated += 1
+        number, session, pes = where
+        return RepeatedLaunch(number, session, self._closed, [pe.pe_id for pe in pes], known, key)
+
+    @contextmanager
+    def watching(self, launch: WatchedLaunch) -> Iterator[None]:
+        """Within the block, *launch* runs, from its call on."""
+        launch.begins(begin_of(self._session, self._closed))
+        self._closed.note(launch.commands)
+        try:
+            yield
+        finally:
+            self._closed.note(None)
+
+    def ended(self, launch: WatchedLaunch, result: LaunchResult) -> None:
+        """*launch* has ended with *result*. Raises KbError where it did not what it should."""
+        form, before = launch.key.form, launch.known
+        if not self._is_known(launch):
+            if launch.notes.left:
+                self._left.update(launch.key.code[:1])
+            self._tries[form] = self._tries.get(form, 0) + 1
+            if before is not None:
+                raise self._other("commands", launch)
+            return
+        if before is None and not all(each.outcome.is_steady for each in launch.commands):
+            return
+        found = KnownLaunch(self._session, launch.key, launch.begin, result, launch.notes, launch.commands)
+        if before is not None:
+            self.n_checked += 1
+            differs = before.differs_from(found)
+            if differs:
+                raise self._other(differs, launch)
+            return
+        self._n_commands += len(launch.commands)
+        if self._n_commands > _MOST_COMMANDS:
+            self._forget()
+            self._n_commands = len(launch.commands)
+        self._known.setdefault(form, []).append(found)
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._n_commands = 0
+
+    def _is_known(self, launch: WatchedLaunch) -> bool:
+        """Whether all that *launch* did is known, and follows from its key."""
+        session, begin, commands, notes = self._session, launch.begin, launch.commands, launch.notes
+        recorder, n_issued = session.recorder, session.commands_issued - begin.commands
+        if notes.left or not n_issued == len(commands) == notes.n_commands or n_issued > _MOST_COMMANDS:
+            return False
+        if self._closed.n_opened != begin.opened or not session.clock.is_idle:
+            return False
+        if recorder is not None and recorder.mark() != begin.mark:
+            return False
+        message = KernelLaunch(launch=launch.number, targets=())
+        if any(type(each).state != CommandDispatcher.state or each.part_nbytes(message) for each in self._dispatchers):
+            return False
+        return not any(each.outcome.moved for each in commands)
+
+    def _other(self, what: str, launch: Launch) -> KbError:
+        self._session.clock.mark_broken()
+        got = f"other {what} than those of a launch with the same key"
+        return KbError(f"launch {launch.number}", got, "the same", "run with --exact events, and report the kernel")

@@ -1,0 +1,202 @@
+"""Launches that do as an earlier one did are done at once, and leave behind what running them leaves behind."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kb_components.pe.pe_cpu import PeCpu
+from kb_dataexec import MemoryLogWriter
+from kb_engine import DType, Engine, Host, Language, Tensor, TensorRef, TileShape
+from kb_engine.observe import Callbacks
+from kb_messages import KbError, KernelError
+from kb_topology import load_topology
+
+ROOT = Path(__file__).parents[1]
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(ROOT / "tests_integration" / "closed")
+    cases = import_module("closed_cases")
+
+Triples = list[list[Tensor]]
+N_PES = 4
+TILE = TileShape(32, 32, 32)
+K = 64
+
+
+def product(tl: Language, tensors: list[list[TensorRef]]) -> None:
+    a, b, c = tensors[tl.program_id()]
+    tl.wait(tl.composite("gemm", a[:, :K], b, out=c, tile=TILE))
+
+
+def half_product(tl: Language, tensors: list[list[TensorRef]], k: int) -> None:
+    a, b, c = tensors[tl.program_id()]
+    tl.wait(tl.composite("gemm", a[:, :k], b[:k, :], out=c, tile=TILE))
+
+
+def built(exact: Any = "closed", log: bool = True, **options: Any) -> tuple[Engine, Host]:
+    topology = load_topology(ROOT / "topologies" / "one_cube.yaml")
+    engine = Engine(topology, MemoryLogWriter() if log else None, exact=exact, least_closed_stages=1, **options)
+    return engine, Host(engine, ROOT)
+
+
+def triples(host: Host) -> Triples:
+    """For each PE, matrices a of 64 x 64, b of 64 x 96 and c of 64 x 96 in its own memory."""
+    shapes = {"a": (64, 64), "b": (64, 96), "c": (64, 96)}
+    return [
+        [host.tensor(name, np.zeros(shape, np.float16), DType.F16, slices=[pe]) for name, shape in shapes.items()]
+        for pe in range(N_PES)
+    ]
+
+
+def found(engine: Engine, launches: list[Any]) -> tuple[Any, ...]:
+    log = engine.close_log()
+    return None if log is None else str(log.digest), cases.counts_of(engine), launches
+
+
+def repeated(engine: Engine) -> int:
+    assert engine.repeats is not None
+    return engine.repeats.n_repeated
+
+
+@pytest.mark.parametrize(("log", "expected"), [(True, 3), (False, 4)])
+def test_launches_on_other_tensors_are_repeated(log: bool, expected: int) -> None:
+    """With a log, the first launch tells of the first transfers on each way, which no later one does."""
+
+    def run(exact: str) -> tuple[Any, Engine]:
+        engine, host = built(exact, log)
+        sets = [triples(host), triples(host)]
+        launches = [host.launch(product, sets[number % 2], pes=range(N_PES)) for number in range(5)]
+        return found(engine, launches), engine
+
+    mine, engine = run("closed")
+    assert repeated(engine) == expected
+    assert mine == run("events")[0]
+
+
+def test_a_launch_says_which_bytes_it_makes_pending() -> None:
+    engine, host = built()
+    sets = [triples(host) for _ in range(4)]
+    for tensors in sets:
+        host.launch(product, tensors, pes=range(N_PES))
+    assert repeated(engine) == 2
+    producers = {engine.memory.pending.producer(tensors[pe][2].block(0, 0)) for tensors in sets for pe in range(N_PES)}
+    assert len(producers) == 1
+    assert None not in producers
+    host.write(sets[3][0][2], np.zeros((64, 96), np.float16))
+    assert engine.memory.pending.producer(sets[3][0][2].block(0, 0)) is None
+
+
+def test_other_arguments_are_another_launch() -> None:
+    engine, host = built(log=False)
+    tensors = triples(host)
+    for k in (32, 64, 32, 64):
+        host.launch(half_product, tensors, k, pes=range(N_PES))
+    assert repeated(engine) == 2
+
+
+def test_another_constant_of_the_module_is_another_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(exact: str) -> list[int]:
+        engine, host = built(exact, log=False)
+        tensors, took = triples(host), []
+        for k in (64, 64, 32, 64):
+            with monkeypatch.context() as patch:
+                patch.setitem(globals(), "TILE", TileShape(k, k, 32))
+                launch = host.launch(product, tensors, pes=range(N_PES))
+            took.append(launch.end_ps - launch.start_ps)
+        assert exact == "events" or repeated(engine) == 2
+        return took
+
+    assert run("closed") == run("events")
+
+
+def test_a_tensor_in_the_place_of_two_is_another_launch() -> None:
+    def run(exact: str) -> tuple[Any, ...]:
+        engine, host = built(exact)
+        apart = triples(host)
+        joined = [[a, b, b] for a, b, _ in apart]
+        return found(engine, [host.launch(product, each, pes=range(N_PES)) for each in (apart, apart, joined, apart)])
+
+    assert run("closed") == run("events")
+
+
+def test_a_kernel_that_looks_at_a_value_runs() -> None:
+    def looks(tl: Language, tensors: list[list[TensorRef]]) -> None:
+        product(tl, tensors)
+        if tl.load(tensors[tl.program_id()][0][:1, :1])[0, 0] > 0:
+            product(tl, tensors)
+
+    engine, host = built(log=False)
+    tensors = triples(host)
+    took = []
+    for number in (0, 0, 0, 1):
+        host.write(tensors[0][0], np.full((64, 64), number, np.float16))
+        took.append(len(host.launch(looks, tensors, pes=range(N_PES)).pe_end_ps) and engine.session.commands_issued)
+    assert repeated(engine) == 0
+    assert took == [8, 16, 24, 33]
+
+
+@pytest.mark.parametrize("observers", [[Callbacks(on_issue=lambda _: None)], [Callbacks(on_program_end=print)]])
+def test_who_is_told_of_programs_is_told_of_all(observers: list[Any]) -> None:
+    assert built(observers=observers)[0].repeats is None
+    assert built(templates=False)[0].repeats is None
+    assert built("events")[0].repeats is None
+
+
+def test_a_wrong_argument_is_the_same_error() -> None:
+    engine, host = built(log=False)
+    tensors = triples(host)
+    for _ in range(3):
+        host.launch(half_product, tensors, 64, pes=range(N_PES))
+    assert repeated(engine) == 2
+    with pytest.raises(KernelError, match="missing a required argument"):
+        host.launch(half_product, tensors, pes=range(N_PES))
+    host.free(tensors[0][0])
+    with pytest.raises(KernelError, match=r"after host\.free"):
+        host.launch(half_product, tensors, 64, pes=range(N_PES))
+
+
+def test_a_check_finds_launches_that_take_another_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, host = built("check", log=False)
+    tensors = triples(host)
+    host.launch(product, tensors, pes=range(N_PES))
+    monkeypatch.setattr(PeCpu, "startup_ps", lambda _: 1000)
+    with pytest.raises(KbError, match=r"launch 1: got other times, commands, .* than those of a launch with the same"):
+        host.launch(product, tensors, pes=range(N_PES))
+    with pytest.raises(KbError, match="failed or got stuck"):
+        host.launch(product, tensors, pes=range(N_PES))
+
+
+def test_an_interrupt_ends_the_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    engine, host = built(log=False)
+    tensors = triples(host)
+    host.launch(product, tensors, pes=range(N_PES))
+    apply: Callable[..., None] = interrupted
+    monkeypatch.setattr("kb_engine.launch.known_launch.KnownLaunch.apply", apply)
+    with pytest.raises(KeyboardInterrupt):
+        host.launch(product, tensors, pes=range(N_PES))
+    with pytest.raises(KbError, match="failed or got stuck"):
+        host.launch(product, tensors, pes=range(N_PES))
+    assert engine.clock.is_broken
+
+
+def test_a_new_log_has_launches_that_were_known_before() -> None:
+    def run(exact: str) -> str:
+        engine, host = built(exact)
+        for _ in range(3):
+            host.launch(product, triples(host), pes=range(N_PES))
+        engine.rebase(engine.memory.store.snapshot(), MemoryLogWriter())
+        host = Host(engine, ROOT)
+        for _ in range(3):
+            host.launch(product, triples(host), pes=range(N_PES))
+        assert exact == "events" or repeated(engine) > 1
+        log = engine.close_log()
+        assert log is not None
+        return str(log.digest)
+
+    assert run("closed") == run("events")
