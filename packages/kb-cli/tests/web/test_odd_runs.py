@@ -37,6 +37,21 @@ def test_a_run_without_services_has_every_view(invoke: Invoke, bench_file: Write
             assert found.status == 200, (name, found.text)
 
 
+def test_a_log_too_large_for_the_memory_leaves_out_what_needs_its_rows(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invoke("run", "gemm", "-p", "M=24", "-p", "N=16", "-p", "K=8", "--out", tmp_path)
+    monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda: 0)
+    with served(tmp_path) as client:
+        (run,) = client.ask("/api/runs").json["runs"]
+        found = {name: client.ask(f"/api/{name}{'&' if '?' in name else '?'}run={run['id']}") for name in EVERY}
+    refused = {name for name, each in found.items() if each.status != 200}
+    assert refused == {name for name in EVERY if name.startswith(("lanes", "stalls", "find", "topology"))}
+    sentence = "GiB of rows or more, needs at most half of the 0.0 GiB of this machine's memory"
+    assert all(found[name].status == 400 and sentence in found[name].text for name in refused)
+    assert sentence in found["overview"].text
+
+
 def test_a_log_of_an_older_version_says_what_it_cannot_tell(invoke: Invoke, tmp_path: Path) -> None:
     invoke("run", "gemm", "-p", "M=24", "-p", "N=16", "-p", "K=8", "--out", tmp_path)
     (folder,) = tmp_path.glob("gemm-*")

@@ -12,7 +12,7 @@ from kb_cli.run.own_log import own_log
 from kb_cli.run.run_json import RunJson, is_sealed, read_run
 from kb_cli.run.where_file import read_where
 from kb_cli.terminal.units import PS_PER_NS
-from kb_dataexec import OpLog
+from kb_dataexec import LargeLogError, OpLog
 from kb_dataexec.analysis import Where
 from kb_dataexec.analysis import where as where_of
 from kb_dataexec.files import file_in, read_bytes
@@ -20,7 +20,10 @@ from kb_topology import Topology, load_topology
 
 
 class RunSource(NamedTuple):
-    """A run folder that is as the run wrote it. `log` is None where the data was not kept."""
+    """A run folder that is as the run wrote it.
+
+    `log` is None where the data was not kept, and where its rows take too much memory, which `too_large` says.
+    """
 
     folder: Path
     run: RunJson
@@ -28,6 +31,7 @@ class RunSource(NamedTuple):
     text: str
     chip: Topology
     log: OpLog | None
+    too_large: LargeLogError | None = None
 
     @property
     def is_of_kb(self) -> bool:
@@ -46,7 +50,10 @@ class RunSource(NamedTuple):
         if self.where.unexplained_ps:
             lost = self.where.unexplained_ps / PS_PER_NS
             notes.append(f"{self.folder / LOG}: got a log that gives no cause for {lost} ns, shown as unknown")
-        if self.log is None:
+        if self.too_large is not None:
+            got, needs = self.too_large.got, self.too_large.needs
+            notes.append(f"{self.folder / LOG}: got {got}, needs {needs}: no lanes, and one roofline point")
+        elif self.log is None:
             why = self.run.keep.why
             notes.append(
                 f"{self.folder}: got a run whose op log was not kept ({why}): no lanes, and one roofline point"
@@ -80,10 +87,16 @@ def read_run_source(folder: Path, late_operands: bool = False) -> RunSource:
             raise RunFolderError(
                 str(folder / name), "other bytes than the run wrote", f"those of {RUN}", "run it again"
             )
-    log = own_log(folder, run, prefix=True, late_operands=late_operands) if run.keep.data else None
+    log, too_large = None, None
+    try:
+        log = own_log(folder, run, prefix=True, late_operands=late_operands) if run.keep.data else None
+    except LargeLogError as error:
+        if WHERE not in run.files:
+            raise
+        too_large = error
     text = read_bytes(file_in(folder, BENCH, RunFolderError), RunFolderError).decode("utf-8", "backslashreplace")
     chip = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
-    return RunSource(folder, run, _where_of(folder, run, log), text, chip, log)
+    return RunSource(folder, run, _where_of(folder, run, log), text, chip, log, too_large)
 
 
 def _where_of(folder: Path, run: RunJson, log: OpLog | None) -> Where:

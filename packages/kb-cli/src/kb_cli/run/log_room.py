@@ -20,8 +20,8 @@ RECORD_NBYTES: Final = 600
 """Memory that a record takes when the log is read and followed for where the time went. Source: measured on products of
 one million records on one PE and on eight; their check takes more."""
 COMMAND_NBYTES: Final = 2048
-"""Memory that a command takes when the log is read in parts. Source: assumed; measured on logs whose commands have few
-records."""
+"""Memory that a command takes when the log is read in parts. Source: assumed; a command of a softmax takes 1.4 kB until
+its rows are made."""
 
 
 class LogRoom(Observer):

@@ -73,6 +73,8 @@ class OpenedRun:
             log = read_log(folder, prefix=True)
             return RunTimeline(Path(self.place.name), log, [], self.place.state == "running")
         source = self.source
+        if source.too_large is not None:
+            raise source.too_large
         if source.log is None:
             got = f"a run whose op log was not kept ({source.run.keep.why})"
             raise RunFolderError(str(source.folder), got, "one", "run it again with --keep all")
