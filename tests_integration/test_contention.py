@@ -8,9 +8,17 @@ from collections import Counter
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from kb_dataexec import MemoryLogWriter
+from kb_engine import Engine, Host, TileShape
+from kb_topology import load_topology
+
+ROOT = Path(__file__).parents[1]
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).parent / "contention")
@@ -54,6 +62,23 @@ def test_the_difference_goes_to_rounding_when_bursts_become_tiny() -> None:
     for case in small[:TINY_CASES]:
         coarse, fine = (comparison.compare(case, burst) for burst in (Fraction(8), Fraction(1, 32)))
         assert abs(fine.largest.ps) <= max(fine.rounding_ps, abs(coarse.largest.ps) / 32)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3])
+def test_no_end_depends_on_when_links_watch_rates(part: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = log_of_shared_operands()
+    monkeypatch.setattr("kb_engine.fabric.shared_link._ROOM", part)
+    assert log_of_shared_operands() == usual
+
+
+def log_of_shared_operands() -> str:
+    """The digest of a GEMM whose operands 128 PEs share."""
+    kb = Engine(load_topology(ROOT / "topologies/one_sip.yaml"), MemoryLogWriter())
+    host = Host(kb, ROOT / "benchmarks")
+    gemm = run_path(str(ROOT / "benchmarks/gemm.py"))["Gemm"]()
+    params = gemm.Params(M=128, N=128, K=64, tile=TileShape(32, 32, 64), operands="shared")
+    gemm.launch(host, params, gemm.inputs(params, np.random.default_rng(0)))
+    return kb.close_log().digest
 
 
 def nbytes(case: Any) -> int:

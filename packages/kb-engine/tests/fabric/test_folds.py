@@ -15,7 +15,7 @@ LATER_PS = 1_000_003
 
 
 def last_link() -> LastLink:
-    link = LastLink(Narrowing(0.1, 1000, 5, 5), 100)
+    link = LastLink(Narrowing(0.1, 1000, 5), 100)
     link.comes(7, SteadyPace(7, 107, 100), 0, 0.0)
     return link
 

@@ -18,13 +18,12 @@ from kb_engine.fabric.rounding import MORE, NO_BYTES, NO_TIME_PS
 class Narrowing(NamedTuple):
     """The last link of a leg, for transfers of one size.
 
-    `bandwidth` is in bytes a picosecond, and `duration_ps` the time of the bytes on the link. The last shared link is
-    `before_ps` before the link, and the end of the leg `after_ps` behind.
+    `bandwidth` is in bytes a picosecond, and `duration_ps` the time of the bytes on the link. The end of the leg is
+    `after_ps` behind the link.
     """
 
     bandwidth: float
     duration_ps: int
-    before_ps: int
     after_ps: int
 
 
@@ -82,12 +81,9 @@ class LastLink:
 
     def ends_ps(self, last_ps: int) -> int:
         """When the last byte is at the end of the leg, if it comes to the link at *last_ps*."""
-        backlog, pace, delay_ps = self._backlog_at(last_ps), self._pace, self._delay_ps
+        backlog, pace = self._backlog_at(last_ps), self._pace
         if type(pace) is FairShare:
             pace.release(self)
-            rises = pace.rate_at(last_ps - delay_ps) > self._link.bandwidth * MORE
-            if backlog is None and rises and delay_ps > self._link.before_ps:
-                last_ps += 1  # a shared link hears of the rate before the byte, which has passed other links
         if backlog is not None:
             rest_ps = (self._nbytes - backlog.served) / backlog.rate
             last_ps = max(last_ps, backlog.since_ps + ceil(rest_ps - NO_TIME_PS))

@@ -50,16 +50,19 @@ class LinkStreams(Departures, ABC):
     """The streams on a link of *rate*. *deliver* gets each passage that has reached the end of its leg.
 
     A stream that is alone on the link is in no group. `_watches` says that the link hears of every change of rate.
+    `_divides` says that it divides its bandwidth at the end of this picosecond; the streams in `_heads` leave then.
     """
 
     __slots__ = (
         "_alone",
         "_alone_pace",
         "_bandwidth",
+        "_divides",
         "_ends",
         "_finishes",
         "_flows",
         "_groups",
+        "_heads",
         "_loose",
         "_most",
         "_n_waiting",
@@ -93,19 +96,23 @@ class LinkStreams(Departures, ABC):
         self._promised = 0.0
         self._watches = False
         self._tick_ps = -1
+        self._divides = False
+        self._heads: list[Stream] = []
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says. Of streams that have ended, what is left is their rate."""
         now = self._clock.now_ps
         alone = self._alone if self._alone_pace.end_ps > now else None
-        over.same(alone is None, self._promised, len(self._loose), len(self._ends))
-        over.same(self._watches, self._n_waiting, self._slowest, len(self._groups), len(self._finishes))
+        over.same(alone is None, self._promised, len(self._loose), len(self._ends), len(self._heads))
+        over.same(self._divides, self._watches, self._n_waiting, self._slowest, len(self._groups), len(self._finishes))
         self._tick_ps = moment_or_none(over, self._tick_ps)
         if alone is not None:
             over.part(alone)
             over.part(self._alone_pace)
         for stream in self._loose:
             _fold_if_ahead(over, stream, now)
+        for stream in self._heads:
+            over.part(stream)
         for group in self._groups.values():
             _fold_if_ahead(over, group, now)
         if self._n_waiting or self._share.rate or self._share.t_ps == now:
@@ -134,7 +141,7 @@ class LinkStreams(Departures, ABC):
             self._alone = None
         if self._groups or self._loose or self._n_waiting or self._ends or self._alone is not None:
             return False
-        if self._watches or self._promised != 0.0:
+        if self._divides or self._watches or self._promised != 0.0:
             return False
         for flow in self._flows:  # noqa: SIM110  # twice as fast as any(), and asked for each closed command
             if flow.under_way:

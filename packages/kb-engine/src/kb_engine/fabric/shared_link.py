@@ -7,6 +7,9 @@ An arrival or an end changes one rate, that of all flows that wait, however many
 behind know their flows by groups of one pace. A change of rate is an event only at a link whose own rates follow from
 it: a link that has room for the rates that may come promises each group a ceiling, and hears of no change below it.
 
+A link that watches rates divides its bandwidth at the end of a picosecond, when all that happens in it has happened. So
+the order within a picosecond decides nothing, and a link that is as wide as what comes in holds nobody up.
+
 A flow that has the link alone is served in whole picoseconds, exactly. Shares are computed in double precision, and
 each moment of change is the first whole picosecond that is not before the exact moment.
 """
@@ -17,7 +20,7 @@ from heapq import heappop, heappush
 from math import ceil, inf
 from typing import Final
 
-from simpy.events import NORMAL
+from simpy.events import NORMAL, URGENT
 
 from kb_engine.fabric.group import Group
 from kb_engine.fabric.link_streams import LOOSE, LinkStreams
@@ -28,8 +31,10 @@ from kb_engine.fabric.stream import HERE, Stream
 _ROOM: Final = 0.9
 """A link stops watching rates when less than this part of its bandwidth is taken.
 
-Source: assumed; saves time. Another value moves some ends by a picosecond or two.
+Source: assumed; saves time. Another value moves no end.
 """
+_LAST: Final = NORMAL + 1
+"""The priority of divisions: after everything else that happens in their picosecond."""
 
 
 class SharedLink(LinkStreams):
@@ -66,12 +71,12 @@ class SharedLink(LinkStreams):
             self._join(stream, now)
             if self._promised > self._most:
                 self._reckon(now)
-                self._begin_to_leave(stream)
+                self._head_leaves(stream)
             else:
                 self._send_head(stream, pace, stream.delay_ps + stream.after_ps, stream.offset)
             return
         self._enter(stream, now)
-        self._begin_to_leave(stream)
+        self._head_leaves(stream)
 
     def regroup(self, change: tuple[Stream, Pace, int, float]) -> None:
         """From now on the bytes of a stream come at another pace. *change* is the stream, pace, delay and offset."""
@@ -101,7 +106,7 @@ class SharedLink(LinkStreams):
             if stream.behind is not HERE:
                 self._tell_next(stream, pace, delay_ps + stream.after_ps, offset)
         if self._watches:
-            self._settle(now)
+            self._divide_soon(now)
         elif self._promised > self._most:
             self._reckon(now)
 
@@ -121,7 +126,7 @@ class SharedLink(LinkStreams):
             self._drop(group)
         self._send_tail(stream)
         if self._watches:
-            self._settle(self._clock.now_ps)
+            self._divide_soon(self._clock.now_ps)
 
     def hear(self, group: Group) -> None:
         """The rate of *group* changes now, as seen here."""
@@ -133,7 +138,7 @@ class SharedLink(LinkStreams):
             before, rate = group.rate, group.refresh(now)
             slower = rate if rate < before else before
             if passing or slower * MORE < self._share.rate or not self._is_steady(now):
-                self._settle(now)
+                self._divide_soon(now)
             return
         self._promised -= group.ceiling * len(passing)
         self._promised += group.promise(now) * len(passing)
@@ -168,7 +173,7 @@ class SharedLink(LinkStreams):
         else:
             self._pass(stream, now)
         if self._watches:
-            self._settle(now)
+            self._divide_soon(now)
         elif self._promised > self._most:
             self._reckon(now)
 
@@ -203,7 +208,7 @@ class SharedLink(LinkStreams):
         self._group_loose(now)
         for group in self._groups.values():
             group.hear_all(self._clock, now)
-        self._settle(now)
+        self._divide_soon(now)
 
     def _tick(self, _: None) -> None:
         """A stream ends or catches up now, or its line does, unless a later `_plan_tick` has replaced this moment."""
@@ -216,6 +221,28 @@ class SharedLink(LinkStreams):
             self._settle(now)
         else:
             self._plan_tick(now)
+
+    def _divide_soon(self, now: int) -> None:
+        """Divide the bandwidth at the end of this picosecond."""
+        if not self._divides:
+            self._divides = True
+            clock = self._clock
+            clock.push((now, _LAST, next(clock.tickets), self._divide_now, None))
+
+    def _divide_now(self, _: None) -> None:
+        """All that happens in this picosecond has happened: divide the bandwidth, and let heads leave."""
+        self._divides = False
+        self._settle(self._clock.now_ps)
+        heads, self._heads = self._heads, []
+        for stream in heads:
+            self._begin_to_leave(stream)
+
+    def _head_leaves(self, stream: Stream) -> None:
+        """The head of *stream* leaves now, after the division if there is one in this picosecond."""
+        if self._watches:
+            self._heads.append(stream)
+        else:
+            self._begin_to_leave(stream)
 
     def _settle(self, now: int) -> None:
         """End the streams that have left, divide the bandwidth, and announce the new rate to the links behind."""
@@ -324,4 +351,4 @@ class SharedLink(LinkStreams):
         if tick_ps != self._tick_ps:
             self._tick_ps = tick_ps
             clock = self._clock
-            clock.push((tick_ps, NORMAL, next(clock.tickets), self._tick, None))
+            clock.push((tick_ps, URGENT, next(clock.tickets), self._tick, None))
