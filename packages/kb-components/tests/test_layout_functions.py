@@ -48,6 +48,14 @@ def same(found, expected):
     assert found.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize(("first", "then"), [(1, True), (True, np.int64(1)), (0, False), (False, 0)])
+def test_an_order_is_true_or_false_whatever_number_an_earlier_call_was_given(computed, first, then):
+    x = np.arange(35, dtype=np.float32).reshape(5, 7)
+    for descending in (first, then):
+        found = computed(lambda tl, x, reverse=descending: tl.sort(x, 1, reverse), x, shape=x.shape)
+        same(found, np.flip(x, 1) if descending else x)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint64])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("descending", [False, True])
@@ -314,6 +322,7 @@ def test_large_blocks_of_random_numbers_are_worked_on_in_strips(computed):
 REFUSED = {
     "topk of 21": (lambda tl, x, n: tl.topk(x, 21), "tl.topk of 21, needs a number from 1 to 20"),
     "flip axis 2": (lambda tl, x, n: tl.flip(x, 2), "tl.flip along axis 2, needs an axis from 0 to 1"),
+    "sort axis 0.0": (lambda tl, x, n: tl.sort(x, 0.0), "tl.sort over axis 0.0, needs an axis from 0 to 1"),
     "sort axis 2": (lambda tl, x, n: tl.sort(x, 2), "tl.sort over axis 2, needs an axis from 0 to 1"),
     "gather floats": (
         lambda tl, x, n: tl.gather(x, x, 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from operator import index as as_integer
 from typing import Final, Literal, overload
 
 from kb_engine.language.special_functions import SpecialFunctions
@@ -125,7 +126,15 @@ class AxisFunctions(SpecialFunctions):
         return found if found.shape == wanted else found.reshape(wanted)
 
     def _along(self, op: str, x: Handle, axis: int, reverse: bool = False, dtype: DType | None = None) -> LoadedTensor:
-        dimensions = len(getattr(x, "shape", (1, 1)))
-        if not -dimensions <= axis < dimensions:
-            raise KernelError(self._port.line(), f"tl.{op} over axis {axis!r}", f"an axis from 0 to {dimensions - 1}")
-        return self._call(op, [x], axis % dimensions, dtype, reverse)
+        return self._call(op, [x], self._axis_of(x, axis, op, "over"), dtype, bool(reverse))
+
+    def _axis_of(self, x: Handle, axis: int, call: str, way: str = "along") -> int:
+        """The number, from 0 on, of the *axis* of *x* that tl.*call* goes *way*."""
+        n_axes = len(getattr(x, "shape", (1, 1)))
+        try:
+            at = as_integer(axis)
+        except TypeError:
+            at = n_axes
+        if not -n_axes <= at < n_axes:
+            raise KernelError(self._port.line(), f"tl.{call} {way} axis {axis!r}", f"an axis from 0 to {n_axes - 1}")
+        return at % n_axes

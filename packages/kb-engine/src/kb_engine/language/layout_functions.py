@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index as as_integer
 from typing import Any
 
 import numpy as np
@@ -173,16 +172,6 @@ class LayoutFunctions(KnownOperands):
         if not isinstance(x, Handle):
             raise KernelError(self._port.line(), f"tl.{call} of {describe(x)}", "a loaded or computed value")
         return x
-
-    def _axis_of(self, value: Handle, axis: int, call: str) -> int:
-        n_axes = len(value.shape)
-        try:
-            at = as_integer(axis)
-        except TypeError:
-            at = n_axes
-        if not -n_axes <= at < n_axes:
-            raise KernelError(self._port.line(), f"tl.{call} along axis {axis!r}", f"an axis from 0 to {n_axes - 1}")
-        return at % n_axes
 
     def _pair(self, x: object, y: object, call: str) -> tuple[tuple[int, ...], list[Handle]]:
         """The shape that *x* and *y* have together, and both of them with this shape and one dtype."""
