@@ -50,6 +50,21 @@ def test_a_point_is_what_kb_run_gives(invoke: Invoke, bench_file: Callable[..., 
     assert found["front"] == [0, 1], "the slow memory costs less"
 
 
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_point_finds_its_benchmark_as_kb_run_does(
+    invoke: Invoke, bench_file: Callable[..., Path], tmp_path: Path, beside: bool
+) -> None:
+    """The benchmark counts its runs, and starts the kernel as often."""
+    counter = "from itertools import count\n\nRUNS = count(1)\n"
+    (tmp_path / "counted.py").write_text(counter)
+    imported = "from counted import RUNS\n" if beside else counter
+    launch = "host.launch("
+    bench = bench_file("import numpy", f"{imported}import numpy", launch, f"for _ in range(next(RUNS)): {launch}")
+    alone = json.loads(invoke("run", str(bench), "--json", "--no-verify").stdout)
+    found = swept(invoke, bench, "-p", "label=x,y,z", "--jobs", 1)
+    assert [point["result"]["latency_ps"] for point in found["points"]] == 3 * [alone["latency_ps"]]
+
+
 def test_a_workload_is_added_up(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     place = "$.cube.nodes.hbm.bw_gbs"
     found = swept(invoke, bench_file(), "-p", "size=8,16", "--set", f"{place}=1.6,102.4", "--over", "size", "--jobs", 1)

@@ -102,7 +102,7 @@ def do(job: Job) -> Answer:
 
 
 def _simulated(job: Job) -> PointResult:
-    loaded = _loaded(job.bench, job.source, tuple(job.beside.items()))
+    loaded = _loaded(job)
     params = build_params(loaded.bench.Params, job.params)
     setup = Setup(loaded, params, _chip(job.chip, job.topology), job.seed, verify=job.verify, log=job.verify)
     with RunProgress() as progress:
@@ -127,20 +127,27 @@ def _figures(result: RunResult) -> PointResult:
     )
 
 
+def _loaded(job: Job) -> LoadedBenchmark:
+    """The benchmark, whose file is run for each point: what an earlier point left in its module counts for no other."""
+    path = _file_of(job.bench, job.source, tuple(job.beside.items()))
+    if job.beside:
+        import_from(path.parent, job.beside)
+    return load_source(path, job.source)
+
+
 @lru_cache(maxsize=2)
-def _loaded(bench: str, source: bytes, beside: tuple[tuple[str, bytes], ...]) -> LoadedBenchmark:
-    """The benchmark, imported once in a process, however many points it has."""
+def _file_of(bench: str, source: bytes, beside: tuple[tuple[str, bytes], ...]) -> Path:
+    """The file that *source* is run as, once in a process: in a folder with the files *beside* it, if there are any."""
     path = Path(bench)
     if not beside:
-        return load_source(bundled.shipped(path.name, source) or path, source)
+        return bundled.shipped(path.name, source) or path
     place = TemporaryDirectory(prefix="kb-sweep-")  # another machine has no such folder, or other files in it
     _PLACES.append(place)
     folder = Path(place.name).resolve()
     for name, content in (*beside, (path.name, source)):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    import_from(folder, dict(beside))
-    return load_source(folder / path.name, source)
+    return folder / path.name
 
 
 @lru_cache(maxsize=4)
