@@ -51,6 +51,23 @@ class Boastful(Hbm):
         return begin - 1, end
 
 
+class Tiring(Hbm):
+    """Says that requests take equal times, and takes longer for each tenth one."""
+
+    state = ("served",)
+    free_times = ("free_ps",)
+
+    def __init__(self, spec, context):
+        super().__init__(spec, context)
+        self.served = 0
+
+    def reserve(self, t_ps, memory, last_byte_ps, write):
+        self.served += 1
+        later_ps = 0 if self.served % 10 else 5000
+        first, last = super().reserve(t_ps, memory, last_byte_ps, write)
+        return first + later_ps, last + later_ps
+
+
 class Unlike(Hbm):
     """Says another latency of reads than its reads have."""
 
@@ -244,6 +261,16 @@ HBM = {"ps_per_byte": 20, "latency_ps": 30000}
             (
                 "Boundless.reserve: got 8 reads of 4096 bytes that take as long as one, 30000 ps, "
                 "needs longer for more; have the bytes of a request hold the memory"
+            ),
+        ),
+        (
+            Tiring,
+            HBM,
+            "requests_take_the_same_time_when_free",
+            (
+                "Tiring.free_times: got a write of 64 bytes that takes (36280, 36280, 1280), "
+                "after one that took (31280, 31280, 1280) ps, needs equal times once the memory is free; "
+                "say no `free_times`"
             ),
         ),
         (

@@ -93,8 +93,8 @@ class MemoryComponent(ComponentBase[SpecT]):
     """A memory behind the fabric. `memory` of a request is the requested rectangle, at its physical address.
 
     A class that defines `free_times` says that its requests take the same time at any moment and at any address, once
-    these attributes are not after now. Then commands that use the memory can be closed (`kb_engine.closed`). A subclass
-    has to say it anew.
+    these attributes are not after now. The contract suite checks it. Then commands that use the memory can be closed
+    (`kb_engine.closed`). A subclass has to say it anew.
 
     For reports, `busy_ps` adds up the time of requests, and `read_nbytes` and `written_nbytes` their bytes.
     """

@@ -104,6 +104,10 @@ def _checks(subject: Subject) -> Iterator[Check]:
             "writes_are_committed_after_their_last_byte", partial(requests.check_commits_after_last_byte, subject)
         )
         yield Check("requests_take_time", partial(requests.check_takes_time, subject))
+        if requests.says_when_free(impl):
+            yield Check(
+                "requests_take_the_same_time_when_free", partial(requests.check_takes_the_same_time_when_free, subject)
+            )
     if issubclass(impl, CommandScheduler):
         yield Check("plans_are_pure", partial(_check_plans, subject))
 

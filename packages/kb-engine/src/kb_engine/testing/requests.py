@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
-from kb_engine.block.fabric_roles import said_read_latency_ps
+from kb_engine.block.fabric_roles import MemoryComponent, said_read_latency_ps
 from kb_engine.testing.subject import Subject
 from kb_engine.timing.clock import Clock
 from kb_messages import Rectangle
@@ -12,6 +13,8 @@ from kb_messages import Rectangle
 _NBYTES = 4096
 _N_REQUESTS = 8
 _SLOW_PS = 100_000_000
+_SIZES = (64, 512, 1, _NBYTES)
+_ROUNDS = 12
 
 
 def check_serves_in_order(subject: Subject) -> None:
@@ -66,3 +69,26 @@ def check_takes_time(subject: Subject) -> None:
         if max(ends) <= ends[0]:
             got = f"{_N_REQUESTS} {name}s of {_NBYTES} bytes that take as long as one, {ends[0]} ps"
             subject.fail("reserve", got, "longer for more", "have the bytes of a request hold the memory")
+
+
+def says_when_free(impl: type[MemoryComponent[Any]]) -> bool:
+    """Whether *impl* itself says by which of its times a memory is free."""
+    return "free_times" in vars(impl)
+
+
+def check_takes_the_same_time_when_free(subject: Subject) -> None:
+    """Requests of one size take the same time whenever none of `free_times` is after now, whatever came before."""
+    block: Any = subject.build(Clock())
+    known: dict[tuple[int, bool], tuple[int, ...]] = {}
+    arrival = 0
+    for number in range(_ROUNDS):
+        for nbytes, write in product(_SIZES, (False, True)):
+            memory = Rectangle(number * _NBYTES % max(subject.memory_nbytes - _NBYTES, 1), 1, nbytes, nbytes)
+            served = subject.call("reserve", block.reserve, arrival, memory, arrival, write)
+            free = [getattr(block, name) for name in type(block).free_times]
+            times = tuple([time - arrival for time in served] + [max(time - arrival, 0) for time in free])
+            if known.setdefault((nbytes, write), times) != times:
+                kind = "write" if write else "read"
+                got = f"a {kind} of {nbytes} bytes that takes {times}, after one that took {known[nbytes, write]} ps"
+                subject.fail("free_times", got, "equal times once the memory is free", "say no `free_times`")
+            arrival = max([arrival, *free]) + 1 + 977 * number
