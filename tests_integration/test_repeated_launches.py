@@ -42,11 +42,11 @@ def built(exact: Any = "closed", log: bool = True, **options: Any) -> tuple[Engi
     return engine, Host(engine, ROOT)
 
 
-def triples(host: Host) -> Triples:
-    """For each PE, matrices a of 64 x 64, b of 64 x 96 and c of 64 x 96 in its own memory."""
+def triples(host: Host, of: str = "") -> Triples:
+    """For each PE, matrices a of 64 x 64, b of 64 x 96 and c of 64 x 96 in its memory. Names end with *of*."""
     shapes = {"a": (64, 64), "b": (64, 96), "c": (64, 96)}
     return [
-        [host.tensor(name, np.zeros(shape, np.float16), DType.F16, slices=[pe]) for name, shape in shapes.items()]
+        [host.tensor(name + of, np.zeros(shape, np.float16), DType.F16, slices=[pe]) for name, shape in shapes.items()]
         for pe in range(N_PES)
     ]
 
@@ -95,6 +95,49 @@ def test_other_arguments_are_another_launch() -> None:
     for k in (32, 64, 32, 64):
         host.launch(half_product, tensors, k, pes=range(N_PES))
     assert repeated(engine) == 2
+
+
+def test_tensors_of_other_names_are_another_place_for_the_same_launch() -> None:
+    def run(exact: str) -> tuple[Any, Engine]:
+        engine, host = built(exact)
+        launches = [host.launch(product, triples(host, f" of layer {layer}"), pes=range(N_PES)) for layer in range(4)]
+        return found(engine, launches), engine
+
+    mine, engine = run("closed")
+    assert repeated(engine) == 2
+    assert mine == run("events")[0]
+
+
+def test_a_kernel_that_reads_the_name_of_a_tensor_runs() -> None:
+    def for_first_layer(tl: Language, tensors: list[list[TensorRef]]) -> None:
+        k = K if "first" in str(tensors[tl.program_id()][0]) else K // 2
+        half_product(tl, tensors, k)
+
+    def run(exact: str) -> list[int]:
+        engine, host = built(exact, log=False)
+        sets = [triples(host, f" of the {name} layer") for name in ("first", "first", "next", "last")]
+        launches = [host.launch(for_first_layer, tensors, pes=range(N_PES)) for tensors in sets]
+        assert exact == "events" or repeated(engine) == 0
+        return [each.end_ps - each.start_ps for each in launches]
+
+    took = run("closed")
+    assert took[0] > took[2]
+    assert took == run("events")
+
+
+def test_one_reference_in_two_places_is_another_launch() -> None:
+    def alike(tl: Language, first: TensorRef, second: TensorRef, tensors: list[list[TensorRef]]) -> None:
+        half_product(tl, tensors, K if first is second else K // 2)
+
+    def run(exact: str) -> list[int]:
+        _, host = built(exact, log=False)
+        tensors = triples(host)
+        one, other = tensors[0][0].ref, tensors[0][0].ref
+        pairs = (one, one), (one, one), (one, other), (one, one)
+        launches = [host.launch(alike, *pair, tensors, pes=range(N_PES)) for pair in pairs]
+        return [each.end_ps - each.start_ps for each in launches]
+
+    assert run("closed") == run("events")
 
 
 def test_another_constant_of_the_module_is_another_launch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 Launches with one key do the same at other addresses. A kernel decides by its code, by the constants that the code uses,
 and by its arguments. What it issues follows from the shapes of tensors and from the memory that each of their blocks
-lies in. Times follow from where in a burst a block begins, too, and what becomes pending from which blocks are one.
+lies in. Times follow from where in a burst a block begins, too, and what becomes pending from which blocks are one. The
+names of tensors are no part of it, so launches whose kernels read one are not known.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _form_of_tensor(tensor: Tensor) -> Hashable:
     """What tensors have in common that kernels cut alike."""
     bounds = tensor.row_bounds, tensor.col_bounds
     near = tuple(tensor.near.items())
-    return tensor.name, tensor.shape, tensor.dtype, bounds, len(tensor.copies), tensor.shards, near
+    return tensor.shape, tensor.dtype, bounds, len(tensor.copies), tensor.shards, near
 
 
 def _spans(tensor: Tensor) -> list[tuple[int, int]]:
@@ -139,6 +140,7 @@ class _Forms:
     def __init__(self) -> None:
         self.tensors: dict[int, Tensor] = {}
         self._places: dict[int, int] = {}
+        self._references: dict[int, int] = {}
 
     def of(self, value: Any) -> Hashable:
         """What *value* has in common with values that decide the same. Raises _NoFormError."""
@@ -188,5 +190,6 @@ class _Forms:
             raise _NoFormError
         self.tensors[id(tensor)] = tensor
         place = self._places.setdefault(id(tensor), len(self._places))
+        same = self._references.setdefault(id(ref), len(self._references))
         rows, cols = ref.row_slice, ref.col_slice
-        return TensorRef, place, rows.start, rows.stop, cols.start, cols.stop, ref.asked_shape, ref.copy
+        return TensorRef, place, same, rows.start, rows.stop, cols.start, cols.stop, ref.asked_shape, ref.copy

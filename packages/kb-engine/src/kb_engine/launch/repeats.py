@@ -26,6 +26,7 @@ from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import ProgramPort
 from kb_engine.program.runner import KernelCall, KernelRunner, run_kernel
 from kb_engine.program.session import Session
+from kb_engine.program.tensors import TEXTS_MADE
 from kb_messages import CubeTarget, KbError, KernelLaunch
 
 _MOST_COMMANDS: Final = 1 << 14
@@ -106,10 +107,17 @@ class WatchedLaunch(PeLaunch):
         self._memory = NotedMemory(where[1].memory, self.notes)
         self.commands: list[ClosedCommand] = []
         self.begin: Begin
+        self._texts_made = 0
 
     def begins(self, begin: Begin) -> None:
         """The launch is called now, where the chip is at *begin*."""
         self.begin = begin
+        self._texts_made = TEXTS_MADE.n
+
+    def ends(self) -> None:
+        """The launch has ended."""
+        if TEXTS_MADE.n != self._texts_made:
+            self.notes.leave()
 
     def _play(self, call: KernelCall, port: PePort) -> None:
         run_kernel(call, cast(ProgramPort, NotedPort(port, self._memory, self.notes)))
@@ -179,6 +187,7 @@ class LaunchRepeats:
 
     def ended(self, launch: WatchedLaunch, result: LaunchResult) -> None:
         """*launch* has ended with *result*. Raises KbError where it did not what it should."""
+        launch.ends()
         form, before = launch.key.form, launch.known
         if not self._is_known(launch):
             if launch.notes.left:

@@ -173,7 +173,7 @@ class Handle:
     @property
     def T(self) -> TransposedHandle:
         """The matrix transposed: a GEMM takes it as it lies, math puts it in order. Raises KernelError for a vector."""
-        return TransposedHandle(self, f"the .T of a {type(self).__name__}")
+        return TransposedHandle(self)
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.shape)) or "1"

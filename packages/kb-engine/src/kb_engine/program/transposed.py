@@ -28,17 +28,19 @@ StoredT = TypeVar("StoredT", bound=Transposable, covariant=True)
 class Transposed(Generic[StoredT]):
     """A matrix with rows and columns exchanged, which only `tl.dot` and `tl.composite("gemm", ...)` take.
 
-    `of` is the matrix as it is stored. Raises KernelError, at *name*, for a vector.
+    `of` is the matrix as it is stored. Raises KernelError for a vector.
     """
 
     __slots__ = ("of",)
 
-    def __init__(self, of: StoredT, name: str) -> None:
-        if len(of.shape) != 2:
-            raise KernelError(
-                name, "the transpose of a tensor of one dimension", "two dimensions", "give the tensor the shape (1, n)"
-            )
+    def __init__(self, of: StoredT) -> None:
         self.of = of
+        if len(of.shape) != 2:
+            got, fix = "the transpose of a tensor of one dimension", "give the tensor the shape (1, n)"
+            raise KernelError(str(self), got, "two dimensions", fix)
+
+    def __str__(self) -> str:
+        return f"the .T of a {type(self.of).__name__}"
 
     @property
     def shape(self) -> tuple[int, int]:
