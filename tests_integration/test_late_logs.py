@@ -139,6 +139,23 @@ def test_formulas_on_disk_are_the_rows_of_every_event(name: str, nbytes: int, tm
     assert summary == source.summary == log.summary
 
 
+def test_late_operands_of_formulas_are_made_when_somebody_asks(tmp_path: Path) -> None:
+    on_disk("one_cube", tmp_path)
+    whole, seen = read_log(tmp_path), list[int]()
+    log = LogFolder(tmp_path).whole(late_operands=True, look=lambda chunk: seen.append(len(chunk.operands)))
+    assert sum(seen) == len(whole.operands)
+    assert "operands" not in vars(log)
+    assert log.operands.tobytes() == whole.operands.tobytes()
+    assert log.digest == whole.digest
+
+    other = LogFolder(tmp_path).whole(late_operands=True)
+    for file in tmp_path.iterdir():
+        file.unlink()
+    on_disk("one_pe", tmp_path)
+    with pytest.raises(LogError, match="other operands than when the log was opened, needs the same ones"):
+        _ = other.operands
+
+
 def test_two_readers_of_one_log_do_not_meet(tmp_path: Path) -> None:
     on_disk("one_cube", tmp_path / "log")
     log, one, other = read_log(tmp_path / "log"), LogFolder(tmp_path / "log"), LogFolder(tmp_path / "log")

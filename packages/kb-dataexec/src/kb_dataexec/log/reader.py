@@ -208,16 +208,15 @@ class LogFolder:
     def whole(self, late_operands: bool = False, look: Callable[[OpLog], object] | None = None) -> OpLog:
         """The whole log, checked as `chunks` checks it. Its rows are read into their places, and not joined later.
 
-        With *late_operands*, operands are checked and not kept, unless formulas make them. They are read again when
-        somebody asks for them, and LogError is raised then if they are no longer the same. *look* is called with each
-        chunk, which has the operands of its ops. Raises LargeLogError for rows that take more than half of this
-        machine's memory, at once where they are on disk.
+        With *late_operands*, operands are checked and not kept. They are read or made again when somebody asks for
+        them, and LogError is raised then if they are no longer the same. *look* is called with each chunk, which has
+        the operands of its ops. Raises LargeLogError for rows that take more than half of this machine's memory, at
+        once where they are on disk.
         """
-        is_late = late_operands and self.version <= VERSION_OF_ROWS
-        tables_kept = ("ops",) if is_late else ("ops", "operands")
+        tables_kept = ("ops",) if late_operands else ("ops", "operands")
         self._check_room(sum(nbytes_of(self._paths(name)) for name in tables_kept))
         ops = self._room("ops", OPS_DTYPE)
-        operands = None if is_late else self._room("operands", OPERAND_DTYPE)
+        operands = None if late_operands else self._room("operands", OPERAND_DTYPE)
         tables = []
         for chunk in self._chunks(ops, operands):
             if look is not None:
@@ -231,8 +230,12 @@ class LogFolder:
     def _operands(self, expected: str) -> Array:
         """The operands, whose digest is *expected*."""
         room, digest = self._room("operands", OPERAND_DTYPE), RunningDigest(self.version)
-        for number in range(self.n_chunks):
-            digest.feed_operands(self._table("operands", number, room))
+        if self.version > VERSION_OF_ROWS:
+            for _, operands, _ in self._rows(None, room, RunningDigest(self.version)):
+                digest.feed_operands(operands)
+        else:
+            for number in range(self.n_chunks):
+                digest.feed_operands(self._table("operands", number, room))
         if digest.of_operands() != expected:
             raise ManifestError(str(self.folder), "other operands than when the log was opened", "the same ones")
         return room.joined()
