@@ -115,3 +115,16 @@ def test_a_function_that_calls_another_one_than_before_is_another_reduction(monk
         monkeypatch.setitem(globals(), "step", other)
         k_reduce[1,](x, o, B=4, combine=by_steps)
         assert o[0] == wanted
+
+
+@triton.jit
+def larger_of(x, y):
+    return tl.maximum(x, y)
+
+
+def test_no_module_is_asked_for_what_it_has_not(monkeypatch):
+    x, o, asked = np.array([2, 3, 4, 100], np.float32), np.zeros(1, np.float32), []
+    k_reduce[1,](x, o, B=4, combine=larger_of)
+    monkeypatch.setattr(tl, "__getattr__", asked.append)
+    k_reduce[1,](x, o, B=4, combine=larger_of)
+    assert (o[0], asked) == (100, [])

@@ -2,6 +2,7 @@
 
 import operator
 import random
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -9,6 +10,11 @@ import pytest
 from kb_engine.program.symbols import Peers, Symbol, plain, whole
 
 COUNT, NUMBER = 12, 5
+
+
+class Pair(NamedTuple):
+    one: Any
+    two: Any
 
 
 def peers_and_number():
@@ -145,6 +151,8 @@ def test_a_division_by_zero_is_that_of_the_traced_program():
         lambda n: np.minimum(n, np.int8(3)),
         lambda n: np.arange(4, dtype=np.int8) + n,
         lambda n: np.where([True, False], n, np.int8(1)),
+        lambda n: np.clip(7, 0, a_max=n),
+        lambda n: np.stack(Pair(n, n)),
         lambda n: n < np.int64(7),
         lambda n: n == np.uint8(5),
         lambda n: ~(n < np.int64(3)),

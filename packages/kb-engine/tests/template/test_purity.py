@@ -235,8 +235,21 @@ class Calling(Struct, frozen=True):
         return RNG.random()
 
 
+def made_from_text(text):
+    """An object of class `Made`, as *text* defines it among names without `__name__`."""
+    names = {"RNG": RNG}
+    exec(text, names)  # that is the case
+    return names["Made"]((1, 2))
+
+
+FIRST_DRAWN = "class Made(tuple):\n    def __getitem__(self, at):\n        return RNG.random()"
+FIRST_OF_TWO = "class Made(tuple):\n    def first(self):\n        return self[0]"
+
+
 @pytest.mark.parametrize(
-    "value", [Sizes(1), Level.LOW, Numbers.SOME, Frozen((1, 2)), slice(1, 2), np.float32(1)], ids=repr
+    "value",
+    [made_from_text(FIRST_OF_TWO), Sizes(1), Level.LOW, Numbers.SOME, Frozen((1, 2)), slice(1, 2), np.float32(1)],
+    ids=repr,
 )
 def test_values_that_only_compute_are_repeated(value):
     assert is_repeatable(plain, [value])
@@ -247,6 +260,7 @@ def test_values_that_only_compute_are_repeated(value):
 @pytest.mark.parametrize(
     "value",
     [
+        made_from_text(FIRST_DRAWN),
         Drawing(1),
         Listed([1]),
         Table(1),

@@ -166,7 +166,7 @@ class Symbol:
         return getattr(ufunc, method)(*map(plain, inputs), **named)
 
     def __array_function__(self, function: Any, _: object, arguments: Any, named: Any) -> Any:
-        return function(*_plain_parts(arguments), **named)
+        return function(*_plain_parts(arguments), **{name: _plain_parts(each) for name, each in named.items()})
 
     def __getattr__(self, name: str) -> Any:
         if not hasattr(0, name):
@@ -228,8 +228,9 @@ def plain(value: Any) -> Any:
 
 
 def _plain_parts(value: Any) -> Any:
-    """*value*, or its parts, as `plain`."""
-    return type(value)(map(_plain_parts, value)) if type(value) in (list, tuple) else plain(value)
+    """*value*, or its parts, as `plain`. A named tuple becomes a tuple."""
+    kind = list if isinstance(value, list) else tuple if isinstance(value, tuple) else None
+    return plain(value) if kind is None else kind(map(_plain_parts, value))
 
 
 def is_symbol(value: object) -> bool:

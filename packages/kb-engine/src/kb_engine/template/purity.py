@@ -49,6 +49,8 @@ _OTHERS: Final = frozenset((
     "kb_dataexec", "kb_engine", "kb_messages", "kb_topology", "kb_triton",
 ))  # fmt: skip
 """Packages whose classes and functions have no code of an author."""
+_IS_MADE: Final = 1 << 9
+"""Of `__flags__`: a class that was made while Python ran. Source: Py_TPFLAGS_HEAPTYPE of CPython."""
 
 
 @runtime_checkable
@@ -198,7 +200,10 @@ class _Purity:
 
 
 def _package(of: type | FunctionType) -> str:
-    return of.__module__.partition(".")[0]
+    """The package of *of*; "" for what is made from a text that has no `__name__`, as a kernel's author may do."""
+    module = of.__module__ or ""
+    is_made = isinstance(of, type) and of.__flags__ & _IS_MADE
+    return "" if module == "builtins" and is_made else module.partition(".")[0]
 
 
 def _instructions(code: CodeType) -> Iterator[dis.Instruction]:

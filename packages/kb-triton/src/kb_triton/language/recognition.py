@@ -62,12 +62,15 @@ def _reduction_of(combine: Combine, kind: dtype, _: tuple[Hashable, ...]) -> str
 
 
 def _names_of(combine: Combine) -> tuple[Hashable, ...]:
-    """What the names in the code of *combine*, and of the functions that it calls, stand for: functions, or types."""
+    """What the names in the code of *combine*, and of the functions that it calls, stand for: functions, or types.
+
+    Functions of kb_triton are not looked into, because they stay what they are.
+    """
     ahead: list[Any] = [combine]
     found: dict[Hashable, None] = {}
     for each in ahead:
-        fn = getattr(each, "fn", each)
-        if isinstance(fn, FunctionType) and fn not in found:
+        fn = each if isinstance(each, ModuleType) else getattr(each, "fn", each)  # a module looks long for a name
+        if isinstance(fn, FunctionType) and fn not in found and not _is_own(fn):
             ahead += [fn.__globals__.get(name) for name in fn.__code__.co_names]
         found[fn if isinstance(fn, FunctionType) else (len(found), type(fn))] = None
     return tuple(found)
@@ -106,13 +109,17 @@ def _drops_nan(combine: Combine) -> bool:
 def _is_without_numbers(combine: Any, seen: frozenset[Any] = frozenset()) -> bool:
     """Whether the code of *combine*, and of the functions that it calls, has no number, default or closure."""
     fn = getattr(combine, "fn", combine)
-    if fn in seen or str(getattr(fn, "__module__", "")).startswith(_OWN):
+    if fn in seen or _is_own(fn):
         return True
     if not isinstance(fn, FunctionType) or fn.__closure__ or fn.__defaults__ or fn.__kwdefaults__:
         return False
     if not all(map(_is_without_number, _constants(fn))):
         return False
     return all(_is_known(fn.__globals__.get(name), seen | {fn}) for name in fn.__code__.co_names)
+
+
+def _is_own(fn: Any) -> bool:
+    return str(getattr(fn, "__module__", "")).startswith(_OWN)
 
 
 def _constants(fn: FunctionType) -> Iterator[Any]:
