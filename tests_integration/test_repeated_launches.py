@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from kb_components.pe.pe_cpu import PeCpu
 from kb_dataexec import MemoryLogWriter
 from kb_engine import DType, Engine, Host, Language, Tensor, TensorRef, TileShape
+from kb_engine.launch.noted_port import Notes
 from kb_engine.observe import Callbacks
 from kb_messages import KbError, KernelError
 from kb_topology import load_topology
@@ -153,6 +155,185 @@ def test_another_constant_of_the_module_is_another_launch(monkeypatch: pytest.Mo
         return took
 
     assert run("closed") == run("events")
+
+
+def _step(k: int) -> Callable[..., None]:
+    def step(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> None:
+        tl.wait(tl.composite("gemm", a[:, :k], b[:k, :], out=c, tile=TILE))
+
+    return step
+
+
+FIRST, SECOND = _step(32), _step(64)
+LAST = FIRST
+
+
+def three_steps(tl: Language, tensors: list[list[TensorRef]]) -> None:
+    for step in (FIRST, SECOND, LAST):
+        step(tl, *tensors[tl.program_id()])
+
+
+def by_name(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, *, k: int = 32, n: int = 64) -> None:
+    tl.wait(tl.composite("gemm", a[:, :k], b[:k, :n], out=c[:, :n], tile=TILE))
+
+
+def named_step(tl: Language, tensors: list[list[TensorRef]]) -> None:
+    by_name(tl, *tensors[tl.program_id()])
+
+
+def largest_or_least(tl: Language, tensors: list[list[TensorRef]]) -> None:
+    a, b, c = tensors[tl.program_id()]
+    k = max(64, min(64, 80))
+    tl.wait(tl.composite("gemm", a[:, :k], b[:k, :], out=c, tile=TILE))
+
+
+def thirty_two(*_: int) -> int:
+    return 32
+
+
+class Scaled(np.float64):
+    k = 32
+
+
+def scaled(tl: Language, tensors: list[list[TensorRef]], x: Scaled) -> None:
+    a, b, c = tensors[tl.program_id()]
+    tl.wait(tl.composite("gemm", a[:, : x.k], b[: x.k, :], out=c, tile=TILE))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "owner", "before", "after"),
+    [
+        (three_steps, [], globals(), {}, {"LAST": SECOND}),
+        (named_step, [], by_name, {"k": 32, "n": 64}, {"n": 32, "k": 64}),
+        (largest_or_least, [], globals(), {"max": thirty_two}, {"min": thirty_two}),
+        (scaled, [Scaled(1)], Scaled, {"k": 32}, {"k": 64}),
+    ],
+)
+def test_what_a_kernel_uses_has_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: Callable[..., None],
+    arguments: list[Any],
+    owner: Any,
+    before: dict[str, Any],
+    after: dict[str, Any],
+) -> None:
+    """Functions of one code that exchange their places, defaults by name, names of builtins, attributes of a class."""
+
+    def run(exact: str) -> tuple[Any, ...]:
+        engine, host = built(exact)
+        tensors, launches = triples(host), []
+        for values in (before, before, before, after, after):
+            with monkeypatch.context() as patch:
+                if isinstance(owner, FunctionType):
+                    patch.setattr(owner, "__kwdefaults__", values)
+                    values = {}
+                for name, value in values.items():
+                    if owner is globals():
+                        patch.setitem(owner, name, value)
+                    else:
+                        patch.setattr(owner, name, value)
+                launches.append(host.launch(kernel, tensors, *arguments, pes=range(N_PES)))
+        return found(engine, launches)
+
+    assert run("closed") == run("events")
+
+
+def test_one_reference_twice_is_another_launch_than_two_equal_ones() -> None:
+    def chosen(tl: Language, tensors: list[list[TensorRef]], x: TensorRef, y: TensorRef, z: Any) -> None:
+        a, b, c = tensors[tl.program_id()]
+        k = 32 if x is y or z["x"] is z["y"] else 64
+        tl.wait(tl.composite("gemm", a[:, :k], b[:k, :], out=c, tile=TILE))
+
+    def run(exact: str) -> tuple[Any, ...]:
+        engine, host = built(exact)
+        tensors = triples(host)
+        x, y = tensors[0][0].ref, tensors[0][0].ref
+        pair, apart = {"x": x, "y": x}, {"x": x, "y": y}
+        cases = [(x, x, apart)] * 3 + [(x, y, apart)] * 3 + [(x, y, pair)] * 3
+        return found(engine, [host.launch(chosen, tensors, *each, pes=range(N_PES)) for each in cases])
+
+    assert run("closed") == run("events")
+
+
+def test_a_kernel_whose_parts_cannot_be_told_runs() -> None:
+    """A name of the author's without a value yet, and a dict that holds itself."""
+
+    def run(exact: str) -> tuple[Any, ...]:
+        def unfinished(tl: Language, tensors: list[list[TensorRef]], n_more: dict[str, Any]) -> None:
+            product(tl, tensors)
+            if len(n_more) > 1:
+                later()
+
+        engine, host = built(exact)
+        tensors = triples(host)
+        itself: dict[str, Any] = {}
+        itself["itself"] = itself
+        launches = [host.launch(unfinished, tensors, {}, pes=range(N_PES)) for _ in range(3)]
+        launches += [host.launch(takes_all, tensors, itself, pes=range(N_PES)) for _ in range(3)]
+        result = found(engine, launches)
+        later = None
+        return result
+
+    def takes_all(tl: Language, tensors: list[list[TensorRef]], _: dict[str, Any]) -> None:
+        product(tl, tensors)
+
+    assert run("closed") == run("events")
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[Notes]:
+    """The notes of all launches that are watched from now on."""
+    found: list[Notes] = []
+
+    class KeptNotes(Notes):
+        def __init__(self) -> None:
+            super().__init__()
+            found.append(self)
+
+    monkeypatch.setattr("kb_engine.launch.repeats.Notes", KeptNotes)
+    return found
+
+
+def test_launches_without_commands_are_left(watched: list[Notes]) -> None:
+    def nothing(tl: Language, n: int) -> None:
+        tl.program_id(n)
+
+    _, host = built(log=False)
+    for _ in range(10):
+        host.launch(nothing, 0, pes=range(N_PES))
+    assert len(watched) == 3
+
+
+def test_kernels_that_are_never_known_are_forgotten(monkeypatch: pytest.MonkeyPatch, watched: list[Notes]) -> None:
+    monkeypatch.setattr("kb_engine.launch.repeats._MOST_KEPT", 4)
+    names: dict[str, Any] = {}
+    exec("\n".join(f"def loads{n}(tl, x):\n    tl.load(x[:{n + 1}])" for n in range(6)), names)
+    _, host = built(log=False)
+    tensor = triples(host)[0][0]
+    for number in (0, 0, 1, 2, 3, 4, 5, 0):
+        host.launch(names[f"loads{number}"], tensor, pes=range(N_PES))
+    assert len(watched) == 7
+
+
+@pytest.mark.parametrize("n_chunk", [1500, 2500])
+def test_a_check_goes_on_where_the_log_is_written(n_chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who is told of chunks has the log written in the middle of some launches."""
+    monkeypatch.setattr("kb_engine.observe.recorder._CHUNK_RECORDS", n_chunk)
+    monkeypatch.setattr("kb_engine.observe.recorder._CHUNK_RECORDS_A_PE", 1)
+
+    def run(exact: str) -> tuple[Any, ...]:
+        engine, host = built(exact, observers=[Callbacks(on_chunk=lambda *_: None)])
+        tensors = triples(host)
+
+        def products(tl: Language, tensors: list[list[TensorRef]]) -> None:
+            for _ in range(6):
+                product(tl, tensors)
+
+        result = found(engine, [host.launch(products, tensors, pes=range(N_PES)) for _ in range(40)])
+        assert exact == "events" or repeated(engine) > 20
+        return result
+
+    assert run("check") == run("events")
 
 
 def test_a_tensor_in_the_place_of_two_is_another_launch() -> None:

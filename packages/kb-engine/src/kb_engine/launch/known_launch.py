@@ -97,9 +97,14 @@ class KnownLaunch:
             found[address] = number, address - begin
         return found
 
+    @property
+    def is_in_tensors(self) -> bool:
+        """Whether it has commands, and all addresses that they use lie in tensors of the key."""
+        return bool(self._places)
+
     def fits(self, now_ps: int) -> bool:
         """Whether a launch with its key would do the same now, where nothing is scheduled."""
-        return bool(self._places) and self.joined.fits(now_ps)
+        return self.joined.fits(now_ps)
 
     def result(self, later_ps: int) -> LaunchResult:
         """The times of a launch that did the same *later_ps* later."""

@@ -8,11 +8,12 @@ names of tensors are no part of it, so launches whose kernels read one are not k
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Hashable, Sequence
 from enum import Enum
 from itertools import count, pairwise
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -135,29 +136,35 @@ class _NoFormError(Exception):
 
 
 class _Forms:
-    """Forms of values, which name the tensors among them by their places in `tensors`."""
+    """Forms of values, which name the tensors among them by their places in `tensors`.
+
+    References, lists and dicts have numbers, because a kernel can tell whether two of them are one.
+    """
 
     def __init__(self) -> None:
         self.tensors: dict[int, Tensor] = {}
         self._places: dict[int, int] = {}
-        self._references: dict[int, int] = {}
+        self._numbers: dict[int, int] = {}
 
     def of(self, value: Any) -> Hashable:
         """What *value* has in common with values that decide the same. Raises _NoFormError."""
         kind = type(value)
         if kind in _SIMPLE:
             return kind, value
-        if kind in (list, tuple):
+        if kind is tuple:
             return kind, tuple(map(self.of, value))
+        if kind is list:
+            return kind, self._number_of(value), tuple(map(self.of, value))
         if kind is TensorRef:
             return self._of_reference(value)
         if kind is float:
             return kind, value.hex()
         if kind is dict:
-            return kind, tuple([(self.of(name), self.of(each)) for name, each in value.items()])
+            items = tuple([(self.of(name), self.of(each)) for name, each in value.items()])
+            return kind, self._number_of(value), items
         if kind in (slice, range):
             return kind, self.of(value.start), self.of(value.stop), self.of(value.step)
-        if issubclass(kind, np.generic):
+        if issubclass(kind, np.generic) and kind.__module__ == "numpy":
             return kind, value.dtype.str, value.tobytes()
         if kind.__module__.partition(".")[0] not in _OWN:
             raise _NoFormError
@@ -169,11 +176,12 @@ class _Forms:
 
     def of_used(self, value: object) -> Hashable:
         """As `of`, for what the code of a kernel is made of or uses."""
-        if isinstance(value, (CodeType, FunctionType)):
-            code = value if isinstance(value, CodeType) else value.__code__
-            return CodeType, id(code)
-        if value is math:
-            return "math"
+        if isinstance(value, CodeType):
+            return CodeType, id(value)
+        if isinstance(value, FunctionType):
+            return FunctionType, value
+        if value is math or value is builtins:
+            return ModuleType, value
         if isinstance(value, type) and value.__module__.partition(".")[0] in _OWN:
             return type, value
         if isinstance(value, TensorRef):
@@ -184,12 +192,15 @@ class _Forms:
         """As `of`, for the PEs that the host names."""
         return target.sip, target.cube, target.pes if target.pes == "all" else tuple(target.pes)
 
+    def _number_of(self, value: object) -> int:
+        return self._numbers.setdefault(id(value), len(self._numbers))
+
     def _of_reference(self, ref: TensorRef) -> Hashable:
         tensor = ref.tensor
         if ref.indices is not None or tensor.virtual:
             raise _NoFormError
         self.tensors[id(tensor)] = tensor
         place = self._places.setdefault(id(tensor), len(self._places))
-        same = self._references.setdefault(id(ref), len(self._references))
         rows, cols = ref.row_slice, ref.col_slice
-        return TensorRef, place, same, rows.start, rows.stop, cols.start, cols.stop, ref.asked_shape, ref.copy
+        bounds = rows.start, rows.stop, cols.start, cols.stop
+        return TensorRef, self._number_of(ref), place, bounds, ref.asked_shape, ref.copy

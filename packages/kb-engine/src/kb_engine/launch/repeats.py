@@ -34,7 +34,10 @@ _MOST_COMMANDS: Final = 1 << 14
 _FEW_PES: Final = 4
 """A kernel on fewer PEs is looked at when it is launched again. Source: assumed; most launches are on one PE, once."""
 _MOST_TRIES: Final = 3
-"""Launches with one key that do not become known, from which on no more are looked at."""
+"""Launches with one key that do not become known, from which on no more are looked at. Of those that do, so many are
+kept."""
+_MOST_KEPT: Final = 1 << 10
+"""Keys, and kernels, that are kept because of launches that did not become known. Source: assumed."""
 _SHARE: Final = 8
 """With checks, one of so many launches that are known is run, too."""
 
@@ -149,6 +152,7 @@ class LaunchRepeats:
         if code is None or code in self._left or call.front_end is not Language or not self._session.clock.is_idle:
             return None
         if len(pes) < _FEW_PES and code not in self._seen:
+            _make_room(self._seen)
             self._seen.add(code)
             return None
         key = self._keys.of(call, [pe.pe_id for pe in pes], targets)
@@ -190,10 +194,9 @@ class LaunchRepeats:
         launch.ends()
         form, before = launch.key.form, launch.known
         if not self._is_known(launch):
-            if launch.notes.left:
-                self._left.update(launch.key.code[:1])
-            self._tries[form] = self._tries.get(form, 0) + 1
-            if before is not None:
+            if before is None:
+                self._leave(launch)
+            elif not self._was_written(launch):
                 raise self._other("commands", launch)
             return
         if before is None and not all(each.outcome.is_steady for each in launch.commands):
@@ -205,11 +208,30 @@ class LaunchRepeats:
             if differs:
                 raise self._other(differs, launch)
             return
+        if not found.is_in_tensors:
+            self._leave(launch)
+            return
         self._n_commands += len(launch.commands)
         if self._n_commands > _MOST_COMMANDS:
             self._forget()
             self._n_commands = len(launch.commands)
-        self._known.setdefault(form, []).append(found)
+        kept = self._known.setdefault(form, [])
+        kept.append(found)
+        if len(kept) > _MOST_TRIES:
+            self._n_commands -= len(kept.pop(0).commands)
+
+    def _leave(self, launch: WatchedLaunch) -> None:
+        """*launch* has not become known: others with its key, or of its kernel, need not either."""
+        if launch.notes.left:
+            _make_room(self._left)
+            self._left.update(launch.key.code[:1])
+        _make_room(self._tries)
+        self._tries[launch.key.form] = self._tries.get(launch.key.form, 0) + 1
+
+    def _was_written(self, launch: WatchedLaunch) -> bool:
+        """Whether the log was written during *launch*, so that nobody can tell which rows are of it."""
+        recorder, mark = self._session.recorder, launch.begin.mark
+        return recorder is not None and mark is not None and not recorder.can_repeat(mark)
 
     def _forget(self) -> None:
         self._known.clear()
@@ -234,3 +256,9 @@ class LaunchRepeats:
         self._session.clock.mark_broken()
         got = f"other {what} than those of a launch with the same key"
         return KbError(f"launch {launch.number}", got, "the same", "run with --exact events, and report the kernel")
+
+
+def _make_room(kept: set[Any] | dict[Any, Any]) -> None:
+    """Forget what is *kept* where that is a lot."""
+    if len(kept) >= _MOST_KEPT:
+        kept.clear()

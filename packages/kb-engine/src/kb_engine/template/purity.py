@@ -83,8 +83,8 @@ def is_pure(function: FunctionType, unfold: Unfold) -> bool:
 def used_by(kernel: FunctionType, arguments: Sequence[Any], hidden: Collection[str]) -> list[object] | None:
     """What *kernel*, and all that it calls, is made of and uses; None where it is not repeatable.
 
-    These are code, constants, types and modules, without *arguments*. Another kernel that is made of equal ones, in
-    their order, does the same with equal arguments. No attribute in *hidden* is used.
+    These are code, functions of kernbench, constants, types and modules, without *arguments*. Another kernel that is
+    made of equal ones, in their order, does the same with equal arguments. No attribute in *hidden* is used.
     """
     purity = _Purity(lambda _: None, _ATTRIBUTES.union(hidden))
     return purity.used if all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel) else None
@@ -98,27 +98,34 @@ def is_without_code(kind: type) -> bool:
 class _Purity:
     """Looks at functions and classes, each once. *unfold* is as for `is_pure`. Attributes in *hidden* are not pure.
 
-    `used` has the code of the functions, and what they use, in the order of the looks. After a list or a dict among the
-    arguments, no function may have code that could change one.
+    `used` has the code of the functions, and what they use, in the order of the looks: how many defaults a function has
+    by place, and the names of the others; for a function that was looked at before, its number among all; and
+    `builtins` for a name of these. After a list or a dict among the arguments, no function may have code that could
+    change one.
     """
 
     def __init__(self, unfold: Unfold, hidden: Collection[str] = _ATTRIBUTES) -> None:
         self._unfold = unfold
         self._hidden = hidden
         self.used: list[object] = []
-        self._seen: set[FunctionType] = set()
+        self._seen: dict[FunctionType, int] = {}
         self._plain: set[type] = set()
         self._has_containers = False
+        self._around: set[int] = set()
 
     def is_pure(self, function: FunctionType) -> bool:
         """Whether *function*, and all that it calls, touches nothing but its own values."""
         if function in self._seen:
+            self.used.append(self._seen[function])
             return True
-        self._seen.add(function)
-        self.used.append(function.__code__)
-        defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-        cells = [cell.cell_contents for cell in function.__closure__ or ()]
-        if function.__dict__ or not all(map(self._is_usable, (*defaults, *cells))):
+        self._seen[function] = len(self._seen)
+        defaults, by_name = function.__defaults__ or (), function.__kwdefaults__ or {}
+        self.used += function.__code__, len(defaults), tuple(by_name)
+        try:
+            cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        except ValueError:  # an author's name that has no value yet
+            return False
+        if function.__dict__ or not all(map(self._is_usable, (*defaults, *by_name.values(), *cells))):
             return False
         outer = set(function.__code__.co_freevars)
         return all(self._is_harmless(each, function.__globals__, outer) for each in _instructions(function.__code__))
@@ -128,8 +135,13 @@ class _Purity:
         if type(value) is not list and type(value) is not dict:
             return self._is_constant(value, self.is_fixed)
         self._has_containers = True
+        if id(value) in self._around:
+            return False  # it holds itself
+        self._around.add(id(value))
         parts = (*value, *value.values()) if isinstance(value, dict) else value
-        return all(self.is_fixed(each) for each in parts)
+        found = all(self.is_fixed(each) for each in parts)
+        self._around.discard(id(value))
+        return found
 
     def is_plain(self, kind: type) -> bool:
         """Whether values of type *kind* have no code but that of builtins and kernbench, and pure functions."""
@@ -181,20 +193,21 @@ class _Purity:
         if name != "LOAD_GLOBAL":
             return True
         if value not in names:
+            self.used.append(builtins)
             return value in _BUILTINS and hasattr(builtins, value)
         return self._is_usable(names[value])
 
     def _is_usable(self, value: object) -> bool:
         """Whether *value* is a constant, or a function or a module that a kernel may use."""
+        if isinstance(value, FunctionType) and not is_own(value.__code__.co_filename):
+            return self.is_pure(value)
         self.used.append(value)
-        if self._is_constant(value):
+        if isinstance(value, FunctionType) or self._is_constant(value):
             return True
         if isinstance(value, ModuleType) and value in (math, np):
             return True
         if isinstance(value, type) and issubclass(value, (Enum, Struct)):
             return self.is_plain(value) and (issubclass(value, Enum) or value.__struct_config__.frozen)
-        if isinstance(value, FunctionType):
-            return is_own(value.__code__.co_filename) or self.is_pure(value)
         functions = self._unfold(value)
         return functions is not None and all(map(self.is_pure, functions))
 
