@@ -1,5 +1,7 @@
 """Launches that do as an earlier one did are done at once, and leave behind what running them leaves behind."""
 
+import gc
+import itertools
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -313,6 +315,25 @@ def test_kernels_that_are_never_known_are_forgotten(monkeypatch: pytest.MonkeyPa
     for number in (0, 0, 1, 2, 3, 4, 5, 0):
         host.launch(names[f"loads{number}"], tensor, pes=range(N_PES))
     assert len(watched) == 7
+
+
+def test_tensors_that_were_freed_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches on new tensors are repeated all the same."""
+    monkeypatch.setattr("kb_engine.launch.launch_key._MOST_TENSORS", 24)
+    engine, host = built(log=False)
+    before = _n_tensors()
+    for _ in range(8):
+        tensors = triples(host)
+        host.launch(product, tensors, pes=range(N_PES))
+        for each in itertools.chain.from_iterable(tensors):
+            host.free(each)
+    assert repeated(engine) == 7
+    assert _n_tensors() - before <= 36
+
+
+def _n_tensors() -> int:
+    gc.collect()
+    return sum(type(each) is Tensor for each in gc.get_objects())
 
 
 @pytest.mark.parametrize("n_chunk", [1500, 2500])

@@ -29,7 +29,9 @@ _HIDDEN: Final = frozenset(("tensor", "plain_matrix"))
 _SIMPLE: Final = (int, str, bytes, bool, type(None), type(Ellipsis))
 _OWN: Final = frozenset(("kb_messages", "kb_engine"))
 """Packages whose types have no code that decides by anything else than its values."""
-_MOST_LAYOUTS: Final = 1 << 10
+_MOST_TENSORS: Final = 1 << 18
+"""Tensors of the layouts that are kept, and of those that have numbers. Source: assumed; one takes 0.7 kB, also when it
+is freed."""
 
 
 class LaunchKey(NamedTuple):
@@ -60,6 +62,7 @@ class LaunchKeys:
         self._layouts: dict[tuple[int, ...], _Layout] = {}
         self._numbers: dict[Hashable, int] = {}
         self._count = count()
+        self._n_found = self._n_numbered = 0
 
     def of(self, call: KernelCall, pe_ids: Sequence[str], targets: Sequence[CubeTarget] | None) -> LaunchKey | None:
         """The key of a launch of *call* on *pe_ids*; None where its parts do not tell what the launch does."""
@@ -85,9 +88,10 @@ class LaunchKeys:
         ids = tuple(map(id, tensors))
         known = self._layouts.get(ids)
         if known is None:
-            if len(self._layouts) >= _MOST_LAYOUTS:
+            self._n_found += len(tensors)
+            if self._n_found > _MOST_TENSORS:
                 self._layouts.clear()
-                self._numbers.clear()
+                self._n_found = len(tensors)
             known = self._layouts[ids] = self._new_layout(tensors)
         return known
 
@@ -108,6 +112,10 @@ class LaunchKeys:
         )
         number = self._numbers.get(form)
         if number is None:
+            self._n_numbered += len(tensors)
+            if self._n_numbered > _MOST_TENSORS:
+                self._numbers.clear()
+                self._n_numbered = len(tensors)
             number = self._numbers[form] = next(self._count)
         return _Layout(tensors, number, spans)
 
