@@ -29,6 +29,8 @@ with pytest.MonkeyPatch.context() as patch:
 
 SAMPLE, BATCH = range(200, 400), 20
 MOST_BURST_HOPS = 6000
+READ_THROUGH_A_PORT = 50_963
+"""A case whose fourth read is the only one on a link and a port of 32 GB/s, behind a shared link of 64 GB/s."""
 TINY_CASES = 12
 """Cases of few bytes, which tiny bursts do not make long."""
 
@@ -48,6 +50,11 @@ def test_the_fabric_agrees_where_there_are_headers_ports_and_interleaved_memorie
     drawn = [cases.networked_case(seed).chip for seed in range(BATCH)]
     kinds = {(each.packet is None, each.port is None) for each in drawn}
     assert kinds == {(False, True), (True, False), (False, False)}
+
+
+def test_a_port_as_wide_as_the_link_before_it_holds_reads_up() -> None:
+    found = contention.judge(READ_THROUGH_A_PORT, MOST_BURST_HOPS, networks=True)
+    assert (found.failed, found.transfers) == ("", 6)
 
 
 def test_the_fabric_agrees_where_reads_of_the_same_bytes_are_one() -> None:

@@ -165,8 +165,8 @@ class PathCompiler:
         hops: list[Hop] = []
         for number, link in enumerate(links):
             shares, width, made = known.get((id(link), at_once)) or self._way_link(link, at_once)
-            narrows, is_narrower = False, width < narrowest
-            if is_narrower and not shares and not _is_before_port(links, number):
+            narrows, is_narrower = False, width < narrowest and not _is_before_port(links, number)
+            if is_narrower and not shares:
                 narrows = meets and is_read and link.dst in alone
                 shares = not narrows and (meets or (overlaps and link.dst not in alone))
             meets = meets or shares
