@@ -38,7 +38,7 @@ class InChunks:
 
 def check(log: OpLog, n: int) -> None:
     seen: list[int] = []
-    found = where_in_windows(InChunks(log, n), lambda chunk: seen.append(chunk.n_ops), most=1)  # type: ignore[arg-type]
+    found = where_in_windows(InChunks(log, n), lambda chunk: seen.append(chunk.n_ops), most=1)
     assert msgspec.json.encode(found) == msgspec.json.encode(where(log))
     assert sum(seen) == log.n_ops
 

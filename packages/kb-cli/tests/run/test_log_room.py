@@ -7,6 +7,7 @@ import pytest
 
 from kb_cli.run import log_room, read_back
 from kb_cli.run.log_room import COMMAND_NBYTES, RECORD_NBYTES
+from kb_cli.run.progress import RunProgress
 
 PRODUCT = ("run", "gemm", "--topology", "one_pe", *(part for size in "MNK" for part in ("-p", f"{size}=64")))
 TILES = ("-p", "tile=32x32x32")
@@ -85,3 +86,19 @@ def test_a_log_read_in_parts_gives_the_figures_of_one_read_whole(invoke, monkeyp
         return result, (Path(result["run_dir"]) / "where.json").read_bytes()
 
     assert figures(part=True) == figures(part=False)
+
+
+def test_both_readings_of_a_log_in_parts_are_told(invoke, monkeypatch):
+    told, begin = [], RunProgress.begin
+
+    def begun(progress, phase, what=""):
+        told.append(what)
+        begin(progress, phase, what)
+
+    monkeypatch.setattr(read_back, "MOST_WHOLE", 0)
+    monkeypatch.setattr(RunProgress, "begin", begun)
+    monkeypatch.setattr(RunProgress, "count", lambda _, *counts: told.append(counts))
+    assert invoke(*PRODUCT, *TILES, "--no-verify").exit_code == 0
+    every = (N_RECORDS, N_RECORDS)
+    at = told.index(every)
+    assert told[at - 1 : at + 3] == ["reading the log", every, "following the critical path", every]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -49,7 +50,9 @@ def read_back(
     if isinstance(closed, LogSummary):
         assert folder is not None, "a summary says that the log went to a folder"
         try:
-            return _from_folder(LogFolder(folder), stages, progress, setup.needs_rows or n_records <= MOST_WHOLE)
+            if setup.needs_rows or n_records <= MOST_WHOLE:
+                return _whole(LogFolder(folder), stages, progress)
+            return _in_windows(LogFolder(folder), stages, progress, n_records)
         except LargeLogError as error:  # names a folder that is taken away
             raise BenchmarkError(setup.where, f"an op log of {error.got}", error.needs, WITHOUT_LOG) from None
     if closed is None or writer is None:
@@ -59,13 +62,32 @@ def read_back(
     return ReadBack(closed, writer.summary, stages.stage_times, where(closed))
 
 
-def _from_folder(source: LogFolder, stages: StageTally, progress: RunProgress, whole: bool) -> ReadBack:
-    if whole:
-        log = source.whole(look=stages.look)
-        progress.begin(PASS_2, _FOLLOWING)
-        return ReadBack(log, source.summary, stages.stage_times, where(log))
+def _whole(source: LogFolder, stages: StageTally, progress: RunProgress) -> ReadBack:
+    log = source.whole(look=stages.look)
+    progress.begin(PASS_2, _FOLLOWING)
+    return ReadBack(log, source.summary, stages.stage_times, where(log))
+
+
+def _in_windows(source: LogFolder, stages: StageTally, progress: RunProgress, n_records: int) -> ReadBack:
     try:
-        found = where_in_windows(source, stages.look)
+        found = where_in_windows(_Readings(source, progress, n_records), stages.look)
     except NoWindowsError:
         found = where(source.whole())
     return ReadBack(None, source.summary, stages.stage_times, found)
+
+
+class _Readings:
+    """The two readings of *source*, a log of about *n_records* records, which *progress* is told of chunk by chunk."""
+
+    def __init__(self, source: LogFolder, progress: RunProgress, n_records: int) -> None:
+        self._source, self._progress, self._n_records = source, progress, n_records
+        self._left = [_FOLLOWING, _READING]
+
+    def chunks(self) -> Iterator[OpLog]:
+        """As those of *source*."""
+        self._progress.begin(PASS_2, self._left.pop())
+        n_read = 0
+        for chunk in self._source.chunks():
+            n_read += chunk.n_ops
+            self._progress.count(n_read, max(n_read, self._n_records))
+            yield chunk

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from kb_dataexec.analysis.path_transfers import TransferParts
 from kb_dataexec.analysis.path_walk import PathWalk
 from kb_dataexec.analysis.transfers import LateServices
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.reader import LogFolder
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
 from kb_dataexec.log.tables import OpLog
 
@@ -36,11 +35,18 @@ WINDOW_RECORDS: Final = 1 << 19
 _END: Final = int(np.iinfo(np.int64).max)
 
 
+class LogChunks(Protocol):
+    """A closed log that is read chunk by chunk, such as a LogFolder."""
+
+    def chunks(self) -> Iterator[OpLog]:
+        """The chunks of the log from its begin. Each call reads the log anew."""
+
+
 def where_in_windows(
-    source: LogFolder, look: Callable[[OpLog], object] | None = None, most: int = WINDOW_RECORDS
+    source: LogChunks, look: Callable[[OpLog], object] | None = None, most: int = WINDOW_RECORDS
 ) -> Where:
-    """`where` of the closed log of *source*, about *most* records at a time; the tables of commands and programs are in
-    memory whole. *look* is called with each chunk, once.
+    """`where` of the log of *source*, which is read twice, about *most* records at a time; the tables of commands and
+    programs are in memory whole. *look* is called with each chunk, once.
 
     Raises NoWindowsError where an event follows one that is not there any more, after all chunks were looked at, and
     LogError as `LogFolder.chunks` does.
