@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from kb_components.pe.pe_cpu import PeCpu
 from kb_dataexec import MemoryLogWriter
@@ -17,7 +18,7 @@ from kb_engine import DType, Engine, Host, Language, Tensor, TensorRef, TileShap
 from kb_engine.launch.noted_port import Notes
 from kb_engine.observe import Callbacks
 from kb_messages import KbError, KernelError
-from kb_topology import load_topology
+from kb_topology import load_topology, loads_topology
 
 ROOT = Path(__file__).parents[1]
 with pytest.MonkeyPatch.context() as patch:
@@ -381,6 +382,25 @@ def test_a_kernel_that_looks_at_a_value_runs() -> None:
         took.append(len(host.launch(looks, tensors, pes=range(N_PES)).pe_end_ps) and engine.session.commands_issued)
     assert repeated(engine) == 0
     assert took == [8, 16, 24, 33]
+
+
+@pytest.mark.parametrize("issue", ["blocking", "scoreboard", "decoupled"])
+def test_a_launch_that_is_watched_comes_to_the_same(issue: str) -> None:
+    def doubled(tl: Language, tensors: list[list[TensorRef]]) -> None:
+        a, b, c = tensors[tl.program_id()]
+        tl.store(c[:32, :], tl.load(b[:32, :]) * 2.0)
+        product(tl, tensors)
+        tl.store(a[:32, :], tl.load(a[32:, :]))
+
+    def run(**options: Any) -> tuple[Any, ...]:
+        spec = yaml.safe_load((ROOT / "topologies" / "one_cube.yaml").read_text(encoding="utf-8"))
+        spec["cube"]["pe_template"]["nodes"]["pe_cpu"]["issue"] = issue
+        engine = Engine(loads_topology(yaml.safe_dump(spec), "issue.yaml"), MemoryLogWriter(), **options)
+        host = Host(engine, ROOT)
+        tensors = triples(host)
+        return found(engine, [host.launch(doubled, tensors, pes=range(N_PES)) for _ in range(3)])
+
+    assert run() == run(templates=False) == run(exact="events")
 
 
 @pytest.mark.parametrize("observers", [[Callbacks(on_issue=lambda _: None)], [Callbacks(on_program_end=print)]])

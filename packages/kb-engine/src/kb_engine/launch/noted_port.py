@@ -42,13 +42,12 @@ class NotedPort:
     Whatever is not defined here tells a program of more than its arguments, or changes more than commands do.
     """
 
-    issues_ahead = False
-
     def __init__(self, port: PePort, memory: NotedMemory, notes: Notes) -> None:
         self._port = port
         self._notes = notes
         self.program_id, self.num_programs, self.grid = port.program_id, port.num_programs, port.grid
-        self.pe_id, self.keeps_log, self.wait = port.pe_id, port.keeps_log, port.wait
+        self.pe_id, self.issues_ahead = port.pe_id, port.issues_ahead
+        self.keeps_log, self.wait = port.keeps_log, port.wait
         self.memory = memory
 
     def line(self, skip_file_prefixes: tuple[str, ...] = ()) -> str:
