@@ -37,13 +37,12 @@ class TileChoice:
 
         So the tile follows from the command's sizes, strides and memories alone, whichever command was asked for first.
         """
-        like = _moved(command, _at_begin)
         key = self._key, self._room, _moved(command, _nowhere), self._ways_of(command)
         tile = _known.get(key)
         if tile is None:
             if len(_known) >= _MOST_KNOWN:
                 _known.clear()
-            tile = _known[key] = suggest_tile(like, self._room, self.costs)
+            tile = _known[key] = suggest_tile(_moved(command, _at_begin), self._room, self.costs)
         return tile
 
     def _stage_time(self, stage_type: StageType, params: StageParams) -> StageTime:
