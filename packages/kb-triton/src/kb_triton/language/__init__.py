@@ -80,10 +80,7 @@ from kb_triton.language.dtypes import (
     uint64,
     void,
 )
-from kb_triton.language.elementwise_map import map_elementwise
-from kb_triton.language.extra import extra
-from kb_triton.language.machine import ChipStorage, Machine
-from kb_triton.language.math import (
+from kb_triton.language.elementary import (
     PropagateNan,
     abs,  # noqa: A004 - Triton's name
     cdiv,
@@ -110,6 +107,9 @@ from kb_triton.language.math import (
     sqrt_rn,
     umulhi,
 )
+from kb_triton.language.elementwise_map import map_elementwise
+from kb_triton.language.extra import extra
+from kb_triton.language.machine import ChipStorage, Machine
 from kb_triton.language.memory import load, store
 from kb_triton.language.missing import missing
 from kb_triton.language.orders import flip, gather, histogram, sort, topk

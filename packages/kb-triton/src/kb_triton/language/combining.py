@@ -8,7 +8,7 @@ from kb_engine.program import Affine
 from kb_triton.language.arithmetic import as_tensor
 from kb_triton.language.casts import cast
 from kb_triton.language.dtypes import dtype, int1, int32
-from kb_triton.language.math import maximum
+from kb_triton.language.elementary import maximum
 from kb_triton.language.orders import flip, gather
 from kb_triton.language.program import refuse
 from kb_triton.language.recognition import Combine, reduction_of

@@ -7,8 +7,8 @@ from typing import Any
 from kb_triton.language.arithmetic import as_tensor, binary, compute
 from kb_triton.language.casts import cast
 from kb_triton.language.dtypes import int32, int64, uint32, uint64
-from kb_triton.language.math import abs as absolute
-from kb_triton.language.math import umulhi
+from kb_triton.language.elementary import abs as absolute
+from kb_triton.language.elementary import umulhi
 from kb_triton.language.program import refuse
 from kb_triton.language.selection import where
 from kb_triton.language.tensor import describe, tensor

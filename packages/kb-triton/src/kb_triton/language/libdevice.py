@@ -9,9 +9,9 @@ from kb_messages import MATH_FUNCTIONS
 from kb_triton.language.arithmetic import as_tensor, binary, bytes_of
 from kb_triton.language.casts import cast
 from kb_triton.language.dtypes import float32, int32, int64, uint32, uint64
+from kb_triton.language.elementary import abs as absolute
+from kb_triton.language.elementary import fma, maximum, minimum, of_floats, two_floats, umulhi
 from kb_triton.language.integer_intrinsics import byte_perm, hadd, mulhi, rhadd, sad
-from kb_triton.language.math import abs as absolute
-from kb_triton.language.math import fma, maximum, minimum, of_floats, two_floats, umulhi
 from kb_triton.language.missing import missing
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.tensor import describe, tensor

@@ -10,7 +10,7 @@ from typing import Any, Final
 from kb_triton.language.arithmetic import as_tensor, binary, broadcast_shapes, compute
 from kb_triton.language.casts import cast
 from kb_triton.language.dtypes import float32, int32, int64, uint32, uint64
-from kb_triton.language.math import cos, log, maximum, sin, sqrt, umulhi
+from kb_triton.language.elementary import cos, log, maximum, sin, sqrt, umulhi
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.selection import where
 from kb_triton.language.shapes import full_handle

@@ -20,7 +20,7 @@ from kb_triton.language.dtypes import (
     uint8,
     uint16,
 )
-from kb_triton.language.math import maximum
+from kb_triton.language.elementary import maximum
 from kb_triton.language.program import refuse
 from kb_triton.language.selection import where
 from kb_triton.language.shapes import broadcast_to, expand_dims, interleave, permute, reshape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kb_triton.language.arithmetic import as_tensor, binary
-from kb_triton.language.math import exp, fdiv, minimum
+from kb_triton.language.elementary import exp, fdiv, minimum
 from kb_triton.language.orders import sort, topk
 from kb_triton.language.reductions import max as max_along
 from kb_triton.language.reductions import sum as sum_along
