@@ -37,10 +37,14 @@ class InChunks:
 
 
 def check(log: OpLog, n: int) -> None:
-    seen: list[int] = []
-    found = where_in_windows(InChunks(log, n), lambda chunk: seen.append(chunk.n_ops), most=1)
-    assert msgspec.json.encode(found) == msgspec.json.encode(where(log))
-    assert sum(seen) == log.n_ops
+    expected = msgspec.json.encode(where(log))
+    for most_kept in (0, log.n_ops):
+        seen: list[int] = []
+        found = where_in_windows(
+            InChunks(log, n), lambda chunk, seen=seen: seen.append(chunk.n_ops), most=1, most_kept=most_kept
+        )
+        assert msgspec.json.encode(found) == expected
+        assert sum(seen) == log.n_ops
 
 
 @pytest.mark.parametrize("seed", range(20))

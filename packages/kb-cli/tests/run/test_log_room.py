@@ -8,6 +8,7 @@ import pytest
 from kb_cli.run import log_room, read_back
 from kb_cli.run.log_room import COMMAND_NBYTES, RECORD_NBYTES
 from kb_cli.run.progress import RunProgress
+from kb_dataexec.analysis import NoWindowsError
 
 PRODUCT = ("run", "gemm", "--topology", "one_pe", *(part for size in "MNK" for part in ("-p", f"{size}=64")))
 TILES = ("-p", "tile=32x32x32")
@@ -88,7 +89,7 @@ def test_a_log_read_in_parts_gives_the_figures_of_one_read_whole(invoke, monkeyp
     assert figures(part=True) == figures(part=False)
 
 
-def test_both_readings_of_a_log_in_parts_are_told(invoke, monkeypatch):
+def test_reading_and_following_a_log_in_parts_are_told(invoke, monkeypatch):
     told, begin = [], RunProgress.begin
 
     def begun(progress, phase, what=""):
@@ -101,4 +102,19 @@ def test_both_readings_of_a_log_in_parts_are_told(invoke, monkeypatch):
     assert invoke(*PRODUCT, *TILES, "--no-verify").exit_code == 0
     every = (N_RECORDS, N_RECORDS)
     at = told.index(every)
-    assert told[at - 1 : at + 3] == ["reading the log", every, "following the critical path", every]
+    assert told[at - 1 : at + 3] == ["reading the log", every, "following the critical path", (0, N_RECORDS)]
+
+
+def test_that_all_rows_are_read_together_after_all_is_told(invoke, monkeypatch):
+    def cannot(*_):
+        raise NoWindowsError("a cause that was not kept")
+
+    monkeypatch.setattr(read_back, "MOST_WHOLE", 0)
+    expected = json.loads(invoke(*PRODUCT, *TILES, "--no-verify", "--json").stdout)
+    monkeypatch.setattr(read_back, "where_in_windows", cannot)
+    done = invoke(*PRODUCT, *TILES, "--no-verify", "--json")
+    assert done.stderr.splitlines()[-1] == (
+        f"All {N_RECORDS} records of the log are read into memory together to follow the critical path, because a part "
+        "of the log has a cause that was not kept."
+    )
+    assert json.loads(done.stdout)["log_digest"] == expected["log_digest"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import click
 
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.log_room import WITHOUT_LOG
@@ -16,8 +17,11 @@ from kb_dataexec.log import LogFolder, LogSummary
 from kb_messages import BenchmarkError
 
 MOST_WHOLE: Final = 1 << 20
-"""Records that are read together although nothing needs that. Source: assumed; 600 MB, and half the time, because rows
-that are never together are made twice."""
+"""Records that are read together although nothing needs that. Source: assumed; 600 MB."""
+_ALL_ROWS: Final = (
+    "All {n_records:,} records of the log are read into memory together to follow the critical path, because a part of "
+    "the log has {reason}."
+)
 _READING, _FOLLOWING = "reading the log", "following the critical path"
 
 
@@ -69,25 +73,32 @@ def _whole(source: LogFolder, stages: StageTally, progress: RunProgress) -> Read
 
 
 def _in_windows(source: LogFolder, stages: StageTally, progress: RunProgress, n_records: int) -> ReadBack:
+    counted = _Counted(stages, progress, n_records)
     try:
-        found = where_in_windows(_Readings(source, progress, n_records), stages.look)
-    except NoWindowsError:
+        found = where_in_windows(source, counted.look, counted.followed)
+    except NoWindowsError as error:
+        click.echo(_ALL_ROWS.format(n_records=source.summary.n_ops, reason=error), err=True)
+        progress.begin(PASS_2, _FOLLOWING)
         found = where(source.whole())
     return ReadBack(None, source.summary, stages.stage_times, found)
 
 
-class _Readings:
-    """The two readings of *source*, a log of about *n_records* records, which *progress* is told of chunk by chunk."""
+class _Counted:
+    """Shows *stages* the chunks of a log of about *n_records* records, and tells *progress* how far the log is read,
+    and then followed."""
 
-    def __init__(self, source: LogFolder, progress: RunProgress, n_records: int) -> None:
-        self._source, self._progress, self._n_records = source, progress, n_records
-        self._left = [_FOLLOWING, _READING]
+    def __init__(self, stages: StageTally, progress: RunProgress, n_records: int) -> None:
+        self._stages, self._progress, self._n_records = stages, progress, n_records
+        self._n_read = 0
 
-    def chunks(self) -> Iterator[OpLog]:
-        """As those of *source*."""
-        self._progress.begin(PASS_2, self._left.pop())
-        n_read = 0
-        for chunk in self._source.chunks():
-            n_read += chunk.n_ops
-            self._progress.count(n_read, max(n_read, self._n_records))
-            yield chunk
+    def look(self, chunk: OpLog) -> None:
+        """*chunk* is the next one of the log."""
+        self._stages.look(chunk)
+        self._n_read += chunk.n_ops
+        self._progress.count(self._n_read, max(self._n_read, self._n_records))
+
+    def followed(self, n_records: int) -> None:
+        """Paths are followed through so many records."""
+        if not n_records:
+            self._progress.begin(PASS_2, _FOLLOWING)
+        self._progress.count(n_records, self._n_read)

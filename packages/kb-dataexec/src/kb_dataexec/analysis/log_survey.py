@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from kb_dataexec.analysis.chunk_rows import ChunkRows
 from kb_dataexec.analysis.dma_ops import DmaOps
 from kb_dataexec.analysis.path_rows import LastTiles
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import numbered, numbered_rows
 from kb_dataexec.log.table_dtypes import TABLE_DTYPES
-from kb_dataexec.log.tables import OpLog
 from kb_messages import LOG_TABLES
 
 _TIMES: Final = LOG_TABLES["transfers"].ascending
@@ -20,22 +19,6 @@ _WHOLE: Final = ("commands", "kernels", "messages")
 
 Kind = tuple[int, ...]
 """What services have in common that went alike: component, params, direction, memory and bytes."""
-
-
-def with_tables(chunks: Iterable[OpLog]) -> Iterator[OpLog]:
-    """*chunks*, those without further tables joined with the next one that has some.
-
-    What is made of formulas comes so: the tables of several chunks stand in the last one of these.
-    """
-    pending: list[OpLog] = []
-    for chunk in chunks:
-        pending.append(chunk)
-        if not chunk.tables:
-            continue
-        ops, operands = (np.concatenate([getattr(each, name) for each in pending]) for name in ("ops", "operands"))
-        pending.clear()
-        yield OpLog(ops, operands, chunk.strings, chunk.immediates, chunk.is_complete, chunk.tables, chunk.version)
-    yield from pending
 
 
 class Model(NamedTuple):
@@ -47,7 +30,7 @@ class Model(NamedTuple):
 
 
 class LogSurvey:
-    """Looks at each chunk of a log once, in order. Chunks are those of `with_tables`.
+    """Looks at each chunk of a log once, in order.
 
     `tables` has all rows of the tables of commands, programs and messages, as far as the log has these. Chunk number i
     has `n_ops[i]` records, and the first of them came at `ready_ps[i]`. `models` tells how services went that have no
@@ -63,10 +46,10 @@ class LogSurvey:
         self._last: dict[int, tuple[int, int, int]] = {}
         self._untold = UntoldOps()
 
-    def look(self, chunk: OpLog) -> None:
+    def look(self, chunk: ChunkRows) -> None:
         """Look at *chunk*, the next one of the log."""
         self.further = tuple(chunk.tables)
-        self.n_ops.append(chunk.n_ops)
+        self.n_ops.append(len(chunk.ops))
         never = np.iinfo(np.int64).max
         self.ready_ps.append(int(chunk.ops["t_ready_ps"].min(initial=never)))
         for name, parts in self._tables.items():
@@ -112,8 +95,8 @@ class LogSurvey:
                 known_tile, known_op, known_ready = tile, op_id, ready
             self._last[seq] = known_tile, known_op, known_ready
 
-    def _look_at_services(self, chunk: OpLog) -> None:
-        ops = DmaOps.of(chunk)
+    def _look_at_services(self, chunk: ChunkRows) -> None:
+        ops = chunk.dma
         told = self._untold.told(ops, chunk.tables["transfers"])
         rows = told.rows
         fits = np.flatnonzero((rows["t_served_ps"] == rows["t_arrived_ps"]) & (rows["shared_ps"] == 0))

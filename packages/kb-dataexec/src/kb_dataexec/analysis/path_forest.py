@@ -98,46 +98,46 @@ class PathForest:
         times, wanted_list = self._events.time, wanted.tolist()
         found = {event: known[event] for event in wanted_list if event in known}
         later = wanted[times[wanted] >= since_ps].tolist()
-        trunks, joints = self._trunks(later, known, since_ps, stays)
-        nodes = self._of_trunks(trunks, joints, known)
+        trunks, is_joint = self._trunks(later, known, since_ps, stays)
+        nodes = self._of_trunks(trunks, is_joint, known)
         return found | {event: nodes[event] for event in later}
 
     def _trunks(
         self, wanted: list[int], known: dict[int, PathNode], since_ps: int, stays: bool
-    ) -> tuple[list[array[int]], set[int]]:
+    ) -> tuple[list[Array], Array]:
         """The ways back from each of *wanted*, as far as another one or an event of *known*, which each has as its last
-        event; and the events that others than their own way go to."""
-        causes, times = self._walk.causes(stays), self._events.time.data
-        owner: dict[int, int] = {}
-        trunks: list[array[int]] = []
-        joints = set[int]()
-        for number, event in enumerate(wanted):
+        event; and for each event, whether others than its own way go to it."""
+        is_earlier = self._events.time < since_ps
+        causes = np.where(is_earlier, -1, self._walk.causes(stays)).data
+        seen, is_known = bytearray(len(causes)), np.zeros(len(causes), np.bool_)
+        is_joint, is_told = np.zeros(len(causes), np.bool_), np.zeros(len(causes), np.bool_)
+        is_known[list(known)] = True
+        trunks: list[Array] = []
+        for event in wanted:
             trunk = array("q")
-            while True:
-                trunk.append(event)
-                if event in owner:
-                    if owner[event] == number:
-                        raise NoWindowsError("a circle of causes")
-                    joints.add(event)
-                    break
-                if times[event] < since_ps:
-                    if event not in known:
-                        raise NoWindowsError("a cause that was not kept")
-                    break
-                owner[event] = number
+            append = trunk.append
+            while event >= 0 and not seen[event]:
+                seen[event] = 1
+                append(event)
                 event = causes[event]
-                if event < 0:
-                    break
-            trunks.append(trunk)
-        return trunks, joints
+            if event >= 0:
+                append(event)
+                is_joint[event] = True
+                if not is_told[event]:
+                    raise NoWindowsError("a circle of causes")
+            found = np.frombuffer(trunk, np.int64)
+            if is_earlier[found[-1]] and not is_known[found[-1]]:
+                raise NoWindowsError("a cause that was not kept")
+            is_told[found] = True
+            trunks.append(found)
+        return trunks, is_joint
 
-    def _of_trunks(self, trunks: list[array[int]], joints: set[int], known: dict[int, PathNode]) -> dict[int, PathNode]:
-        """The nodes of the first events of *trunks* and of *joints*, where trunks are cut."""
+    def _of_trunks(self, trunks: list[Array], is_joint: Array, known: dict[int, PathNode]) -> dict[int, PathNode]:
+        """The nodes of the first events of *trunks* and of those that *is_joint* tells of, where trunks are cut."""
         parts: list[Array] = []
-        for trunk in trunks:  # what lies before a part comes before it in the list
-            events = np.frombuffer(trunk, np.int64)
-            cuts = [at for at, event in enumerate(trunk) if event in joints and 0 < at < len(trunk) - 1]
-            ends = zip([0, *cuts], [*cuts, len(trunk) - 1], strict=True)
+        for events in trunks:  # what lies before a part comes before it in the list
+            cuts = (np.flatnonzero(is_joint[events[1:-1]]) + 1).tolist()
+            ends = zip([0, *cuts], [*cuts, len(events) - 1], strict=True)
             parts += reversed([events[low : high + 1] for low, high in ends])
         sums: list[list[_Sums]] = [[] for _ in parts]
         for number, found in self._sums(parts):

@@ -71,6 +71,11 @@ class PathWalk:
             whole[numbers.op(OpEvent.END, self._waited)] = numbers.op(OpEvent.START, self._waited)
         return whole.data
 
+    @property
+    def always_stays(self) -> bool:
+        """Whether every path stays on its PE, because no request waited for a memory."""
+        return not len(self._waited)
+
     def causes(self, stays: bool) -> memoryview:
         """The cause of each event, -1 for none; with *stays* on its PE alone, as `back_from` says."""
         return self._own_causes if stays else self._causes

@@ -1,4 +1,4 @@
-"""Where the time of a log went, whose rows are read twice, chunk by chunk, and never lie in memory together.
+"""Where the time of a log went, whose rows are read chunk by chunk, and never lie in memory together if they are many.
 
 A window of time has all events in it. Their causes follow from the ops that touch the window, and from the tables of
 commands and programs. What is before an event of an earlier window is known by its sums.
@@ -6,17 +6,18 @@ commands and programs. What is before an event of an earlier window is known by 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
 from kb_dataexec.analysis.attribution import LaunchWhere, Where
+from kb_dataexec.analysis.chunk_rows import ChunkRows, with_tables
 from kb_dataexec.analysis.dma_ops import DmaOps, DmaRows, FarEnds
 from kb_dataexec.analysis.launch_answers import hops_of, last_program, last_programs, launch_where, pe_views
 from kb_dataexec.analysis.launch_way import LaunchWay
-from kb_dataexec.analysis.log_survey import LogSurvey, UntoldOps, with_tables
+from kb_dataexec.analysis.log_survey import LogSurvey, UntoldOps
 from kb_dataexec.analysis.path_busy import work_of_commands, work_of_ops
 from kb_dataexec.analysis.path_causes import events_of
 from kb_dataexec.analysis.path_events import CommandEvent, Events, KernelEvent, OpEvent
@@ -32,6 +33,8 @@ from kb_dataexec.log.tables import OpLog
 
 WINDOW_RECORDS: Final = 1 << 19
 """Records that come together in a window, at least. Source: assumed; 300 MB."""
+KEPT_RECORDS: Final = 1 << 22
+"""Records that are kept for their windows, instead of being read twice. Source: assumed; 600 MB."""
 _END: Final = int(np.iinfo(np.int64).max)
 
 
@@ -43,23 +46,43 @@ class LogChunks(Protocol):
 
 
 def where_in_windows(
-    source: LogChunks, look: Callable[[OpLog], object] | None = None, most: int = WINDOW_RECORDS
+    source: LogChunks,
+    look: Callable[[OpLog], object] | None = None,
+    followed: Callable[[int], object] | None = None,
+    most: int = WINDOW_RECORDS,
+    most_kept: int = KEPT_RECORDS,
 ) -> Where:
-    """`where` of the log of *source*, which is read twice, about *most* records at a time; the tables of commands and
-    programs are in memory whole. *look* is called with each chunk, once.
+    """`where` of the log of *source*, about *most* records at a time; the tables of commands and programs are in memory
+    whole. A log of more than *most_kept* records is read twice.
 
-    Raises NoWindowsError where an event follows one that is not there any more, after all chunks were looked at, and
-    LogError as `LogFolder.chunks` does.
+    *look* is called with each chunk, once, and then *followed* with the number of records whose paths are followed, 0
+    at first. Raises NoWindowsError where an event follows one that is not there any more, after all chunks were looked
+    at, and LogError as `LogFolder.chunks` does.
     """
-    survey = LogSurvey()
+    survey, n_ops = LogSurvey(), 0
+    kept: deque[ChunkRows] | None = deque()
     for chunk in with_tables(source.chunks()):
         if look is not None:
             look(chunk)
-        survey.look(chunk)
-    return _where_of_chunks(survey, with_tables(source.chunks()), most)
+        rows = ChunkRows.of(chunk)
+        survey.look(rows)
+        n_ops += chunk.n_ops
+        if n_ops > most_kept:
+            kept = None
+        if kept is not None:
+            kept.append(rows)
+    chunks = map(ChunkRows.of, with_tables(source.chunks())) if kept is None else _taken(kept)
+    return _where_of_chunks(survey, chunks, followed or (lambda _: None), most)
 
 
-def _where_of_chunks(survey: LogSurvey, chunks: Iterable[OpLog], most: int) -> Where:
+def _taken(chunks: deque[ChunkRows]) -> Iterator[ChunkRows]:
+    while chunks:
+        yield chunks.popleft()
+
+
+def _where_of_chunks(
+    survey: LogSurvey, chunks: Iterable[ChunkRows], followed: Callable[[int], object], most: int
+) -> Where:
     """`where` of the log of *chunks*, each of which *survey* has looked at before."""
     if "kernels" not in survey.further:
         raise NoWindowsError("a log without programs")
@@ -67,12 +90,15 @@ def _where_of_chunks(survey: LogSurvey, chunks: Iterable[OpLog], most: int) -> W
         raise NoWindowsError("a row of transfers behind its op")
     windows = _Windows(survey)
     ends = np.minimum.accumulate(np.array([*survey.ready_ps[1:], _END], np.int64)[::-1])[::-1].tolist()
-    n_new = 0
+    n_new = n_followed = 0
+    followed(0)
     for n_ops, end_ps, chunk in zip(survey.n_ops, ends, chunks, strict=True):
         windows.add(chunk)
         n_new += n_ops
         if n_new >= most and windows.since_ps < end_ps < _END:
             windows.follow(end_ps)
+            n_followed += n_new
+            followed(n_followed)
             n_new = 0
     windows.follow(_END)
     return windows.told()
@@ -120,16 +146,16 @@ class _Windows:
         self._ends = _Ways({}, {})
         self._busy: dict[int, Counter[str]] = {}
         self._strings: list[str] = []
+        self._leaves_pes = False
         self._rows: PathRows | None = None
 
-    def add(self, chunk: OpLog) -> None:
+    def add(self, chunk: ChunkRows) -> None:
         """Take *chunk*, the next one of the log."""
-        self._strings = chunk.strings
-        ops = DmaOps.of(chunk)
+        self._strings, dma = chunk.strings, chunk.dma
         rows = chunk.tables.get("transfers", _NOTHING.transfers)
-        transfers = self._told.all_told(ops, rows, self._survey.models)
+        transfers = self._told.all_told(dma, rows, self._survey.models)
         dispatches = chunk.tables.get("dispatches", _NOTHING.dispatches)
-        self._kept.append(_Kept(chunk.ops, transfers, dispatches, ops.op_id, ops.far))
+        self._kept.append(_Kept(chunk.ops, transfers, dispatches, dma.op_id, dma.far))
 
     def follow(self, end_ps: int) -> None:
         """Follow the paths of all events before *end_ps*. All ops that came before then were taken."""
@@ -145,9 +171,11 @@ class _Windows:
         wanted = self._frontier(rows, events.numbers, events.time, kept, end_ps)
         ends = self._ends_in(rows, events.numbers, events.time, end_ps)
         forest = PathForest(walk, events, transfers, labels, texts)
+        self._leaves_pes |= not walk.always_stays
         for stays, ways, found_ends in zip((False, True), self._ways, self._ends, strict=True):
-            known = _by_number(rows, events.numbers, ways)
-            nodes = forest.nodes(np.append(wanted, ends), known, self.since_ps, stays)
+            if not stays or self._leaves_pes:
+                known = _by_number(rows, events.numbers, ways)
+                nodes = forest.nodes(np.append(wanted, ends), known, self.since_ps, stays)
             ways.clear()
             ways.update(_named(rows, events.numbers, wanted, nodes))
             found_ends.update(_named(rows, events.numbers, ends, nodes))
