@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kb_components.pe.submission_queue import SubmissionQueue
@@ -41,6 +42,15 @@ class FedWork(ClosableWork):
     def place_again(self, command: CommandInFlight) -> None:
         """As ClosableWork says."""
         self._feeder.place_known(command)
+
+    @contextmanager
+    def once_more(self, command: CommandInFlight) -> Iterator[ClosableWork]:
+        """As ClosableWork says."""
+        self._queue.put_back(command)
+        try:
+            yield FedWork(command, self._queue, self._feeder, (self._buffers, self._registers), self._complete)
+        finally:
+            self._queue.next_decoded()
 
     def cuts(self) -> Any:
         """Those of buffers and registers, and the order of fetches."""

@@ -6,6 +6,7 @@ it. Then it runs at once on a clock of its own, or takes what an equal command c
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from kb_engine.block.in_flight import CommandInFlight
@@ -24,6 +25,9 @@ class ClosableWork(Protocol):
 
     def place_again(self, command: CommandInFlight) -> None:
         """Cut buffers and registers for *command*, which does what this one did, and never comes to a block."""
+
+    def once_more(self, command: CommandInFlight) -> AbstractContextManager[ClosableWork]:
+        """Within the block, on an idle PE, the work of *command*, which is to do what this one did, and is dropped."""
 
     def cuts(self) -> Any:
         """What `put_back` needs to undo `begin` and `place`."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from simpy.events import NORMAL
 
@@ -46,6 +46,17 @@ class Shape:
         self.known = known
 
 
+class NotedCommand(NamedTuple):
+    """A command that was closed: its work, since when, where it went, what is known of others with its key, and what
+    came of it."""
+
+    work: ClosableWork
+    begin_ps: int
+    footprint: Footprint
+    known: OutcomesOfKey
+    outcome: Outcome
+
+
 class ClosedCommand:
     """A command that is closed: its work, since when, what came of it, and what it takes to undo that.
 
@@ -73,9 +84,14 @@ class ClosedCommand:
         return *self._at, self._end, self
 
     @property
+    def noted(self) -> NotedCommand:
+        """What is kept of it when it is done."""
+        return NotedCommand(self.work, self.begin_ps, self.footprint, self.known, self.outcome)
+
+    @property
     def memories(self) -> list[str]:
         """The ids of its memories."""
-        return [path.dst for path in self.footprint.paths]
+        return self.footprint.memories
 
 
 class ClosedCommands:
@@ -108,7 +124,7 @@ class ClosedCommands:
         self._ran_ps = 0
         self._has_peers = True
         self.n_run = self.n_taken = self.n_opened = self.n_checked = 0
-        self._notes: list[ClosedCommand] | None = None
+        self._notes: list[NotedCommand] | None = None
         chip.fabric.watch(self._closed.keys(), self._meet)
 
     def begin_launch(self, n_pes: int) -> None:
@@ -116,7 +132,7 @@ class ClosedCommands:
         self._met.clear()
         self._has_peers = n_pes > 1
 
-    def note(self, notes: list[ClosedCommand] | None) -> None:
+    def note(self, notes: list[NotedCommand] | None) -> None:
         """From now on add each command to *notes* that is closed."""
         self._notes = notes
 
@@ -180,10 +196,29 @@ class ClosedCommands:
             span_ps = now_ps, now_ps + outcome.duration_ps
             self._recorder.expect(work.command, outcome.rows, span_ps, closed.memories)
         if self._notes is not None:
-            self._notes.append(closed)
+            self._notes.append(closed.noted)
         self._clock.push(closed.entry)
         self._closed.update(dict.fromkeys(places, closed))
         return True
+
+    def outcome_now(self, done: NotedCommand) -> Outcome | None:
+        """What a command like *done*, which is done, would come to now; None if it never ends.
+
+        Nothing is scheduled, and nothing is on its way to its places.
+        """
+        known = next((each for each in done.known.outcomes if done.footprint.fits(each)), None)
+        if known is not None:
+            return known
+        command = done.work.command
+        issued = command.submitted, command.addresses
+        (again,) = command.again([issued], (0, 0, 0), (0, 0))
+        again.begin_anew()
+        with done.work.once_more(again) as work:
+            outcome = self._find_out(Shape(done.footprint, done.known), work)
+        if outcome is not None:
+            self.known.keep(done.known, outcome)
+            self.n_run += 1
+        return outcome
 
     def _outcome_for(self, shape: Shape, work: ClosableWork) -> Outcome | None:
         """An outcome that *work* would have, too. Where pieces lie in no slot depends on which slots are first."""

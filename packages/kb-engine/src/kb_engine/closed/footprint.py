@@ -56,6 +56,11 @@ class Footprint:
         self._shared = [link for link in {hop.shared: None for leg in self._legs for hop in leg.hops} if link]
         self._requests = [path.requests for path in paths]
 
+    @property
+    def memories(self) -> list[str]:
+        """The ids of the memories."""
+        return [path.dst for path in self.paths]
+
     def is_idle(self, now_ps: int) -> bool:
         """Whether nothing is on its way here, so that only times to come count."""
         for memory, name in self._ports:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.placement import Placement
-from kb_engine.closed.closed_commands import ClosedCommand, ClosedCommands
+from kb_engine.closed.closed_commands import ClosedCommands, NotedCommand
 from kb_engine.closed.joined_outcomes import JoinedOutcomes
 from kb_engine.launch.launch import LaunchResult
 from kb_engine.launch.launch_key import LaunchKey
@@ -60,7 +61,7 @@ class KnownLaunch:
         begin: Begin,
         result: LaunchResult,
         notes: Notes,
-        commands: Sequence[ClosedCommand],
+        commands: Sequence[NotedCommand],
     ) -> None:
         self.begin = begin
         self.key = key
@@ -105,6 +106,33 @@ class KnownLaunch:
     def fits(self, now_ps: int) -> bool:
         """Whether a launch with its key would do the same now, where nothing is scheduled."""
         return self.joined.fits(now_ps)
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the log knew before how long each of its transfers takes that meets nobody."""
+        return all(each.outcome.is_steady for each in self.commands)
+
+    def steady(self, closed: ClosedCommands, now_ps: int) -> KnownLaunch | None:
+        """This launch as it would be now, where the log knows of its transfers and nothing is scheduled; None where it
+        would not be the same otherwise."""
+        if not all(each.footprint.is_idle(now_ps) for each in self.commands):
+            return None
+        commands = []
+        for each in self.commands:
+            outcome = closed.outcome_now(each)
+            if outcome is None or not outcome.is_steady or outcome.moved:
+                return None
+            if outcome.duration_ps != each.outcome.duration_ps:
+                return None
+            commands.append(each._replace(outcome=outcome))
+        found = copy(self)
+        found.came_to(commands)
+        return found
+
+    def came_to(self, commands: Sequence[NotedCommand]) -> None:
+        """In place of its commands there are *commands*, which differ in what came of them alone."""
+        self.commands = commands
+        vars(self).pop("joined", None)
 
     def result(self, later_ps: int) -> LaunchResult:
         """The times of a launch that did the same *later_ps* later."""
@@ -165,7 +193,7 @@ class KnownLaunch:
             command, outcome = again[each.work.command.submitted.command_seq + shift[2]], each.outcome
             if outcome.rows is not None:
                 span_ps = command.t_fed_ps, command.t_fed_ps + outcome.duration_ps
-                recorder.expect(command, outcome.rows, span_ps, each.memories)
+                recorder.expect(command, outcome.rows, span_ps, each.footprint.memories)
 
     def _comparable(self) -> dict[str, Any]:
         """What launches that do the same have in common, beside what their commands came to."""

@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Any, Final, cast
 
 from kb_engine.block.control_roles import CommandDispatcher
-from kb_engine.closed.closed_commands import ClosedCommand, ClosedCommands
+from kb_engine.closed.closed_commands import ClosedCommands, NotedCommand
 from kb_engine.language.tl import Language
 from kb_engine.launch.known_launch import Begin, KnownLaunch, begin_of
 from kb_engine.launch.launch import Launch, LaunchResult
@@ -108,7 +108,7 @@ class WatchedLaunch(PeLaunch):
         self.known = known
         self.notes = Notes()
         self._memory = NotedMemory(where[1].memory, self.notes)
-        self.commands: list[ClosedCommand] = []
+        self.commands: list[NotedCommand] = []
         self.begin: Begin
         self._texts_made = 0
 
@@ -164,7 +164,29 @@ class LaunchRepeats:
             self._n_dropped = self._closed.known.n_dropped
             self._forget()
         now_ps = self._session.clock.now_ps
-        return next((each for each in self._known.get(key.form, ()) if each.fits(now_ps)), None)
+        kept = self._known.get(key.form, [])
+        for number, each in enumerate(kept):
+            if not each.is_in_tensors:
+                self._n_commands -= len(kept.pop(number).commands)
+                self._tries[key.form] = _MOST_TRIES
+                return None
+            if each.is_steady:
+                if each.fits(now_ps):
+                    return each
+            else:
+                found = self._steady(each)
+                if found is not None:
+                    kept[number] = found
+                    return found
+        return None
+
+    def _steady(self, known: KnownLaunch) -> KnownLaunch | None:
+        """*known* as it would be now, where the log knows how long its transfers take; None where it would differ."""
+        recorder, now_ps = self._session.recorder, self._session.clock.now_ps
+        if recorder is not None:
+            recorder.on_launch()
+        found = known.steady(self._closed, now_ps)
+        return found if found is not None and found.fits(now_ps) else None
 
     def wants_check(self) -> bool:
         """Whether a launch that is known is to be run now, and compared."""
@@ -199,17 +221,12 @@ class LaunchRepeats:
             elif not self._was_written(launch):
                 raise self._other("commands", launch)
             return
-        if before is None and not all(each.outcome.is_steady for each in launch.commands):
-            return
         found = KnownLaunch(self._session, launch.key, launch.begin, result, launch.notes, launch.commands)
         if before is not None:
             self.n_checked += 1
             differs = before.differs_from(found)
             if differs:
                 raise self._other(differs, launch)
-            return
-        if not found.is_in_tensors:
-            self._leave(launch)
             return
         self._n_commands += len(launch.commands)
         if self._n_commands > _MOST_COMMANDS:
