@@ -104,3 +104,44 @@ def test_golden_times(project: Path) -> None:
     assert "2.0 % more is allowed" in said
     assert "kernels.py:5" in said, "the comparison names the line"
     assert "on the path before" in said, "and the blocks"
+
+
+def test_a_test_that_fails_leaves_its_golden_time(project: Path) -> None:
+    assert pytest_of(project, "--kb-update")[0] == 0
+    golden = (project / "kb-golden.json").read_text()
+    capsules = {path.name: path.read_bytes() for path in (project / "kb-golden").iterdir()}
+
+    (project / "kernels.py").write_text(KERNEL.replace("tl.load(x", "tl.load(x[block, :]) + tl.load(x"))
+    code, said = pytest_of(project, "--kb-update")
+    assert code == 1, "the kernel loads x twice, so its sum is wrong"
+    assert "WrongResult" in said
+    assert (project / "kb-golden.json").read_text() == golden
+    assert {path.name: path.read_bytes() for path in (project / "kb-golden").iterdir()} == capsules
+
+
+def test_runs_whose_names_are_alike_have_capsules_of_their_own(project: Path) -> None:
+    names = ["a/8", "b/8", "a b", "a-b", "long" * 40, "long" * 40 + "er"]
+    test = TEST.replace("[8, 16]", "[8, 8, 8, 8, 8, 8]").replace('("rows", ', f'("rows", ids={names}, argvalues=')
+    (project / "test_add.py").write_text(test)
+    code, said = pytest_of(project, "--kb-update")
+    assert code == 0, said
+    golden = json.loads((project / "kb-golden.json").read_text())
+    assert sorted(golden) == sorted(f"test_add.py::test_add[{name}]" for name in names)
+    assert len({each["run"] for each in golden.values()}) == len(names)
+    assert sorted(path.name for path in (project / "kb-golden").iterdir()) == sorted(
+        each["run"] for each in golden.values()
+    )
+
+
+def test_a_capsule_of_a_name_that_a_run_had_goes(project: Path) -> None:
+    assert pytest_of(project, "--kb-update")[0] == 0
+    path = project / "kb-golden.json"
+    golden = json.loads(path.read_text())
+    name = golden["test_add.py::test_add[8]"]["run"]
+    (project / "kb-golden" / name).rename(project / "kb-golden" / "older.kbrun")
+    golden["test_add.py::test_add[8]"]["run"] = "older.kbrun"
+    path.write_text(json.dumps(golden))
+    assert pytest_of(project, "--kb-update", "-k", "8")[0] == 0
+    names = sorted(each["run"] for each in json.loads(path.read_text()).values())
+    assert name in names
+    assert sorted(each.name for each in (project / "kb-golden").iterdir()) == names

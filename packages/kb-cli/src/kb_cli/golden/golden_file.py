@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -10,13 +11,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from kb_cli.terminal.escape import file_stem
 from kb_dataexec.files import decode_json, writing
 from kb_messages import BenchmarkError, read_bytes
 
 FILE, RUNS = "kb-golden.json", "kb-golden"
 """The file and the folder of runs, beside the test file."""
 _MOST_NBYTES = 64 << 20
+_PLAIN = re.compile(r"[A-Za-z0-9_.]+(::[A-Za-z0-9_]+)+(\[[A-Za-z0-9_.]+\])?")
+_LONGEST = 71
 
 
 class Golden(Struct, frozen=True, kw_only=True):
@@ -44,5 +46,11 @@ def write_golden(folder: Path, changed: Mapping[str, Golden]) -> None:
 
 
 def capsule_name(key: str) -> str:
-    """The name of the capsule of run *key*, such as `test_mine.py::test_add[f16]`."""
-    return f"{file_stem(re.sub(r'[^A-Za-z0-9_.-]+', '-', key).strip('-'), 'run')}.kbrun"
+    """The name of the capsule of run *key*, such as `test_mine.py::test_add[f16]`: no two runs have the same.
+
+    A key that is not told by its letters, digits, `.` and `_` alone, or that is long, has a hash behind its name.
+    """
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", key).strip("-")
+    if _PLAIN.fullmatch(key) is None or len(name) > _LONGEST:
+        name = f"{name[:_LONGEST]}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+    return f"{name}.kbrun"

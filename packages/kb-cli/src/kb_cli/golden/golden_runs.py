@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,15 @@ class GoldenRuns:
     """The fixture `kb_run` of the test *name*, whose file lies in *folder*. Run folders go below *place*.
 
     A run is compared unless *within* is None: its latency may be longer than the golden one by that share. With
-    *update*, its latency becomes the golden one: `updated` has the new values, by run. `count` is the number of runs.
+    *update*, its latency becomes the golden one once `accept` says that the test passed. `count` is the number of runs.
     """
 
     def __init__(self, folder: Path, name: str, within: float | None, update: bool, place: Path) -> None:
         self._folder, self._name, self._within = folder, name, within
         self._update, self._place = update, place
         self.count = 0
-        self.updated: dict[str, dict[str, Any]] = {}
+        self._passed = False
+        self._updated: dict[str, dict[str, Any]] = {}
 
     def __call__(self, kernel: Any, *arguments: Any, **options: Any) -> KernelRun:
         """Run *kernel*; everything is as for `kernbench.run`. The second run of a test has `#2` behind its name.
@@ -53,13 +55,24 @@ class GoldenRuns:
             self._compare(key, found, self._within)
         return found
 
+    def accept(self) -> None:
+        """Say that the test has passed."""
+        self._passed = True
+
+    def updated(self) -> dict[str, dict[str, Any]]:
+        """The new golden times by run, whose capsules this call puts in their place. None unless the test passed."""
+        if not self._passed:
+            return {}
+        for golden in self._updated.values():
+            (self._folder / RUNS).mkdir(exist_ok=True)
+            shutil.move(self._place / golden["run"], self._folder / RUNS / golden["run"])
+        return self._updated
+
     def _store(self, key: str, found: KernelRun) -> None:
         golden = Golden(latency_ps=found.latency_ps, chip=found.result.topology, run=capsule_name(key))
-        runs = self._folder / RUNS
-        runs.mkdir(exist_ok=True)
         assert found.folder is not None, "the run has a folder"
-        pack(found.folder, runs / golden.run, data=False)
-        self.updated[key] = msgspec.to_builtins(golden)
+        pack(found.folder, self._place / golden.run, data=False)
+        self._updated[key] = msgspec.to_builtins(golden)
 
     def _compare(self, key: str, found: KernelRun, within: float) -> None:
         __tracebackhide__ = True
@@ -78,10 +91,17 @@ class GoldenRuns:
 
 
 def write_updated(folder: Path, runs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Write the golden times *runs* into the file of *folder*, and yield a line for each that is new or changed."""
+    """Write the golden times *runs* into the file of *folder*, and yield a line for each that is new or changed.
+
+    A capsule of another name that one of these runs had goes, unless another run has that capsule.
+    """
     before = read_golden(folder)
     after = {key: msgspec.convert(golden, Golden) for key, golden in runs.items()}
     write_golden(folder, after)
+    kept = {golden.run for golden in read_golden(folder).values()}
+    for old_name in {before[key].run for key in after if key in before} - kept:
+        if old_name == Path(old_name).name:  # a name that leads elsewhere is no capsule that kb wrote
+            (folder / RUNS / old_name).unlink(missing_ok=True)
     for key, golden in sorted(after.items()):
         old = before.get(key)
         if old is None:

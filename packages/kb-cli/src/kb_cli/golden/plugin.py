@@ -42,12 +42,11 @@ def _runs_of_test(request: Any, tmp_path_factory: Any) -> Iterator[GoldenRuns]:
     marker = request.node.get_closest_marker("kb_golden")
     within = None if marker is None else _within(marker, request.node.nodeid)
     path = Path(request.node.path)
-    name = request.node.nodeid.rpartition("/")[2]
+    name = f"{path.name}::{request.node.nodeid.partition('::')[2]}"
     runs = GoldenRuns(path.parent, name, within, request.config.option.kb_update, tmp_path_factory.mktemp("kb-runs"))
     yield runs
-    if runs.updated:
-        updated = _updated(request.config)
-        updated.setdefault(str(path.parent), {}).update(runs.updated)
+    if updated := runs.updated():
+        _updated(request.config).setdefault(str(path.parent), {}).update(updated)
 
 
 kb_run = _pytest.fixture(name="kb_run")(_runs_of_test)
@@ -57,6 +56,8 @@ kb_run = _pytest.fixture(name="kb_run")(_runs_of_test)
 def pytest_runtest_call(item: Any) -> None:
     """After a test that passed: fail it if it has the marker and ran nothing that could be compared."""
     runs = getattr(item, "funcargs", {}).get("kb_run")
+    if runs is not None:
+        runs.accept()
     if item.get_closest_marker("kb_golden") is not None and (runs is None or not runs.count):
         said = f"{item.nodeid}: got kb_golden and no run of kb_run, needs one, because only these runs are compared"
         _pytest.fail(said, pytrace=False)
