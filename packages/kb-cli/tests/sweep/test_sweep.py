@@ -22,6 +22,15 @@ def swept(invoke: Invoke, *args: object) -> Any:
     return json.loads(result.stdout)
 
 
+def test_a_sweep_of_several_chips_is_titled_by_them(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    bench = bench_file()
+    for chips, titled in ("one_pe", "one_pe"), ("one_pe,one_cube", "one_pe and one_cube"):
+        said = invoke("sweep", bench, "-p", "size=8", "--topology", chips, "--jobs", 1, "--out", chips).output
+        assert f"small on {titled}, size=8: " in said
+        page = next(Path(chips).glob("small-*/report.html")).read_text()
+        assert f"Sweep of small on {titled}<" in page
+
+
 def test_only_new_points_are_simulated(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     bench = bench_file()
     one = swept(invoke, bench, "-p", "size=8,16", "--jobs", 1)

@@ -56,7 +56,8 @@ def _figures(report: TimeReport) -> Markup:
     figures: list[tuple[str, str]] = [("latency of the kernels", duration(report.latency_ps))]
     if report.total_ps != report.latency_ps:
         figures.append(("from call to answer", duration(report.total_ps)))
-    figures.append(("achieved", quantity(report.achieved_flops, "FLOP/s")))
+    if report.flops:
+        figures.append(("achieved", quantity(report.achieved_flops, "FLOP/s")))
     if report.speed_of_light:
         figures.append(("speed of light", report.speed_of_light))
     verdict = verdict_word(report.verified, report.by_sample, "not verified")

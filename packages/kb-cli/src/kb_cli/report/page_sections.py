@@ -12,9 +12,10 @@ from kb_cli.report.page_elements import Markup, bar, element, joined, table
 from kb_cli.report.performance import PORTS
 from kb_cli.report.report_tables import NO_LEVERS
 from kb_cli.report.roofline_picture import roofline_picture
+from kb_cli.report.roofline_points import point_cells
 from kb_cli.report.run_report import TimeReport
 from kb_cli.report.where_tables import dearest, main_shares
-from kb_cli.terminal.units import duration, percent, quantity
+from kb_cli.terminal.units import duration, percent
 from kb_cli.whatif.lever_chances import TriedLever
 
 _LANE_PX = 16
@@ -113,9 +114,7 @@ def roofline_section(report: TimeReport) -> Markup:
     rows = [
         [
             point.line or "the run",
-            quantity(point.flops, "FLOP"),
-            quantity(point.flops / (point.ps / 1e12), "FLOP/s") if point.ps else "-",
-            *(f"{point.flops / point.nbytes[each]:.4g}" if point.nbytes.get(each) else "-" for each in spaces),
+            *point_cells(point, spaces),
         ]
         for point in report.roofline.points
     ]

@@ -19,10 +19,15 @@ def operation(result: RunResult) -> str:
     return "OP" if isinstance(dtype, str) and dtype in set(DType) and not DType(dtype).is_float else "FLOP"
 
 
+def rate(flops: int, ps: int, unit: str = "FLOP/s") -> str:
+    """*flops* operations in *ps* picoseconds, or `-` where none are stated or no time passed."""
+    return quantity(flops / ps * 1e12, unit) if flops and ps else "-"
+
+
 def performance_rows(result: RunResult) -> list[tuple[str, str]]:
     """The rows `achieved`, `memory` and `roofline` of a run's summary, without those that the chip states no limit
-    for."""
-    rows = [("achieved", _achieved(result))]
+    for, and without `achieved` where no operations are stated."""
+    rows = [("achieved", _achieved(result))] if result.flops else []
     roof = result.roofline
     if not isinstance(roof, Roofline):
         return rows

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from kb_cli.report.lane_shades import folded_names
 from kb_cli.report.performance import PORTS
+from kb_cli.report.roofline_points import point_cells
 from kb_cli.report.run_report import TimeReport
 from kb_cli.report.value_wait_tables import value_wait_tables
 from kb_cli.report.where_tables import where_table
@@ -63,9 +64,7 @@ def _roofline(report: TimeReport) -> Table:
     headers = (f"FLOP/B of {PORTS.get(space, space)}" for space in spaces)
     table = new_table("roofline", "operations", "rate", *headers, left=1)
     for point in report.roofline.points:
-        rate = quantity(point.flops / (point.ps / 1e12), "FLOP/s") if point.ps else "-"
-        ratios = (f"{point.flops / point.nbytes[each]:.4g}" if point.nbytes.get(each) else "-" for each in spaces)
-        table.add_row(point.line or "the run", quantity(point.flops, "FLOP"), rate, *ratios)
+        table.add_row(point.line or "the run", *point_cells(point, spaces))
     for peak in report.roofline.peaks:
         table.add_row(f"peak {', '.join(peak.dtypes)}", "", quantity(peak.flops, "FLOP/s"), *("" for _ in spaces))
     return table

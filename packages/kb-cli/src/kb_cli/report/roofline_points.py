@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from kb_cli.report.performance import rate
+from kb_cli.terminal.units import quantity
 from kb_dataexec import OpLog
 from kb_messages import DTYPE_BY_CODE, SPACE_BY_CODE, OpKind, Role, StageType
 
@@ -37,6 +39,14 @@ class RooflinePoint(Struct, frozen=True, kw_only=True):
     flops: int
     ps: int
     nbytes: dict[str, int]
+
+
+def point_cells(point: RooflinePoint, spaces: Sequence[str]) -> list[str]:
+    """The operations of *point*, their rate, and how many there are for each byte of *spaces*. `-` is not known."""
+    if not point.flops:
+        return ["-"] * (2 + len(spaces))
+    ratios = (f"{point.flops / point.nbytes[each]:.4g}" if point.nbytes.get(each) else "-" for each in spaces)
+    return [quantity(point.flops, "FLOP"), rate(point.flops, point.ps), *ratios]
 
 
 def line_points(log: OpLog) -> list[RooflinePoint]:

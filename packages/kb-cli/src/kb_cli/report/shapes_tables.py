@@ -8,13 +8,13 @@ from typing import Any
 
 from rich.table import Table
 
-from kb_cli.report.performance import operation
+from kb_cli.report.performance import operation, rate
 from kb_cli.report.verification import sanitizer_texts, verdict_count, verdict_sentences, verdict_style, verdict_word
 from kb_cli.run.result_parts import was_sampled
 from kb_cli.run.roofline import Roofline
 from kb_cli.run.run_result import RunResult
 from kb_cli.terminal.output import BAD, WARNING, new_table, styled
-from kb_cli.terminal.units import PS_PER_NS, duration, percent, quantity
+from kb_cli.terminal.units import PS_PER_NS, duration, percent
 
 
 def shapes_tables(results: Sequence[RunResult]) -> list[Any]:
@@ -54,14 +54,14 @@ def _has_whole(results: Iterable[RunResult]) -> bool:
 def _totals(results: Sequence[RunResult]) -> str:
     total_ps = sum(result.latency_ps for result in results)
     flops = sum(result.flops for result in results)
-    achieved = quantity(flops / (total_ps / 1e12), f"{operation(results[0])}/s") if total_ps else "-"
+    achieved = f", {rate(flops, total_ps, f'{operation(results[0])}/s')} achieved" if flops and total_ps else ""
     count = "1 shape" if len(results) == 1 else f"{len(results)} shapes"
-    return f"{count} on {results[0].topology}: {duration(total_ps)} in all, {achieved} achieved"
+    return f"{count} on {results[0].topology}: {duration(total_ps)} in all{achieved}"
 
 
 def _figures(result: RunResult, with_whole: bool) -> Iterable[Any]:
     roof = result.roofline
-    peak = percent(result.achieved_flops / result.peak_flops) if result.peak_flops else "-"
+    peak = percent(result.achieved_flops / result.peak_flops) if result.flops and result.peak_flops else "-"
     share = roof.memory_share if isinstance(roof, Roofline) else None
     hbm = result.bytes.get("hbm")
     gbs = f"{(hbm.read + hbm.write) / result.latency_ns:.1f}" if hbm and result.latency_ns else "-"
@@ -69,9 +69,9 @@ def _figures(result: RunResult, with_whole: bool) -> Iterable[Any]:
     error = "-" if result.max_abs_err is None else f"{result.max_abs_err:.3g}"
     whole = [duration(result.whole_ns * PS_PER_NS)] if with_whole and isinstance(result.whole_ns, float) else []
     memory = "-" if share is None else percent(share)
-    rate = f"{result.achieved_flops / 1e12:.3f}"
+    tera = f"{result.achieved_flops / 1e12:.3f}" if result.flops else "-"
     verdict = styled(verified, verdict_style(result.verified))
-    return duration(result.latency_ps), *whole, rate, peak, memory, gbs, verdict, error
+    return duration(result.latency_ps), *whole, tera, peak, memory, gbs, verdict, error
 
 
 def _where(result: RunResult) -> str:

@@ -30,7 +30,7 @@ _TITLES = {"front": "Pareto front", "axes": "Latency by axis", "map": "Latency b
 
 def sweep_page(result: SweepResult) -> bytes:
     """The page of *result* in UTF-8. Equal results give equal bytes."""
-    title = f"{result.benchmark} on {result.topology}"
+    title = f"{result.benchmark} on {result.chips}"
     head = element(
         "head",
         Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),

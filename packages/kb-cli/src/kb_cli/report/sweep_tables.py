@@ -8,11 +8,12 @@ from typing import Any
 
 from rich.table import Table
 
+from kb_cli.report.performance import rate
 from kb_cli.sweep.configuration import Configuration
 from kb_cli.sweep.sensitivity import Effect
 from kb_cli.sweep.sweep import SweepPoint, SweepResult
 from kb_cli.terminal.output import BAD, WARNING, new_table, styled
-from kb_cli.terminal.units import duration, percent, quantity
+from kb_cli.terminal.units import duration, percent
 
 MOST_FAILURES = 10
 """Sentences about failed points that a table has."""
@@ -52,10 +53,10 @@ def explained_sentence(result: SweepResult) -> str:
 
 def figures(found: Configuration) -> list[str]:
     """The cells of *found* after its values: see `figure_names`."""
-    achieved = quantity(found.flops / found.latency_ps * 1e12, "FLOP/s") if found.latency_ps else "-"
-    shares = ["-" if share is None else percent(share) for share in (found.of_peak, found.of_memory)]
+    of_peak = found.of_peak if found.flops else None
+    shares = ["-" if share is None else percent(share) for share in (of_peak, found.of_memory)]
     verdict: list[str] = {None: [], True: ["ok"], False: ["FAILED"]}[found.verified]
-    return [duration(found.latency_ps), achieved, *shares, *verdict]
+    return [duration(found.latency_ps), rate(found.flops, found.latency_ps), *shares, *verdict]
 
 
 def figure_names(result: SweepResult) -> list[str]:
@@ -101,7 +102,7 @@ def heading(result: SweepResult) -> str:
     fixed = "".join(f", {name}={value}" for name, value in result.params.items())
     count = len(result.points)
     over = f", added up over {' and '.join(result.over)}" if result.over else ""
-    return f"{result.benchmark} on {result.topology}{fixed}: {count:,} point{'s' * (count != 1)}{over}"
+    return f"{result.benchmark} on {result.chips}{fixed}: {count:,} point{'s' * (count != 1)}{over}"
 
 
 def _counted(count: int, most: int, what: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from kb_cli.benchmark.load import LoadedBenchmark
+from kb_cli.sweep.axis import TOPOLOGY
 from kb_cli.sweep.configuration import Configuration, configuration, together
 from kb_cli.sweep.costs import Cost
 from kb_cli.sweep.definition import Definition
@@ -57,6 +58,12 @@ class SweepResult(Struct, frozen=True, kw_only=True):
     front: list[int]
     sensitivity: Sensitivity
     notes: list[str]
+
+    @property
+    def chips(self) -> str:
+        """The chips that the points ran on, in words: `one_cube`, `one_cube and mine.yaml`, `3 chips`."""
+        names = self.axes.get(TOPOLOGY, [self.topology])
+        return " and ".join(names) if len(names) < 3 else f"{len(names)} chips"
 
 
 class SweepSetup(NamedTuple):

@@ -96,7 +96,7 @@ class SweepShelf:
             name=name,
             written_s=written_s,
             benchmark=found.benchmark,
-            topology=found.topology,
+            topology=found.chips,
             axes=list(found.axes),
             points=len(found.points),
             failed=found.failed,

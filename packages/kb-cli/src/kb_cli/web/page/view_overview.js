@@ -29,7 +29,7 @@ function figures(report) {
     const found = [
         ["latency of the kernels", duration(report.latency_ps)],
         report.total_ps === report.latency_ps ? null : ["from call to answer", duration(report.total_ps)],
-        ["achieved", quantity(report.achieved_flops, "FLOP/s")],
+        report.flops ? ["achieved", quantity(report.achieved_flops, "FLOP/s")] : null,
         report.speed_of_light ? ["speed of light", report.speed_of_light] : null,
         ["numbers", h("span", {class: report.verified === false ? "bad" : null}, verdict)],
     ];
