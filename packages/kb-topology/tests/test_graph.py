@@ -53,4 +53,4 @@ def test_an_unknown_node_is_refused_with_the_nearest_name(small, ask):
 def test_an_unknown_pe_is_refused(small):
     with pytest.raises(TopologyError) as caught:
         small().graph.pe_nodes("pe9")
-    assert str(caught.value) == "PE: got 'pe9', needs the id of a PE"
+    assert str(caught.value) == "PE: got 'pe9', needs the id of a PE; did you mean 'sip0.cube0.pe3'?"

@@ -71,10 +71,9 @@ class LazyGroup(click.Group):
         """As in click.Group. The error for an unknown name suggests the nearest command."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            from difflib import get_close_matches
+            from kb_topology import did_you_mean
 
-            near = get_close_matches(name, COMMANDS, n=1)
-            ctx.fail(f"no command {name!r}; " + (f"did you mean {near[0]!r}?" if near else "see kb --help"))
+            ctx.fail(f"no command {name!r}; {did_you_mean(name, COMMANDS) or 'see kb --help'}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

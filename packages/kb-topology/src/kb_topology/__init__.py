@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kb_topology.search import Search as Search
     from kb_topology.sentences import did_you_mean as did_you_mean
     from kb_topology.sentences import listing as listing
+    from kb_topology.sentences import near_names as near_names
     from kb_topology.sizes import format_nbytes as format_nbytes
     from kb_topology.sizes import parse_nbytes as parse_nbytes
     from kb_topology.source import YamlSource as YamlSource
@@ -53,7 +54,7 @@ _NAMES = {
     "kb_topology.memory_region": ("MemoryRegion",),
     "kb_topology.routing": ("Router",),
     "kb_topology.search": ("Interior", "Route", "Search"),
-    "kb_topology.sentences": ("did_you_mean", "listing"),
+    "kb_topology.sentences": ("did_you_mean", "listing", "near_names"),
     "kb_topology.sizes": ("format_nbytes", "parse_nbytes"),
     "kb_topology.source": ("YamlSource",),
     "kb_topology.spec": ("FORWARDING", "NODE_KEYS", "NodeKind", "TopologySpec"),

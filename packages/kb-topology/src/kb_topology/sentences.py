@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 
 _SHOWN = 60
+_LIKE = 0.6  # Source: assumed; the cutoff of difflib.get_close_matches
+_PART = 0.95  # what a word of a name counts beside the whole name; Source: assumed
+_MOST = 3
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """`did you mean 'x'?` for the name closest to *name*, or the empty string when none is close."""
-    close = get_close_matches(name[:_SHOWN], list(names), n=1)
-    return f"did you mean {close[0]!r}?" if close else ""
+    """`did you mean 'x'?` for the name closest to *name*, or the empty string when none is close.
+
+    Up to three names that are equally close are all named; of more than three, the last in the alphabet.
+    """
+    scores = _likenesses(name, names)
+    best = max(scores.values(), default=0.0)
+    close = [each for each, score in scores.items() if score == best]
+    shown = [repr(each) for each in (close if len(close) <= _MOST else [max(close)])]
+    return f"did you mean {' or '.join(shown)}?" if shown else ""
+
+
+def near_names(name: str, names: Iterable[str]) -> list[str]:
+    """At most three of the *names* that are close to *name*, the closest first."""
+    scores = _likenesses(name, names)
+    return sorted(scores, key=lambda each: -scores[each])[:_MOST]
+
+
+def _likenesses(name: str, names: Iterable[str]) -> dict[str, float]:
+    """How like *name* each of the *names* is that is like it at all, from 0.6 to 1."""
+    scores = {each: _likeness(name[:_SHOWN], each) for each in names}
+    return {each: score for each, score in scores.items() if score >= _LIKE}
+
+
+def _likeness(name: str, other: str) -> float:
+    """How like two names are below the namespace that they share: as a whole, or *name* and one word of *other*."""
+    shared = 0
+    for end in re.finditer(r"[./]", name):
+        if name[: end.end()] != other[: end.end()]:
+            break
+        shared = end.end()
+    asked, told = name[shared:].casefold(), other[shared:].casefold()
+    words = [word for word in re.split(r"[\W_]+", told) if word != told]
+    whole = 1.0 if asked == told else 0.99 * _ratio(asked, told)
+    return max([whole, *(_PART * _ratio(asked, word) for word in words)])
+
+
+def _ratio(one: str, other: str) -> float:
+    matcher = SequenceMatcher(None, other, one, autojunk=False)
+    return matcher.ratio() if matcher.quick_ratio() >= _LIKE else 0.0
 
 
 def listing(names: Iterable[str], limit: int = 24) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import DistributionFinder
@@ -16,6 +15,7 @@ from importlib.util import spec_from_file_location
 from types import ModuleType
 from typing import Any, Protocol
 
+from kb_topology import near_names
 from kb_triton.distribution import TritonDistribution
 from kb_triton.generated_helpers import HELPERS, HelpersLoader, forget_helpers
 
@@ -54,7 +54,7 @@ class TorchFinder(MetaPathFinder):
             text = "triton.experimental: got Gluon, needs tl: kernels in Gluon choose layouts and memories of one GPU"
             raise ModuleNotFoundError(text, name=fullname)
         if fullname.startswith("triton."):
-            near = get_close_matches(fullname, [each for each in sys.modules if each.startswith("triton.")], n=1)
+            near = near_names(fullname, [each for each in sys.modules if each.startswith("triton.")])
             text = (
                 f"{fullname}: got a module that kb-triton does not have{f'; did you mean {near[0]}?' if near else ''}"
             )

@@ -54,8 +54,7 @@ class ParamsBuilder:
         self._values: dict[str, object] = {}
         for key, text in texts.items():
             if key not in self._known:
-                fix = next((f"did you mean {name!r}?" for name in self._known if name.lower() == key.lower()), "")
-                fix = fix or did_you_mean(key, self._known)
+                fix = did_you_mean(key, self._known)
                 raise BenchmarkError(f"-p {key}", "an unknown parameter", f"one of {listing(self._known)}", fix)
             try:
                 self._values[key] = value_of(text, self._known[key].type)

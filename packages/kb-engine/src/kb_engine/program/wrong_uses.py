@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import Final
 
@@ -11,6 +10,7 @@ from kb_engine.program.handles import Handle
 from kb_engine.program.laid_out import LaidOutOperators
 from kb_engine.program.tensors import TensorRef
 from kb_messages import KernelError
+from kb_topology import near_names
 
 _DOCS: Final = "docs/tl.md lists all names"
 _CALL: Final = re.compile(r"(\w+)\.(\w+)\(\) (.+)")
@@ -44,13 +44,13 @@ def _unknown_name(error: AttributeError, line: str, language: type) -> KernelErr
     name, of = error.name or "", error.obj
     if isinstance(of, language):
         names = [each for each in dir(language) if not each.startswith("_")]
-        near = [f"tl.{each}" for each in get_close_matches(name, names, n=3)]
+        near = [f"tl.{each}" for each in near_names(name, names)]
         fix = f"did you mean {' or '.join(near)}? {_DOCS}" if near else _DOCS
         return KernelError(line, f"tl.{name}, which tl does not have", "a function that it has", fix)
     if not isinstance(of, (Handle, LaidOutOperators)):
         return None
     names = [each for each in dir(type(of)) if not each.startswith("_")]
-    near = [f".{each}" for each in get_close_matches(name, names, n=1)]
+    near = [f".{each}" for each in near_names(name, names)]
     if not name.startswith("_") and hasattr(language, name):
         near = [_call_of(language, name)]
     fix = f"did you mean {near[0]}? {_DOCS}" if near else _DOCS

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Final
 
 from kb_messages import KernelError
+from kb_topology import near_names
 from kb_triton.language import program
 
 _COMPILER = "it belongs to Triton's compiler, and nothing is compiled here; use functions in @triton.jit"
@@ -35,7 +35,7 @@ class MissingNameError(KernelError, AttributeError):
 
 def missing(module: str, name: str, names: Iterable[str] = (), fix: str = "") -> MissingNameError:
     """The error for *name* of *module*, such as `tl`. It lists the ones of *names* that are near to *name*."""
-    near = get_close_matches(name, list(names), n=3)
+    near = near_names(name, names)
     if not fix and module == "tl":
         fix = _INSTEAD.get(name, "")
     if near and not fix:

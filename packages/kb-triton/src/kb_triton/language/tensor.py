@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from kb_engine.program import Handle
+from kb_topology import near_names
 from kb_triton.language.dtypes import block_type, dtype
 from kb_triton.language.program import answer_of, machine, refuse
 from kb_triton.language.values import FORMS, NUMBERS, Data, DotResult, Turned
@@ -87,7 +87,7 @@ class tensor:
         function = _FUNCTIONS.get(name)
         if function is not None:
             return lambda *arguments, **named: function(self, *arguments, **named)
-        near = get_close_matches(name, [*_FUNCTIONS, "dtype", "shape", "type", "T"], n=3)
+        near = near_names(name, [*_FUNCTIONS, "dtype", "shape", "type", "T"])
         hint = f": did you mean {' or '.join(near)}?" if near else ""
         raise AttributeError(f"a tensor has no {name!r}{hint}", name=name, obj=self)
 
