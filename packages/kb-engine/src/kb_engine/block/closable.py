@@ -6,6 +6,7 @@ it. Then it runs at once on a clock of its own, or takes what an equal command c
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -13,28 +14,36 @@ from kb_engine.block.in_flight import CommandInFlight
 
 
 class ClosableWork(Protocol):
-    """A command that a scheduler could begin now, and what its PE keeps of it."""
+    """A command that a scheduler could begin now, and what its PE keeps of it. A class that derives from it has all
+    methods: without one of them, no command could be made."""
 
     command: CommandInFlight
 
+    @abstractmethod
     def begin(self) -> None:
         """Begin now. A command that has begun before, apart from the rest, begins anew."""
 
+    @abstractmethod
     def place(self) -> None:
         """Cut buffers and registers for the command now, as `begin` does, without beginning."""
 
+    @abstractmethod
     def place_again(self, command: CommandInFlight) -> None:
         """Cut buffers and registers for *command*, which does what this one did, and never comes to a block."""
 
+    @abstractmethod
     def once_more(self, command: CommandInFlight) -> AbstractContextManager[ClosableWork]:
         """Within the block, on an idle PE, the work of *command*, which is to do what this one did, and is dropped."""
 
+    @abstractmethod
     def cuts(self) -> Any:
         """What `put_back` needs to undo `begin` and `place`."""
 
+    @abstractmethod
     def put_back(self, cuts: Any) -> None:
         """Be as before `begin` or `place`, when *cuts* were asked for. The command is not in flight in any block."""
 
+    @abstractmethod
     def end(self) -> None:
         """The command is done now, and no block knows that."""
 

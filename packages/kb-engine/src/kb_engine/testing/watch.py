@@ -68,6 +68,11 @@ def state_of(block: ComponentBase[Any], own: bool = False) -> dict[str, object]:
     return {name: _picture(value, set(), opaque) for name, value in _own(block) if name != "servers"}
 
 
+def picture_of(value: object) -> object:
+    """*value* as one that is equal to that of another value when both hold the same."""
+    return _picture(value, set(), _OPAQUE)
+
+
 def reachable(root: object) -> Iterator[tuple[str, object]]:
     """Every object that *root*'s attributes lead to, with the way there: `_queue[0].owner`."""
     todo: list[tuple[str, object]] = [("", root)]
