@@ -128,7 +128,7 @@ def test_programs_that_read_the_copy_near_their_pe_are_not_kept() -> None:
 
 def test_a_check_simulates_periods_that_others_repeat() -> None:
     engine, _, digest = launched(600, exact="check")
-    (_, _), (checked, skipped) = engine.checked
+    _, (checked, skipped), _ = engine.checked
     assert engine.grid_folding is not None
     assert (checked > 0, skipped > 300) == (True, True)
     assert (engine.grid_folding.checked, engine.grid_folding.skipped) == (checked, skipped)

@@ -46,6 +46,15 @@ def test_launches_on_other_tensors_are_repeated(log: bool) -> None:
     assert mine == checked == run("events")[0]
 
 
+def test_the_engine_counts_the_launches_that_were_compared() -> None:
+    """Without a log, the first launch of twelve makes the others known. Of these the first and the ninth run, too."""
+    engine, host = built("check", log=False)
+    tensors = triples(host)
+    for _ in range(12):
+        host.launch(product, tensors, pes=range(N_PES))
+    assert engine.checked[2] == (2, 9)
+
+
 def test_a_launch_says_which_bytes_it_makes_pending() -> None:
     engine, host = built()
     sets = [triples(host) for _ in range(4)]

@@ -143,6 +143,16 @@ def test_mutants_give_a_sentence_and_run_nothing(capsule: Path, tmp_path: Path) 
     assert not Path("ran").exists()
 
 
+def test_a_folder_is_told_to_be_packed_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "a run"
+    folder.mkdir()
+    assert ended("replay", folder) == 2
+    assert capsys.readouterr().err == (
+        f"error: {folder}: got a folder, needs a file that kb pack wrote; kb pack '{folder}' -o run.kbrun makes one of "
+        "a run folder\n"
+    )
+
+
 @pytest.mark.parametrize("content", [b"", b"PK", bytes(1000), b"no zip at all"])
 def test_files_that_are_no_capsule(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.kbrun").write_bytes(content)

@@ -64,6 +64,14 @@ def test_one_value_is_shown_and_written(invoke: Invoke, folder: str, a: np.ndarr
     assert np.load(tmp_path / "half.npy").dtype == np.float32
 
 
+def test_a_file_appears_when_it_is_whole(invoke: Invoke, folder: str, tmp_path: Path) -> None:
+    (tmp_path / "x.npy").write_bytes(b"old")
+    (tmp_path / "old").hardlink_to(tmp_path / "x.npy")
+    invoke("show", folder, "half", "--pe", "0", "--number", "0", "-o", "x.npy")
+    assert (tmp_path / "old").read_bytes() == b"old"
+    assert np.load(tmp_path / "x.npy").shape == (1, 8)
+
+
 def test_against_an_array_it_says_where_and_by_how_much(
     invoke: Invoke, folder: str, a: np.ndarray, tmp_path: Path
 ) -> None:

@@ -1,18 +1,53 @@
-"""The line of `kb run --exact check`."""
+"""What `kb run --exact check` says that it compared: on standard error, and in its JSON."""
 
-from types import SimpleNamespace
+import json
+from pathlib import Path
 
-from kb_cli.run.compared import what_was_compared
+import pytest
+
+from kb_cli.run.compared import compared_text
+from kb_cli.run.result_parts import Compared
 
 
-def test_the_line_counts_commands_and_programs():
-    engine = SimpleNamespace(checked=((3, 24), (16, 352)))
-    assert what_was_compared(engine) == (
-        "note: --exact check simulated 3 of 24 commands with a known outcome, and 16 programs beside 352 that were "
-        "skipped, event by event: no difference"
-    )
+def found(**counts):
+    names = ("commands", "known_commands", "programs", "skipped_programs", "launches", "repeated_launches")
+    return Compared(**{name: counts.get(name, 0) for name in names})
+
+
+COMMANDS = {"commands": 3, "known_commands": 24}
+PROGRAMS = {"programs": 16, "skipped_programs": 352}
+LAUNCHES = {"launches": 2, "repeated_launches": 14}
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        (COMMANDS, "3 of 24 commands with a known outcome, "),
+        (PROGRAMS, "16 programs beside 352 that were skipped, "),
+        (
+            {**COMMANDS, **LAUNCHES},
+            "3 of 24 commands with a known outcome and 2 launches beside 14 that were repeated, ",
+        ),
+    ],
+)
+def test_the_line_counts_what_there_was(counts, text):
+    assert compared_text(found(**counts)) == f"note: --exact check simulated {text}event by event: no difference"
 
 
 def test_a_run_of_every_event_compares_nothing():
-    engine = SimpleNamespace(checked=((0, 0), (0, 0)))
-    assert what_was_compared(engine).endswith("compared nothing, because every event was simulated")
+    assert compared_text(found()).endswith("compared nothing, because every event was simulated")
+
+
+def test_the_json_has_the_counts_of_the_line_and_run_json_has_none(invoke, bench_file):
+    done = invoke("run", bench_file(), "--exact", "check", "--json")
+    assert done.exit_code == 0
+    result = json.loads(done.stdout)
+    assert Compared(**result["compared"]) == found()  # one command, too small to be known
+    assert compared_text(found()) in done.stderr
+    assert "compared" not in json.loads(Path(result["run_dir"], "run.json").read_text())["results"]
+
+
+def test_a_run_without_checks_has_no_counts(invoke, bench_file):
+    done = invoke("run", bench_file(), "--json")
+    assert "compared" not in json.loads(done.stdout)
+    assert "--exact" not in done.stderr

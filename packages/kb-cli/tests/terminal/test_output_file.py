@@ -68,6 +68,22 @@ def test_a_folder_that_cannot_be_written_is_told_before_any_work(
     )
 
 
+def test_a_file_is_not_replaced_in_a_folder_that_cannot_be_written(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(dir: Path) -> None:  # noqa: A002 -- as of TemporaryFile
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("kb_cli.terminal.output_file.TemporaryFile", refuse)
+    Path("old.html").write_text("old")
+    done = invoke("report", "a run", "-o", "old.html")
+    assert (done.exit_code, done.stdout, Path("old.html").read_text()) == (2, "", "old")
+    assert done.stderr == (
+        "error: -o: got ., a folder that cannot be written (Permission denied), needs a folder for results, because a "
+        "new old.html is written beside the one that it replaces; name another one with -o\n"
+    )
+
+
 def test_a_new_benchmark_needs_a_folder(invoke: Invoke) -> None:
     done = invoke("new", "no/mine.py")
     assert done.exit_code == 2

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct
 
 from kb_cli.benchmark import bundled
+from kb_cli.capsule.pack import SUFFIX
 from kb_cli.capsule.unpack import unpack
 from kb_cli.run.claims import check_written
 from kb_cli.run.files import BENCH, RunFolderError
@@ -45,6 +46,9 @@ def replay(capsule: Path, trust: bool, out: Path | None, progress: RunProgress) 
     Without *trust*, only benchmarks that come with kb are run, from where kb is installed. Raises RunFolderError for
     any other benchmark then, before any code of it runs, and for a file that is no capsule.
     """
+    if capsule.is_dir():
+        fix = f"kb pack {shlex.quote(str(capsule))} -o run{SUFFIX} makes one of a run folder"
+        raise RunFolderError(str(capsule), "a folder", "a file that kb pack wrote", fix)
     with TemporaryDirectory(prefix="kb-replay-") as place:
         folder = Path(place) / "run"
         folder.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import click
@@ -10,10 +11,10 @@ from kb_cli.report.capture_report import CaptureReport, compared, report_of
 from kb_cli.report.capture_tables import capture_tables, captures_tables
 from kb_cli.run.capture_choice import captures_of, chosen
 from kb_cli.run.captures import load_value
-from kb_cli.run.files import CAPTURES, RunFolderError
+from kb_cli.run.files import CAPTURES, RunFolderError, write_whole
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_cli.terminal.output_file import check_folder
-from kb_dataexec.files import read_array, writing
+from kb_dataexec.files import read_array
 from kb_messages import KbError
 
 
@@ -71,5 +72,6 @@ def _write(path: Path, value: object) -> None:
     if path.suffix != ".npy":
         raise KbError("-o", path.suffix or repr(path.name), ".npy")
     check_folder("-o", path)
-    with writing(path):
-        np.save(path, array if array.dtype.kind in "biuf" and array.dtype.isbuiltin else array.astype(np.float32))
+    content = BytesIO()
+    np.save(content, array if array.dtype.kind in "biuf" and array.dtype.isbuiltin else array.astype(np.float32))
+    write_whole(path, content.getvalue())

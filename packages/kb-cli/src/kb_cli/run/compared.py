@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from kb_cli.run.result_parts import Compared
 from kb_engine import Engine
 
 
-def what_was_compared(engine: Engine) -> str:
-    """The line that says which commands and programs of *engine*, which has run, were compared with every event."""
-    (commands, n_taken), (programs, n_skipped) = engine.checked
-    if not (n_taken or n_skipped):
-        return "note: --exact check compared nothing, because every event was simulated"
-    return (
-        f"note: --exact check simulated {commands} of {n_taken} commands with a known outcome, and {programs} programs "
-        f"beside {n_skipped} that were skipped, event by event: no difference"
+def compared_of(engine: Engine) -> Compared:
+    """What of *engine*, which has run with `exact="check"`, was compared with every event."""
+    (commands, taken), (programs, skipped), (launches, repeated) = engine.checked
+    return Compared(
+        commands=commands,
+        known_commands=taken,
+        programs=programs,
+        skipped_programs=skipped,
+        launches=launches,
+        repeated_launches=repeated,
     )
+
+
+def compared_text(found: Compared) -> str:
+    """The line that `kb run` prints of *found*. It leaves out what the run had none of."""
+    parts = []
+    if found.known_commands:
+        parts.append(f"{found.commands} of {found.known_commands} commands with a known outcome")
+    if found.skipped_programs or found.programs:
+        parts.append(f"{found.programs} programs beside {found.skipped_programs} that were skipped")
+    if found.repeated_launches or found.launches:
+        parts.append(f"{found.launches} launches beside {found.repeated_launches} that were repeated")
+    if not parts:
+        return "note: --exact check compared nothing, because every event was simulated"
+    return f"note: --exact check simulated {' and '.join(parts)}, event by event: no difference"

@@ -58,6 +58,21 @@ class ValueWait(Struct, frozen=True, kw_only=True):
     waited_ps: int
 
 
+class Compared(Struct, frozen=True, kw_only=True):
+    """What a run with `--exact check` simulated event by event, too, and how much was known, skipped or repeated.
+
+    `commands` are among the `known_commands`, which took a known outcome. `programs` and `launches` ran beside the
+    `skipped_programs` and the `repeated_launches`.
+    """
+
+    commands: int
+    known_commands: int
+    programs: int
+    skipped_programs: int
+    launches: int
+    repeated_launches: int
+
+
 class OutputCheck(Struct, frozen=True, kw_only=True):
     """The outcome for one output, as `--json` prints it.
 

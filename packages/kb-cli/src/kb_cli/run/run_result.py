@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.run.fidelity import Fidelity
 from kb_cli.run.launch_times import HostTime, LaunchTimes
-from kb_cli.run.result_parts import CounterSum, Kept, OutputCheck, Sanitized, Traffic, ValueWait
+from kb_cli.run.result_parts import Compared, CounterSum, Kept, OutputCheck, Sanitized, Traffic, ValueWait
 from kb_cli.run.roofline import Roofline
 from kb_dataexec.analysis import PathShare
 
@@ -31,7 +31,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     a chip that states no limits. Older folders have none of `whole_ns`, `fidelity` and `roofline`. `shape` is the row
     of a shapes file, and missing for other runs. `where` is the critical path by block, the largest share first, and
     missing without a log.
-    `sanitizer` is missing unless it was asked for. `waits_ps` adds up over all tile stages.
+    `sanitizer` and `compared` are missing unless they were asked for. `waits_ps` adds up over all tile stages.
     `counters` has what blocks counted during launches. `value_waits` is missing unless kernels looked at computed
     values.
     """
@@ -69,13 +69,14 @@ class RunResult(Struct, frozen=True, kw_only=True):
     outputs: list[OutputCheck]
     refusal: str | None
     sanitizer: Sanitized | UnsetType = UNSET
+    compared: Compared | UnsetType = UNSET
     keep: Kept
     wall_s: dict[str, float] | UnsetType = UNSET
     run_dir: str | UnsetType = UNSET
 
     def without_place(self) -> dict[str, Any]:
-        """The fields that every repetition gives, on any machine, in any folder, and with or without the sanitizer."""
+        """The fields that every repetition gives, on any machine, in any folder, whatever else was looked for."""
         found: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("wall_s", "run_dir", "sanitizer"):
+        for name in ("wall_s", "run_dir", "sanitizer", "compared"):
             found.pop(name, None)
         return found

@@ -20,14 +20,14 @@ from kb_cli.benchmark.expected import AnyExpected
 from kb_cli.benchmark.sampled import Factors, factors_of, sampled_outputs
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.captures import CaptureCollector, Captured, print_captured
-from kb_cli.run.compared import what_was_compared
+from kb_cli.run.compared import compared_of, compared_text
 from kb_cli.run.counters import BlockCounters
 from kb_cli.run.log_room import LogRoom
 from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.plan_tally import PlanTally
 from kb_cli.run.progress import PASS_1, SET_UP, VERIFY, RunProgress
 from kb_cli.run.read_back import read_back
-from kb_cli.run.result_parts import CounterSum, Sanitized, ValueWait
+from kb_cli.run.result_parts import Compared, CounterSum, Sanitized, ValueWait
 from kb_cli.run.sanitizer import SanitizerWatch, sanitize_run
 from kb_cli.run.simulation_watch import SimulationWatch
 from kb_cli.run.timed_host import HostTimes, TimedHost
@@ -86,9 +86,9 @@ class DataPass(NamedTuple):
 class RunOutcome(NamedTuple):
     """All that one run gave.
 
-    `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log, and `sanitized` and
-    `computed` are None unless they were asked for. `captured` has the values that the kernels captured, and
-    `value_waits` those that they looked at. `host` is None on a topology without a host.
+    `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log; `sanitized`,
+    `computed` and `compared` are None unless they were asked for. `captured` has the values that the kernels
+    captured, and `value_waits` those that they looked at. `host` is None on a topology without a host.
     """
 
     metrics: Metrics
@@ -109,6 +109,7 @@ class RunOutcome(NamedTuple):
     computed: Computed | None = None
     captured: Sequence[Captured] = ()
     value_waits: Sequence[ValueWait] = ()
+    compared: Compared | None = None
 
 
 def simulate(setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None = None) -> RunOutcome:
@@ -156,8 +157,9 @@ def _simulate(
         outputs = _launched(setup, host, made.inputs)
     began = perf_counter()
     closed = engine.close_log()
-    if setup.exact == "check":
-        click.echo(what_was_compared(engine), err=True)
+    compared = compared_of(engine) if setup.exact == "check" else None
+    if compared is not None:
+        click.echo(compared_text(compared), err=True)
     timing = host.wall_s + perf_counter() - began
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"
@@ -189,6 +191,7 @@ def _simulate(
         computed=_computed(setup, log, passed, outputs),
         captured=[each for each in passed.captured if not each.capture.is_print],
         value_waits=looks.found,
+        compared=compared,
     )
 
 

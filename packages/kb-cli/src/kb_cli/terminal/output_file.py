@@ -17,11 +17,12 @@ _SOURCES = {".py", ".yaml", ".yml", ".csv"}
 def check_folder(option: str, path: Path) -> None:
     """Raise KbError unless the folder can be written in which *path* lies, which *option* names.
 
-    Called before any work.
+    A file that is there needs that, too: the new one is written beside it, and takes its place when it is whole. Called
+    before any work.
     """
     if not path.parent.is_dir():
         raise KbError(option, f"{path} in a folder that is not there", "a folder that is", f"make {path.parent} first")
-    with _refusing(option, path.parent):
+    with _refusing(option, path.parent, path if path.exists() else None):
         _try_to_write(path.parent)
 
 
@@ -38,12 +39,13 @@ def _try_to_write(folder: Path) -> None:
 
 
 @contextmanager
-def _refusing(option: str, folder: Path) -> Iterator[None]:
+def _refusing(option: str, folder: Path, replaced: Path | None = None) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
         got = f"{folder}, a folder that cannot be written ({getattr(error, 'strerror', None) or error})"
-        raise KbError(option, got, "a folder for results", f"name another one with {option}") from None
+        why = "" if replaced is None else f", because a new {replaced.name} is written beside the one that it replaces"
+        raise KbError(option, got, f"a folder for results{why}", f"name another one with {option}") from None
 
 
 def refuse_overwriting(option: str, path: Path, *inputs: Path) -> None:

@@ -269,10 +269,16 @@ class Engine:
         return _accepted(self.host_calls, self.host_calls.call(messages)) if messages else None
 
     @property
-    def checked(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """With `exact="check"`: the closed commands that were compared and those that took a known outcome; and the
-        programs that were compared and those that were skipped, of all launches."""
-        return (0, 0) if self.closed is None else (self.closed.n_checked, self.closed.n_taken), self._programs
+    def checked(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+        """With `exact="check"`: the closed commands that were compared and those that took a known outcome; the
+        programs that were compared and those that were skipped, of all launches; and the launches that were compared
+        and those that were repeated."""
+        closed, repeats = self.closed, self.repeats
+        return (
+            (0, 0) if closed is None else (closed.n_checked, closed.n_taken),
+            self._programs,
+            (0, 0) if repeats is None else (repeats.n_checked, repeats.n_repeated),
+        )
 
     @property
     def programs(self) -> tuple[int, int]:

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from kb_engine.block.closable import ClosableWork
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.block.placement import Placement
 from kb_engine.testing.line import COMMAND
 from kb_engine.testing.subject import PE, Subject
 from kb_engine.testing.watch import picture_of
@@ -52,8 +51,7 @@ class _PlacesTwice:
         work.place()
         placed, cuts = replace(command.placement), picture_of(work.cuts())
         work.put_back(before)
-        (again,) = command.again([(command.submitted, command.addresses)], (0, 0, 0), (0, 0))
-        again.placement = Placement()
+        again = CommandInFlight(command.submitted, command.shared_plan, 0, command.done, addresses=command.addresses)
         work.place_again(again)
         where = f"submit: {type(work).__name__}.place_again"
         if again.placement != placed:
