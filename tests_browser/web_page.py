@@ -15,6 +15,7 @@ from kb_cli.main import kb
 from kb_cli.web.server import PageServer
 
 GEMM = ["gemm", "-p", "M=200", "-p", "N=136", "-p", "K=72", "-p", "tile=32x16x24"]
+VIEWS = ["runs", "overview", "timeline", "why", "source", "stalls", "topology", "roofline", "compare", "sweeps"]
 PICTURES = Path(os.environ.get("KB_PICTURES", "build/pictures"))
 CONTRAST = """() => {
     const light = (text) => {

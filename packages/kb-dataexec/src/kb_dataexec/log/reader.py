@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.files import decode_json, file_in, read_array, read_bytes
+from kb_dataexec.files import decode_json, file_in, read_array
 from kb_dataexec.log.digest import LogSummary, RunningDigest
 from kb_dataexec.log.folder_files import (
     FORMULA_TABLES,
@@ -22,15 +21,17 @@ from kb_dataexec.log.folder_files import (
     VERSION_OF_ROWS,
     chunk_path,
     formulas_path,
+    read_part,
 )
 from kb_dataexec.log.further import joined, missing_tables
 from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
 from kb_dataexec.log.late_operands import LateOperandsLog
+from kb_dataexec.log.manifest import AnyManifest, Manifest, ManifestError, read_manifest
 from kb_dataexec.log.packed import PACKED_SUFFIX, packed_path, unpack
 from kb_dataexec.log.row_room import RowRoom, nbytes_of
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
 from kb_dataexec.log.tables import OpLog
-from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LogError
+from kb_messages import LOG_FORMAT_VERSION, LogError
 
 if TYPE_CHECKING:
     from kb_dataexec.log.formulas import Chunk, FormulaReader
@@ -70,63 +71,6 @@ class LargeLogError(LogError):
     """A log whose rows take more memory than this machine has for them. Nothing is wrong with the log."""
 
 
-class ManifestError(LogError):
-    """The files of a log do not agree with its manifest: they were changed or damaged."""
-
-
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-
-
-class Stamp(Struct, frozen=True):
-    """What every manifest begins with."""
-
-    format: str
-    version: int
-
-
-class Manifest(Stamp, frozen=True, kw_only=True):
-    """The manifest of a closed log: the number of chunks, rows, strings and bytes of immediates, and the digest.
-
-    A further table without a number of rows was left out. A log of version 1 has none.
-    """
-
-    chunks: Annotated[int, Meta(ge=0, le=10**9)]
-    ops: Count
-    operands: Count
-    dependencies: Count | UnsetType = UNSET
-    commands: Count | UnsetType = UNSET
-    dispatches: Count | UnsetType = UNSET
-    transfers: Count | UnsetType = UNSET
-    kernels: Count | UnsetType = UNSET
-    messages: Count | UnsetType = UNSET
-    strings: Count
-    immediate_nbytes: Count
-    digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-
-    @property
-    def n_rows(self) -> dict[str, int]:
-        """The number of rows of each further table that the log has."""
-        counts = {name: getattr(self, name) for name in TABLE_DTYPES} if self.version > 1 else {}
-        return {name: count for name, count in counts.items() if count is not UNSET}
-
-
-class FormulasManifest(Stamp, frozen=True, kw_only=True):
-    """The manifest of a closed log with formulas. Its rows are counted when they are made.
-
-    `stored_digest` is the digest of what the folder stores.
-    """
-
-    chunks: Annotated[int, Meta(ge=0, le=10**9)]
-    strings: Count
-    immediate_nbytes: Count
-    stored_digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-
-    @property
-    def n_rows(self) -> dict[str, int]:
-        """The further tables that chunks of formulas make, of which nobody has counted the rows."""
-        return dict.fromkeys(FORMULA_TABLES, 0)
-
-
 class LogFolder:
     """A log in *folder*. One chunk at a time is in memory, beside the strings and the immediates.
 
@@ -140,7 +84,7 @@ class LogFolder:
             raise LogError(str(folder), "a folder without an op log" if folder.is_dir() else "no such folder", "a log")
         self.folder = folder
         self._summary: LogSummary | None = None
-        self.manifest = _read_manifest(folder, prefix)
+        self.manifest = read_manifest(folder, prefix)
         self.is_complete = self.manifest is not None
         self.n_chunks = _count_chunks(folder) if self.manifest is None else self.manifest.chunks
         if self.manifest is None:
@@ -179,7 +123,7 @@ class LogFolder:
         for number in range(0 if needs_earlier else first, self.n_chunks):
             if reader is not None and formulas_path(self.folder, number).exists():
                 path = formulas_path(self.folder, number)
-                chunks = reader.chunks(_read_bytes(self.folder, path.name), str(path))
+                chunks = reader.chunks(read_part(self.folder, path.name), str(path))
                 made = [(ops, operands) for ops, operands, _ in chunks]
             elif number >= first:
                 made = [(self._table("ops", number), self._table("operands", number))]
@@ -196,7 +140,7 @@ class LogFolder:
     @cached_property
     def immediates(self) -> bytes:
         """The blob of immediates: the bytes of constants."""
-        return _read_bytes(self.folder, IMMEDIATES)
+        return read_part(self.folder, IMMEDIATES)
 
     def chunks(self) -> Iterator[OpLog]:
         """Every chunk, checked, with the strings and immediates of the whole log.
@@ -273,7 +217,7 @@ class LogFolder:
         reader, n_taken = self._formula_reader(), 0
         for number in range(self.n_chunks):
             if reader is not None and os.path.lexists(formulas_path(self.folder, number)):
-                data = _read_bytes(self.folder, formulas_path(self.folder, number).name)
+                data = read_part(self.folder, formulas_path(self.folder, number).name)
                 stored.feed_formulas(data)
                 for ops, operands, tables in reader.chunks(data, str(formulas_path(self.folder, number))):
                     for room, table in ((ops_room, ops), (operands_room, operands)):
@@ -316,22 +260,6 @@ class LogFolder:
                 raise ManifestError(where, f"{value} in the files", str(stated), "the log was changed or is damaged")
 
 
-AnyManifest = Manifest | FormulasManifest
-
-
-def _read_manifest(folder: Path, prefix: bool) -> AnyManifest | None:
-    path = folder / MANIFEST
-    if prefix and not os.path.lexists(path):
-        return None
-    text = _read_bytes(folder, MANIFEST)
-    stamp = decode_json(text, Stamp, str(path), LogError)
-    if stamp.format != LOG_FORMAT or not 1 <= stamp.version <= LOG_FORMAT_VERSION:
-        got = f"{stamp.format[:80]!r} version {str(stamp.version)[:20]}"
-        raise LogError(str(path), got, f"{LOG_FORMAT!r} version 1 to {LOG_FORMAT_VERSION}")
-    kind: type[AnyManifest] = Manifest if stamp.version <= VERSION_OF_ROWS else FormulasManifest
-    return decode_json(text, kind, str(path), LogError)
-
-
 def _count_chunks(folder: Path) -> int:
     chunk = 0
     while formulas_path(folder, chunk).exists() or (
@@ -361,7 +289,7 @@ def _read_further(folder: Path, name: str, chunk: int, version: int) -> Array:
         return np.empty(0, TABLE_DTYPES[name])
     if not is_packed:
         return _read_table(folder, name, chunk, chunk + 1, TABLE_DTYPES[name])
-    return unpack(_read_bytes(folder, path.name), TABLE_DTYPES[name], str(path))
+    return unpack(read_part(folder, path.name), TABLE_DTYPES[name], str(path))
 
 
 def _read_table(
@@ -379,19 +307,11 @@ def _read_table(
 
 
 def _read_strings(folder: Path, torn: bool) -> list[str]:
-    lines = _read_bytes(folder, STRINGS).split(b"\n")
+    lines = read_part(folder, STRINGS).split(b"\n")
     path = folder / STRINGS
     if lines.pop() and not torn:
         raise LogError(str(path), "a last line without end", "one JSON string a line")
     return [decode_json(line, str, f"{path}:{number}", LogError) for number, line in enumerate(lines, start=1)]
-
-
-def _read_bytes(folder: Path, name: str) -> bytes:
-    path = file_in(folder, name, LogError)
-    if not path.exists():
-        fix = "read_log(folder, prefix=True) reads one that was cut off"
-        raise LogError(str(path), "no such file", "a closed log", fix)
-    return read_bytes(path, LogError)
 
 
 def _memory_nbytes() -> int:
