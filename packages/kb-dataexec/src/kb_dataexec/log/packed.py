@@ -60,7 +60,9 @@ def unpack(data: bytes, dtype: np.dtype[Any], where: str) -> Array:
 
 def _planes(column: Array) -> bytes:
     """The differences from row to row, with the first bytes of all rows before the second ones."""
-    differences = np.diff(column, prepend=column.dtype.type(0))
+    differences = np.empty(len(column), column.dtype)
+    differences[:1] = column[:1]
+    np.subtract(column[1:], column[:-1], out=differences[1:])  # twice as quick as np.diff for tables of some 100 rows
     return differences.view(np.uint8).reshape(-1, column.itemsize).T.tobytes()
 
 
