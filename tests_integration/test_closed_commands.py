@@ -231,26 +231,29 @@ def test_a_comparison_notices_a_key_that_lacks_something(monkeypatch: pytest.Mon
     assert run(own_tile, chip())[0] != run(own_tile, chip(), "events")[0]
 
 
-def test_a_failed_run_has_the_records_up_to_its_end() -> None:
+def test_a_failed_run_has_the_records_and_the_counts_up_to_its_end() -> None:
     def fails(tl: Language, tensors: list[list[TensorRef]]) -> None:
         if tl.program_id() == 0:
             one(tl, tensors)
-        tl.load(tensors[1][0][:8, :8])
-        raise ZeroDivisionError
+        tl.wait(tl.load(tensors[1][0][:8, :8]))
+        raise ZeroDivisionError  # while the product is under way
 
-    def records(exact: Any) -> Any:
+    def left(exact: Any) -> tuple[Any, list[object]]:
         topology, writer = loads_topology(yaml.safe_dump(chip(), sort_keys=False), "one.yaml"), MemoryLogWriter()
         engine = Engine(topology, writer, exact=exact, least_closed_stages=1)
         host = Host(engine, Path(__file__).parent)
-        tensors = [[host.tensor(n, np.zeros((64, 96), np.float16), DType.F16) for n in "abc"] for _ in range(2)]
+        tensors = [
+            [host.tensor(n, np.zeros((64, 96), np.float16), DType.F16, slices=[pe]) for n in "abc"] for pe in range(2)
+        ]
         with pytest.raises(KbError):
             host.launch(fails, tensors, pes=range(2))
         engine.flush_log()
-        return writer.close().ops
+        return writer.close().ops, cases.counts_of(engine)
 
-    events, closed = records("events"), records("closed")
+    (events, counted), (closed, found) = left("events"), left("closed")
     assert len(events)
     assert np.array_equal(events, closed)
+    assert counted == found
 
 
 def test_small_commands_are_not_worth_it() -> None:

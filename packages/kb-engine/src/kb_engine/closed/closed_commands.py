@@ -143,7 +143,7 @@ class ClosedCommands:
             self.known.use(each)
 
     def open_all(self) -> None:
-        """Open all closed commands, because somebody looks at what is not over yet."""
+        """Open all closed commands, because somebody looks at what is not over yet, or an error ended all."""
         for closed in dict.fromkeys(self._closed.values()):
             self._open(closed)
 

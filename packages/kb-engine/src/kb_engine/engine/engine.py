@@ -208,12 +208,9 @@ class Engine:
         try:
             result = self._run(launch, targets)
         except BaseException as error:
-            going_on = [runner.kernel.waiting_at for runner in launch.runners if not runner.abandon()]
-            if going_on:
-                error.add_note(
-                    f"{going_on[0]}: the kernel catches every exception, the end of its launch too, so its memory "
-                    "stays with the process; catch Exception instead"
-                )
+            if self.closed is not None and isinstance(error, Exception):
+                self.closed.open_all()
+            launch.abandon(error)
             raise
         if listeners.on_launched is not None:
             listeners.on_launched()

@@ -106,6 +106,15 @@ class Launch(ABC):
             programs=self._programs(),
         )
 
+    def abandon(self, error: BaseException) -> None:
+        """*error* has ended the launch: its programs end. A note on *error* names one that goes on."""
+        going_on = [runner.kernel.waiting_at for runner in self.runners if not runner.abandon()]
+        if going_on:
+            error.add_note(
+                f"{going_on[0]}: the kernel catches every exception, the end of its launch too, so its memory stays "
+                "with the process; catch Exception instead"
+            )
+
     def _programs(self) -> tuple[ProgramTimes, ...]:
         return ()
 
