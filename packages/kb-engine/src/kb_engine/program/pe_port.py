@@ -88,7 +88,8 @@ class PePort:
             self._commands.wait(completion, line or self.line())
 
     def leave(self, why: str) -> None:
-        """As `ProgramPort.leave`. Nobody repeats this program."""
+        """As `ProgramPort.leave`. Nobody repeats this program, nor its launch."""
+        self._session.note_look()
 
     @contextmanager
     def waits_for_value(self, line: str) -> Iterator[None]:
@@ -101,6 +102,7 @@ class PePort:
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """As `ProgramPort.materialize`."""
+        self._session.note_look()
         return self._session.materialize(matrix, line, self._pe.pe_id)
 
 

@@ -29,7 +29,8 @@ from kb_messages import (
 class Session:
     """Gives out command order and op ids, and tells the observers what programs do.
 
-    `recorder` is None without an op log, and `tracer` is None without an observer of the trace.
+    `recorder` is None without an op log, and `tracer` is None without an observer of the trace. `follows_values` says
+    whether a program of a grid has looked at bytes since the last `restart`, or done what is seen, such as a print.
     """
 
     def __init__(
@@ -47,17 +48,23 @@ class Session:
         self.recorder = recorder
         self.tracer = tracer
         self.materialize = materialize
+        self.follows_values = False
         self.n_ops = 0
         self._commands = 0
 
     def restart(self, memory: MemoryStore, writer: LogWriter | None) -> None:
         """Count commands and ops from 0 again, with the bytes of *memory*, and with the log in *writer*, if any."""
         self.n_ops = self._commands = 0
+        self.follows_values = False
         self.memory.restart(memory)
         if self.recorder is not None and writer is not None:
             self.recorder.restart(writer)
         if isinstance(self.materialize, Materializer):
             self.materialize.restart()
+
+    def note_look(self) -> None:
+        """A program of a grid does what `follows_values` tells of."""
+        self.follows_values = True
 
     def lease(self, pe: ProcessingElement) -> Lease:
         """The share of *pe*'s TCM for one program."""

@@ -71,13 +71,15 @@ def is_repeatable(kernel: object, arguments: Sequence[Any]) -> bool:
     return all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel)
 
 
-def is_pure(function: FunctionType, unfold: Unfold) -> bool:
-    """Whether *function* does nothing but compute with its own values and call its front end.
+def parts_of(functions: Iterable[FunctionType], unfold: Unfold) -> list[object] | None:
+    """What *functions*, and all that they call, are made of and use, as of `used_by`.
 
-    *unfold* says what a value of the front end, which *function* or what it calls uses, stands for: functions, of which
-    each has to be pure too; None for a value that it does not know.
+    None where one of them does more than compute with its own values and call its front end. *unfold* says what a value
+    of the front end, which they use, stands for: functions, of which each has to be pure too; None for a value that it
+    does not know.
     """
-    return _Purity(unfold).is_pure(function)
+    purity = _Purity(unfold)
+    return purity.used if all(map(purity.is_pure, functions)) else None
 
 
 def used_by(kernel: FunctionType, arguments: Sequence[Any], hidden: Collection[str]) -> list[object] | None:
@@ -96,7 +98,7 @@ def is_without_code(kind: type) -> bool:
 
 
 class _Purity:
-    """Looks at functions and classes, each once. *unfold* is as for `is_pure`. Attributes in *hidden* are not pure.
+    """Looks at functions and classes, each once. *unfold* is as for `parts_of`. Attributes in *hidden* are not pure.
 
     `used` has the code of the functions, and what they use, in the order of the looks: how many defaults a function has
     by place, and the names of the others; for a function that was looked at before, its number among all; and

@@ -275,12 +275,13 @@ class TracingPort:
     def leave(self, why: str) -> None:
         """As `ProgramPort.leave`."""
         self._tape.peers.leave(why)
+        self._port.leave(why)
 
     def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
         """As `ProgramPort.submit`."""
         self._issue_held_back(command, line)
         if isinstance(command, AtomicCommand):
-            self.leave("has an atomic")
+            self._tape.peers.leave("has an atomic")
         tape = self._tape
         part = tape.holes.cut(command)
         keeps = tape.keep(completion.kept)
@@ -296,12 +297,12 @@ class TracingPort:
         line = self._port.line()
         if id(completion) not in self._issued:
             if not completion.done:
-                self.leave("waits for what it did not issue")
+                self._tape.peers.leave("waits for what it did not issue")
                 self._issue_held_back(None, line)
                 self._port.wait(completion, line)
             return
         if self.held_back is not None and self.held_back.holds:
-            self.leave("waits while a command is held back")
+            self._tape.peers.leave("waits while a command is held back")
         self._tape.note(Wait(self._issued[id(completion)][0], line))
         if not completion.done:
             self._issue_held_back(None, line)
@@ -309,7 +310,7 @@ class TracingPort:
 
     def wait_for_all(self, line: str) -> None:
         """As `ProgramPort.wait_for_all`."""
-        self.leave("waits for all commands")
+        self._tape.peers.leave("waits for all commands")
         self._port.wait_for_all(line)
 
     def register_nbytes(self, command: Command, line: str) -> int:
@@ -322,17 +323,17 @@ class TracingPort:
 
     def translate(self, matrix: Matrix) -> Matrix:
         """As `ProgramPort.translate`."""
-        self.leave("uses virtual addresses")
+        self._tape.peers.leave("uses virtual addresses")
         return self._port.translate(self._tape.holes.cut(matrix)[0])
 
     def waits_for_value(self, line: str) -> AbstractContextManager[None]:
         """As `ProgramPort.waits_for_value`."""
-        self.leave("looks at a computed value")
+        self._tape.peers.leave("looks at a computed value")
         return self._port.waits_for_value(line)
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """As `ProgramPort.materialize`."""
-        self.leave("looks at a computed value")
+        self._tape.peers.leave("looks at a computed value")
         return self._port.materialize(self._tape.holes.cut(matrix)[0], line)
 
     def constant(self, element: bytes, count: int) -> GivenAddress:

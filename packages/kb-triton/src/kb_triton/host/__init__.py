@@ -6,6 +6,7 @@ from kb_triton.host.device import Device, LaunchedFunction, current, use, using
 from kb_triton.host.errors import OutOfResources
 from kb_triton.host.launched import Launched
 from kb_triton.host.options import Options, options_of, topology_of
+from kb_triton.host.storages import Storage
 from kb_triton.host.tensor_descriptor import TensorDescriptor
 from kb_triton.host.tunings import TunedConfig, Tuning
 
@@ -16,6 +17,7 @@ __all__ = [
     "Options",
     "OutOfResources",
     "Reinterpreted",
+    "Storage",
     "TensorDescriptor",
     "TunedConfig",
     "Tuning",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from kb_dataexec import MemoryLogWriter, MemoryStore
 from kb_engine import Engine, Host
+from kb_engine.engine import takes_equal_times
 from kb_engine.observe import Observer
 from kb_topology import Topology
 
@@ -39,6 +41,15 @@ class RunningChip:
     def now_ps(self) -> int:
         """Simulated picoseconds since the first launch."""
         return self._before_ps + (0 if self._engine is None else self._engine.clock.now_ps)
+
+    @cached_property
+    def takes_equal_times(self) -> bool:
+        """Whether equal launches take equal times, whatever ran before."""
+        return takes_equal_times(self.engine())
+
+    def skip(self, ps: int) -> None:
+        """Let *ps* pass, for a launch that is not simulated."""
+        self._before_ps += ps
 
     def new_host(self, root: Path) -> Host:
         """A host whose memories are empty, for one launch. Kernel lines are relative to *root*."""

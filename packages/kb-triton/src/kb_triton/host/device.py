@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import fsum
@@ -23,6 +23,7 @@ from kb_topology import Topology
 from kb_triton.host.arrays import arrays_in, shown, with_pointers
 from kb_triton.host.chip import RunningChip
 from kb_triton.host.errors import OutOfResources
+from kb_triton.host.kept_launches import KeptLaunch, KeptLaunches
 from kb_triton.host.launched import Launched, write_back
 from kb_triton.host.options import Options, options_of, topology_of
 from kb_triton.host.storages import Storage, Storages
@@ -32,13 +33,27 @@ from kb_triton.language import Machine
 Grid = tuple[int, ...]
 
 
+class LaunchedKernel(Protocol):
+    """The function that each program of a launch calls with its machine."""
+
+    @property
+    def __name__(self) -> str:
+        """That of the author's function."""
+
+    def __call__(self, machine: Machine) -> None:
+        """Run the program of *machine*."""
+
+    def form(self) -> Hashable | None:
+        """As `KernelEntry.form`."""
+
+
 class LaunchedFunction(Protocol):
     """What a launch runs: a `JITFunction`."""
 
     fn: Callable[..., Any]
     __name__: str
 
-    def entry(self, arguments: Mapping[str, Any]) -> Callable[..., None]:
+    def entry(self, arguments: Mapping[str, Any]) -> LaunchedKernel:
         """The function that a program calls with its machine; *arguments* has pointers in place of arrays."""
 
 
@@ -51,6 +66,9 @@ class Device:
     `Engine`.
     `on_launch` is called with each finished launch. `elapsed_ps` adds up the time of all launches. `tunings` are what
     autotuners found out.
+
+    With *templates*, a launch that does what an earlier one did is not simulated, and `n_repeated` counts it: its data
+    are computed by the op log of the earlier one. Where *watched*, *on_launch* or *transfers* is given, each is.
     """
 
     def __init__(
@@ -66,7 +84,7 @@ class Device:
         self.topology = topology
         self.autotune = autotune
         self.elapsed_ps = 0
-        self.n_launches = 0
+        self.n_launches = self.n_repeated = 0
         self.tunings: list[Tuning] = []
         self._times_ps: list[int] | None = None
         self._lock = RLock()
@@ -74,6 +92,8 @@ class Device:
         self._schedule = schedule
         self._on_launch = on_launch
         self._templates = templates
+        sees_chip = watched is not tuple or on_launch is not None
+        self._known = None if sees_chip or transfers or not templates else KeptLaunches()
         self._logged = RunningChip(topology, has_log=True, watched=watched, templates=templates)
         self._timed = RunningChip(topology, has_log=False, templates=templates)
 
@@ -97,24 +117,30 @@ class Device:
 
     def _launch(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> None:
         began = perf_counter()
-        call = _Call(function, grid, arguments, self._schedule, self._transfers)
-        host = self._logged.new_host(call.root)
-        storages, result = call.run(host)
+        host = self._logged.new_host(_root_of(function))
+        call = _Call(function, grid, arguments, self._schedule, self._transfers, host)
+        key = call.key() if self._known is not None and self._logged.takes_equal_times else None
+        if self._known is not None and key is not None and (known := self._known.find(key)) is not None:
+            self._repeat(call, known)
+            return
+        result = call.run()
         log, initial = host.engine.close_log(), host.engine.initial_memory
         assert isinstance(log, OpLog)
         assert initial is not None
         timed = perf_counter()
         after = Executor(log, initial).run()
-        written = write_back(log, after, storages.found)
+        written = write_back(log, after, call.storages.found)
         if self._transfers:
-            call.charge_results(host, written)
+            call.charge_results(written)
         self.n_launches += 1
         self.elapsed_ps += result.response_ps - result.call_ps + host.write_ps + host.read_ps
+        if self._known is not None and key is not None and not call.follows_more:
+            self._known.keep(key, KeptLaunch.of(log, result.response_ps - result.call_ps))
         if self._on_launch is not None:
             self._on_launch(
                 Launched(
                     kernel=function.__name__,
-                    file=call.file,
+                    file=Path(function.fn.__code__.co_filename),
                     grid=grid,
                     arguments={name: shown(each) for name, each in arguments.items()},
                     host=host,
@@ -127,9 +153,18 @@ class Device:
                 )
             )
 
+    def _repeat(self, call: _Call, known: KeptLaunch) -> None:
+        """Have *call*, which does what *known* did, be over."""
+        after = Executor(known.log, call.host.engine.memory.store).run()
+        write_back(known.log, after, call.storages.found)
+        self._logged.skip(known.took_ps)
+        self.n_launches += 1
+        self.n_repeated += 1
+        self.elapsed_ps += known.took_ps
+
     def run_on(self, host: Host, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> LaunchResult:
         """Run pass 1 of a launch on *host*, whose chip may be another. No array changes. Raises as `launch`."""
-        return _Call(function, grid, arguments, self._schedule, self._transfers).run(host)[1]
+        return _Call(function, grid, arguments, self._schedule, self._transfers, host).run()
 
     @property
     def is_timing(self) -> bool:
@@ -196,53 +231,83 @@ class Device:
 
     def time_ps(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> int:
         """Picoseconds that `launch` would take. No array changes, and the time counts nowhere. Raises as `launch`."""
-        call = _Call(function, grid, arguments, self._schedule, False)
+        root = _root_of(function)
+        call = _Call(function, grid, arguments, self._schedule, False, self._timed.new_host(root))
         try:
-            _, result = call.run(self._timed.new_host(call.root))
+            result = call.run()
         except OutOfResources:
             raise
         except KernelError:  # without a log, no kernel can look at what is computed; any other error comes again
-            _, result = call.run(
-                RunningChip(self.topology, has_log=True, templates=self._templates).new_host(call.root)
-            )
+            chip = RunningChip(self.topology, has_log=True, templates=self._templates)
+            result = _Call(function, grid, arguments, self._schedule, False, chip.new_host(root)).run()
         return result.response_ps - result.call_ps
 
 
+def _root_of(function: LaunchedFunction) -> Path:
+    """The folder to which lines of *function* are relative."""
+    return Path(function.fn.__code__.co_filename).parent
+
+
 class _Call:
-    """A launch before it runs. With *transfers*, the way of its arrays takes time."""
+    """A launch on *host* before it runs, whose arrays are on the chip. With *transfers*, their way takes time."""
 
     def __init__(
-        self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any], schedule: str, transfers: bool
+        self,
+        function: LaunchedFunction,
+        grid: Grid,
+        arguments: Mapping[str, Any],
+        schedule: str,
+        transfers: bool,
+        host: Host,
     ) -> None:
-        self.file = Path(function.fn.__code__.co_filename)
-        self.root = self.file.parent
-        self._function = function
+        self.host = host
         self._grid = grid
-        self._arguments = arguments
         self._schedule = schedule
         self._transfers = transfers
         self._tensors: dict[int, Tensor] = {}
+        self.storages = Storages(self._place)
+        self.storages.add_all(list(arrays_in(arguments)))
+        self._n_given = len(self.storages.found)
+        passed = {name: with_pointers(each, name, self.storages) for name, each in arguments.items()}
+        self._kernel = function.entry(passed)
 
-    def run(self, host: Host) -> tuple[Storages, LaunchResult]:
-        """Put the arrays on the chip, and run the programs."""
-        storages = Storages(partial(self._place, host))
-        storages.add_all(list(arrays_in(self._arguments)))
-        passed = {name: with_pointers(each, name, storages) for name, each in self._arguments.items()}
-        program = self._function.entry(passed)
-        front_end = partial(Machine, storage_at=storages.at)
+    def key(self) -> Hashable | None:
+        """What decides what the launch does, if no program decides by bytes; None where that is not told."""
+        form = self._kernel.form()
+        if form is None:
+            return None
+        return form, self._grid, tuple([(each.chip_address, each.nbytes, each.called) for each in self.storages.found])
+
+    @property
+    def follows_more(self) -> bool:
+        """Whether programs may have decided by more than the key, or did what was seen: of a launch that has run."""
+        found = self.storages.found
+        return (
+            self.host.engine.session.follows_values or len(found) > self._n_given or any(each.is_told for each in found)
+        )
+
+    def run(self) -> LaunchResult:
+        """Run the programs."""
+        front_end = partial(Machine, storage_at=self.storages.at)
         try:
-            result = host.launch(program, front_end=front_end, grid=self._grid, pes="all", schedule=self._schedule)  # type: ignore[arg-type]
+            return self.host.launch(
+                self._kernel,
+                front_end=front_end,
+                grid=self._grid,
+                pes="all",
+                schedule=self._schedule,  # type: ignore[arg-type]
+            )
         except TcmFullError as error:
             raise OutOfResources.of(error) from None
-        return storages, result
 
-    def charge_results(self, host: Host, written: Sequence[Storage]) -> None:
+    def charge_results(self, written: Sequence[Storage]) -> None:
         """Let the time pass that the bytes of *written* take to the host."""
         for each in written:
-            host.read(self._tensors[each.chip_address])
+            self.host.read(self._tensors[each.chip_address])
 
-    def _place(self, host: Host, name: str, data: npt.NDArray[np.uint8]) -> int:
+    def _place(self, name: str, data: npt.NDArray[np.uint8]) -> int:
         """Put *data* into the HBM of the chip: the cubes take storages in turn. Returns the address."""
+        host = self.host
         memory = host.engine.memory
         number, cubes = len(self._tensors), _n_cubes(host)
         where: Any = {"cube": number % cubes} if cubes else {"slices": [number % host.num_slices]}

@@ -27,24 +27,31 @@ _LATE: Final = "a tensor by its address"
 class Storage:
     """The bytes [`address`, `address + nbytes`) of this process, which are at `chip_address` on the chip.
 
-    `name` is that of the first argument that is a view of them, and errors say *called*. `address` is unique among the
-    bytes of all storages.
+    `name` is that of the first argument that is a view of them, and errors say *called*. `begin` is `address`, which is
+    unique among the bytes of all storages; `is_told` says whether a kernel has asked for it.
     """
 
     def __init__(self, name: str, buffer: HostBuffer, chip_address: int, called: str) -> None:
         self.name = name
-        self.address = buffer.address
+        self.begin = buffer.address
+        self.is_told = False
         self.nbytes = buffer.end - buffer.address
         self.is_writeable = buffer.is_writeable
         self.chip_address = chip_address
         self._buffer = buffer
-        self._called = called
+        self.called = called
         self._views: dict[DType, Tensor] = {}
+
+    @property
+    def address(self) -> int:
+        """The address of the first byte, for a kernel."""
+        self.is_told = True
+        return self.begin
 
     @property
     def end(self) -> int:
         """The address after the last byte."""
-        return self.address + self.nbytes
+        return self.begin + self.nbytes
 
     def view(self, dtype: DType) -> Tensor:
         """The chip's tensor of one dimension that has the bytes as elements of *dtype*, as many as there are whole."""
@@ -52,7 +59,7 @@ class Storage:
         if found is None:
             count = self.nbytes // dtype.nbytes
             found = self._views[dtype] = Tensor(
-                name=self._called,
+                name=self.called,
                 shape=(count,),
                 dtype=dtype,
                 row_bounds=(0, 1),
@@ -103,7 +110,7 @@ class Storages:
             return found
         for buffer in live_buffers():
             if buffer.address <= address < buffer.end:
-                if any(each.address < buffer.end and buffer.address < each.end for each in self.found):
+                if any(each.begin < buffer.end and buffer.address < each.end for each in self.found):
                     return None
                 return self._add(_LATE, buffer, _LATE)
         return None
@@ -112,7 +119,7 @@ class Storages:
         """The storage of an argument whose first element is at *address*, which may be the end of an empty one."""
         found = self._known_at(address)
         if found is None:
-            found = next(each for each in self.found if each.address <= address <= each.end)
+            found = next(each for each in self.found if each.begin <= address <= each.end)
         return found
 
     def _known_at(self, address: int) -> Storage | None:
@@ -126,8 +133,8 @@ class Storages:
         chip_address = self._place(name, buffer.look()) if buffer.end > buffer.address else -1
         storage = Storage(name, buffer, chip_address, called)
         if storage.nbytes:
-            at = bisect_right(self._starts, storage.address)
-            self._starts.insert(at, storage.address)
+            at = bisect_right(self._starts, storage.begin)
+            self._starts.insert(at, storage.begin)
             self._by_address.insert(at, storage)
         self.found.append(storage)
         return storage

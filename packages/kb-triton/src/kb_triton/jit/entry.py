@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import cached_property
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from kb_engine.template import is_pure, is_without_code
+from kb_engine.template import is_without_code, parts_of
 from kb_triton.jit.arguments import as_argument
-from kb_triton.language import Machine, Pointer, dtype
+from kb_triton.jit.forms import NoFormError, form_of
+from kb_triton.language import Machine, Pointer, constexpr, dtype
 from kb_triton.language import program as programs
 
 _OWN = ("kb_triton", "triton")
@@ -49,26 +51,47 @@ class KernelEntry:
 
     def is_repeatable(self) -> bool:
         """Whether programs of the launch differ by their number alone, as `kb_engine.template.MadeKernel` says."""
-        if not isinstance(self._fn, FunctionType):
-            return False
-        if not all(self._is_fixed(each, name in self._constants) for name, each in self._arguments.items()):
-            return False
-        return is_pure(self._fn, self._unfold)
+        return self._parts is not None
 
-    def _is_fixed(self, value: object, is_constant: bool) -> bool:
-        """Whether nothing can change the argument *value*. Kernels see a list as a tuple, unless it *is_constant*."""
+    def form(self) -> Hashable | None:
+        """What decides which calls the programs make, beside their numbers and the bytes that they look at; None where
+        that is not told. It is the chip's address of a pointer that decides, not that in this process.
+        """
+        if self._parts is None:
+            return None
+        try:
+            given = tuple([(name, form_of(each)) for name, each in self._arguments.items()])
+            return tuple(map(form_of, self._parts)), given
+        except NoFormError:
+            return None
+
+    @cached_property
+    def _parts(self) -> list[object] | None:
+        """What the kernel, and the functions among its arguments, are made of; None where they do more than compute."""
+        functions = [self._fn]
+        if not all(self._is_fixed(each, name in self._constants, functions) for name, each in self._arguments.items()):
+            return None
+        found = [each for each in functions if isinstance(each, FunctionType)]
+        return parts_of(found, self._unfold) if len(found) == len(functions) else None
+
+    def _is_fixed(self, value: object, is_constant: bool, functions: list[Callable[..., Any]]) -> bool:
+        """Whether nothing can change the argument *value*, if nothing can change its functions: *functions* gets them.
+
+        Kernels see a list as a tuple, unless it *is_constant*.
+        """
         if isinstance(value, (Pointer, dtype)):
             return True
         if isinstance(value, tuple) or (isinstance(value, list) and not is_constant):
-            return is_without_code(type(value)) and all(self._is_fixed(each, is_constant) for each in value)
+            return is_without_code(type(value)) and all(self._is_fixed(each, is_constant, functions) for each in value)
         if value is None or isinstance(value, (int, float, str, np.generic)):
             return is_without_code(type(value))
-        functions = self._unfold(value)
-        return functions is not None and all(is_pure(each, self._unfold) for each in functions)
+        found = self._unfold(value)
+        functions += found or ()
+        return found is not None
 
     def _unfold(self, value: object) -> Iterable[FunctionType] | None:
         """The functions that *value* stands for; None for what is not known to be harmless."""
-        if isinstance(value, dtype) or _is_own(value):
+        if isinstance(value, (dtype, constexpr)) or _is_own(value):
             return ()
         inner = self._inner(value)
         return (inner,) if isinstance(inner, FunctionType) else None

@@ -21,7 +21,6 @@ from kb_triton.jit.compiled import CompiledKernel
 from kb_triton.jit.entry import KernelEntry
 from kb_triton.jit.namespace import Runnable
 from kb_triton.jit.parameters import KernelParameter
-from kb_triton.language import Machine
 from kb_triton.language import program as programs
 
 OPTIONS = frozenset(
@@ -165,7 +164,7 @@ class JITFunction:
         found.apply_defaults()
         return dict(found.arguments)
 
-    def entry(self, arguments: Mapping[str, Any]) -> Callable[[Machine], None]:
+    def entry(self, arguments: Mapping[str, Any]) -> KernelEntry:
         """The function that a program calls with its machine. *arguments* has pointers in place of arrays."""
         return KernelEntry(self.fn, self._copy(), arguments, self._constants, _inner)
 

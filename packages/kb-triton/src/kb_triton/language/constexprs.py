@@ -14,6 +14,8 @@ class _ConstexprMeta(type):
 class constexpr_int(int):
     """An integer with `.value`, as Triton's constexpr has it."""
 
+    __slots__ = ()
+
     @property
     def value(self) -> int:
         """The plain integer."""
@@ -22,6 +24,8 @@ class constexpr_int(int):
 
 class constexpr_float(float):
     """A float with `.value`, as Triton's constexpr has it."""
+
+    __slots__ = ()
 
     @property
     def value(self) -> float:

@@ -1,0 +1,62 @@
+"""Forms of what a kernel is made of and given: equal ones decide the same."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from types import EllipsisType, NoneType
+from typing import Any, Final
+
+import numpy as np
+
+from kb_triton.host import Storage
+from kb_triton.language import Pointer
+from kb_triton.language.constexprs import constexpr_float, constexpr_int, constexpr_str
+
+_SIMPLE: Final = frozenset((int, str, bytes, bool, NoneType, EllipsisType, constexpr_int, constexpr_str))
+_FLOATS: Final = frozenset((float, constexpr_float))
+
+
+class NoFormError(Exception):
+    """A value that somebody may change, or that tells what its form would not."""
+
+
+class _Itself:
+    """A value that is like no other. It is kept, so no other value gets its identity."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and self._value is other._value
+
+    def __hash__(self) -> int:
+        return id(self._value)
+
+
+def form_of(value: Any) -> Hashable:
+    """What *value*, which nothing changes, has in common with values that decide the same. Raises NoFormError."""
+    kind = type(value)
+    if isinstance(value, Pointer):
+        return _form_of_pointer(value)
+    if isinstance(value, (int, float, str, bytes, tuple, np.generic)) and getattr(value, "__dict__", None):
+        raise NoFormError
+    if kind in _SIMPLE:
+        return kind, value
+    if kind in _FLOATS:
+        return kind, float(value).hex()
+    if isinstance(value, (tuple, list)):
+        return kind, tuple(map(form_of, value))
+    if isinstance(value, np.generic):
+        return kind, value.dtype.str, value.tobytes()
+    if kind in (slice, range):
+        return kind, form_of(value.start), form_of(value.stop), form_of(value.step)
+    return _Itself(value)
+
+
+def _form_of_pointer(pointer: Pointer) -> Hashable:
+    storage = pointer.storage
+    if not isinstance(storage, Storage):
+        raise NoFormError
+    return Pointer, storage.chip_address, storage.nbytes, pointer.element_offset, str(pointer.dtype)
