@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -268,3 +269,19 @@ def test_on_a_chip_that_interleaves_a_tensor_lies_over_all_slices() -> None:
     assert np.array_equal(flat.output, whole.output)
     one = kb.run(rows, kb.tensor(x, slices=[0]), kb.empty(x.shape, "f16", slices=[0]), chip="one_cube")
     assert one.latency_ps == whole.latency_ps
+
+
+@pytest.mark.parametrize(
+    "load", [lambda tl, x, y: tl.store(y, tl.load(x)[:2]), lambda tl, x, y: tl.store(y, tl.load(y))]
+)
+def test_a_traceback_shows_lines_of_the_author_alone(load: Any) -> None:
+    def called(tl: Any, x: Any, y: Any) -> None:
+        load(tl, x, y)
+
+    with pytest.raises(kb.KbError) as caught:
+        kb.run(called, X, EMPTY, pes=[0])
+    shown = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert shown == ["test_a_traceback_shows_lines_of_the_author_alone", "run", "called", "<lambda>"]
+    with pytest.raises(kb.KbError) as caught:
+        kb.run(called, X, pes=[0])
+    assert len(traceback.extract_tb(caught.value.__traceback__)) == 2

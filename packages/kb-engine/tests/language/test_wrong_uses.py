@@ -1,5 +1,7 @@
 """Python's own errors for wrong uses of `tl`, as sentences that say what works."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -48,6 +50,12 @@ def launch(host, kernel):
             lambda tl, a: a @ tl.exp(tl.load(a)),
             "got TensorRef @ RecordedTensor, needs tl.dot(a, b) of two values in TCM",
         ),
+        (lambda tl, a: a + 1, "got TensorRef + int, needs values in TCM; tl.load brings elements of a tensor there"),
+        (lambda tl, a: 2 * a[0:4], "got int * TensorRef, needs values in TCM; tl.load brings"),
+        (lambda tl, a: -a, "got - of a TensorRef, needs values in TCM; tl.load brings"),
+        (lambda tl, a: tl.where(a > 0, 1.0, 2.0), "got TensorRef > int, needs values in TCM; tl.load brings"),
+        (lambda tl, a: tl.load(a) ** 2, "got LoadedTensor ** int, needs tl.pow("),
+        (lambda tl, a: abs(tl.load(a)), "got abs of a LoadedTensor, needs tl.abs(x)"),
         (lambda tl, a: a.__setitem__(0, 1), "got an assignment to elements in memory, needs tl.store(x[...], value)"),
         (lambda tl, a: tl.load(a).__setitem__(0, 1), "got an assignment to elements, needs a new value; tl.where("),
         (
@@ -79,3 +87,19 @@ def test_errors_of_the_kernels_own_python_keep_their_words(toy_host, use, said):
 class Own:
     def exp(self):
         return self
+
+
+@pytest.mark.parametrize("load", ["load", "load_async"])
+def test_a_load_of_bytes_that_nobody_wrote_names_the_tensor(toy_host, load):
+    def kernel(tl, a):
+        getattr(tl, load)(a[4:8, :])
+
+    host = toy_host()
+    with pytest.raises(KernelError) as caught:
+        host.launch(kernel, host.empty("a", A.shape, "f16"), pes=[0])
+    assert re.fullmatch(
+        r"test_wrong_uses\.py:\d+: a\[4:8, 0:16\] at \S+ \+ \w+ \(address \w+\): got a read of 4 x 16 f16 whose bytes "
+        r"from \w+ on were never written, needs initialised bytes; store to these elements before, or give the tensor "
+        r"data when it is made",
+        str(caught.value),
+    )

@@ -125,6 +125,7 @@ class KernelRun:
         Raises WrongResult, an AssertionError, for results that are wrong, and BenchmarkError for a reference of
         another shape.
         """
+        __tracebackhide__ = True  # pytest shows the line of the test
         verdict = self._outcome.verdict if reference is None else self._judged(reference, tolerance)
         if verdict is None:
             raise BenchmarkError("check", "no reference", "one", "give one to check(), or reference= to kernbench.run")

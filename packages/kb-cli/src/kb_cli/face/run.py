@@ -27,7 +27,8 @@ from kb_cli.face.kernel_run import KernelRun
 from kb_cli.run.result_parts import Policy
 from kb_cli.run.save import run_once, run_unsaved
 from kb_engine import Benchmark
-from kb_messages import BenchmarkError
+from kb_engine.program import authors_traceback
+from kb_messages import BenchmarkError, KbError
 
 
 def run(
@@ -57,23 +58,27 @@ def run(
     Raises KbErrors, whose text names what was found and what is needed: BenchmarkError for arguments that do not fit,
     KernelError for what the kernel does wrong, SimulationStuckError for a kernel that waits for ever.
     """
-    refuse_while_loading("kernbench.run")
-    loaded, params = _loaded(kernel, arguments, named)
-    bench = loaded.bench
-    has_reference = not isinstance(bench, CallBenchmark) or bench.call.reference is not None
-    setup = Setup(
-        loaded,
-        params,
-        chip_of(chip),
-        seed,
-        verify=compute and has_reference,
-        log=True,
-        sanitize=sanitize,
-        compute=compute,
-        check=_check(verify),
-    )
-    finished = run_unsaved(setup) if folder is None else run_once(setup, Path(folder), _policy(keep))
-    return KernelRun(setup, finished, has_folder=folder is not None)
+    __tracebackhide__ = True  # pytest shows the line of the test
+    try:
+        refuse_while_loading("kernbench.run")
+        loaded, params = _loaded(kernel, arguments, named)
+        bench = loaded.bench
+        has_reference = not isinstance(bench, CallBenchmark) or bench.call.reference is not None
+        setup = Setup(
+            loaded,
+            params,
+            chip_of(chip),
+            seed,
+            verify=compute and has_reference,
+            log=True,
+            sanitize=sanitize,
+            compute=compute,
+            check=_check(verify),
+        )
+        finished = run_unsaved(setup) if folder is None else run_once(setup, Path(folder), _policy(keep))
+        return KernelRun(setup, finished, has_folder=folder is not None)
+    except KbError as error:
+        raise error.with_traceback(authors_traceback(error)) from None
 
 
 def _loaded(kernel: Any, arguments: Sequence[Any], named: dict[str, Any]) -> tuple[LoadedBenchmark, Any]:

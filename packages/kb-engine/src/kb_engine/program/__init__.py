@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kb_engine.memory.pending import PendingBytes as PendingBytes
     from kb_engine.memory.pending import Producer as Producer
     from kb_engine.program.affine import Affine as Affine
+    from kb_engine.program.author_errors import authors_traceback as authors_traceback
     from kb_engine.program.author_errors import explain as explain
     from kb_engine.program.author_errors import is_authors_error as is_authors_error
     from kb_engine.program.author_errors import place as place
@@ -46,7 +47,7 @@ _NAMES = {
     "kb_engine.memory.device_memory": ("DeviceMemory",),
     "kb_engine.memory.pending": ("PendingBytes", "Producer"),
     "kb_engine.program.affine": ("Affine",),
-    "kb_engine.program.author_errors": ("explain", "is_authors_error", "place", "printable"),
+    "kb_engine.program.author_errors": ("authors_traceback", "explain", "is_authors_error", "place", "printable"),
     "kb_engine.program.handles": ("CompositeHandle", "Handle", "LoadedTensor"),
     "kb_engine.program.indexing": ("Indices",),
     "kb_engine.program.known": ("Known",),

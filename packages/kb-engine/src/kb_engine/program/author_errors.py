@@ -10,7 +10,7 @@ import sysconfig
 import traceback
 from opcode import opmap
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 
 from greenlet import GreenletExit
 
@@ -73,6 +73,19 @@ def authors_line(error: BaseException, root: Path) -> str:
     """The line of the author, relative to *root*, at which *error* was raised or passed; "" when there is none."""
     frames = _authors_frames(error, root)
     return line_of(frames[-1].filename, frames[-1].lineno or 0, root) if frames else ""
+
+
+def authors_traceback(error: BaseException) -> TracebackType | None:
+    """The traceback of *error* without the frames of kernbench and of libraries; None where no others are left."""
+    found: TracebackType | None = None
+    trace, kept = error.__traceback__, list[TracebackType]()
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith((*_own_folders(), *_LIBRARIES)):
+            kept.append(trace)
+        trace = trace.tb_next
+    for each in reversed(kept):
+        found = TracebackType(found, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return found
 
 
 def place(error: KbError, root: Path) -> None:

@@ -14,7 +14,10 @@ from kb_topology import near_names
 
 _DOCS: Final = "docs/tl.md lists all names"
 _CALL: Final = re.compile(r"(\w+)\.(\w+)\(\) (.+)")
-_PRODUCT: Final = re.compile(r"unsupported operand type\(s\) for @=?: '(\w+)' and '(\w+)'")
+_OPERATION: Final = re.compile(r"unsupported operand type\(s\) for (\S+?)=?(?: or pow\(\))?: '(\w+)' and '(\w+)'")
+_COMPARISON: Final = re.compile(r"'(\S+)' not supported between instances of '(\w+)' and '(\w+)'")
+_OF_ONE: Final = re.compile(r"bad operand type for (?:unary )?(\S+?)(?:\(\))?: '(\w+)'")
+_CALLS: Final = {"**": "pow", "abs": "abs"}
 _TOO_MANY: Final = re.compile(r"takes .*positional arguments? but (\d+) (?:was|were) given")
 _UNKNOWN: Final = re.compile(r"got an unexpected keyword argument '(\w+)'")
 _MISSING: Final = re.compile(r"missing \d+ required (?:positional|keyword-only) arguments?: (.+)")
@@ -31,13 +34,28 @@ def wrong_use(error: BaseException, line: str, language: object) -> KernelError 
         return _unknown_name(error, line, language)
     if not isinstance(error, TypeError):
         return None
-    product = _PRODUCT.fullmatch(str(error))
-    if product is not None and _names_of_values() & set(product.groups()):
-        return KernelError(line, f"{product[1]} @ {product[2]}", "tl.dot(a, b) of two values in TCM")
+    operation = _wrong_operation(str(error), line, language)
+    if operation is not None:
+        return operation
     found = _CALL.fullmatch(str(error))
     if found is None or found[1] not in {each.__name__ for each in language.__mro__}:
         return None
     return KernelError(line, f"tl.{found[2]} {_said_of(found[3])}", _call_of(language, found[2]))
+
+
+def _wrong_operation(said: str, line: str, language: type) -> KernelError | None:
+    """What Python *said* of an operator that tensors in memory or values in TCM do not have."""
+    found = _OPERATION.fullmatch(said) or _COMPARISON.fullmatch(said) or _OF_ONE.fullmatch(said)
+    if found is None or not _names_of_values() & set(found.groups()[1:]):
+        return None
+    operator, *operands = found.groups()
+    got = f" {operator} ".join(operands) if len(operands) > 1 else f"{operator} of a {operands[0]}"
+    if operator == "@":
+        return KernelError(line, got, "tl.dot(a, b) of two values in TCM")
+    if TensorRef.__name__ in operands:
+        return KernelError(line, got, "values in TCM", "tl.load brings elements of a tensor there")
+    call = _CALLS.get(operator, "")
+    return KernelError(line, got, _call_of(language, call)) if hasattr(language, call) else None
 
 
 def _unknown_name(error: AttributeError, line: str, language: type) -> KernelError | None:
