@@ -63,6 +63,21 @@ def test_a_value_that_is_no_lever_has_no_bound(invoke: Invoke, folder: Path) -> 
     assert found["latency_ps"] == found["before_ps"], "a blocking kernel of one tile"
 
 
+def test_tiles_that_the_chip_chose_anew_are_told(invoke: Invoke, tmp_path: Path) -> None:
+    sizes = [word for each in ("M=128", "N=128", "K=128") for word in ("-p", each)]
+    for name, stated, told in ("open", [], True), ("stated", ["-p", "tile=64x64x64"], False):
+        assert invoke("run", "gemm", *sizes, *stated, "--out", tmp_path / name).exit_code == 0
+        (folder,) = (tmp_path / name).iterdir()
+        text = invoke("whatif", folder, "--set", "$.cube.nodes.hbm.latency_ns=20").output
+        found = answer(invoke, folder, "$.cube.nodes.hbm.latency_ns=20")
+        before, after = found["comparison"]["tile_stages"]
+        sentence = (
+            f"The commands have other tiles: {before} stages before, {after} after. Where a kernel leaves a tile open, "
+        )
+        assert (before != after, sentence in text, "%) with the tiles of the run\n" in text) == (told,) * 3
+        assert (found["latency_ps"] < found["bound_ps"]) == told, "the bound is that of the tiles of the run"
+
+
 def test_the_answer_on_a_terminal(invoke: Invoke, folder: Path) -> None:
     lines = invoke("whatif", folder, "--set", f"{CLOCK}=2").stdout.splitlines()
     assert lines[0] == f"{CLOCK}: 1.0 -> 2"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -16,6 +16,10 @@ from kb_dataexec.analysis import Where
 from kb_messages import KbError
 
 _Key: TypeAlias = tuple[str, str, str, str, str]
+_OTHER_TILES: Final = (
+    "The commands have other tiles: {:,} stages before, {:,} after. "
+    "Where a kernel leaves a tile open, its chip chooses one."
+)
 
 
 class RowChange(Struct, frozen=True, kw_only=True):
@@ -38,11 +42,13 @@ class RowChange(Struct, frozen=True, kw_only=True):
 class RunComparison(Struct, frozen=True, kw_only=True):
     """The second run against the first.
 
-    `same` says that their logs have one digest: they are the same run. `latency_ps` are from the first kernel's start
-    to the last one's end, and `whole_ps` from the host's call to its answer, each added up over launches, before and
-    after; `whole_ps` is None when a run does not say where its time went. The `change_ps` of `rows` add up to the
-    change of `whole_ps`, and those of rows with another `via` than `launch` and `answer` to that of `latency_ps`. Rows
-    and blocks without a change are left out of `rows`, but not of `blocks`. `missing` says what cannot be compared.
+    `tile_stages` are the stages of all tiles, before and after. They differ for one kernel on two chips where the chips
+    chose other tiles. `same` says that their logs have one digest: they are the same run. `latency_ps` are from the
+    first kernel's start to the last one's end, and `whole_ps` from the host's call to its answer, each added up over
+    launches, before and after; `whole_ps` is None when a run does not say where its time went. The `change_ps` of
+    `rows` add up to the change of `whole_ps`, and those of rows with another `via` than `launch` and `answer` to that
+    of `latency_ps`. Rows and blocks without a change are left out of `rows`, but not of `blocks`. `missing` says what
+    cannot be compared.
     """
 
     before: str
@@ -50,6 +56,7 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     same: bool
     configuration: list[ConfigurationChange]
     latency_ps: tuple[int, int]
+    tile_stages: tuple[int, int]
     change_ps: int
     whole_ps: tuple[int, int] | None
     rows: list[RowChange]
@@ -71,18 +78,25 @@ def compare(one: Side, other: Side, blocks_alone: bool = False) -> RunComparison
     if not there:
         before = after = Where(launches=[], missing=[])
     blocks = block_changes(before, after)
+    stages = one.run.results.tile_stages, other.run.results.tile_stages
+    changes = configuration_changes(one, other)
+    cut_anew = stages[0] != stages[1] and all(each.part == "topology" for each in changes)
     return RunComparison(
         before=str(one.folder),
         after=str(other.folder),
         same=one.run.log_digest is not None and one.run.log_digest == other.run.log_digest,
-        configuration=configuration_changes(one, other),
+        configuration=changes,
         latency_ps=latency,
+        tile_stages=stages,
         change_ps=latency[1] - latency[0],
         whole_ps=(_whole_ps(before), _whole_ps(after)) if there else None,
         rows=[] if blocks_alone else list(row_changes(before, after, _match(one, other))),
         blocks=[each for each in blocks if each.changed],
         pes=pe_changes(before, after),
-        sentences=[each.sentence(blocks) for each in blocks if each.matters(latency[0])],
+        sentences=[
+            *([_OTHER_TILES.format(*stages)] if cut_anew else []),
+            *(each.sentence(blocks) for each in blocks if each.matters(latency[0])),
+        ],
         missing=list(_missing(one, other)),
     )
 
