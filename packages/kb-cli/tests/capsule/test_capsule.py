@@ -1,6 +1,7 @@
 """Capsules: the same run comes back, and what is damaged or hostile gives a sentence and runs nothing."""
 
 import hashlib
+import importlib
 import io
 import json
 import os
@@ -10,9 +11,11 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import Result
 
+import kernbench as kb
 from kb_cli.capsule import unpack as unpacking
 from kb_cli.capsule.replay import replay
 from kb_cli.capsule.unpack import unpack
@@ -222,3 +225,22 @@ def test_files_beside_a_benchmark_that_comes_with_kb_are_not_run(invoke: Invoke,
     assert invoke("pack", str(folder), "-o", "gemm.kbrun").exit_code == 0
     assert json.loads(invoke("replay", "gemm.kbrun", "--json").stdout)["same"] is True
     assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("trust", [[], ["--trust"]])
+def test_a_call_without_its_inputs_is_refused_by_its_name(
+    trust: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "doubles.py").write_text("def double(tl, x, y):\n    tl.store(y, tl.load(x) * 2)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    kernel = importlib.import_module("doubles").double
+    x = np.ones((4, 4), np.float32)
+    run = kb.run(kernel, x, kb.empty(x.shape, "f32"), pes=[0], folder=tmp_path, keep="none")
+    assert run.folder is not None
+    assert ended("pack", run.folder, "-o", tmp_path / "double.kbrun") == 0
+    assert ended("replay", tmp_path / "double.kbrun", *trust) == 2
+    said = capsys.readouterr().err
+    assert said.endswith(
+        "double.kbrun: got a run of double without its inputs (--keep none), needs the arrays that the kernel was "
+        "given; pack a run folder that kept its data; the capsules of golden times are for comparisons alone\n"
+    )

@@ -79,6 +79,26 @@ def test_what_repeats_from_cube_to_cube_is_one_row_of_the_map(invoke: Invoke) ->
 ONE_PE = Path(__file__).parents[4] / "topologies" / "one_pe.yaml"
 
 
+@pytest.mark.parametrize(
+    ("wire", "command"), [("pe_dma -> pe_fetch_store", "gemm"), ("pe_math -> pe_fetch_store", "softmax")]
+)
+def test_blocks_without_a_wire_are_told(invoke: Invoke, here: Path, wire: str, command: str) -> None:
+    text = ONE_PE.read_text()
+    assert f"- {wire}\n" in text
+    (here / "open.yaml").write_text(text.replace(f"- {wire}\n", "\n"))
+    pe, (first, second) = "sip0.cube0.pe0", wire.split(" -> ")
+    assert invoke("topology", "check", "open.yaml").stdout.splitlines()[-2:] == [
+        f"  note: no wire {pe}.{first} -> {pe}.{second}; add the wires to pe_template, or GEMMs and math cannot run",
+        "open.yaml: ok",
+    ]
+    assert "needs a wire to a block that serves it" in invoke("run", command, "--topology", "open.yaml").stderr
+
+
+@pytest.mark.parametrize("chip", sorted(ONE_PE.parent.rglob("*.yaml")), ids=lambda path: path.stem)
+def test_bundled_chips_have_no_gap(invoke: Invoke, chip: Path) -> None:
+    assert "  note: " not in invoke("topology", "check", chip).stdout
+
+
 def test_memories_without_a_way_are_told(invoke: Invoke, here: Path) -> None:
     (here / "apart.yaml").write_text(
         "".join(line for line in ONE_PE.read_text().splitlines(keepends=True) if 'to: "hbm[0]"' not in line)

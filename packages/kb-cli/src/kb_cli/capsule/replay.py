@@ -54,6 +54,7 @@ def replay(capsule: Path, trust: bool, out: Path | None, progress: RunProgress) 
         folder.mkdir()
         run = unpack(capsule, folder)
         check_written(folder, run, (BENCH,))
+        _refuse_without_inputs(capsule, run)
         if not trust:
             _refuse_unknown(capsule, folder, run)
         ran = read_setup(folder)
@@ -64,6 +65,14 @@ def replay(capsule: Path, trust: bool, out: Path | None, progress: RunProgress) 
             repeated = Path(place) / "repeated"
             result = record_run((repeated, repeated), setup, Policy.NONE, progress).result
         return _compared(capsule, run, result, out is not None)
+
+
+def _refuse_without_inputs(capsule: Path, run: RunJson) -> None:
+    """Raise RunFolderError for a call of `kernbench.run` whose arrays *capsule* does not have."""
+    if run.call is not None and not run.call.why_not and not run.keep.data:
+        got = f"a run of {run.benchmark.name} without its inputs ({run.keep.why})"
+        fix = "pack a run folder that kept its data; the capsules of golden times are for comparisons alone"
+        raise RunFolderError(str(capsule), got, "the arrays that the kernel was given", fix)
 
 
 def _refuse_unknown(capsule: Path, folder: Path, run: RunJson) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
@@ -11,6 +11,15 @@ from kb_engine import Engine
 from kb_messages import MemorySpace
 from kb_topology import FORWARDING, Graph, NodeKind, Topology, count_kinds, format_nbytes, listing
 
+_NEXT = (
+    (NodeKind.PE_DMA, NodeKind.PE_FETCH_STORE),
+    (NodeKind.PE_FETCH_STORE, NodeKind.PE_GEMM),
+    (NodeKind.PE_FETCH_STORE, NodeKind.PE_MATH),
+    (NodeKind.PE_GEMM, NodeKind.PE_FETCH_STORE),
+    (NodeKind.PE_MATH, NodeKind.PE_FETCH_STORE),
+    (NodeKind.PE_FETCH_STORE, NodeKind.PE_DMA),
+)
+"""The blocks of a PE that a tile of every GEMM and every function of values in memory goes to one after the other."""
 _SHARED = {MemorySpace.HBM, MemorySpace.SRAM}
 """The spaces that DMAs reach over links."""
 
@@ -28,6 +37,7 @@ class ChipCheck(Struct, frozen=True, kw_only=True):
 
     `unreached` are the memories of the spaces hbm and sram to which no DMA of a PE has a way, and `cut_off` the DMAs
     that have a way to none of these memories. Both are empty for a chip without PEs or without such memories.
+    `unwired` are blocks of PEs (`a -> b`) between which tiles of GEMMs or math have to go, and no wire leads.
     """
 
     name: str
@@ -40,6 +50,7 @@ class ChipCheck(Struct, frozen=True, kw_only=True):
     memories: list[MemoryCount]
     unreached: list[str]
     cut_off: list[str]
+    unwired: list[str]
 
 
 def check_chip(topology: Topology) -> ChipCheck:
@@ -62,7 +73,18 @@ def check_chip(topology: Topology) -> ChipCheck:
         memories=[MemoryCount(space=space, nbytes=nbytes, count=count) for (space, nbytes), count in sizes.items()],
         unreached=[memory for memory in shared if memory not in reached] if dmas else [],
         cut_off=[dma for dma in dmas if dma not in reaching] if shared else [],
+        unwired=list(_unwired(graph)),
     )
+
+
+def _unwired(graph: Graph) -> Iterator[str]:
+    """The blocks of `_NEXT` between which a PE that has both has no wire, by their names in a PE."""
+    for first, second in _NEXT:
+        ends = {node.pe_id: node.id for node in graph.nodes_of_kind(second)}
+        for node in graph.nodes_of_kind(first):
+            end = ends.get(node.pe_id)
+            if end is not None and end not in {wire.dst for wire in graph.out_wires(node.id)}:
+                yield f"{node.id} -> {end}"
 
 
 def _joined(graph: Graph, ends: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -> set[str]:
@@ -94,6 +116,10 @@ def check_lines(file: str, found: ChipCheck) -> list[str]:
 
 
 def _gaps(found: ChipCheck) -> list[str]:
-    """A line for memories and one for DMAs that links leave alone."""
+    """A line for memories and one for DMAs that links leave alone, and one for blocks of PEs without a wire."""
     gaps = [("no PE has a way to", found.unreached), ("no way to any HBM or SRAM from", found.cut_off)]
-    return [f"  note: {said} {listing(ends, limit=8)}; add links to reach them" for said, ends in gaps if ends]
+    notes = [f"  note: {said} {listing(ends, limit=8)}; add links to reach them" for said, ends in gaps if ends]
+    if found.unwired:
+        fix = "add the wires to pe_template, or GEMMs and math cannot run"
+        notes.append(f"  note: no wire {listing(found.unwired, limit=8)}; {fix}")
+    return notes
