@@ -1,7 +1,10 @@
 """Launches that repeat others are not simulated, and leave what they would have left."""
 
+import gc
 from functools import partial
 from pathlib import Path
+from types import ModuleType
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -250,6 +253,40 @@ def test_a_memory_that_keeps_rows_open_has_each_launch_simulated(one_cube):
         scale()
         scale()
     assert device.n_repeated == 0
+
+
+SOURCE = """
+import kb_triton as triton
+import kb_triton.language as tl
+
+@triton.jit
+def larger(a, b):
+    return a if a > b and not a <= b else b
+
+@triton.jit
+def twice(x):
+    return x * 2
+
+@triton.jit
+def kernel(x_ptr, y_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    tl.store(y_ptr, twice(tl.reduce(x, 0, larger)))
+"""
+
+
+def test_a_module_of_a_kernel_that_was_launched_goes(device, tmp_path):
+    path, x, y = tmp_path / "kernels.py", np.arange(16, dtype=np.float32), np.zeros(1, np.float32)
+    path.write_text(SOURCE, encoding="utf-8")
+    module = ModuleType("kernels")
+    exec(compile(SOURCE, path, "exec"), vars(module))
+    for _ in range(2):
+        module.kernel[(1,)](x, y)
+    assert (y[0], device.n_repeated) == (30, 1)
+    gone = [ref(module.larger.fn), ref(module.twice), ref(module.kernel.fn)]
+    del module
+    scale()  # the chip keeps the last launch that it simulated
+    gc.collect()
+    assert [each() for each in gone] == [None, None, None]
 
 
 def test_launches_used_long_ago_are_forgotten(monkeypatch, device):

@@ -11,9 +11,9 @@ import __future__
 import ast
 import inspect
 from collections.abc import Callable
-from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from kb_triton.language import device_assert, tensor, to_tensor
 
@@ -51,9 +51,19 @@ OPERATORS: Final = {_AND: both, _OR: either, _NOT: inverse, _ASSERT: device_asse
 """The functions by the names under which code that `elementwise_code` made calls them."""
 
 
-@lru_cache(maxsize=4096)
+_CODES: Final = WeakKeyDictionary[FunctionType, CodeType]()
+
+
 def elementwise_code(fn: FunctionType) -> CodeType:
     """The code of *fn*, with calls of OPERATORS for the operators of this file; as it is where there are none."""
+    found = _CODES.get(fn)
+    if found is None:
+        found = _CODES[fn] = _with_calls(fn)
+    return found
+
+
+def _with_calls(fn: FunctionType) -> CodeType:
+    """As `elementwise_code`."""
     body, shift = _definition(fn)
     if body is None:
         return fn.__code__

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from types import EllipsisType, NoneType
 from typing import Any, Final
+from weakref import ref
 
 import numpy as np
 
@@ -52,7 +53,10 @@ def form_of(value: Any) -> Hashable:
         return kind, value.dtype.str, value.tobytes()
     if kind in (slice, range):
         return kind, form_of(value.start), form_of(value.stop), form_of(value.step)
-    return _Itself(value)
+    try:
+        return ref(value)  # a function would keep its module
+    except TypeError:
+        return _Itself(value)
 
 
 def _form_of_pointer(pointer: Pointer) -> Hashable:

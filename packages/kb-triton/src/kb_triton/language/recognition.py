@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable, Hashable, Iterator
-from functools import lru_cache
 from math import inf, nan
 from types import FunctionType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -37,12 +37,28 @@ def reduction_of(combine: Combine, kind: dtype) -> str | None:
     The function is called with some numbers of the type. A function with numbers of its own may do something else for
     a number that is not tried, so such a function is never taken for a reduction.
     """
-    return _reduction_of(combine, kind, _names_of(combine))
+    fn, names = getattr(combine, "fn", combine), _names_of(combine)
+    if not isinstance(fn, FunctionType):
+        return _tried(combine, kind)
+    kept = _FOUND.setdefault(fn, {})
+    found = kept.get(kind)
+    if found is None or found.names != names:
+        found = kept[kind] = _Found(names, _tried(combine, kind))
+    return found.reduction
 
 
-@lru_cache(maxsize=1024)
-def _reduction_of(combine: Combine, kind: dtype, _: tuple[Hashable, ...]) -> str | None:
-    """As `reduction_of`, as long as the names in the code of *combine* stand for the same."""
+class _Found(NamedTuple):
+    """What a function was found to be, as long as the names in its code stand for the same."""
+
+    names: tuple[Hashable, ...]
+    reduction: str | None
+
+
+_FOUND: Final = WeakKeyDictionary[FunctionType, dict[dtype, _Found]]()
+
+
+def _tried(combine: Combine, kind: dtype) -> str | None:
+    """As `reduction_of`."""
     if not _is_without_numbers(combine):
         return None
     own = float32 if kind.is_float else kind
@@ -64,15 +80,15 @@ def _reduction_of(combine: Combine, kind: dtype, _: tuple[Hashable, ...]) -> str
 def _names_of(combine: Combine) -> tuple[Hashable, ...]:
     """What the names in the code of *combine*, and of the functions that it calls, stand for: functions, or types.
 
-    Functions of kb_triton are not looked into, because they stay what they are.
+    Nothing is kept alive by it. Functions of kb_triton are not looked into, because they stay what they are.
     """
     ahead: list[Any] = [combine]
     found: dict[Hashable, None] = {}
     for each in ahead:
         fn = each if isinstance(each, ModuleType) else getattr(each, "fn", each)  # a module looks long for a name
-        if isinstance(fn, FunctionType) and fn not in found and not _is_own(fn):
+        if isinstance(fn, FunctionType) and ref(fn) not in found and not _is_own(fn):
             ahead += [fn.__globals__.get(name) for name in fn.__code__.co_names]
-        found[fn if isinstance(fn, FunctionType) else (len(found), type(fn))] = None
+        found[ref(fn) if isinstance(fn, FunctionType) else (len(found), ref(type(fn)))] = None
     return tuple(found)
 
 
