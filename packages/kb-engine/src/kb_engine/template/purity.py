@@ -9,8 +9,10 @@ from __future__ import annotations
 import builtins
 import dis
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
+from functools import lru_cache
+from itertools import chain
 from types import CodeType, EllipsisType, FunctionType, ModuleType, NoneType
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
@@ -49,6 +51,8 @@ _OTHERS: Final = frozenset((
     "kb_dataexec", "kb_engine", "kb_messages", "kb_topology", "kb_triton",
 ))  # fmt: skip
 """Packages whose classes and functions have no code of an author."""
+_MOST_CODES: Final = 1 << 8
+"""Of which the instructions are kept. Source: assumed; one takes 50 kB."""
 _IS_MADE: Final = 1 << 9
 """Of `__flags__`: a class that was made while Python ran. Source: Py_TPFLAGS_HEAPTYPE of CPython."""
 
@@ -221,9 +225,8 @@ def _package(of: type | FunctionType) -> str:
     return "" if module == "builtins" and is_made else module.partition(".")[0]
 
 
-def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
+@lru_cache(maxsize=_MOST_CODES)
+def _instructions(code: CodeType) -> Sequence[dis.Instruction]:
     """Those of *code*, and of the functions and comprehensions in it."""
-    yield from dis.get_instructions(code)
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _instructions(each)
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    return tuple(chain(dis.get_instructions(code), *map(_instructions, inner)))
