@@ -284,3 +284,15 @@ def test_a_traceback_shows_lines_of_the_author_alone(load: Any) -> None:
     with pytest.raises(kb.KbError) as caught:
         kb.run(called, X, pes=[0])
     assert [entry.name for entry in caught.traceback][1:] == ["run"]
+
+
+def over_each_other(tl: Any, x: Any, y: Any) -> None:
+    tl.store(y, tl.load(x))
+
+
+def test_the_text_of_a_run_has_what_the_sanitizer_found() -> None:
+    r = kb.run(over_each_other, X, EMPTY, pes=[0, 1], sanitize=True)
+    line = f"test_run.py:{over_each_other.__code__.co_firstlineno + 1}"
+    assert f"\nsanitizer: write race: {line} (dma_write, sip0.cube0.pe1.pe_dma) overwrites" in str(r)
+    assert str(kb.run(over_each_other, X, EMPTY, pes=[0], sanitize=True)).endswith("\nsanitizer: clean")
+    assert "sanitizer" not in str(kb.run(over_each_other, X, EMPTY, pes=[0]))

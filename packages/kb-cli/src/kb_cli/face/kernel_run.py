@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kb_cli.benchmark.author_calls import stated_outputs
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.progress import RunProgress
+from kb_cli.run.result_parts import Sanitized
 from kb_cli.run.run_result import RunResult
 from kb_cli.run.save import Finished
 from kb_cli.run.simulate import Computed
@@ -163,7 +164,9 @@ class KernelRun:
     def __str__(self) -> str:
         title = repr(self)[1:-1]
         rows = [f"  {each.line or '-'}: {duration(each.ps)}, {100 * each.share:.1f} %" for each in self.lines[:_SHOWN]]
-        return "\n".join([title, *rows, self.bounded_by])
+        sanitized = self.result.sanitizer
+        found = (sanitized.texts or ["clean"]) if isinstance(sanitized, Sanitized) else []
+        return "\n".join([title, *rows, self.bounded_by, *(f"sanitizer: {text}" for text in found)])
 
 
 _SHOWN = 8
