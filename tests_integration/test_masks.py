@@ -1,8 +1,6 @@
 """What loads with masks bring, from the kernel to the executor: numpy's padding, in both passes and both modes."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,14 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from click.testing import CliRunner
 
+from kb_cli.main import kb
 from kb_dataexec import Executor, MemoryLogWriter, cast, numpy_dtype
 from kb_engine import Engine, Host, read_tensor
 from kb_messages import DType, KbError
 from kb_topology import load_topology
 
 ROOT = Path(__file__).parents[1]
-KB = str(Path(sys.executable).with_name("kb"))
 Array = npt.NDArray[Any]
 
 
@@ -156,11 +155,13 @@ def test_a_mask_that_was_asked_for_is_one(mode: str) -> None:
 
 @pytest.mark.parametrize("topology", ["one_pe", "one_cube", "one_sip"])
 @pytest.mark.parametrize("size", [1, 1000, 9000])
-def test_the_benchmark_adds_vectors_of_any_length(tmp_path: Path, topology: str, size: int) -> None:
+def test_the_benchmark_adds_vectors_of_any_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topology: str, size: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
     options = ["--topology", topology, "-p", f"N={size}", "-p", "block=512", "-p", "dtype=f16", "--json"]
-    command = [KB, "run", "vector_add", *options, "--sanitize"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
-    assert (done.returncode, json.loads(done.stdout)["verified"]) == (0, True), done.stderr
+    done = CliRunner().invoke(kb, ["run", "vector_add", *options, "--sanitize"])
+    assert (done.exit_code, json.loads(done.stdout)["verified"]) == (0, True), done.stderr
 
 
 @pytest.mark.parametrize("mode", ["tile", "fused"])

@@ -49,6 +49,14 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
     assert defined(str(tmp_path / "s.yaml"), SweepOptions(params=["K=1,2"], topology="one_sip")).topology == "one_sip"
 
 
+def test_an_empty_topology_is_refused_and_not_taken_for_none(tmp_path: Path) -> None:
+    with pytest.raises(KbError, match=r"^--topology: got an empty value in '', needs values between commas$"):
+        defined("gemm", SweepOptions(topology=""))
+    (tmp_path / "s.yaml").write_text('benchmark: gemm\ntopology: ""\n')
+    with pytest.raises(KbError, match=r"s\.yaml: topology: got an empty value in '', needs values between commas$"):
+        defined(str(tmp_path / "s.yaml"), SweepOptions())
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

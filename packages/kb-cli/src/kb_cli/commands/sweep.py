@@ -28,7 +28,7 @@ from kb_cli.terminal.output_file import make_folder
 
 @click.command("sweep")
 @click.argument("what", metavar="BENCH|SWEEP.yaml")
-@click.option("--topology", default="", help="Bundled chips' names or YAML files, with commas.  [default: one_cube]")
+@click.option("--topology", help="Bundled chips' names or YAML files, with commas.  [default: one_cube]")
 @click.option("--set", "sets", multiple=True, metavar="PATH=VALUES", help="Values of the chip's YAML at a place.")
 @click.option("-p", "params", multiple=True, metavar="KEY=VALUES", help="Values of a parameter of the benchmark.")
 @click.option(
@@ -60,7 +60,7 @@ from kb_cli.terminal.output_file import make_folder
 @click.option("--json", "as_json", is_flag=True, help="Print one object with all points, nothing else.")
 def command(
     what: str,
-    topology: str,
+    topology: str | None,
     sets: tuple[str, ...],
     params: tuple[str, ...],
     table: Path | None,

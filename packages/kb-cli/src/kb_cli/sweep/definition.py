@@ -77,7 +77,7 @@ class Definition(NamedTuple):
 class SweepOptions(NamedTuple):
     """What the command line says of a sweep. Texts of `sets` and `params` are `PLACE=VALUES` and `KEY=VALUES`."""
 
-    topology: str = ""
+    topology: str | None = None
     sets: Sequence[str] = ()
     params: Sequence[str] = ()
     table: Path | None = None
@@ -101,8 +101,11 @@ def defined(name: str, options: SweepOptions) -> Definition:
         raise BenchmarkError(label, "no benchmark", "its name", "add a line such as benchmark: gemm")
     _check_keys(file, label)
     values = {key: _texts(value, f"{label}: {key}") for key, value in {**file.set, **file.params}.items()}
-    chips = options.topology or file.topology or DEFAULT_TOPOLOGY
-    values = {TOPOLOGY: _texts(chips, f"{label}: topology") if label and not options.topology else _of(chips), **values}
+    if options.topology is None and file.topology is not None:
+        chips = _texts(file.topology, f"{label}: topology")
+    else:
+        chips = values_of(DEFAULT_TOPOLOGY if options.topology is None else options.topology, "--topology")
+    values = {TOPOLOGY: chips, **values}
     for option, texts in (("--set", options.sets), ("-p", options.params)):
         for text in texts:
             key, given = _assignment(option, text)
@@ -188,10 +191,6 @@ def _check_keys(file: _File, label: str) -> None:
             raise BenchmarkError(
                 f"{label}: params", repr(key), "a parameter of the benchmark", "write a place of the chip under set"
             )
-
-
-def _of(text: str) -> tuple[str, ...]:
-    return values_of(text, "--topology")
 
 
 def _read(path: Path) -> _File:
