@@ -78,7 +78,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Notes]:
             super().__init__()
             found.append(self)
 
-    monkeypatch.setattr("kb_engine.launch.repeats.Notes", KeptNotes)
+    monkeypatch.setattr("kb_engine.launch.watched_launch.Notes", KeptNotes)
     return found
 
 

@@ -35,13 +35,13 @@ class ClosedCase(NamedTuple):
 
 class Compared(NamedTuple):
     """What two runs of a case have to have in common; how many commands ran apart, took an outcome, were opened; and
-    how many launches were repeated, and checked."""
+    how many launches were repeated, checked, and foreseen."""
 
     digest: str
     counts: list[object]
     launches: list[object]
     pending: list[object]
-    closed: tuple[int, int, int, int, int]
+    closed: tuple[int, int, int, int, int, int]
 
 
 def draw(seed: int) -> ClosedCase:
@@ -59,6 +59,9 @@ def draw(seed: int) -> ClosedCase:
     if again.random() < 0.6:
         programs = [[_alone(step) for step in steps] for steps in programs]
     launches += [(again.randrange(N_SETS), again.random() < 0.2) for _ in range(again.choice((0, 2, 5)))]
+    if again.random() < 0.3:  # programs that are foreseen
+        kinds = [[_alone(again.choice(steps))] for steps in programs]
+        return ClosedCase(spec, again.choices(kinds, k=again.randint(4, N_SLICES)), launches, False)
     return ClosedCase(spec, programs, launches, again.random() < 0.7)
 
 
@@ -82,7 +85,7 @@ def run(case: ClosedCase, exact: Any, least_stages: int = 1) -> Compared:
         launches.append(host.launch(kernel, sets[number], case.programs, pes=range(len(case.programs))))
     log, closed, repeats = engine.close_log(), engine.closed, engine.repeats
     n_closed = (0, 0, 0) if closed is None else (closed.n_run, closed.n_taken, closed.n_opened)
-    n_repeated = (0, 0) if repeats is None else (repeats.n_repeated, repeats.n_checked)
+    n_repeated = (0, 0, 0) if repeats is None else (repeats.n_repeated, repeats.n_checked, repeats.n_foreseen)
     digest = "" if log is None else str(log.digest)
     return Compared(digest, counts_of(engine), launches, _pending(engine, sets), (*n_closed, *n_repeated))
 

@@ -18,6 +18,7 @@ from kb_components.pe.tile_choice import TileChoice
 from kb_components.pe.tile_feeder import TileFeeder
 from kb_engine.block import (
     KIB,
+    ClosableWork,
     CommandInFlight,
     CommandScheduler,
     Context,
@@ -212,6 +213,10 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             if command is not None and self.closer.close(self._work(command)):
                 return
         self._feeder.wake()
+
+    def known_work(self, command: CommandInFlight) -> ClosableWork | None:
+        """As CommandScheduler's."""
+        return self._work(command) if type(self) is PeScheduler else None
 
     def _work(self, command: CommandInFlight) -> FedWork:
         places = self._buffers, self._fetch_store.registers

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from kb_engine.block.closable import Closer
+from kb_engine.block.closable import ClosableWork, Closer
 from kb_engine.block.completion_queue import CompletionQueue
 from kb_engine.block.component import ComponentBase, SpecT
 from kb_engine.block.fold_pass import FoldPass
@@ -133,6 +133,10 @@ class CommandScheduler(ComponentBase[SpecT]):
         as that of a scheduler that shares no plans does. Raises PlanError as `plan` does.
         """
         return self.plan(submitted), None
+
+    def known_work(self, command: CommandInFlight) -> ClosableWork | None:
+        """The work of *command*, all that it does is known, and which never comes here; None where there is no such."""
+        return None
 
     def plan_of_all(self, like: Command, commands: Any) -> tuple[PipelinePlan, Sequence[Any]] | None:
         """The plan that *like* shares with *commands*, and the addresses of these.

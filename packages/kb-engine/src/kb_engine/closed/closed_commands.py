@@ -161,11 +161,20 @@ class ClosedCommands:
             known = self._plans[id(plan)] = plan, form
         return known[1]
 
+    def is_worth(self, plan: PipelinePlan) -> bool:
+        """Whether a command of *plan* is worth closing."""
+        return plan.n_stages >= self._least_stages
+
+    @property
+    def checks_next(self) -> bool:
+        """Whether the next command that would take a known outcome is run, too."""
+        return self._checks and (self.n_taken + 1) % _SHARE == 1
+
     def wants(self, command: CommandInFlight) -> bool:
         """Whether nothing can meet *command* on its PE, and it is worth closing."""
         if self._is_apart or command.mapped or not command.is_awaited:
             return False
-        return command.shared_plan.n_stages >= self._least_stages
+        return self.is_worth(command.shared_plan)
 
     def close(self, work: ClosableWork, shape: Shape, tickets: Iterator[int]) -> bool:
         """Close *work* now, unless its places are in use. Its end takes one of the *tickets* of its PE."""

@@ -63,9 +63,19 @@ class PeCloser:
     def close(self, work: ClosableWork) -> bool:
         """As Closer says."""
         command = work.command
-        plan = command.shared_plan
-        if self._form is None or not self._closed.wants(command):
+        if not self._closed.wants(command):
             return False
+        plan = command.shared_plan
+        shape = self._shape_of(plan, command.addresses or plan.addresses)
+        return shape is not None and self._closed.close(work, shape, self._tickets)
+
+    def shape_of(self, plan: PipelinePlan, addresses: Sequence[int]) -> Shape | None:
+        """What is known of commands of *plan* at *addresses*, where these are worth closing and may be closed."""
+        return self._shape_of(plan, addresses) if self._closed.is_worth(plan) else None
+
+    def _shape_of(self, plan: PipelinePlan, addresses: Sequence[int]) -> Shape | None:
+        if self._form is None:
+            return None
         known = self._shapes.get(id(plan))
         if known is None:
             if len(self._shapes) >= _MOST_SHAPES:
@@ -74,13 +84,13 @@ class PeCloser:
             known = self._shapes[id(plan)] = plan, self._shapes_of(plan)
         shapes = known[1]
         if shapes is None:
-            return False
-        starts = shapes.starts(command.addresses or plan.addresses)
+            return None
+        starts = shapes.starts(addresses)
         shape = shapes.by_starts.get(starts)
         if shape is None:
             outcomes = self._closed.known.of((self._form, shapes.key, starts))
             shape = shapes.by_starts[starts] = Shape(shapes.footprint, outcomes)
-        return self._closed.close(work, shape, self._tickets)
+        return shape
 
     def _shapes_of(self, plan: PipelinePlan) -> PlanShapes | None:
         """Where commands of *plan* go; None where they cannot be closed."""

@@ -29,8 +29,9 @@ from kb_engine.launch.launch import Launch, LaunchResult
 from kb_engine.launch.launch_key import LaunchKey
 from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.pe_launch import PeLaunch
-from kb_engine.launch.repeats import LaunchRepeats, RepeatedLaunch, WatchedLaunch
+from kb_engine.launch.repeats import LaunchRepeats, RepeatedLaunch
 from kb_engine.launch.targets import check_form, check_there, targets_of
+from kb_engine.launch.watched_launch import WatchedLaunch
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.listeners import listener
 from kb_engine.observe.observer import Callbacks, Observer
@@ -239,7 +240,9 @@ class Engine:
         if grid is None:
             loops = loops_of(call, *where[1:]) if repeats and self._folds_programs else None
             if loops is None:
-                return PeLaunch(*where, call) if key is None else WatchedLaunch(where, call, key, known), None
+                if again is None or key is None:
+                    return PeLaunch(*where, call), None
+                return again.watched(where, call, key, known), None
             launch = LoopLaunch(*where, call, loops)
         else:
             launch = GridLaunch(*where, call, grid, repeats)

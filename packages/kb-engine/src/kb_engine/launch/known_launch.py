@@ -5,11 +5,10 @@ All moments are those of the launch that was run; one that does the same is late
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,7 +23,7 @@ from kb_engine.launch.noted_port import Notes
 from kb_engine.observe.recorder import LogMark, Recorder
 from kb_engine.observe.run_tables import ToldRows
 from kb_engine.program.session import Session
-from kb_messages import Matrix, SubmittedCommand, matrices_of
+from kb_messages import ADDRESS_BITS, Matrix, SubmittedCommand, matrices_of
 
 Move = Callable[[int], int]
 """Gives the address, in the tensors of another launch, of a byte of this one's."""
@@ -72,11 +71,12 @@ class KnownLaunch:
         self._marks = notes.marks
         self._known = list(dict.fromkeys([each.known for each in commands]))
         recorder = session.recorder
+        self._was_repeated = False
         self._told = ToldRows([], []) if recorder is None else recorder.tables.rows_since(begin.told)
 
     @cached_property
     def joined(self) -> JoinedOutcomes:
-        """What its commands came to."""
+        """What its commands came to. The first repetition does without, because this takes longer than it saves."""
         began_ps = self.begin.ps
         return JoinedOutcomes((each.footprint, each.outcome, each.begin_ps - began_ps) for each in self.commands)
 
@@ -84,16 +84,18 @@ class KnownLaunch:
     def _places(self) -> dict[int, tuple[int, int]]:
         """For each address that is used, the number of its block, and bytes from the begin of that. There are none
         where one of them lies in no tensor of the key."""
-        blocks = sorted((begin, end, number) for number, (begin, end) in enumerate(self.key.spans))
-        starts = [begin for begin, _, _ in blocks]
         issued = [each.work.command for each in self.commands]
         used = {address for each in issued for address in each.addresses or each.shared_plan.addresses}
         used |= {matrix.address for each in issued for matrix in matrices_of(each.submitted.command)}
         used |= {matrix.address for matrix, _ in self._marks}
+        blocks = iter(sorted((begin, end, number) for number, (begin, end) in enumerate(self.key.spans)))
+        block, following = _BEFORE_ALL, next(blocks, _BEHIND_ALL)
         found: dict[int, tuple[int, int]] = {}
-        for address in used if blocks else ():
-            begin, end, number = blocks[bisect_right(starts, address) - 1]
-            if not begin <= address < end:
+        for address in sorted(used):
+            while following[0] <= address:
+                block, following = following, next(blocks, _BEHIND_ALL)
+            begin, end, number = block
+            if address >= end:
                 return {}
             found[address] = number, address - begin
         return found
@@ -105,7 +107,9 @@ class KnownLaunch:
 
     def fits(self, now_ps: int) -> bool:
         """Whether a launch with its key would do the same now, where nothing is scheduled."""
-        return self.joined.fits(now_ps)
+        if self._was_repeated:
+            return self.joined.fits(now_ps)
+        return all(each.footprint.is_idle(now_ps) and each.footprint.fits(each.outcome) for each in self.commands)
 
     @property
     def is_steady(self) -> bool:
@@ -151,7 +155,13 @@ class KnownLaunch:
         for matrix, producer in self._marks:
             mark(matrix if move is None else _at(matrix, move(matrix.address)), producer)
         session.skip(len(self.commands), self.n_ops)
-        self.joined.apply(begin.ps)
+        if self._was_repeated:
+            self.joined.apply(begin.ps)
+        else:
+            later_ps = begin.ps - self.begin.ps
+            for each in self.commands:
+                each.footprint.apply(each.outcome, each.begin_ps + later_ps)
+            self._was_repeated = True
         closed.take(self._known, len(self.commands))
         if session.recorder is None:
             for each in self.commands:
@@ -198,6 +208,7 @@ class KnownLaunch:
     def _comparable(self) -> dict[str, Any]:
         """What launches that do the same have in common, beside what their commands came to."""
         begin, commands = self.begin, [each.work.command for each in self.commands]
+        commands.sort(key=lambda each: each.submitted.command_seq)
         issued = [(each.submitted.pe, each.submitted.line, each.t_call_ps - begin.ps) for each in commands]
         numbers = [(each.submitted.command_seq - begin.commands, each.first_op - begin.ops) for each in commands]
         return {
@@ -207,6 +218,9 @@ class KnownLaunch:
         }
 
 
+_BEFORE_ALL: Final = -1, -1, -1
+_BEHIND_ALL: Final = 1 << ADDRESS_BITS, 1 << ADDRESS_BITS, -1
+"""Blocks where no address lies."""
 _MOMENTS = "call_ps", "target_start_ps", "start_ps", "end_ps", "response_ps"
 
 

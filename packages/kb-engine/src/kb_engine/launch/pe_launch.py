@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from kb_engine.launch.launch import Launch
 from kb_engine.program.command_stream import CommandStream
@@ -13,7 +14,12 @@ from kb_engine.program.session import Session
 
 
 class PeLaunch(Launch):
-    """The PE at place n of *pes* runs program n. It begins with the launch."""
+    """The PE at place n of *pes* runs program n. It begins with the launch.
+
+    With `has_all_runners`, there is a runner for each PE from the begin of the launch on.
+    """
+
+    has_all_runners: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -24,11 +30,12 @@ class PeLaunch(Launch):
         play: Play = run_kernel,
     ) -> None:
         super().__init__(number, session, pes, len(pes))
-        self._streams = [CommandStream(pe) for pe in pes]
-        self._runners = {
-            pe.pe_id: KernelRunner(session, pe, call, Program(place, len(pes)), stream, self._ended, play=play)
-            for place, (pe, stream) in enumerate(zip(pes, self._streams, strict=True))
-        }
+        self._pes = pes
+        self._call = call
+        self._streams: list[CommandStream] = []
+        self._runners: dict[str, KernelRunner] = {}
+        if self.has_all_runners:
+            self._runners = {pe.pe_id: self._runner_at(place, play) for place, pe in enumerate(pes)}
 
     @property
     def runners(self) -> Sequence[KernelRunner]:
@@ -42,6 +49,12 @@ class PeLaunch(Launch):
 
     def _run(self, pe_id: str) -> None:
         self._runners[pe_id].start()
+
+    def _runner_at(self, place: int, play: Play) -> KernelRunner:
+        pe, pes = self._pes[place], self._pes
+        program, stream = Program(place, len(pes)), CommandStream(pe)
+        self._streams.append(stream)
+        return KernelRunner(self._session, pe, self._call, program, stream, self._ended, play=play)
 
     def _ended(self, runner: KernelRunner) -> None:
         pe_id = runner.pe.pe_id

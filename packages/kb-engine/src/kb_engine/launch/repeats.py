@@ -10,23 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from kb_engine.block.control_roles import CommandDispatcher
-from kb_engine.closed.closed_commands import ClosedCommands, NotedCommand
+from kb_engine.closed.closed_commands import ClosedCommands
 from kb_engine.language.tl import Language
+from kb_engine.launch.foreseen_launch import ForeseenLaunch
+from kb_engine.launch.foreseen_programs import foreseen_programs
 from kb_engine.launch.known_launch import Begin, KnownLaunch, begin_of
 from kb_engine.launch.launch import Launch, LaunchResult
 from kb_engine.launch.launch_key import LaunchKey, LaunchKeys
-from kb_engine.launch.noted_port import NotedMemory, NotedPort, Notes
-from kb_engine.launch.pe_launch import PeLaunch
+from kb_engine.launch.watched_launch import WatchedLaunch
 from kb_engine.observe.chip import Chip
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.pe_port import PePort
-from kb_engine.program.port import ProgramPort
-from kb_engine.program.runner import KernelCall, KernelRunner, run_kernel
+from kb_engine.program.runner import KernelCall, KernelRunner
 from kb_engine.program.session import Session
-from kb_engine.program.tensors import TEXTS_MADE
 from kb_messages import CubeTarget, KbError, KernelLaunch
 
 _MOST_COMMANDS: Final = 1 << 14
@@ -90,45 +88,12 @@ class RepeatedLaunch(Launch):
         raise AssertionError(pe_id)
 
 
-class WatchedLaunch(PeLaunch):
-    """A launch with *key* that runs, and may become known.
-
-    `known` is a launch that did what this one is to do, where that is to be checked.
-    """
-
-    def __init__(
-        self,
-        where: tuple[int, Session, Sequence[ProcessingElement]],
-        call: KernelCall,
-        key: LaunchKey,
-        known: KnownLaunch | None,
-    ) -> None:
-        super().__init__(*where, call, self._play)
-        self.key = key
-        self.known = known
-        self.notes = Notes()
-        self._memory = NotedMemory(where[1].memory, self.notes)
-        self.commands: list[NotedCommand] = []
-        self.begin: Begin
-        self._texts_made = 0
-
-    def begins(self, begin: Begin) -> None:
-        """The launch is called now, where the chip is at *begin*."""
-        self.begin = begin
-        self._texts_made = TEXTS_MADE.n
-
-    def ends(self) -> None:
-        """The launch has ended."""
-        if TEXTS_MADE.n != self._texts_made:
-            self.notes.leave()
-
-    def _play(self, call: KernelCall, port: PePort) -> None:
-        run_kernel(call, cast(ProgramPort, NotedPort(port, self._memory, self.notes)))
-
-
 class LaunchRepeats:
-    """The launches of a chip that are known. `n_repeated` counts those that were repeated, `n_checked` those that were
-    run and compared, which is one of eight with *checks*."""
+    """The launches of a chip that are known.
+
+    `n_repeated` counts those that were repeated, `n_checked` those that were run and compared, which is one of eight
+    with *checks*, and `n_foreseen` those of which one program of each kind ran.
+    """
 
     def __init__(self, session: Session, closed: ClosedCommands, chip: Chip, checks: bool) -> None:
         self._session = session
@@ -142,7 +107,7 @@ class LaunchRepeats:
         self._tries: dict[Any, int] = {}
         self._n_commands = self._n_dropped = 0
         self._n_fitting = 0
-        self.n_repeated = self.n_checked = 0
+        self.n_repeated = self.n_checked = self.n_foreseen = 0
 
     def key_of(
         self, call: KernelCall, pes: Sequence[ProcessingElement], targets: Sequence[CubeTarget] | None
@@ -200,6 +165,25 @@ class LaunchRepeats:
         self.n_repeated += 1
         number, session, pes = where
         return RepeatedLaunch(number, session, self._closed, [pe.pe_id for pe in pes], known, key)
+
+    def watched(
+        self,
+        where: tuple[int, Session, Sequence[ProcessingElement]],
+        call: KernelCall,
+        key: LaunchKey,
+        known: KnownLaunch | None,
+    ) -> WatchedLaunch:
+        """A launch with *key* that runs, and may become known. *known* is what it is to be compared with, if any.
+
+        Where its programs are foreseen, one of each kind runs.
+        """
+        number, session, pes = where
+        if known is None and session.recorder is None and len(pes) >= _FEW_PES and self._sends_no_bytes(number):
+            programs = foreseen_programs(call, pes, session.clock.now_ps)
+            if programs is not None:
+                self.n_foreseen += 1
+                return ForeseenLaunch(where, call, key, programs, self._closed)
+        return WatchedLaunch(where, call, key, known)
 
     @contextmanager
     def watching(self, launch: WatchedLaunch) -> Iterator[None]:
@@ -264,10 +248,15 @@ class LaunchRepeats:
             return False
         if recorder is not None and recorder.mark() != begin.mark:
             return False
-        message = KernelLaunch(launch=launch.number, targets=())
-        if any(type(each).state != CommandDispatcher.state or each.part_nbytes(message) for each in self._dispatchers):
+        if not self._sends_no_bytes(launch.number):
             return False
         return not any(each.outcome.moved for each in commands)
+
+    def _sends_no_bytes(self, number: int) -> bool:
+        """Whether processors pass launch *number* on without bytes and without a state of their own."""
+        message = KernelLaunch(launch=number, targets=())
+        kept = CommandDispatcher.state
+        return all(type(each).state == kept and not each.part_nbytes(message) for each in self._dispatchers)
 
     def _other(self, what: str, launch: Launch) -> KbError:
         self._session.clock.mark_broken()

@@ -163,6 +163,11 @@ class Clock(_Now, simpy.Environment):
         finally:
             self.push, self.now_ps, self._queue = push, now_ps, queue
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether the block of `apart` runs."""
+        return self._queue is not self.heap
+
     def turn_back(self, t_ps: int) -> None:
         """Within the block of `apart`, which ends that: it is *t_ps*, before now."""
         self.now_ps = t_ps

@@ -1,0 +1,128 @@
+"""ForeseenLaunch: of programs that are known before they run, and go to no common place, one of each kind is run."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.closed.closed_commands import ClosedCommands, NotedCommand
+from kb_engine.closed.outcome import Outcome
+from kb_engine.launch.foreseen_programs import ForeseenProgram, Programs
+from kb_engine.launch.launch_key import LaunchKey
+from kb_engine.launch.watched_launch import WatchedLaunch
+from kb_engine.program.pe import ProcessingElement
+from kb_engine.program.runner import KernelCall, KernelRunner
+from kb_engine.program.session import Session
+from kb_messages import KbError, SubmittedCommand
+
+
+class _Took(NamedTuple):
+    """How long a program took, when its command began to run after the program, and what that came to."""
+
+    duration_ps: int
+    fed_ps: int
+    outcome: Outcome
+
+
+class ForeseenLaunch(WatchedLaunch):
+    """A launch with *key* whose *programs*, one for each PE, are foreseen.
+
+    The first program of each kind runs apart when its PE begins. Nobody else comes to its PE, memories and links. The
+    others leave behind what it left, and end as much later than they began.
+    """
+
+    has_all_runners = False
+
+    def __init__(
+        self,
+        where: tuple[int, Session, Sequence[ProcessingElement]],
+        call: KernelCall,
+        key: LaunchKey,
+        programs: Programs,
+        closed: ClosedCommands,
+    ) -> None:
+        super().__init__(where, call, key, None)
+        self._closed = closed
+        self._foreseen = dict(zip(self.pe_ids, enumerate(programs), strict=True))
+        self._took: dict[Hashable, _Took | None] = {}
+        self._apart: KernelRunner | None = None
+
+    def _run(self, pe_id: str) -> None:
+        place, program = self._foreseen[pe_id]
+        if program is None:
+            self._run_at(place)
+        else:
+            self._begin(place, program)
+
+    def _begin(self, place: int, program: ForeseenProgram) -> None:
+        if program.kind not in self._took:
+            self._took[program.kind] = self._run_apart(place)
+            return
+        took = self._took[program.kind]
+        if took is None:
+            self._run_at(place)
+        elif not self._closed.checks_next:
+            self._do(place, program, took)
+        elif self._run_apart(place) != took:
+            self._session.clock.mark_broken()
+            got = "another time or outcome than those of an equal program of the launch"
+            fix = "run with --exact events, and report the kernel"
+            raise KbError(f"{program.line} on {self.pe_ids[place]}", got, "the same", fix)
+
+    def _run_at(self, place: int) -> None:
+        runner = self._runners[self.pe_ids[place]] = self._runner_at(place, self._play)
+        runner.start()
+
+    def _run_apart(self, place: int) -> _Took | None:
+        """Run the program at *place* to its end, as nothing can meet it. None where others need not do the same."""
+        clock, n_before, pe = self._session.clock, len(self.commands), self._pes[place]
+        began_ps = clock.now_ps
+        with clock.apart():
+            self._run_at(place)
+            clock.run_out()
+            ran_ps = clock.now_ps
+        runner, self._apart = self._apart, None
+        if runner is None:
+            clock.call_at(ran_ps, _do_nothing, None, pe.tickets)  # it is stuck, and the clock has to come there
+            return None
+        clock.call_at(runner.end_ps, self._finish, pe.pe_id, pe.tickets)
+        if len(self.commands) != n_before + 1 or self.commands[-1].outcome.moved:
+            return None
+        done = self.commands[-1]
+        return _Took(runner.end_ps - began_ps, done.begin_ps - began_ps, done.outcome)
+
+    def _do(self, place: int, program: ForeseenProgram, took: _Took) -> None:
+        """The program at *place* does what another one of its kind did, from now on."""
+        session, pe, shape = self._session, self._pes[place], program.shape
+        clock = session.clock
+        for mark in program.marks:
+            self.memory.pending.mark(*mark)
+        self.notes.count()
+        seq, first_op = session.next_command_seq(), session.take_op_ids(program.plan.n_stages)
+        submitted = SubmittedCommand(command_seq=seq, pe=pe.pe_id, line=program.line, command=program.command)
+        complete = pe.scheduler.complete
+        command = CommandInFlight(submitted, program.plan, first_op, complete, addresses=program.addresses)
+        command.t_call_ps = clock.now_ps
+        work = pe.scheduler.known_work(command)
+        assert work is not None  # that of an equal PE was closed
+        work.place_again(command)
+        begin_ps = clock.now_ps + took.fed_ps
+        shape.footprint.apply(took.outcome, begin_ps)
+        self._closed.take((shape.known,), 1)
+        self.commands.append(NotedCommand(work, begin_ps, shape.footprint, shape.known, took.outcome))
+        clock.call_at(clock.now_ps + took.duration_ps, self._finish, pe.pe_id, pe.tickets)
+
+    def _ended(self, runner: KernelRunner) -> None:
+        if self._session.clock.is_apart:
+            self._apart = self._runners.pop(runner.pe.pe_id)
+        else:
+            super()._ended(runner)
+
+    def _finish(self, pe_id: str) -> None:
+        self.unfinished -= 1
+        self._end(pe_id)
+
+
+def _do_nothing(_: None) -> None:
+    """An entry of the clock that only takes time."""

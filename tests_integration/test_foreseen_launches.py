@@ -1,0 +1,132 @@
+"""Launches without a log of whose programs one of each kind is run: they leave behind what running all of them does."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kb_components.pe.pe_cpu import PeCpu
+from kb_engine import Engine, Language, TensorRef
+from kb_engine.program.runner import KernelRunner
+from kb_messages import KbError, KernelError
+
+ROOT = Path(__file__).parents[1]
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(ROOT / "tests_integration" / "closed")
+    shared = import_module("closed_launches")
+N_PES, TILE, built, found, product, triples = (
+    vars(shared)[name] for name in ("N_PES", "TILE", "built", "found", "product", "triples")
+)
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The PEs on which kernels have run."""
+    pe_ids: list[str] = []
+    start = KernelRunner.start
+
+    def noted(runner: KernelRunner, _: object = None) -> None:
+        pe_ids.append(runner.pe.pe_id[-1])
+        start(runner)
+
+    monkeypatch.setattr(KernelRunner, "start", noted)
+    return pe_ids
+
+
+def run(kernel: Any, *arguments: Any, exact: str = "closed", log: bool = False, times: int = 1) -> tuple[Any, Engine]:
+    """What *kernel* leaves behind that was launched some *times*, and which bytes are pending."""
+    engine, host = built(exact, log)
+    tensors = triples(host)
+    result = found(engine, [host.launch(kernel, tensors, *arguments, pes=range(N_PES)) for _ in range(times)])
+    pending = [engine.memory.pending.producer(tensors[pe][2].block(0, 0)) for pe in range(N_PES)]
+    return (result, pending), engine
+
+
+def foreseen(engine: Engine) -> int:
+    assert engine.repeats is not None
+    return engine.repeats.n_foreseen
+
+
+def product_of(tl: Language, tensors: list[list[TensorRef]], depths: tuple[int, ...]) -> None:
+    """The product of as many columns of a as *depths* says for the program; 0 stands for no product."""
+    a, b, c = tensors[tl.program_id()]
+    k = depths[tl.program_id()]
+    if k:
+        tl.wait(tl.composite("gemm", a[:, :k], b[:k, :], out=c, tile=TILE))
+
+
+@pytest.mark.parametrize(
+    ("depths", "expected"),
+    [((64, 64, 64, 64), "0"), ((64, 32, 32, 64), "01"), ((64, 0, 64, 0), "013"), ((0, 0, 64, 64), "012")],
+)
+def test_one_program_of_each_kind_runs(depths: tuple[int, ...], expected: str, begun: list[str]) -> None:
+    """A program without a command runs, because there is nothing to take over."""
+    mine, engine = run(product_of, depths)
+    assert "".join(begun) == expected
+    assert foreseen(engine) == 1
+    assert mine == run(product_of, depths, exact="check")[0] == run(product_of, depths, exact="events")[0]
+
+
+def test_later_launches_repeat_one_that_was_foreseen(begun: list[str]) -> None:
+    mine, engine = run(product, times=5)
+    assert "".join(begun) == "0"
+    assert engine.repeats is not None
+    assert (engine.repeats.n_foreseen, engine.repeats.n_repeated) == (1, 4)
+    checked, checking = run(product, times=5, exact="check")
+    assert checking.repeats is not None
+    assert checking.repeats.n_checked == 1
+    assert mine == checked == run(product, times=5, exact="events")[0]
+
+
+def test_with_a_log_all_programs_run(begun: list[str]) -> None:
+    assert foreseen(run(product, log=True)[1]) == 0
+    assert len(begun) == N_PES
+
+
+def shares(tl: Language, tensors: list[list[TensorRef]]) -> None:
+    a, b, _ = tensors[0]
+    tl.wait(tl.composite("gemm", a, b, out=tensors[tl.program_id()][2], tile=TILE))
+
+
+def does_not_wait(tl: Language, tensors: list[list[TensorRef]]) -> None:
+    a, b, c = tensors[tl.program_id()]
+    tl.composite("gemm", a, b, out=c, tile=TILE)
+
+
+def loads(tl: Language, tensors: list[list[TensorRef]]) -> None:
+    product(tl, tensors)
+    tl.store(tensors[tl.program_id()][0], tl.load(tensors[tl.program_id()][0]))
+
+
+def multiplies_twice(tl: Language, tensors: list[list[TensorRef]]) -> None:
+    product(tl, tensors)
+    product(tl, tensors)
+
+
+@pytest.mark.parametrize("kernel", [shares, does_not_wait, loads, multiplies_twice])
+def test_other_programs_run(kernel: Any, begun: list[str]) -> None:
+    mine, engine = run(kernel)
+    assert len(begun) == N_PES
+    assert foreseen(engine) == 0
+    assert mine == run(kernel, exact="events")[0]
+
+
+def test_a_kernel_that_fails_fails_in_its_launch() -> None:
+    def too_deep(tl: Language, tensors: list[list[TensorRef]]) -> None:
+        a, b, c = tensors[tl.program_id()]
+        tl.wait(tl.composite("gemm", a, b[:32, :], out=c, tile=TILE))
+
+    errors = []
+    for exact in ("closed", "events"):
+        with pytest.raises(KernelError) as error:
+            run(too_deep, exact=exact)
+        errors.append(str(error.value))
+    assert errors[0] == errors[1]
+
+
+def test_a_check_finds_programs_that_take_another_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = iter([1000] * N_PES + [2000, 3000, 4000, 5000])
+    monkeypatch.setattr(PeCpu, "issue_ps", lambda *_: next(asked))
+    with pytest.raises(KbError, match=r"pe1: got another time or outcome than those of an equal program of the launch"):
+        run(product, exact="check")
