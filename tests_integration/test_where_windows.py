@@ -12,6 +12,7 @@ import pytest
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import where
 from kb_dataexec.analysis.where_windows import where_in_windows
+from kb_dataexec.log.left_out import LeftOut
 
 ROOT = Path(__file__).parents[1]
 with pytest.MonkeyPatch.context() as patch:
@@ -34,6 +35,10 @@ class InChunks:
             operands = log.operands[np.isin(log.operands["op_id"], ops["op_id"])]
             tables = {name: table[: None if low == 0 else 0] for name, table in log.tables.items()}
             yield OpLog(ops, operands, log.strings, log.immediates, tables=tables)
+
+    def some_chunks(self, is_left_out: LeftOut) -> Iterator[OpLog]:
+        """As those of a LogFolder."""
+        return (chunk for chunk in self.chunks() if not is_left_out(*chunk.ops["t_out_ps"][[0, -1]].tolist()))
 
 
 def check(log: OpLog, n: int) -> None:

@@ -106,11 +106,6 @@ class DmaOps:
         and its owner is 0."""
         return self._find_far(self)
 
-    def keep_far(self) -> None:
-        """Find the far ends now, and forget what they were found in."""
-        far = self.far
-        self._find_far = lambda _: far
-
 
 class DmaOpsOnTheWay:
     """Finds the DMA ops of a log, and their far ends, while somebody reads the log chunk by chunk.

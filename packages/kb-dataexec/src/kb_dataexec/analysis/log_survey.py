@@ -6,16 +6,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kb_dataexec.analysis.chunk_rows import ChunkRows
+from kb_dataexec.analysis.chunk_rows import WHOLE, ChunkRows
 from kb_dataexec.analysis.dma_ops import DmaOps
 from kb_dataexec.analysis.path_rows import LastTiles
+from kb_dataexec.analysis.row_shift import RowShift
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import numbered, numbered_rows
 from kb_dataexec.log.table_dtypes import TABLE_DTYPES
 from kb_messages import LOG_TABLES
 
 _TIMES: Final = LOG_TABLES["transfers"].ascending
-_WHOLE: Final = ("commands", "kernels", "messages")
 
 Kind = tuple[int, ...]
 """What services have in common that went alike: component, params, direction, memory and bytes."""
@@ -33,25 +33,36 @@ class LogSurvey:
     """Looks at each chunk of a log once, in order.
 
     `tables` has all rows of the tables of commands, programs and messages, as far as the log has these. Chunk number i
-    has `n_ops[i]` records, and the first of them came at `ready_ps[i]`. `models` tells how services went that have no
-    row in `transfers`. `is_in_order` says that no row of `transfers` came behind the chunk with its op.
+    has `n_ops[i]` records, the first of which has the id `first_op[i]`. Their tiles came from `ready_ps[i]` on, and
+    left between the two times `came_ps[i]`. It repeats the chunk before it, `shifts[i]` later, unless that is None.
+    `models` tells how services went that have no row in `transfers`. `is_in_order` says that no row of `transfers` came
+    behind the chunk with its op.
     """
 
     def __init__(self) -> None:
         self.n_ops: list[int] = []
+        self.first_op: list[int] = []
         self.ready_ps: list[int] = []
+        self.came_ps: list[tuple[int, int]] = []
+        self.shifts: list[RowShift | None] = []
         self.models: dict[Kind, Model] = {}
         self.further: tuple[str, ...] = ()
-        self._tables: dict[str, list[Array]] = {name: [] for name in _WHOLE}
+        self._tables: dict[str, list[Array]] = {name: [] for name in WHOLE}
         self._last: dict[int, tuple[int, int, int]] = {}
         self._untold = UntoldOps()
+        self._before: ChunkRows | None = None
 
     def look(self, chunk: ChunkRows) -> None:
         """Look at *chunk*, the next one of the log."""
         self.further = tuple(chunk.tables)
         self.n_ops.append(len(chunk.ops))
         never = np.iinfo(np.int64).max
+        self.first_op.append(chunk.first_op)
         self.ready_ps.append(int(chunk.ops["t_ready_ps"].min(initial=never)))
+        came = chunk.ops["t_out_ps"]
+        self.came_ps.append((int(came.min(initial=never)), int(came.max(initial=0))))
+        self.shifts.append(None if self._before is None else self._before.shift_to(chunk))
+        self._before = chunk
         for name, parts in self._tables.items():
             if name in chunk.tables:
                 parts.append(chunk.tables[name])
@@ -126,6 +137,10 @@ class UntoldOps:
         self.rows = np.empty(0, TABLE_DTYPES["transfers"])
         self._numbers = np.empty(0, np.int64)
         self._n_rows = 0
+
+    def come_later(self, shift: RowShift) -> None:
+        """Those that are left are later by *shift*."""
+        self.rows = shift.later(self.rows)
 
     def told(self, ops: DmaOps, rows: Array) -> Told:
         """Those that tell of *ops*, with *rows*, the next ones of the table. They are taken out."""

@@ -59,6 +59,49 @@ class PathTotal(NamedTuple):
     start_ps: int
 
 
+class PathRound(NamedTuple):
+    """How the nodes of some events followed from those that the same events had one round before.
+
+    *made* are the nodes of the round in an order in which a node comes behind the one before it. `before` has, for each
+    of them, the number of that node among *made*, or -1 - i for the one that event number i had a round before. `event`
+    has the node of each event, in the same way.
+    """
+
+    made: Sequence[PathNode]
+    before: Sequence[int]
+    event: Sequence[int]
+
+    @classmethod
+    def between(cls, earlier: Sequence[PathNode], later: Sequence[PathNode]) -> PathRound | None:
+        """The round from the nodes *earlier* of some events to those *later* of the same events.
+
+        None where a path begins in between, and so had no round before.
+        """
+        numbers = {id(node): -1 - number for number, node in enumerate(earlier)}
+        made, before = list[PathNode](), list[int]()
+        for node in later:
+            way: list[PathNode] = []
+            at: PathNode | None = node
+            while at is not None and id(at) not in numbers:
+                way.append(at)
+                at = at.before
+            if at is None:
+                return None
+            for each in reversed(way):
+                assert each.before is not None, "the way ends at an earlier node"
+                numbers[id(each)] = len(made)
+                made.append(each)
+                before.append(numbers[id(each.before)])
+        return cls(made, before, [numbers[id(node)] for node in later])
+
+    def again(self, nodes: Sequence[PathNode]) -> list[PathNode]:
+        """The nodes of the events one round after they had *nodes*."""
+        found: list[PathNode] = []
+        for node, at in zip(self.made, self.before, strict=True):
+            found.append(node._replace(before=found[at] if at >= 0 else nodes[-1 - at]))
+        return [found[at] if at >= 0 else nodes[-1 - at] for at in self.event]
+
+
 def total_of(node: PathNode) -> PathTotal:
     """The path that ends at the event of *node*."""
     sums, beyond, ties, edge, at = CellSums(1), dict[str, int](), 0, 0, node

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from kb_dataexec.analysis.attribution import LaunchWhere, Where
-from kb_dataexec.analysis.chunk_rows import ChunkRows, with_tables
+from kb_dataexec.analysis.chunk_rows import ChunkRows
 from kb_dataexec.analysis.dma_ops import DmaOps, DmaRows, FarEnds
 from kb_dataexec.analysis.launch_answers import hops_of, last_program, last_programs, launch_where, pe_views
 from kb_dataexec.analysis.launch_way import LaunchWay
@@ -27,12 +27,15 @@ from kb_dataexec.analysis.path_texts import UNKNOWN, PathLabels, PathTexts
 from kb_dataexec.analysis.path_transfers import TransferParts
 from kb_dataexec.analysis.path_walk import PathWalk
 from kb_dataexec.analysis.transfers import LateServices
+from kb_dataexec.analysis.window_repeats import Again, WindowRepeats
+from kb_dataexec.analysis.window_state import KeptRows, Ways, WaysRound, WindowState
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.left_out import LeftOut
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
 from kb_dataexec.log.tables import OpLog
 
-WINDOW_RECORDS: Final = 1 << 19
-"""Records that come together in a window, at least. Source: assumed; 300 MB."""
+WINDOW_RECORDS: Final = 1 << 18
+"""Records that come together in a window, at least. Source: assumed; 300 MB with those of the chunk that ends it."""
 KEPT_RECORDS: Final = 1 << 22
 """Records that are kept for their windows, instead of being read twice. Source: assumed; 600 MB."""
 _END: Final = int(np.iinfo(np.int64).max)
@@ -43,6 +46,10 @@ class LogChunks(Protocol):
 
     def chunks(self) -> Iterator[OpLog]:
         """The chunks of the log from its begin. Each call reads the log anew."""
+
+    def some_chunks(self, is_left_out: LeftOut) -> Iterator[OpLog]:
+        """The same chunks, which may lack some where *is_left_out* holds of the times at which the first record and the
+        last record of a chunk came."""
 
 
 def where_in_windows(
@@ -61,74 +68,78 @@ def where_in_windows(
     """
     survey, n_ops = LogSurvey(), 0
     kept: deque[ChunkRows] | None = deque()
-    for chunk in with_tables(source.chunks()):
-        if look is not None:
-            look(chunk)
-        rows = ChunkRows.of(chunk)
+    for rows in ChunkRows.each(source.chunks() if look is None else _shown(source.chunks(), look)):
         survey.look(rows)
-        n_ops += chunk.n_ops
+        n_ops += len(rows.ops)
         if n_ops > most_kept:
             kept = None
         if kept is not None:
             kept.append(rows)
-    chunks = map(ChunkRows.of, with_tables(source.chunks())) if kept is None else _taken(kept)
-    return _where_of_chunks(survey, chunks, followed or (lambda _: None), most)
+
+    def chunks_but(is_left_out: LeftOut) -> Iterator[ChunkRows]:
+        if kept is None:
+            yield from ChunkRows.each(source.some_chunks(is_left_out))
+        while kept:
+            yield kept.popleft()
+
+    return _where_of_chunks(survey, chunks_but, followed or (lambda _: None), most)
 
 
-def _taken(chunks: deque[ChunkRows]) -> Iterator[ChunkRows]:
-    while chunks:
-        yield chunks.popleft()
+def _shown(chunks: Iterable[OpLog], look: Callable[[OpLog], object]) -> Iterator[OpLog]:
+    for chunk in chunks:
+        look(chunk)
+        yield chunk
 
 
 def _where_of_chunks(
-    survey: LogSurvey, chunks: Iterable[ChunkRows], followed: Callable[[int], object], most: int
+    survey: LogSurvey,
+    chunks_but: Callable[[LeftOut], Iterator[ChunkRows]],
+    followed: Callable[[int], object],
+    most: int,
 ) -> Where:
-    """`where` of the log of *chunks*, each of which *survey* has looked at before."""
+    """`where` of the log whose chunks *survey* has looked at. *chunks_but* gives them again, but for what may be left
+    out."""
     if "kernels" not in survey.further:
         raise NoWindowsError("a log without programs")
     if not survey.is_in_order:
         raise NoWindowsError("a row of transfers behind its op")
-    windows = _Windows(survey)
     ends = np.minimum.accumulate(np.array([*survey.ready_ps[1:], _END], np.int64)[::-1])[::-1].tolist()
-    n_new = n_followed = 0
+    windows, repeats = _Windows(survey), WindowRepeats(survey, ends)
+    number = n_new = 0
     followed(0)
-    for n_ops, end_ps, chunk in zip(survey.n_ops, ends, chunks, strict=True):
+    for chunk in chunks_but(repeats.is_left_out):
+        if number < len(ends) and chunk.first_op != survey.first_op[number]:
+            continue  # a chunk that was left out, and is there all the same
         windows.add(chunk)
-        n_new += n_ops
-        if n_new >= most and windows.since_ps < end_ps < _END:
-            windows.follow(end_ps)
-            n_followed += n_new
-            followed(n_followed)
+        n_new += survey.n_ops[number]
+        number += 1
+        if n_new >= most and windows.since_ps < ends[number - 1] < _END:
+            windows.follow(ends[number - 1])
+            number += _left_out(windows, repeats, number)
+            followed(sum(survey.n_ops[:number]))
             n_new = 0
     windows.follow(_END)
     return windows.told()
 
 
-class _Kept(NamedTuple):
-    """What windows have of ops: rows, explicit rows of `transfers`, rows of `dispatches`, and the far ends of DMA ops,
-    which ascend by op id."""
+def _left_out(windows: _Windows, repeats: WindowRepeats, number: int) -> int:
+    """How many chunks behind the first *number* need not be followed, because *windows* know what comes of them."""
+    if not repeats.may_begin(number):
+        return 0
+    again = repeats.again(windows.state(number))
+    if again is None or not windows.repeat(again):
+        return 0
+    repeats.leave_out(number, again.n_chunks)
+    return again.n_chunks
 
-    ops: Array
-    transfers: Array
-    dispatches: Array
-    far_op: Array
-    far: FarEnds
 
-
-_NOTHING: Final = _Kept(
+_NOTHING: Final = KeptRows(
     np.empty(0, OPS_DTYPE),
     np.empty(0, TABLE_DTYPES["transfers"]),
     np.empty(0, TABLE_DTYPES["dispatches"]),
     np.empty(0, np.int64),
     FarEnds(np.empty(0, np.int64), np.empty(0, np.int64)),
 )
-
-
-class _Ways(NamedTuple):
-    """The nodes of events, by kind and by the op, command or program, of paths over the chip and on a PE alone."""
-
-    anywhere: dict[tuple[int, int], PathNode]
-    on_pe: dict[tuple[int, int], PathNode]
 
 
 class _Windows:
@@ -142,8 +153,8 @@ class _Windows:
         self._told = UntoldOps()
         self._kept = [_NOTHING]
         self._n_old = 0
-        self._ways = _Ways({}, {})
-        self._ends = _Ways({}, {})
+        self._ways = Ways({}, {})
+        self._ends = Ways({}, {})
         self._busy: dict[int, Counter[str]] = {}
         self._strings: list[str] = []
         self._leaves_pes = False
@@ -155,7 +166,7 @@ class _Windows:
         rows = chunk.tables.get("transfers", _NOTHING.transfers)
         transfers = self._told.all_told(dma, rows, self._survey.models)
         dispatches = chunk.tables.get("dispatches", _NOTHING.dispatches)
-        self._kept.append(_Kept(chunk.ops, transfers, dispatches, dma.op_id, dma.far))
+        self._kept.append(KeptRows(chunk.ops, transfers, dispatches, dma.op_id, dma.far))
 
     def follow(self, end_ps: int) -> None:
         """Follow the paths of all events before *end_ps*. All ops that came before then were taken."""
@@ -181,6 +192,33 @@ class _Windows:
             found_ends.update(_named(rows, events.numbers, ends, nodes))
         self._keep(log, rows, kept, (far_op, far))
         self._rows, self.since_ps = rows, end_ps
+
+    def state(self, n_chunks: int) -> WindowState:
+        """What the window left that just ended, behind the first *n_chunks* chunks."""
+        (kept,) = self._kept
+        ways = Ways(*(dict(each) for each in self._ways))
+        busy = {launch: spent.copy() for launch, spent in self._busy.items()}
+        return WindowState(n_chunks, self.since_ps, kept, self._told.rows, ways, busy)
+
+    def repeat(self, again: Again) -> bool:
+        """Take the last window *again*, whose chunks are not added. False where its paths are not those of *again*."""
+        before, n, shift, _ = again
+        rounds = [
+            WaysRound.between(earlier, ways, shift, _COMMAND_KIND)
+            for earlier, ways in zip(before.ways, self._ways, strict=True)
+        ]
+        found = [each for each in rounds if each is not None]
+        if len(found) < len(rounds):
+            return False
+        for each, ways in zip(found, self._ways, strict=True):
+            each.again(ways, n, shift)
+        for launch, spent in self._busy.items():
+            earlier = before.busy.get(launch, Counter())
+            spent.update({block: n * (ps - earlier[block]) for block, ps in spent.items()})
+        self._kept = [kept.later(shift.times(n)) for kept in self._kept]
+        self._told.come_later(shift.times(n))
+        self.since_ps += n * shift.ps
+        return True
 
     def told(self) -> Where:
         """What all paths add up to."""
@@ -271,7 +309,7 @@ class _Windows:
         over = np.isin(dispatches["op_id"], log.ops["op_id"][~in_log])
         mine = np.isin(far[0], ops["op_id"])
         ends = FarEnds(*(column[mine] for column in far[1]))
-        self._kept.append(_Kept(ops, transfers, dispatches[~over], far[0][mine], ends))
+        self._kept.append(KeptRows(ops, transfers, dispatches[~over], far[0][mine], ends))
         self._n_old = len(ops)
 
     def _frontier(self, rows: PathRows, numbers: Events, times: Array, kept: Array, end_ps: int) -> Array:

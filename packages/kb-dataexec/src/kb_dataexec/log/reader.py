@@ -27,6 +27,7 @@ from kb_dataexec.log.further import joined, missing_tables
 from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
 from kb_dataexec.log.late_operands import LateOperandsLog
 from kb_dataexec.log.manifest import AnyManifest, Manifest, ManifestError, read_manifest
+from kb_dataexec.log.left_out import LeftOut
 from kb_dataexec.log.packed import PACKED_SUFFIX, packed_path, unpack
 from kb_dataexec.log.row_room import RowRoom, nbytes_of
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
@@ -149,6 +150,12 @@ class LogFolder:
         """
         return self._chunks(None, None)
 
+    def some_chunks(self, is_left_out: LeftOut) -> Iterator[OpLog]:
+        """The chunks of a log that `chunks` has read, and neither checked nor hashed again, without some of those of
+        which *is_left_out* says that nobody needs them: those of formulas, which need not be made then."""
+        for ops, operands, tables in self._rows(None, None, RunningDigest(self.version), is_left_out):
+            yield OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
+
     def whole(self, late_operands: bool = False, look: Callable[[OpLog], object] | None = None) -> OpLog:
         """The whole log, checked as `chunks` checks it. Its rows are read into their places, and not joined later.
 
@@ -212,14 +219,20 @@ class LogFolder:
         if self.manifest is not None:
             self._check_manifest(self.manifest, self._summary, stored)
 
-    def _rows(self, ops_room: RowRoom | None, operands_room: RowRoom | None, stored: RunningDigest) -> Iterator[Chunk]:
+    def _rows(
+        self,
+        ops_room: RowRoom | None,
+        operands_room: RowRoom | None,
+        stored: RunningDigest,
+        is_left_out: LeftOut | None = None,
+    ) -> Iterator[Chunk]:
         """The rows of each chunk, in parts where they are formulas. What the files of such a log hold is *stored*."""
         reader, n_taken = self._formula_reader(), 0
         for number in range(self.n_chunks):
             if reader is not None and os.path.lexists(formulas_path(self.folder, number)):
                 data = read_part(self.folder, formulas_path(self.folder, number).name)
                 stored.feed_formulas(data)
-                for ops, operands, tables in reader.chunks(data, str(formulas_path(self.folder, number))):
+                for ops, operands, tables in reader.chunks(data, str(formulas_path(self.folder, number)), is_left_out):
                     for room, table in ((ops_room, ops), (operands_room, operands)):
                         if room is not None:
                             room.take(table)

@@ -77,19 +77,32 @@ class ExpectedRows:
     def steps(self, others: RowSource, before_ps: int, most_rows: int) -> Iterator[tuple[int, list[Table]]]:
         """Take the rows before *before_ps*, those of *others*, too: about *most_rows* records at a time.
 
-        Yields the time before which rows came, and these rows of each kind. Rows of closed commands stand first.
+        Yields the time before which rows came, and these rows of each kind. Rows of closed commands stand first. Where
+        all rows repeat earlier ones, they come in whole periods.
         """
         for first_op, each in self._closed.items():
             if first_op not in self._sources:
                 self._sources[first_op] = each.source(first_op)
         until_ps = None
         while until_ps != before_ps:
-            sources = [*self._sources.values(), others]
+            since_ps, sources = until_ps, [*self._sources.values(), others]
             share = max(1, most_rows // len(sources))
             times = [t_ps for t_ps in (source.time_of(share) for source in sources) if t_ps is not None]
             until_ps = min(before_ps, min(times, default=before_ps) + 1)
+            if since_ps is not None:
+                until_ps = _after_whole_periods(sources, since_ps, until_ps, share)
             taken = [source.take(until_ps) for source in sources]
             yield until_ps, [joined(tables, tables[0].shape[1]) for tables in zip(*taken, strict=True)]
         for first_op in [first_op for first_op, source in self._sources.items() if source.is_empty]:
             self._sources[first_op].forget()
             self.drop(first_op)
+
+
+def _after_whole_periods(sources: Sequence[RowSource], since_ps: int, until_ps: int, share: int) -> int:
+    """*until_ps*, or so much less that whole periods of all *sources* that have rows lie between *since_ps* and it."""
+    going = [source for source in sources if source.time_of(0) is not None]
+    periods = {source.period_ps(since_ps, share) for source in going}
+    period_ps = periods.pop() if len(periods) == 1 else None
+    if period_ps is None or until_ps - since_ps < period_ps:
+        return until_ps
+    return until_ps - (until_ps - since_ps) % period_ps

@@ -16,6 +16,7 @@ from kb_dataexec.log.formulas.row_formula import Part, Repeat, RowFormula, Table
 from kb_dataexec.log.formulas.row_formulas import DISPATCHES, RECORDS, TRANSFERS, WAITS, RowFormulas
 from kb_dataexec.log.formulas.row_maker import Chunk, Places, RowMaker, n_finished
 from kb_dataexec.log.formulas.row_source import RowSource
+from kb_dataexec.log.left_out import LeftOut
 from kb_messages import KbError, LogError, PipelinePlan, Place, decode_plan, join_address
 
 _FORMS: Final = RECORDS, WAITS, DISPATCHES, TRANSFERS
@@ -89,13 +90,14 @@ class FormulaReader:
         self._rest: list[Table] = []
         self._maker: RowMaker | None = None
 
-    def chunks(self, data: bytes, where: str) -> Iterator[Chunk]:
-        """The rows of the chunk *data*, about as many at a time as a chunk of the run had.
+    def chunks(self, data: bytes, where: str, is_left_out: LeftOut | None = None) -> Iterator[Chunk]:
+        """The rows of the chunk *data*, about as many at a time as a chunk of the run had; *is_left_out* is that of
+        `RowMaker.chunks`.
 
         Raises LogError, which begins with *where*, for bytes that no FormulaWriter made.
         """
         try:
-            yield from self._chunks(*unpack_chunk(data, where))
+            yield from self._chunks(*unpack_chunk(data, where), is_left_out)
         except KbError as error:
             if str(error).startswith(where):
                 raise
@@ -103,7 +105,9 @@ class FormulaReader:
         except _MISFITS as error:
             raise LogError(where, f"formulas that do not fit together ({repr(error)[:120]})", _NEEDS) from None
 
-    def _chunks(self, tables: dict[str, Array], forms: list[bytes]) -> Iterator[Chunk]:
+    def _chunks(
+        self, tables: dict[str, Array], forms: list[bytes], is_left_out: LeftOut | None = None
+    ) -> Iterator[Chunk]:
         ((before_ps, chunk_records),) = ints(tables["chunk"]).tolist()
         maker = self._maker = self._maker or RowMaker(self._places(tables["pes"], chunk_records), self._intern)
         self._add_commands(tables, self._plans(tables, [*map(decode_plan, forms)]))
@@ -116,7 +120,7 @@ class FormulaReader:
         for each in finished:
             del self._commands[each.first_op]
         source = RowSource(RowFormulas(*[formula.in_order() for formula in pending]))
-        yield from maker.chunks(source, commands, before_ps, ending)
+        yield from maker.chunks(source, commands, before_ps, ending, is_left_out)
         self._rest = source.rest()
 
     def _intern(self, text: str) -> int:

@@ -55,6 +55,16 @@ class Repeat(NamedTuple):
 Part: TypeAlias = Table | Repeat
 
 
+class Period(NamedTuple):
+    """A time in which rows repeat those *ps* picoseconds before: *n_rows* rows, which come from *begin_ps* on for the
+    first time, and until *end_ps* for the last time."""
+
+    ps: int
+    n_rows: int
+    begin_ps: int
+    end_ps: int
+
+
 class RowFormula:
     """Rows of one *form*: *parts* are rows as they came, and repeats of the parts before them."""
 
@@ -118,6 +128,21 @@ class RowFormula:
             firsts.append(begins_ps)
             last = ends_ps
         return True
+
+    @cached_property
+    def periods(self) -> list[Period]:
+        """The period of each repeat, the first time that it is repeated. All rows are in order."""
+        came, found, firsts, last = self.form.came, list[Period](), list[int](), _NEVER
+        for number, part in enumerate(self.parts):
+            if isinstance(part, Repeat):
+                first = firsts[-part.parts]
+                last += part.n * part.ps
+                found.append(Period(part.ps, sum(self._sizes[number - part.parts : number]), first, last))
+                firsts.append(first + part.ps)
+            else:
+                firsts.append(int(part[0, came]))
+                last = int(part[-1, came])
+        return found
 
     def chunks(self, most_rows: int) -> Iterator[Table]:
         """All rows in order, about *most_rows* at a time. Do not change them."""

@@ -18,10 +18,11 @@ from kb_dataexec.log.formulas.row_formula import Table
 from kb_dataexec.log.formulas.row_formulas import DISPATCHES, RECORDS, TRANSFERS
 from kb_dataexec.log.formulas.row_order import RowOrder
 from kb_dataexec.log.formulas.row_source import RowSource
+from kb_dataexec.log.left_out import LeftOut
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE
 
-_MOST_RECORDS: Final = 1 << 19
-"""Records whose times are made at once where they repeat others. Source: assumed; 90 MB with their waits."""
+_MOST_RECORDS: Final = 1 << 18
+"""Records whose times are made at once where they repeat others. Source: assumed; 45 MB with their waits."""
 
 _first_op_of: Final = attrgetter("first_op")
 
@@ -50,17 +51,27 @@ class RowMaker:
         self.expected = ExpectedRows()
 
     def chunks(
-        self, pending: RowSource, commands: Sequence[LoggedCommand], before_ps: int, ending: Mapping[str, Array]
+        self,
+        pending: RowSource,
+        commands: Sequence[LoggedCommand],
+        before_ps: int,
+        ending: Mapping[str, Array],
+        is_left_out: LeftOut | None = None,
     ) -> Iterator[Chunk]:
         """The rows that came before *before_ps*: those of *pending*, and those that are expected, in chunks.
 
         All belong to *commands*, which are in the order of their op ids. The last chunk has the rows *ending*, too.
+        Other chunks are left out where *is_left_out* says so of the times at which their first and last record came.
         Raises LogError for a time that does not fit 64 bits.
         """
         size = self._places.chunk_records
         order = RowOrder(commands, self._places.pe_numbers, self.expected.first_ops)
         for until_ps, taken in self.expected.steps(pending, before_ps, max(_MOST_RECORDS, size)):
             records, waits, dispatches, transfers = taken
+            if is_left_out is not None and until_ps != before_ps and len(records):
+                came = records[:, RECORDS.came]
+                if is_left_out(int(came.min()), int(came.max())):
+                    continue
             ops = ops_table(order.sorted(records, RECORDS), waits)
             n_first = max(0, -(-len(ops) // size) - 1) * size
             for start in range(0, n_first, size):

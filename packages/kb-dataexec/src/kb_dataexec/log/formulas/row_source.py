@@ -17,7 +17,7 @@ class RowStream:
     """The rows of *formula*, *ops* ops and *ps* picoseconds later, of which those before some time are taken."""
 
     def __init__(self, formula: RowFormula, ops: int, ps: int) -> None:
-        self._form = formula.form
+        self._formula, self._form = formula, formula.form
         self._step = formula.form.step(ops, ps) if ops or ps else None
         self._ps = ps
         self._chunks = formula.chunks(_CHUNK_ROWS)
@@ -31,6 +31,17 @@ class RowStream:
                 return None
             self._ahead = joined([each for each in (self._ahead, chunk) if len(each)], self._form.width)
         return int(self._ahead[n, self._form.came]) + self._ps
+
+    def period_ps(self, since_ps: int, most_rows: int) -> int | None:
+        """The longest period, of up to *most_rows* rows, in which rows repeat for at least one period from *since_ps*
+        on; None where there is none."""
+        at_ps = since_ps - self._ps
+        periods = [
+            (each.n_rows, each.ps)
+            for each in self._formula.periods
+            if each.begin_ps <= at_ps <= each.end_ps - each.ps and each.n_rows <= most_rows
+        ]
+        return max(periods)[1] if periods else None
 
     def take(self, before_ps: int) -> Table:
         """The rows that came before *before_ps* and were not taken yet. Do not change them."""
@@ -61,6 +72,10 @@ class RowSource:
     def time_of(self, n: int) -> int | None:
         """When record number *n* of those that are left came; None where there is no such record."""
         return self._records.time_of(n)
+
+    def period_ps(self, since_ps: int, most_records: int) -> int | None:
+        """The longest period of records, as `RowStream.period_ps` says."""
+        return self._records.period_ps(since_ps, most_records)
 
     def take(self, before_ps: int) -> list[Table]:
         """The records, waits, dispatches and transfers that came before *before_ps* and were not taken yet."""

@@ -1,0 +1,104 @@
+"""WindowState: what a window of a log leaves to the next one, and whether a later window leaves the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from kb_dataexec.analysis.dma_ops import FarEnds
+from kb_dataexec.analysis.path_forest import PathNode, PathRound
+from kb_dataexec.analysis.row_shift import RowShift
+from kb_dataexec.arrays.dtypes import Array
+
+EventName = tuple[int, int]
+"""The kind of an event, and the op, the command or the program that it happened to."""
+
+
+class KeptRows(NamedTuple):
+    """What windows have of ops: rows, explicit rows of `transfers`, rows of `dispatches`, and the far ends of DMA ops,
+    which ascend by op id."""
+
+    ops: Array
+    transfers: Array
+    dispatches: Array
+    far_op: Array
+    far: FarEnds
+
+    def later(self, shift: RowShift) -> KeptRows:
+        """The same rows, later by *shift*."""
+        ops, transfers, dispatches = map(shift.later, self[:3])
+        return KeptRows(ops, transfers, dispatches, self.far_op + shift.ops, self.far)
+
+    def lead(self, after: KeptRows, shift: RowShift) -> bool:
+        """Whether *after* are these rows, later by *shift*."""
+        if not all(shift.leads(mine, theirs) for mine, theirs in zip(self[:3], after[:3], strict=True)):
+            return False
+        return np.array_equal(self.far_op + shift.ops, after.far_op) and all(map(np.array_equal, self.far, after.far))
+
+
+class Ways(NamedTuple):
+    """The nodes of events, of paths over the chip and on a PE alone."""
+
+    anywhere: dict[EventName, PathNode]
+    on_pe: dict[EventName, PathNode]
+
+
+class WindowState(NamedTuple):
+    """What is left when *n_chunks* chunks were taken and all events before *end_ps* were followed: rows, rows of
+    `transfers` that came before their ops, nodes, and the work of commands by launch and block."""
+
+    n_chunks: int
+    end_ps: int
+    kept: KeptRows
+    told: Array
+    ways: Ways
+    busy: dict[int, Counter[str]]
+
+    def leads(self, after: WindowState, shift: RowShift) -> bool:
+        """Whether *after* has the rows of this state, later by *shift*."""
+        return (
+            self.end_ps + shift.ps == after.end_ps
+            and self.kept.lead(after.kept, shift)
+            and shift.leads(self.told, after.told)
+        )
+
+
+class WaysRound(NamedTuple):
+    """How the nodes of events, the first `n_ops` of them events of ops, followed from those of a window before."""
+
+    names: list[EventName]
+    n_ops: int
+    step: PathRound
+
+    @classmethod
+    def between(
+        cls, before: dict[EventName, PathNode], after: dict[EventName, PathNode], shift: RowShift, n_kinds: int
+    ) -> WaysRound | None:
+        """The round from *before* to *after*, whose ops are later by *shift*. The first *n_kinds* kinds are of ops.
+
+        None where other events have nodes, or where a path from an op goes to what is not later by *shift*.
+        """
+        earlier, later = sorted(before), sorted(after)
+        n_ops = sum(kind < n_kinds for kind, _ in later)
+        if [*_later(earlier[:n_ops], shift), *earlier[n_ops:]] != later:
+            return None
+        step = PathRound.between([before[name] for name in earlier], [after[name] for name in later])
+        if step is None or any(at < -n_ops for at in step.before):
+            return None
+        stays = [-1 - number for number in range(n_ops, len(later))]
+        return cls(later, n_ops, step) if list(step.event[n_ops:]) == stays else None
+
+    def again(self, ways: dict[EventName, PathNode], n: int, shift: RowShift) -> None:
+        """Bring *ways*, which has the nodes of `names`, *n* rounds further, each later by *shift*."""
+        nodes = [ways[name] for name in self.names]
+        for _ in range(n):
+            nodes = self.step.again(nodes)
+        names = [*_later(self.names[: self.n_ops], shift.times(n)), *self.names[self.n_ops :]]
+        ways.clear()
+        ways.update(zip(names, nodes, strict=True))
+
+
+def _later(names: list[EventName], shift: RowShift) -> list[EventName]:
+    return [(kind, op_id + shift.ops) for kind, op_id in names]
