@@ -9,6 +9,7 @@ import pytest
 from kb_dataexec import FolderLogWriter, OpLog
 from kb_dataexec.analysis import where, where_in_windows
 from kb_dataexec.log import LogFolder
+from kb_dataexec.log.formulas import StatedRecords
 from kb_dataexec.log.left_out import LeftOut
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
 from kb_topology import load_topology
@@ -69,7 +70,10 @@ def test_what_repeats_is_neither_made_nor_followed(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(log, "some_chunks", noted)
     where_in_windows(log, followed=followed.append, most=1, most_kept=0)
     n_records = 20**3 * 4 + 20**2 * 2  # a tile is read twice, fetched and multiplied, an output is stored and written
-    assert log.summary.n_ops == n_records
+    stated = StatedRecords()
+    for path in log.folder.glob("formulas-*.z"):
+        stated.add(path.read_bytes(), path.name)
+    assert log.summary.n_ops == stated.total == n_records
     assert sum(made) < n_records // 4
     assert followed[0] == 0
     assert followed == sorted(followed)

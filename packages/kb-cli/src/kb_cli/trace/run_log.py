@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kb_cli.run.files import LOG, RunFolderError
 from kb_cli.run.own_log import own_log
 from kb_cli.run.run_json import RunJson, read_one_run
-from kb_dataexec import OpLog
+from kb_dataexec import LargeLogError, OpLog
 from kb_dataexec.analysis import DmaOps, DmaOpsOnTheWay
+
+_WITHOUT_ROWS: Final = "`kb report` and `kb web` tell of such a run without its records; or trace one of smaller sizes"
 
 
 class RunLog(NamedTuple):
@@ -29,8 +31,8 @@ class RunLog(NamedTuple):
 def read_run_log(folder: Path) -> RunLog:
     """The run in *folder* and its log. A log that was cut off is read as far as it goes.
 
-    Raises RunFolderError when *folder* is not the folder of one run, or has no log or that of another run, and LogError
-    for a damaged one.
+    Raises RunFolderError when *folder* is not the folder of one run, or has no log, that of another run or one that is
+    too large for this machine, and LogError for a damaged one.
     """
     run = read_one_run(folder)
     if not run.flags.log:
@@ -39,7 +41,10 @@ def read_run_log(folder: Path) -> RunLog:
         got = f"a run whose op log was not kept ({run.keep.why})"
         raise RunFolderError(str(folder), got, "one", "run it again with --keep all")
     dma = DmaOpsOnTheWay()
-    log = own_log(folder, run, prefix=True, late_operands=True, look=dma.look)
+    try:
+        log = own_log(folder, run, prefix=True, late_operands=True, look=dma.look)
+    except LargeLogError as error:
+        raise RunFolderError(str(folder / LOG), error.got, error.needs, _WITHOUT_ROWS) from None
     if not log.n_ops:
         raise RunFolderError(str(folder / LOG), "a log without records", "at least one")
     return RunLog(folder, run, log, dma.ops())

@@ -161,11 +161,11 @@ class LogFolder:
 
         With *late_operands*, operands are checked and not kept. They are read or made again when somebody asks for
         them, and LogError is raised then if they are no longer the same. *look* is called with each chunk, which has
-        the operands of its ops. Raises LargeLogError for rows that take more than half of this machine's memory, at
-        once where they are on disk.
+        the operands of its ops. Raises LargeLogError for rows that take more than half of this machine's memory, and
+        makes none where those on disk and the records of formulas do.
         """
         tables_kept = ("ops",) if late_operands else ("ops", "operands")
-        self._check_room(sum(nbytes_of(self._paths(name)) for name in tables_kept))
+        self._check_room(sum(nbytes_of(self._paths(name)) for name in tables_kept) + self._nbytes_of_formulas())
         ops = self._room("ops", OPS_DTYPE)
         operands = None if late_operands else self._room("operands", OPERAND_DTYPE)
         tables = []
@@ -190,6 +190,18 @@ class LogFolder:
         if digest.of_operands() != expected:
             raise ManifestError(str(self.folder), "other operands than when the log was opened", "the same ones")
         return room.joined()
+
+    def _nbytes_of_formulas(self) -> int:
+        """The bytes of the records that formulas state."""
+        if self.version <= VERSION_OF_ROWS:
+            return 0
+        from kb_dataexec.log.formulas import StatedRecords
+
+        stated = StatedRecords()
+        for path in (formulas_path(self.folder, number) for number in range(self.n_chunks)):
+            if os.path.lexists(path):
+                stated.add(_read_bytes(self.folder, path.name), str(path))
+        return stated.total * OPS_DTYPE.itemsize
 
     def _room(self, name: str, dtype: np.dtype[Any]) -> RowRoom:
         return RowRoom(dtype, self._paths(name))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kb_dataexec.log.formulas.row_maker import RowMaker as RowMaker
     from kb_dataexec.log.formulas.row_maker import n_finished as n_finished
     from kb_dataexec.log.formulas.row_source import RowSource as RowSource
+    from kb_dataexec.log.formulas.stated_records import StatedRecords as StatedRecords
 
 _NAMES = {
     "kb_dataexec.log.formulas.address_arrays": ("addresses_of",),
@@ -65,6 +66,7 @@ _NAMES = {
         "n_finished",
     ),
     "kb_dataexec.log.formulas.row_source": ("RowSource",),
+    "kb_dataexec.log.formulas.stated_records": ("StatedRecords",),
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)
