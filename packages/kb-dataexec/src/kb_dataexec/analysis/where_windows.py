@@ -118,6 +118,8 @@ def _where_of_chunks(
             number += _left_out(windows, repeats, number)
             followed(sum(survey.n_ops[:number]))
             n_new = 0
+    if number < len(ends):
+        raise NoWindowsError("other chunks than when it was read first")
     windows.follow(_END)
     return windows.told()
 
