@@ -26,8 +26,8 @@ from kb_dataexec.log.folder_files import (
 from kb_dataexec.log.further import joined, missing_tables
 from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
 from kb_dataexec.log.late_operands import LateOperandsLog
-from kb_dataexec.log.manifest import AnyManifest, Manifest, ManifestError, read_manifest
 from kb_dataexec.log.left_out import LeftOut
+from kb_dataexec.log.manifest import AnyManifest, Manifest, ManifestError, read_manifest
 from kb_dataexec.log.packed import PACKED_SUFFIX, packed_path, unpack
 from kb_dataexec.log.row_room import RowRoom, nbytes_of
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
@@ -200,7 +200,7 @@ class LogFolder:
         stated = StatedRecords()
         for path in (formulas_path(self.folder, number) for number in range(self.n_chunks)):
             if os.path.lexists(path):
-                stated.add(_read_bytes(self.folder, path.name), str(path))
+                stated.add(read_part(self.folder, path.name), str(path))
         return stated.total * OPS_DTYPE.itemsize
 
     def _room(self, name: str, dtype: np.dtype[Any]) -> RowRoom:
