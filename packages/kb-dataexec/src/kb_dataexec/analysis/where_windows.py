@@ -28,7 +28,7 @@ from kb_dataexec.analysis.path_transfers import TransferParts
 from kb_dataexec.analysis.path_walk import PathWalk
 from kb_dataexec.analysis.transfers import LateServices
 from kb_dataexec.analysis.window_repeats import Again, WindowRepeats
-from kb_dataexec.analysis.window_state import KeptRows, Ways, WaysRound, WindowState
+from kb_dataexec.analysis.window_state import EventWays, KeptRows, WaysRound, WindowState
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.left_out import LeftOut
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
@@ -155,8 +155,8 @@ class _Windows:
         self._told = UntoldOps()
         self._kept = [_NOTHING]
         self._n_old = 0
-        self._ways = Ways({}, {})
-        self._ends = Ways({}, {})
+        self._ways = EventWays({}, {})
+        self._ends = EventWays({}, {})
         self._busy: dict[int, Counter[str]] = {}
         self._strings: list[str] = []
         self._leaves_pes = False
@@ -198,7 +198,7 @@ class _Windows:
     def state(self, n_chunks: int) -> WindowState:
         """What the window left that just ended, behind the first *n_chunks* chunks."""
         (kept,) = self._kept
-        ways = Ways(*(dict(each) for each in self._ways))
+        ways = EventWays(*(dict(each) for each in self._ways))
         busy = {launch: spent.copy() for launch, spent in self._busy.items()}
         return WindowState(n_chunks, self.since_ps, kept, self._told.rows, ways, busy)
 

@@ -38,7 +38,7 @@ class KeptRows(NamedTuple):
         return np.array_equal(self.far_op + shift.ops, after.far_op) and all(map(np.array_equal, self.far, after.far))
 
 
-class Ways(NamedTuple):
+class EventWays(NamedTuple):
     """The nodes of events, of paths over the chip and on a PE alone."""
 
     anywhere: dict[EventName, PathNode]
@@ -53,7 +53,7 @@ class WindowState(NamedTuple):
     end_ps: int
     kept: KeptRows
     told: Array
-    ways: Ways
+    ways: EventWays
     busy: dict[int, Counter[str]]
 
     def leads(self, after: WindowState, shift: RowShift) -> bool:
