@@ -55,7 +55,7 @@ class Repeat(NamedTuple):
 Part: TypeAlias = Table | Repeat
 
 
-class Period(NamedTuple):
+class RowPeriod(NamedTuple):
     """A time in which rows repeat those *ps* picoseconds before: *n_rows* rows, which come from *begin_ps* on for the
     first time, and until *end_ps* for the last time."""
 
@@ -130,14 +130,14 @@ class RowFormula:
         return True
 
     @cached_property
-    def periods(self) -> list[Period]:
+    def periods(self) -> list[RowPeriod]:
         """The period of each repeat, the first time that it is repeated. All rows are in order."""
-        came, found, firsts, last = self.form.came, list[Period](), list[int](), _NEVER
+        came, found, firsts, last = self.form.came, list[RowPeriod](), list[int](), _NEVER
         for number, part in enumerate(self.parts):
             if isinstance(part, Repeat):
                 first = firsts[-part.parts]
                 last += part.n * part.ps
-                found.append(Period(part.ps, sum(self._sizes[number - part.parts : number]), first, last))
+                found.append(RowPeriod(part.ps, sum(self._sizes[number - part.parts : number]), first, last))
                 firsts.append(first + part.ps)
             else:
                 firsts.append(int(part[0, came]))
