@@ -243,7 +243,7 @@ class MathCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     out_pinned: bool = False
 
 
-class VectorCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="vector"):
+class VectorCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="vector", gc=False):
     """Applies `program` to `inputs`, and stores its outputs to `outputs`, all in the TCM of this PE."""
 
     data_op: ClassVar[bool] = True

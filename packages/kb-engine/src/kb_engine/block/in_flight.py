@@ -30,6 +30,12 @@ _COMMAND_TIMES: Final = (
 _times_of: Final = attrgetter(*_COMMAND_TIMES)
 _NO_CLAIMS: Final[tuple[None, ...]] = (None,) * len(StageType)
 _NO_FREES: Final[tuple[None, ...]] = (None,) * len(StageType)
+
+
+def _is_over(_: CommandInFlight) -> None:
+    """In the place of `done` of a command that is done."""
+
+
 _START: Final = CallCause.START  # Python 3.11 looks a member of an enumeration up by a call
 
 
@@ -161,6 +167,14 @@ class CommandInFlight:
         """All tiles of the closed command are done now."""
         self.is_closed = False
         self.remaining = 0
+
+    def end(self, now_ps: int) -> None:
+        """The command is done at *now_ps*. It refers to nobody who waited for that any more.
+
+        A log may keep the command for long, and Python's garbage collector goes through all that is kept.
+        """
+        self.t_done_ps = now_ps
+        self.done, self._completion = _is_over, None
 
     @property
     def plan(self) -> PipelinePlan:

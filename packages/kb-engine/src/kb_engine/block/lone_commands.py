@@ -224,7 +224,7 @@ class LoneCommands:
         if command.shared_plan.held is not None:
             self._registers.leave_alone(command)
         command.remaining = 0
-        command.t_done_ps = now
+        command.end(now)
         self._command = None
         self._done(command)
 

@@ -193,7 +193,7 @@ class CommandScheduler(ComponentBase[SpecT]):
         """
         context.check_placed(self.node_id)
         submitted = context.submitted
-        context.t_done_ps = self.clock.now_ps
+        context.end(self.clock.now_ps)
         self.completions.publish(
             CompletionRecord(
                 command_seq=submitted.command_seq,

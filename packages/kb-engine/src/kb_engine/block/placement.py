@@ -9,7 +9,7 @@ from kb_engine.block.buffers import Slots
 from kb_messages import HeldSum, Place
 
 
-class Placement(Struct, kw_only=True):
+class Placement(Struct, kw_only=True, gc=False):
     """The buffer slots that a command's tiles take in turn. A slot is None where the plan needs none.
 
     `moved` has the offsets of pieces that lie in no slot, because their slot was not free: by place, and by the number
