@@ -18,7 +18,7 @@ ALLOWED = {
     "kb_engine.block": (
         (
             "t_ready t_start t_end index waits waits_since completed left refusal registers_at registers accumulators "
-            "register_cut register_room claimed_by held operands_held sums_held t_done_ps"
+            "register_cut register_room claimed_by held operands_held sums_held"
         ),
         "a tile's token carries its times and buffers from block to block, and an open request counts its answers",
     ),
@@ -57,7 +57,7 @@ ALLOWED = {
         "a tile's token and a command in flight carry their buffers",
     ),
     "kb_engine.block.lone_commands": (
-        "t_issued_ps t_submitted_ps t_taken_ps t_decoded_ps t_fed_ps t_done_ps remaining",
+        "t_issued_ps t_submitted_ps t_taken_ps t_decoded_ps t_fed_ps remaining",
         "a command in flight carries its times",
     ),
     "kb_messages.lazy": ("name", "a door keeps the names that it has loaded"),
