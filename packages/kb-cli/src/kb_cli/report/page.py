@@ -5,6 +5,7 @@ from __future__ import annotations
 from kb_cli.report.lane_pictures import Lanes
 from kb_cli.report.page_elements import Markup, element, joined
 from kb_cli.report.page_sections import (
+    chosen_tiles_section,
     configuration_section,
     lanes_section,
     levers_section,
@@ -42,6 +43,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
         speed_section(report),
         *([levers_section(report.levers)] if isinstance(report.levers, list) else []),
         lines_section(report, source),
+        *([chosen_tiles_section(report.chosen_tiles)] if isinstance(report.chosen_tiles, list) else []),
         roofline_section(report),
         *([] if lanes is None else [lanes_section(lanes)]),
         pes_section(report),

@@ -15,6 +15,7 @@ from kb_cli.report.roofline_picture import roofline_picture
 from kb_cli.report.roofline_points import point_cells
 from kb_cli.report.run_report import TimeReport
 from kb_cli.report.where_tables import dearest, main_shares
+from kb_cli.run.result_parts import ChosenTile
 from kb_cli.terminal.units import duration, percent
 from kb_cli.whatif.lever_chances import TriedLever
 
@@ -80,6 +81,13 @@ def lines_section(report: TimeReport, source: str) -> Markup:
         "The share of the time, the time on the path, and how long commands of the line were in flight, which overlaps."
     )
     return section("Lines", text, *parts)
+
+
+def chosen_tiles_section(chosen: list[ChosenTile]) -> Markup:
+    """The tile of each GEMM that left the tile to the chip."""
+    rows = [[each.line, each.tile, f"{each.commands:,}"] for each in chosen]
+    text = "The chip chose these tiles, M x N x K in elements, for GEMMs that leave their tile open."
+    return section("Tiles", text, table(("line", "tile", "GEMMs"), rows))
 
 
 def _source_rows(report: TimeReport, source: str) -> Iterator[Markup]:

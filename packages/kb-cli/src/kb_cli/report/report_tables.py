@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
+from kb_cli.report.chosen_tile_tables import chosen_tile_tables
 from kb_cli.report.lane_shades import folded_names
 from kb_cli.report.performance import PORTS
 from kb_cli.report.roofline_points import point_cells
@@ -26,8 +27,8 @@ def report_tables(report: TimeReport) -> list[Any]:
     """The sentence, then the tables: the path, its lines, blocks, roofline and PEs."""
     latency = f"{duration(report.latency_ps)}{fidelity_text(report.fidelity)}"
     title = f"{report.benchmark} on {report.topology}: {latency}, {report.run_dir}"
-    tables = [where_table(report.path), _lines(report), *value_wait_tables(report.value_waits), _blocks(report)]
-    tables += [_roofline(report), _pes(report)]
+    tables = [where_table(report.path), _lines(report), *chosen_tile_tables(report.chosen_tiles)]
+    tables += [*value_wait_tables(report.value_waits), _blocks(report), _roofline(report), _pes(report)]
     parts: list[Any] = [title, "", report.sentence, ""]
     if isinstance(report.levers, list):
         parts += [*([each.sentence for each in report.levers] or [NO_LEVERS]), ""]

@@ -13,7 +13,7 @@ from kb_cli.report.roofline_points import in_flight_ps
 from kb_cli.report.run_source import RunSource, read_run_source
 from kb_cli.run.bounded_by import bounded_by
 from kb_cli.run.fidelity import Fidelity
-from kb_cli.run.result_parts import ValueWait, was_sampled
+from kb_cli.run.result_parts import ChosenTile, ValueWait, was_sampled
 from kb_cli.run.run_result import Busiest
 from kb_cli.whatif.lever_chances import TriedLever
 from kb_dataexec.analysis import BlockShare, PathShare, PeShares, block_shares, line_shares, path_shares, pe_shares
@@ -94,6 +94,7 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     environment: dict[str, str]
     value_waits: list[ValueWait] | UnsetType = UNSET
+    chosen_tiles: list[ChosenTile] | UnsetType = UNSET
     levers: list[TriedLever] | UnsetType = UNSET
 
 
@@ -140,6 +141,7 @@ def make_report(source: RunSource) -> TimeReport:
         versions=run.versions,
         environment=run.environment,
         value_waits=results.value_waits,
+        chosen_tiles=results.chosen_tiles,
     )
 
 

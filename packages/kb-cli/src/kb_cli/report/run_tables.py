@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
+from kb_cli.report.chosen_tile_tables import chosen_tile_tables
 from kb_cli.report.performance import SPACES, performance_rows
 from kb_cli.report.value_wait_tables import value_wait_tables
 from kb_cli.report.verification import sanitizer_texts, verdict_cell, verdict_style
@@ -37,6 +38,7 @@ def run_tables(result: RunResult) -> list[Any]:
         parts.append(_times(result.stages_ps))
     if isinstance(result.where, list):
         parts.append(where_table(result.where))
+    parts += chosen_tile_tables(result.chosen_tiles)
     parts += value_wait_tables(result.value_waits)
     parts += sanitizer_texts(result.sanitizer)
     return [part for table in parts for part in (table, "")] + [result.bounded_by]

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from kb_cli.run.plan_tally import PlanTally
-from kb_cli.run.result_parts import Traffic
+from kb_cli.run.result_parts import ChosenTile, Traffic
 from kb_cli.run.usage import Usage
 from kb_engine import Engine, LaunchResult
 from kb_messages import DType, PlanError, StageType
@@ -39,6 +39,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     bandwidth_gbs: dict[str, float]
     tile_stages: int
     peak_flops: float | None
+    chosen_tiles: list[ChosenTile] = []
 
 
 def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, dtype: object, usage: Usage) -> Metrics:
@@ -51,6 +52,7 @@ def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, 
         bandwidth_gbs=_bandwidths(engine),
         tile_stages=plans.n_stages,
         peak_flops=peak_flops(engine, dtype) if isinstance(dtype, DType) else None,
+        chosen_tiles=plans.chosen_tiles,
     )
 
 

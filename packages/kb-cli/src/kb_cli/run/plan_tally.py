@@ -1,12 +1,13 @@
-"""Adds up the bytes of all plans that kernels issue."""
+"""Adds up the bytes of all plans that kernels issue, and notes the tiles that the chip chose."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from kb_cli.run.result_parts import ChosenTile
 from kb_engine.block import CommandInFlight
 from kb_engine.observe import Observer
-from kb_messages import PipelinePlan, StageType
+from kb_messages import GemmCommand, PipelinePlan, Role, StageType, TileShape, depth_axis
 from kb_plans import PlanCounts, count
 
 _MOST_COUNTED: Final = 512
@@ -23,6 +24,7 @@ class PlanTally(Observer):
         self.streamed_nbytes = 0
         self.n_stages = 0
         self._counts: dict[int, tuple[PipelinePlan, PlanCounts]] = {}
+        self._chosen: dict[tuple[str, TileShape], int] = {}
 
     def on_issue(self, command: CommandInFlight) -> None:
         """Add the plan of *command*."""
@@ -37,3 +39,21 @@ class PlanTally(Observer):
         self.streamed_nbytes += counts.streamed_nbytes
         for stage_type, nbytes in counts.nbytes.items():
             self.nbytes[stage_type] += nbytes
+        submitted = command.submitted
+        if isinstance(submitted.command, GemmCommand) and submitted.command.tile is None:
+            key = submitted.line, _tile_of(plan)
+            self._chosen[key] = self._chosen.get(key, 0) + 1
+
+    @property
+    def chosen_tiles(self) -> list[ChosenTile]:
+        """The tiles of GEMMs that leave their tile open, the one with the most commands first."""
+        found = [ChosenTile(line=line, tile=str(tile), commands=n) for (line, tile), n in self._chosen.items()]
+        return sorted(found, key=lambda each: (-each.commands, each.line, each.tile))
+
+
+def _tile_of(plan: PipelinePlan) -> TileShape:
+    """The tile into which *plan*, of a GEMM, cuts the product. Tiles at its edges may be smaller."""
+    stage = next(each for each in plan.stages if each.stage_type is StageType.GEMM)
+    sides = {each.role: each for each in stage.operands}
+    out = sides[Role.OUT]
+    return TileShape(out.rows.tile, out.cols.tile, depth_axis(stage.gemm, sides[Role.A]).tile)

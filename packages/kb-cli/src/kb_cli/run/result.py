@@ -50,6 +50,7 @@ def make_result(
         bandwidth_gbs=metrics.bandwidth_gbs,
         counters=outcome.counters,
         value_waits=list(outcome.value_waits) or UNSET,
+        chosen_tiles=metrics.chosen_tiles or UNSET,
         where=UNSET if shares is None else shares,
         bounded_by=bounded_by(shares, metrics.uses),
         tile_stages=metrics.tile_stages,

@@ -58,6 +58,14 @@ class ValueWait(Struct, frozen=True, kw_only=True):
     waited_ps: int
 
 
+class ChosenTile(Struct, frozen=True, kw_only=True):
+    """The `tile`, like `64x128x64`, that the chip chose for `commands` GEMMs of one kernel line, which left it open."""
+
+    line: str
+    tile: str
+    commands: int
+
+
 class Compared(Struct, frozen=True, kw_only=True):
     """What a run with `--exact check` simulated event by event, too, and how much was known, skipped or repeated.
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.run.fidelity import Fidelity
 from kb_cli.run.launch_times import HostTime, LaunchTimes
-from kb_cli.run.result_parts import Compared, CounterSum, Kept, OutputCheck, Sanitized, Traffic, ValueWait
+from kb_cli.run.result_parts import ChosenTile, Compared, CounterSum, Kept, OutputCheck, Sanitized, Traffic, ValueWait
 from kb_cli.run.roofline import Roofline
 from kb_dataexec.analysis import PathShare
 
@@ -33,7 +33,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     missing without a log.
     `sanitizer` and `compared` are missing unless they were asked for. `waits_ps` adds up over all tile stages.
     `counters` has what blocks counted during launches. `value_waits` is missing unless kernels looked at computed
-    values.
+    values. `chosen_tiles` is missing unless GEMMs left their tile to the chip.
     """
 
     benchmark: str
@@ -57,6 +57,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     bandwidth_gbs: dict[str, float]
     counters: list[CounterSum] = []
     value_waits: list[ValueWait] | UnsetType = UNSET
+    chosen_tiles: list[ChosenTile] | UnsetType = UNSET
     where: list[PathShare] | UnsetType = UNSET
     bounded_by: str
     tile_stages: int
