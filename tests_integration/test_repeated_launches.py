@@ -12,8 +12,11 @@ import pytest
 import yaml
 
 from kb_components.pe.pe_cpu import PeCpu
+from kb_components.pe.tile_feeder import TileFeeder
 from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host, Language, Tensor, TensorRef
+from kb_engine.closed.known_outcomes import KnownOutcomes, OutcomesOfKey
+from kb_engine.closed.outcome import Outcome
 from kb_engine.launch.noted_port import Notes
 from kb_engine.observe import Callbacks
 from kb_messages import KbError, KernelError
@@ -223,6 +226,53 @@ def test_an_interrupt_ends_the_simulation(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(KbError, match="failed or got stuck"):
         host.launch(product, tensors, pes=range(N_PES))
     assert engine.clock.is_broken
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), KbError("block", "no work", "some")])
+def test_an_error_of_a_command_that_runs_once_more_ends_the_simulation(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command has left its work half done, and nobody runs another one behind it."""
+
+    def fails(*_: object) -> None:
+        raise error
+
+    _, host = built()
+    tensors = triples(host)
+    host.launch(product, tensors, pes=range(N_PES))
+    with monkeypatch.context() as failing:
+        failing.setattr(TileFeeder, "wake", fails)
+        with pytest.raises(type(error)):
+            host.launch(product, tensors, pes=range(N_PES))
+    with pytest.raises(KbError, match="failed or got stuck"):
+        host.launch(product, tensors, pes=range(N_PES))
+
+
+def test_launches_whose_outcomes_are_dropped_run() -> None:
+    """There is room for the outcomes of a launch, and none for those of its commands that run once more."""
+    sizes: list[int] = []
+
+    class KeptOutcomes(KnownOutcomes):
+        def keep(self, known: OutcomesOfKey, outcome: Outcome) -> None:
+            assert outcome.rows is not None
+            sizes.append(outcome.rows.nbytes)
+            super().keep(known, outcome)
+
+    def products(tl: Language, tensors: list[list[TensorRef]]) -> None:
+        product(tl, tensors)
+        half_product(tl, tensors, 32)
+
+    def run(exact: str, times: int, known: KnownOutcomes | None = None) -> tuple[Any, ...]:
+        engine, host = built(exact)
+        if known is not None:
+            engine.closed.known = known
+        tensors = triples(host)
+        return found(engine, [host.launch(products, tensors, pes=range(N_PES)) for _ in range(times)])
+
+    run("closed", 1, KeptOutcomes())
+    known = KnownOutcomes(sum(sizes))
+    assert run("closed", 4, known) == run("events", 4)
+    assert known.n_dropped > 1
 
 
 def test_a_new_log_has_launches_that_were_known_before() -> None:

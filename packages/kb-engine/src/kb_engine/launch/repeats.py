@@ -113,8 +113,8 @@ class LaunchRepeats:
         self, call: KernelCall, pes: Sequence[ProcessingElement], targets: Sequence[CubeTarget] | None
     ) -> LaunchKey | None:
         """The key of a launch of *call* now; None where nobody should look at it."""
-        code = getattr(call.kernel, "__code__", None)
-        if code is None or code in self._left or call.front_end is not Language or not self._session.clock.is_idle:
+        code, clock = getattr(call.kernel, "__code__", None), self._session.clock
+        if code is None or code in self._left or call.front_end is not Language or not clock.is_idle or clock.is_broken:
             return None
         if len(pes) < _FEW_PES and code not in self._seen:
             _make_room(self._seen)
@@ -146,12 +146,19 @@ class LaunchRepeats:
         return None
 
     def _steady(self, known: KnownLaunch) -> KnownLaunch | None:
-        """*known* as it would be now, where the log knows how long its transfers take; None where it would differ."""
-        recorder, now_ps = self._session.recorder, self._session.clock.now_ps
+        """*known* as it would be now, where the log knows how long its transfers take; None where it would differ, and
+        where outcomes were dropped, of which some may be its own."""
+        recorder, clock = self._session.recorder, self._session.clock
         if recorder is not None:
             recorder.on_launch()
-        found = known.steady(self._closed, now_ps)
-        return found if found is not None and found.fits(now_ps) else None
+        try:
+            found = known.steady(self._closed, clock.now_ps)
+        except BaseException:
+            clock.mark_broken()  # a command that ran apart has left its work half done
+            raise
+        if found is None or self._n_dropped != self._closed.known.n_dropped:
+            return None
+        return found if found.fits(clock.now_ps) else None
 
     def wants_check(self) -> bool:
         """Whether a launch that is known is to be run now, and compared."""
