@@ -53,7 +53,7 @@ def test_a_point_is_what_kb_run_gives(invoke: Invoke, bench_file: Callable[..., 
     slow, fast = (point["result"] for point in found["points"])
     assert fast["latency_ps"] == alone["latency_ps"] < slow["latency_ps"]
     assert fast["verified"] is True
-    assert [point["values"]["bw_gbs"] for point in found["points"]] == ["1.6", "102.4"]
+    assert [point["values"]["bw_gbs"] for point in found["points"]] == [1.6, 102.4]
     assert found["costs"] == ["more bw_gbs"]
     assert [each["points"] for each in found["configurations"]] == [[1], [0]]
     assert found["front"] == [0, 1], "the slow memory costs less"
@@ -78,7 +78,7 @@ def test_a_workload_is_added_up(invoke: Invoke, bench_file: Callable[..., Path])
     place = "$.cube.nodes.hbm.bw_gbs"
     found = swept(invoke, bench_file(), "-p", "size=8,16", "--set", f"{place}=1.6,102.4", "--over", "size", "--jobs", 1)
     latencies = [point["result"]["latency_ps"] for point in found["points"]]
-    assert [each["values"] for each in found["configurations"]] == [{"bw_gbs": "102.4"}, {"bw_gbs": "1.6"}]
+    assert [each["values"] for each in found["configurations"]] == [{"bw_gbs": 102.4}, {"bw_gbs": 1.6}]
     assert [each["latency_ps"] for each in found["configurations"]] == [sum(latencies[2:]), sum(latencies[:2])]
     assert found["by"] == "latency"
     assert [effect["axis"] for effect in found["sensitivity"]["effects"]] == ["bw_gbs"]

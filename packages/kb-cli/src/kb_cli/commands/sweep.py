@@ -19,6 +19,7 @@ from kb_cli.sweep.definition import SweepOptions, defined
 from kb_cli.sweep.job import Answer, Job
 from kb_cli.sweep.job_list import JobList
 from kb_cli.sweep.local_pool import answers_of_processes
+from kb_cli.sweep.plain_values import plain_sweep
 from kb_cli.sweep.point_store import PointStore
 from kb_cli.sweep.points import points_of
 from kb_cli.sweep.sweep import SweepResult, SweepSetup, run_sweep
@@ -118,7 +119,7 @@ def command(
 
 def _print(result: SweepResult, folder: Path, rows: int, as_json: bool) -> None:
     if as_json:
-        emit_json(result)
+        emit_json(plain_sweep(result))
         return
     emit_tables(*sweep_tables(result, rows))
     emit_lines(["", f"{folder / 'report.html'}: all points, with pictures"])
