@@ -3,7 +3,7 @@
 from kb_engine.template.loops import LoopTemplates, loops_of
 from kb_engine.template.places_used import PlaceUsed
 from kb_engine.template.played import IssuedByRun, Played
-from kb_engine.template.purity import MadeKernel, is_without_code, parts_of
+from kb_engine.template.purity import MadeKernel, parts_of
 from kb_engine.template.steps import HeldFrom, Loaded, LoadLook, PendingMark, Put, Repetition, Submission
 from kb_engine.template.template import Told
 from kb_engine.template.templates import Templates, templates_of
@@ -23,7 +23,6 @@ __all__ = [
     "Submission",
     "Templates",
     "Told",
-    "is_without_code",
     "loops_of",
     "parts_of",
     "templates_of",

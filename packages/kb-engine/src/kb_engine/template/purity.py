@@ -75,15 +75,15 @@ def is_repeatable(kernel: object, arguments: Sequence[Any]) -> bool:
     return all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel)
 
 
-def parts_of(functions: Iterable[FunctionType], unfold: Unfold) -> list[object] | None:
-    """What *functions*, and all that they call, are made of and use, as of `used_by`.
+def parts_of(functions: Iterable[FunctionType], kinds: Iterable[type], unfold: Unfold) -> list[object] | None:
+    """What *functions*, all that they call, and the classes *kinds* of their arguments are made of, as of `used_by`.
 
     None where one of them does more than compute with its own values and call its front end. *unfold* says what a value
     of the front end, which they use, stands for: functions, of which each has to be pure too; None for a value that it
     does not know.
     """
     purity = _Purity(unfold)
-    return purity.used if all(map(purity.is_pure, functions)) else None
+    return purity.used if all(map(purity.is_plain, kinds)) and all(map(purity.is_pure, functions)) else None
 
 
 def used_by(kernel: FunctionType, arguments: Sequence[Any], hidden: Collection[str]) -> list[object] | None:
@@ -96,18 +96,13 @@ def used_by(kernel: FunctionType, arguments: Sequence[Any], hidden: Collection[s
     return purity.used if all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel) else None
 
 
-def is_without_code(kind: type) -> bool:
-    """Whether values of type *kind* have no code of an author that does more than compute with them."""
-    return _Purity(lambda _: None).is_plain(kind)
-
-
 class _Purity:
     """Looks at functions and classes, each once. *unfold* is as for `parts_of`. Attributes in *hidden* are not pure.
 
     `used` has the code of the functions, and what they use, in the order of the looks: how many defaults a function has
-    by place, and the names of the others; for a function that was looked at before, its number among all; and
-    `builtins` for a name of these. After a list or a dict among the arguments, no function may have code that could
-    change one.
+    by place, and the names of the others; for a function that was looked at before, its number among all; `builtins`
+    for a name of these; and the constants of classes. After a list or a dict among the arguments, no function may have
+    code that could change one.
     """
 
     def __init__(self, unfold: Unfold, hidden: Collection[str] = _ATTRIBUTES) -> None:
@@ -167,7 +162,12 @@ class _Purity:
                 is_generated = _package(each) in _OTHERS or each.__module__ == f"namedtuple_{kind.__name__}"
                 if not (is_generated or self.is_pure(each)):
                     return False
-            elif not (_package(type(each)) in _OTHERS if name.startswith("_") else self._is_constant(each)):
+            elif name.startswith("_"):
+                if _package(type(each)) not in _OTHERS:
+                    return False
+            elif self._is_constant(each):
+                self.used.append(each)
+            else:
                 return False
         return True
 

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kb_engine.template import is_without_code, parts_of
+from kb_engine.template import parts_of
 from kb_triton.jit.arguments import as_argument
 from kb_triton.jit.forms import NoFormError, form_of
 from kb_triton.language import Machine, Pointer, constexpr, dtype
 from kb_triton.language import program as programs
 
 _OWN = ("kb_triton", "triton")
+
+
+class _Looks(NamedTuple):
+    """What has to be looked at of a kernel and its arguments: functions, and types of values."""
+
+    functions: list[Callable[..., Any]]
+    kinds: list[type]
 
 
 class KernelEntry:
@@ -68,25 +75,27 @@ class KernelEntry:
     @cached_property
     def _parts(self) -> list[object] | None:
         """What the kernel, and the functions among its arguments, are made of; None where they do more than compute."""
-        functions = [self._fn]
-        if not all(self._is_fixed(each, name in self._constants, functions) for name, each in self._arguments.items()):
+        looks = _Looks([self._fn], [])
+        if not all(self._is_fixed(each, name in self._constants, looks) for name, each in self._arguments.items()):
             return None
-        found = [each for each in functions if isinstance(each, FunctionType)]
-        return parts_of(found, self._unfold) if len(found) == len(functions) else None
+        found = [each for each in looks.functions if isinstance(each, FunctionType)]
+        return parts_of(found, looks.kinds, self._unfold) if len(found) == len(looks.functions) else None
 
-    def _is_fixed(self, value: object, is_constant: bool, functions: list[Callable[..., Any]]) -> bool:
-        """Whether nothing can change the argument *value*, if nothing can change its functions: *functions* gets them.
+    def _is_fixed(self, value: object, is_constant: bool, looks: _Looks) -> bool:
+        """Whether nothing can change the argument *value*, if nothing can change what *looks* gets of it.
 
         Kernels see a list as a tuple, unless it *is_constant*.
         """
         if isinstance(value, (Pointer, dtype)):
             return True
         if isinstance(value, tuple) or (isinstance(value, list) and not is_constant):
-            return is_without_code(type(value)) and all(self._is_fixed(each, is_constant, functions) for each in value)
+            looks.kinds.append(type(value))
+            return all(self._is_fixed(each, is_constant, looks) for each in value)
         if value is None or isinstance(value, (int, float, str, np.generic)):
-            return is_without_code(type(value))
+            looks.kinds.append(type(value))
+            return True
         found = self._unfold(value)
-        functions += found or ()
+        looks.functions.extend(found or ())
         return found is not None
 
     def _unfold(self, value: object) -> Iterable[FunctionType] | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from enum import Enum
 from types import EllipsisType, NoneType
 from typing import Any, Final
 from weakref import ref
@@ -22,18 +23,28 @@ class NoFormError(Exception):
 
 
 class _Itself:
-    """A value that is like no other. It is kept, so no other value gets its identity."""
+    """A value that is like no other, as long as it is there. It is kept only where no weak reference to it can be.
 
-    __slots__ = ("_value",)
+    A function would keep its module. Code that equals other code may have another source, or none.
+    """
+
+    __slots__ = ("_hash", "_value")
 
     def __init__(self, value: object) -> None:
-        self._value = value
+        self._hash = id(value)
+        try:
+            self._value: Callable[[], object] = ref(value)
+        except TypeError:
+            self._value = lambda: value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and self._value is other._value
+        if not isinstance(other, _Itself):
+            return False
+        value = self._value()
+        return value is not None and value is other._value()
 
     def __hash__(self) -> int:
-        return id(self._value)
+        return self._hash
 
 
 def form_of(value: Any) -> Hashable:
@@ -41,6 +52,8 @@ def form_of(value: Any) -> Hashable:
     kind = type(value)
     if isinstance(value, Pointer):
         return _form_of_pointer(value)
+    if isinstance(value, Enum):
+        return _Itself(value), tuple(map(form_of, vars(value).values()))
     if isinstance(value, (int, float, str, bytes, tuple, np.generic)) and getattr(value, "__dict__", None):
         raise NoFormError
     if kind in _SIMPLE:
@@ -53,10 +66,7 @@ def form_of(value: Any) -> Hashable:
         return kind, value.dtype.str, value.tobytes()
     if kind in (slice, range):
         return kind, form_of(value.start), form_of(value.stop), form_of(value.step)
-    try:
-        return ref(value)  # a function would keep its module
-    except TypeError:
-        return _Itself(value)
+    return _Itself(value)
 
 
 def _form_of_pointer(pointer: Pointer) -> Hashable:

@@ -56,6 +56,12 @@ class JITFunction:
         self.__name__ = fn.__name__
         self.__globals__ = fn.__globals__
         update_wrapper(self, fn)
+        self._made_with = frozenset(vars(self))
+
+    @property
+    def is_as_made(self) -> bool:
+        """Whether nobody gave the function an attribute, which a kernel could read."""
+        return self._made_with.issuperset(name for name in vars(self) if name != "_made_with")
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
         return _untraced(lambda *arguments, **named: self.run(*arguments, grid=grid, **named))
@@ -187,8 +193,8 @@ class JITFunction:
 
 
 def _inner(value: object) -> Any:
-    """The function of a JITFunction; None for anything else."""
-    return value.fn if isinstance(value, JITFunction) else None
+    """The function of a JITFunction that is as it was made; None for anything else."""
+    return value.fn if isinstance(value, JITFunction) and value.is_as_made else None
 
 
 def _is_same(stated: Any, fixed: Any) -> bool:
