@@ -1,11 +1,9 @@
 """Launches that repeat others are not simulated, and leave what they would have left."""
 
 import gc
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -39,52 +37,6 @@ def scale_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr, by=1.0):
 def applied_kernel(x_ptr, y_ptr, n, function: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y_ptr + at, function(tl.load(x_ptr + at, mask=at < n)), mask=at < n)
-
-
-class Factor(NamedTuple):
-    number: int
-
-    @property
-    def scaled(self):
-        return self.number * SCALE
-
-
-class Steps(Enum):
-    ONE = 1
-
-
-@triton.jit
-def same(x):
-    return x
-
-
-Factor.own = Steps.own = same.own = 3
-FACTOR = Factor(2)
-
-
-@triton.jit
-def property_kernel(y_ptr, factor):
-    tl.store(y_ptr, factor.scaled)
-
-
-@triton.jit
-def attribute_kernel(y_ptr, factor):
-    tl.store(y_ptr, factor.own)
-
-
-@triton.jit
-def of_value_kernel(y_ptr):
-    tl.store(y_ptr, FACTOR.own)
-
-
-@triton.jit
-def of_class_kernel(y_ptr):
-    tl.store(y_ptr, Steps.own)
-
-
-@triton.jit
-def of_function_kernel(y_ptr):
-    tl.store(y_ptr, same(same.own))
 
 
 @triton.jit
@@ -190,42 +142,6 @@ def test_a_constant_that_the_kernel_uses_decides(device, monkeypatch):
     monkeypatch.undo()
     scale()
     assert device.n_repeated == 1
-
-
-@pytest.mark.parametrize(
-    ("launch", "place", "wanted", "repeated"),
-    [
-        (lambda y: property_kernel[(1,)](y, Factor(2)), "SCALE", 2, 1),
-        (lambda y: attribute_kernel[(1,)](y, Factor(2)), "Factor.own", 1, 1),
-        (lambda y: of_value_kernel[(1,)](y), "Factor.own", 1, 1),
-        (lambda y: of_class_kernel[(1,)](y), "Steps.own", 1, 1),
-        (lambda y: of_function_kernel[(1,)](y), "same.own", 1, 0),
-    ],
-)
-def test_constants_of_classes_and_functions_decide(launch, place, wanted, repeated, device, monkeypatch):
-    y = np.zeros(1, np.float32)
-    for constant in (3, 5, 3):
-        monkeypatch.setattr(f"{__name__}.{place}", constant)
-        launch(y)
-        assert y[0] == wanted * constant
-    assert device.n_repeated == repeated
-
-
-def test_equal_code_of_another_source_is_another_kernel(device, tmp_path):
-    text = (
-        "def chosen(x, y):\n    at = tl.arange(0, 16)\n    x = tl.load(x + at)\n    tl.store(y + at, x > 1 and x < 3)\n"
-    )
-    path, x, y = tmp_path / "kernels.py", np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
-    path.write_text(text, encoding="utf-8")
-    for file in (str(path), "<a text>"):
-        names = {"tl": tl, "__name__": "kernels"}
-        exec(compile(text, file, "exec"), names)
-        if file == str(path):
-            triton.jit(names["chosen"])[(1,)](x, y)
-            np.testing.assert_array_equal(np.flatnonzero(y), [2])
-        else:  # `and` of blocks needs the source
-            with pytest.raises(KernelError, match="the truth of a block of 16"):
-                triton.jit(names["chosen"])[(1,)](x, y)
 
 
 def test_functions_among_the_arguments_decide(device):

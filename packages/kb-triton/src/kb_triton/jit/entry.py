@@ -67,7 +67,7 @@ class KernelEntry:
         if self._parts is None:
             return None
         try:
-            given = tuple([(name, form_of(each)) for name, each in self._arguments.items()])
+            given = tuple([(name, name in self._constants, form_of(each)) for name, each in self._arguments.items()])
             return tuple(map(form_of, self._parts)), given
         except NoFormError:
             return None

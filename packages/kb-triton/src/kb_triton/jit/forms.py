@@ -53,7 +53,9 @@ def form_of(value: Any) -> Hashable:
     if isinstance(value, Pointer):
         return _form_of_pointer(value)
     if isinstance(value, Enum):
-        return _Itself(value), tuple(map(form_of, vars(value).values()))
+        if not all(name.startswith("_") for name in vars(value)):
+            raise NoFormError  # an author's attribute, which a kernel could read
+        return _Itself(value)
     if isinstance(value, (int, float, str, bytes, tuple, np.generic)) and getattr(value, "__dict__", None):
         raise NoFormError
     if kind in _SIMPLE:
