@@ -11,7 +11,7 @@ import pytest
 
 import kb_triton as triton
 import kb_triton.language as tl
-from kb_messages import KernelError
+from kb_messages import KbError, KernelError
 from kb_topology import load_topology
 from kb_triton.host import Device, using
 from kb_triton.host.kept_launches import KeptLaunch, KeptLaunches
@@ -70,6 +70,12 @@ def says_kernel(x_ptr, y_ptr):
 @triton.jit
 def count_kernel(counts_ptr):
     tl.atomic_add(counts_ptr + tl.program_id(0) % 2, 1.0)
+
+
+@triton.jit
+def stuck_kernel(flag_ptr):
+    while tl.load(flag_ptr) == 0:
+        pass
 
 
 @pytest.fixture
@@ -236,6 +242,20 @@ def test_a_read_only_array_is_refused_again(device):
     with pytest.raises(KernelError, match="a store into y_ptr, a read-only array"):
         scale_kernel[(2,)](x, y, 100, BLOCK=64)
     np.testing.assert_array_equal(y, np.full(100, 6.0))
+
+
+def test_errors_say_the_times_of_a_device_that_simulated_each_launch():
+    def error(templates):
+        device = Device(load_topology(TOPOLOGIES / "one_pe.yaml"), templates=templates)
+        with using(device):
+            for _ in range(3):
+                scale()
+            with pytest.raises(KbError, match="loads that only repeat") as raised:
+                stuck_kernel[(1,)](np.zeros(1, np.int32))
+        assert device.n_repeated == (2 if templates else 0)
+        return str(raised.value)
+
+    assert error(True) == error(False)
 
 
 def test_whoever_is_told_of_launches_sees_each_of_them_run(one_cube):

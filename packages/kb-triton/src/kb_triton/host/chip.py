@@ -20,7 +20,7 @@ _MOST_REPEATED_LOADS: Final = 1 << 10
 class RunningChip:
     """The chip of *topology*, with an op log for each launch or without. *watched* gives the observers of an engine.
 
-    *templates* is as for `Engine`. `now_ps` is the simulated time since the first launch, over all engines.
+    *templates* is as for `Engine`.
     """
 
     def __init__(
@@ -35,12 +35,6 @@ class RunningChip:
         self._has_log = has_log
         self._watched = watched
         self._engine: Engine | None = None
-        self._before_ps = 0
-
-    @property
-    def now_ps(self) -> int:
-        """Simulated picoseconds since the first launch."""
-        return self._before_ps + (0 if self._engine is None else self._engine.clock.now_ps)
 
     @cached_property
     def takes_equal_times(self) -> bool:
@@ -48,8 +42,8 @@ class RunningChip:
         return takes_equal_times(self.engine())
 
     def skip(self, ps: int) -> None:
-        """Let *ps* pass, for a launch that is not simulated."""
-        self._before_ps += ps
+        """Let *ps* pass between two launches, for one that is not simulated."""
+        self.engine().clock.skip(ps)
 
     def new_host(self, root: Path) -> Host:
         """A host whose memories are empty, for one launch. Kernel lines are relative to *root*."""
@@ -59,10 +53,7 @@ class RunningChip:
 
     def engine(self) -> Engine:
         """The engine, which is built if there is none that works."""
-        if self._engine is not None and self._engine.clock.is_broken:
-            self._before_ps = self.now_ps
-            self._engine = None
-        if self._engine is None:
+        if self._engine is None or self._engine.clock.is_broken:
             self._engine = Engine(
                 self.topology,
                 self._writer(),
