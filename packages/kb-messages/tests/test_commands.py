@@ -27,6 +27,7 @@ from kb_messages.commands import (
     target_of,
 )
 from kb_messages.dtypes import DType
+from kb_messages.errors import PlanError
 from kb_messages.oplog import MathAttributes, scalar_of
 from kb_messages.plan_json import decode_command, encode_command
 from kb_messages.stages import TileShape
@@ -42,6 +43,12 @@ def test_bytes_of_a_matrix_leave_the_gaps_between_rows_out() -> None:
 
 def test_packed_rows_follow_each_other() -> None:
     assert (PACKED.address, PACKED.stride, PACKED.nbytes) == (0, 10, 30)
+
+
+@pytest.mark.parametrize("dtype", ["f16", float, None])
+def test_a_packed_matrix_needs_a_dtype(dtype: object) -> None:
+    with pytest.raises(PlanError, match=r"^Matrix\.packed: got dtype .*, needs a DType; write it like DType\.F16"):
+        Matrix.packed(2, 3, dtype)  # type: ignore[arg-type]
 
 
 def test_a_part_begins_at_its_first_element_and_keeps_the_rows_apart() -> None:

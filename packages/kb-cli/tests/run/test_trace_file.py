@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+import pytest
 from click.testing import Result
 
 from kb_messages import CommandComplete, KernelEnd, TraceEvent
@@ -77,6 +78,22 @@ def test_a_file_that_cannot_be_written_is_refused(invoke: Invoke) -> None:
         "error: nowhere/trace.jsonl: got a file that cannot be written (No such file or directory), "
         "needs a file in a folder that is there; name one with --trace\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "got"),
+    [
+        ("-", "'-', needs the name of a file; write it like --trace trace.jsonl"),
+        ("a.pftrace", "a.pftrace, the name of a trace for Perfetto, needs another name; kb trace RUN -o a.pftrace"),
+        ("a.pftrace.gz", "a.pftrace.gz, the name of a trace for Perfetto, needs another name; kb trace RUN -o"),
+    ],
+)
+def test_a_name_that_promises_something_else_is_refused_before_the_run(
+    invoke: Invoke, tmp_path: Path, name: str, got: str
+) -> None:
+    done = invoke("run", "gemm", *SMALL, "--trace", name)
+    assert (done.exit_code, done.stdout, list(tmp_path.iterdir())) == (2, "", [])
+    assert done.stderr.startswith(f"error: --trace: got {got}")
 
 
 def test_shapes_are_many_runs(invoke: Invoke, tmp_path: Path) -> None:

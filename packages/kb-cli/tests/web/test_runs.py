@@ -11,6 +11,7 @@ from click.testing import Result
 from web_client import Client, served
 
 from kb_cli.run.makers import maker
+from kb_messages import KbError
 
 Invoke = Callable[..., Result]
 SMALL = ["-p", "M=24", "-p", "N=16", "-p", "K=8"]
@@ -151,9 +152,36 @@ def test_a_progress_that_cannot_be_read_is_none(tmp_path: Path, told: str) -> No
     assert (found.status, found.text) == (400, f"gemm-0123456789ab: {sentence}\n")
 
 
-def test_a_folder_that_is_not_there_is_refused(invoke: Invoke) -> None:
-    done = invoke("web", "nothing", "--no-open")
-    assert (done.exit_code, done.stderr) == (
-        2,
-        "error: nothing: got no such folder, needs a folder of run folders; kb run makes kb-runs\n",
+@pytest.mark.parametrize(
+    ("args", "place", "needs"),
+    [
+        (["nothing"], "nothing", "run folders; kb run makes kb-runs"),
+        (["--sweeps", "nothing"], "nothing", "sweeps; kb sweep makes kb-sweeps"),
+        (["kb-runs", "--sweeps", "nothing"], "nothing", "sweeps; kb sweep makes kb-sweeps"),
+    ],
+)
+def test_a_folder_that_is_not_there_is_refused(
+    invoke: Invoke, tmp_path: Path, args: list[str], place: str, needs: str
+) -> None:
+    for folder in ("kb-runs", "kb-sweeps"):
+        (tmp_path / folder).mkdir()
+    done = invoke("web", *args, "--no-open")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == f"error: {place}: got no such folder, needs a folder of {needs}\n"
+
+
+def test_a_default_folder_may_be_missing_where_the_other_is_there(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_page(folder: Path, sweeps: Path, port: int) -> None:
+        raise KbError("page", "opened", "no page in this test")
+
+    monkeypatch.setattr("kb_cli.commands.web.open_page", open_page)
+    assert (
+        invoke("web").stderr
+        == "error: kb-runs: got no such folder, needs a folder of run folders; kb run makes kb-runs\n"
     )
+    (tmp_path / "kb-sweeps").mkdir()
+    assert invoke("web").stderr == "error: page: got opened, needs no page in this test\n"
+    (tmp_path / "kb-sweeps").rename(tmp_path / "kb-runs")
+    assert invoke("web").stderr == "error: page: got opened, needs no page in this test\n"

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from kb_messages.address import OFFSET_BITS
 from kb_messages.dtypes import DType
+from kb_messages.errors import PlanError
 from kb_messages.loop_order import LoopOrder
 from kb_messages.oplog import MathAttributes
 from kb_messages.rectangles import Rectangle
@@ -68,7 +69,9 @@ class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
 
     @classmethod
     def packed(cls, rows: int, cols: int, dtype: DType, address: int = 0) -> Matrix:
-        """A matrix whose rows follow each other without gaps."""
+        """A matrix whose rows follow each other without gaps. Raises PlanError for a dtype that is no DType."""
+        if type(dtype) is not DType:
+            raise PlanError("Matrix.packed", f"dtype {dtype!r}", "a DType", "write it like DType.F16 or DType('f16')")
         return cls(address=address, rows=rows, cols=cols, stride=cols * dtype.nbytes, dtype=dtype)
 
 

@@ -21,6 +21,7 @@ from kb_cli.run.rows import run_rows
 from kb_cli.run.run_result import RunResult
 from kb_cli.run.sanitizer import found_something
 from kb_cli.run.save import run_once
+from kb_cli.run.trace_file import check_trace_name
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_cli.terminal.output_file import refuse_overwriting
 from kb_messages import BenchmarkError
@@ -123,6 +124,7 @@ def command(
         chip_file = bundled.find("topologies", topology)
         chip = load_topology(chip_file)
         if trace_path is not None:
+            check_trace_name(trace_path)
             refuse_overwriting("--trace", trace_path, loaded.path, chip_file)
         flags = {"verify": not no_verify, "log": not no_log, "sanitize": sanitize, "templates": not no_templates}
         mode = CheckMode(check or CheckMode.AUTO)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from kb_cli.terminal.output import emit_lines
 from kb_cli.web import open_page
@@ -20,7 +21,8 @@ from kb_messages import KbError
     "--port", type=click.IntRange(0, 65535), metavar="N", default=0, help="The port of the page.  [default: a free one]"
 )
 @click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
-def command(folder: Path, sweeps: Path, port: int, no_open: bool) -> None:
+@click.pass_context
+def command(context: click.Context, folder: Path, sweeps: Path, port: int, no_open: bool) -> None:
     """Show the runs in FOLDER (kb-runs), and sweeps, on a page in the browser, until you press Ctrl+C.
 
     The page shows what is running and what ran, where the time went, every block over time, why a tile waited, the
@@ -28,9 +30,9 @@ def command(folder: Path, sweeps: Path, port: int, no_open: bool) -> None:
     reach it, and only with the address that is printed. The page starts, writes and deletes nothing, and runs no code
     of a run.
     """
-    if not folder.is_dir() and (folder.exists() or not sweeps.is_dir()):
-        got = "a file" if folder.exists() else "no such folder"
-        raise KbError(str(folder), got, "a folder of run folders", "kb run makes kb-runs")
+    named = {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    _check(folder, "run folders", "kb run makes kb-runs", "folder" not in named and sweeps.is_dir())
+    _check(sweeps, "sweeps", "kb sweep makes kb-sweeps", "sweeps" not in named)
     with open_page(folder, sweeps, port) as server:
         emit_lines([f"{folder}: {server.gate.opening} until you press Ctrl+C"])
         server.load_ahead()
@@ -39,3 +41,10 @@ def command(folder: Path, sweeps: Path, port: int, no_open: bool) -> None:
 
             webbrowser.open(server.gate.opening)
         server.serve_forever()
+
+
+def _check(place: Path, content: str, fix: str, may_be_missing: bool) -> None:
+    """Raise KbError unless *place* is a folder, or *may_be_missing* and is not there."""
+    if not place.is_dir() and not (may_be_missing and not place.exists()):
+        got = "a file" if place.exists() else "no such folder"
+        raise KbError(str(place), got, f"a folder of {content}", fix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -13,6 +13,8 @@ from kb_dataexec.files import writing
 from kb_messages import BenchmarkError, TraceEvent
 
 Trace = Callable[[TraceEvent], None]
+_OF_PERFETTO: Final = (".pftrace", ".pftrace.gz")
+"""Endings of the files of `kb trace`."""
 _EVENTS_A_WRITE = 1024
 
 
@@ -37,6 +39,15 @@ class TraceFile:
             self._file.write(self._encoder.encode_lines(self._events))
             self._file.flush()
         self._events.clear()
+
+
+def check_trace_name(path: Path) -> None:
+    """Raise BenchmarkError for a *path* whose name promises something else than lines of JSON in a file."""
+    if path.name == "-":
+        raise BenchmarkError("--trace", "'-'", "the name of a file", "write it like --trace trace.jsonl")
+    if path.name.endswith(_OF_PERFETTO):
+        fix = f"kb trace RUN -o {path.name} writes one of a finished run, or write --trace trace.jsonl"
+        raise BenchmarkError("--trace", f"{path.name}, the name of a trace for Perfetto", "another name", fix)
 
 
 @contextmanager
