@@ -72,4 +72,5 @@ def _is_plain(server: StageServer) -> bool:
 
 
 def _form_of_leg(leg: Leg) -> Hashable:
-    return tuple((hop.state.link.bw_gbs, hop.after_ps, hop.shared is not None, hop.narrows) for hop in leg.hops)
+    """A rate stands for its bandwidth, because links of one bandwidth have one rate, and hashing a fraction is slow."""
+    return tuple([(hop.state.rate, hop.after_ps, hop.shared is not None, hop.narrows) for hop in leg.hops])

@@ -18,6 +18,7 @@ from kb_engine.fabric.shared_link import SharedLink
 from kb_engine.fabric.stream import Passage
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.interning import interned
+from kb_engine.timing.units import Rate
 from kb_messages import TopologyError
 from kb_topology import FORWARDING, Graph, Link, Route, Router
 
@@ -30,13 +31,16 @@ Python compares fractions slowly.
 """
 _NO_WIDTH: Final[Width] = (0.0, Fraction(0))
 
-HopsOver: TypeAlias = dict[tuple[bool, bool], Hop]
-"""The hops over one link, by whether the link is shared there, and whether it narrows."""
+_ALONE, _SHARED, _NARROWS, _KINDS = range(4)
+
+HopsOver: TypeAlias = list[Hop | None]
+"""The hops over one link: one alone, a shared one, and one that narrows. None stands for those nobody asked for."""
 
 
 class WayLink(NamedTuple):
     """What all ways over one link have in common. `merges` says whether two flows can want the link at once."""
 
+    state: LinkState
     merges: bool
     width: Width
     hops: HopsOver
@@ -69,8 +73,8 @@ class PathCompiler:
         leads = {node_id: block.lead_ps for node_id, block in _of_role(components, TransferSource).items()}
         self._lookahead = Lookahead(graph, leads, self.overhead_ps)
         self._router = Router(graph, lambda node: self.overhead_ps(node.id))
-        self._hops_over: dict[int, HopsOver] = {}
-        self._way_links: dict[tuple[int, bool], WayLink] = {}
+        self._widths: dict[Rate, Width] = {}
+        self._way_links: tuple[dict[int, WayLink], dict[int, WayLink]] = {}, {}
         self._hops_alone = partial(self._hops, at_once=False)
         self._hops_at_once = partial(self._hops, at_once=True)
 
@@ -161,10 +165,10 @@ class PathCompiler:
         alone = _NONE if at_once else self._one_at_a_time
         is_read = bool(links) and links[0].src in self._memories
         overlaps = bool(links) and links[0].src not in alone
-        meets, narrowest, known = False, _NO_WIDTH, self._way_links
+        meets, narrowest, known = False, _NO_WIDTH, self._way_links[at_once]
         hops: list[Hop] = []
         for number, link in enumerate(links):
-            shares, width, made = known.get((id(link), at_once)) or self._way_link(link, at_once)
+            state, shares, width, made = known.get(id(link)) or self._way_link(link, at_once)
             narrows, is_narrower = False, width < narrowest and not _is_before_port(links, number)
             if is_narrower and not shares:
                 narrows = meets and is_read and link.dst in alone
@@ -172,24 +176,32 @@ class PathCompiler:
             meets = meets or shares
             if shares or is_narrower or not hops:
                 narrowest = width
-            hops.append(made.get((shares, narrows)) or self._hop(link, shares, narrows))
+            kind = _SHARED if shares else _NARROWS if narrows else _ALONE
+            hop = made[kind]
+            if hop is None:
+                hop = made[kind] = self._hop(state, shares, narrows)
+            hops.append(hop)
         return hops
 
     def _way_link(self, link: Link, at_once: bool) -> WayLink:
         """What all ways over *link* have in common. With *at_once*, its ends have several transfers under way."""
         merges = self._can_merge(link, _NONE if at_once else self._one_at_a_time)
-        width = float(link.bw_gbs), interned(link.bw_gbs)
-        found = WayLink(merges, width, self._hops_over.setdefault(id(link), {}))
-        self._way_links[id(link), at_once] = found
+        other = self._way_links[not at_once].get(id(link))
+        if other is not None:
+            found = other._replace(merges=merges)
+        else:
+            state = self.links.get((link.src, link.dst)) or self._port_state(link)
+            width = self._widths.get(state.rate)
+            if width is None:
+                width = self._widths[state.rate] = float(link.bw_gbs), link.bw_gbs
+            found = WayLink(state, merges, width, [None] * _KINDS)
+        self._way_links[at_once][id(link)] = found
         return found
 
-    def _hop(self, link: Link, shares: bool, narrows: bool) -> Hop:
-        """A new hop over *link*, which is one object for all legs."""
-        state = self.links.get((link.src, link.dst)) or self._port_state(link)
-        after_ps = interned(link.latency_ps + self.overhead_ps(link.dst))
-        hop = Hop(state, after_ps, self._shared_link(state) if shares else None, narrows)
-        self._hops_over[id(link)][shares, narrows] = hop
-        return hop
+    def _hop(self, state: LinkState, shares: bool, narrows: bool) -> Hop:
+        """A new hop over the link of *state*, which is one object for all legs."""
+        after_ps = interned(state.link.latency_ps + self.overhead_ps(state.link.dst))
+        return Hop(state, after_ps, self._shared_link(state) if shares else None, narrows)
 
     def _port_state(self, link: Link) -> LinkState:
         return next(state for state in self._ports[link.src] if state.link is link)

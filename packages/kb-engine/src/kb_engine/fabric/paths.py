@@ -37,6 +37,8 @@ class Hop(NamedTuple):
 
 
 _NEVER: Final = -2
+_PASSING: Final = frozenset({"ahead", "latency_ps", "narrowing", "shared", "slowest_ps", "under_way", "unshared"})
+"""The attributes of a flow that tell how bytes pass the links, which ask `under_way` of the flows that they know."""
 
 
 class Flow:
@@ -48,6 +50,9 @@ class Flow:
     the last link, if bytes from the last shared link may come there faster than they leave. A flow is `unshared` when
     it has bytes and passes no shared link. `slowest_ps` is the time of the bytes on the narrowest link.
     `hops` are all links in order.
+
+    What tells how bytes pass the links is found when it is first asked for. Most flows of commands that nobody meets
+    are only counted.
 
     `count` counts the transfers that began, and `under_way` those that are not over, where somebody watches. With an op
     log, `read_alone_ps` is how long a read takes that meets nobody, from its request on, and `write_alone_ps` how long
@@ -77,19 +82,29 @@ class Flow:
     def __init__(self, hops: list[Hop], payload_nbytes: int, nbytes: int, alone_ps: int = -1) -> None:
         self.payload_nbytes = interned(payload_nbytes)
         self.nbytes = nbytes = interned(nbytes)
-        self.count = self.under_way = 0
+        self.count = 0
         self.hops = hops
-        self.latency_ps = interned(sum([hop.after_ps for hop in hops]))
+        self.read_alone_ps = self.write_alone_ps = alone_ps
+        self.way = -1
+        self.memory_ps: int | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """One of _PASSING, which are found all at once."""
+        if name not in _PASSING:
+            raise AttributeError(name)
+        self._find_passing()
+        return getattr(self, name)
+
+    def _find_passing(self) -> None:
+        self.under_way = 0
+        self.latency_ps = interned(sum([hop.after_ps for hop in self.hops]))
         self.ahead: list[tuple[LinkState, int, int]] = []
         self.shared: SharedHop | None = None
         self.narrowing: Narrowing | None = None
         self.slowest_ps = 0
-        if nbytes:
-            self._sort(hops)
-        self.unshared = bool(nbytes) and not self.shared
-        self.read_alone_ps = self.write_alone_ps = alone_ps
-        self.way = -1
-        self.memory_ps: int | None = None
+        if self.nbytes:
+            self._sort(self.hops)
+        self.unshared = bool(self.nbytes) and not self.shared
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says."""

@@ -49,7 +49,7 @@ class ForeseenLaunch(WatchedLaunch):
         self._apart: KernelRunner | None = None
 
     def _run(self, pe_id: str) -> None:
-        place, program = self._foreseen[pe_id]
+        place, program = self._foreseen.pop(pe_id)
         if program is None:
             self._run_at(place)
         else:
