@@ -275,15 +275,22 @@ def test_launches_whose_outcomes_are_dropped_run() -> None:
     assert known.n_dropped > 1
 
 
-def test_a_new_log_has_launches_that_were_known_before() -> None:
+@pytest.mark.parametrize("n_before", [1, 3])
+def test_a_new_log_has_launches_that_were_known_before(n_before: int) -> None:
+    """The first product of the new log has rows of its transfers, and the second one of the same launch has none."""
+
+    def twice(tl: Language, tensors: list[list[TensorRef]]) -> None:
+        product(tl, tensors)
+        product(tl, tensors)
+
     def run(exact: str) -> str:
         engine, host = built(exact)
-        for _ in range(3):
-            host.launch(product, triples(host), pes=range(N_PES))
+        for _ in range(n_before):
+            host.launch(twice, triples(host), pes=range(N_PES))
         engine.rebase(engine.memory.store.snapshot(), MemoryLogWriter())
         host = Host(engine, ROOT)
         for _ in range(3):
-            host.launch(product, triples(host), pes=range(N_PES))
+            host.launch(twice, triples(host), pes=range(N_PES))
         assert exact == "events" or repeated(engine) > 1
         log = engine.close_log()
         assert log is not None
