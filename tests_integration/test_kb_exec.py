@@ -140,6 +140,13 @@ def test_other_commands_take_a_row(made: Path, result: Any) -> None:
     assert (done.returncode, "the script judges its numbers itself" in done.stderr) == (2, True)
 
 
+def test_an_empty_number_of_configurations_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+    done = kb(tmp_path, "exec", "--autotune=", "script.py", "64")
+    said = "error: --autotune: got '', needs all, first, or a number from 1 on\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
 def test_whatif_refuses_a_script_that_has_changed(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(SCRIPT, encoding="utf-8")

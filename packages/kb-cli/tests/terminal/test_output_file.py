@@ -68,6 +68,36 @@ def test_a_folder_that_cannot_be_written_is_told_before_any_work(
     )
 
 
+def test_a_folder_is_no_table_of_a_sweep(invoke: Invoke) -> None:
+    Path("points.csv").mkdir()
+    done = invoke("sweep", "gemm", "-p", "M=8", "-o", "points.csv")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.endswith("Invalid value for '-o': File 'points.csv' is a directory.\n")
+    assert not Path("kb-sweeps").exists()
+
+
+@pytest.mark.parametrize("name", ["-", "", "picture", "picture.png"])
+@pytest.mark.parametrize(
+    "command", [["probe", "--all", "--topology", "one_pe", "--heatmap"], ["topology", "show", "one_pe", "--out"]]
+)
+def test_a_picture_is_an_svg(invoke: Invoke, command: list[str], name: str) -> None:
+    done = invoke(*command, name)
+    got = ".png" if name.endswith(".png") else repr(name)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == f"error: {command[-1]}: got {got}, needs .svg\n"
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "1e400"])
+@pytest.mark.parametrize(
+    "command", [["compare", "one", "other", "--fail-above"], ["runs", "--prune", "--dry-run", "--older"]]
+)
+def test_a_number_that_is_compared_is_finite(invoke: Invoke, command: list[str], number: str) -> None:
+    done = invoke(*command, number)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.endswith(f"Invalid value for '{command[-1]}': got {number}, needs a finite number.\n")
+
+
 def test_a_file_is_not_replaced_in_a_folder_that_cannot_be_written(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,7 @@ def new_device(
         issue=options.get("issue") or found.issue,
         transfers=bool(options.get("transfers")) or found.transfers,
         schedule=options.get("schedule") or found.schedule,
-        autotune=most_configurations("--autotune", autotune) if autotune else found.autotune,
+        autotune=most_configurations("--autotune", autotune) if autotune is not None else found.autotune,
         templates=options.get("templates", found.templates),
     )
     return Device.of(chosen, watched=watched, on_launch=on_launch)

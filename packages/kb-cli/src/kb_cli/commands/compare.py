@@ -9,6 +9,7 @@ import click
 from kb_cli.compare.comparison import compare
 from kb_cli.compare.side import read_side
 from kb_cli.report.compare_tables import comparison_parts
+from kb_cli.terminal.finite_range import FiniteRange
 from kb_cli.terminal.output import emit_json, emit_tables
 
 
@@ -19,7 +20,7 @@ from kb_cli.terminal.output import emit_json, emit_tables
 @click.option(
     "--fail-above",
     "most_percent",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="PERCENT",
     help="Exit with 1 when B takes more than PERCENT longer.",
 )

@@ -14,7 +14,14 @@ from kb_cli.terminal.units import quantity
 
 @click.command("pack")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("-o", "out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar=f"FILE{SUFFIX}")
+@click.option(
+    "-o",
+    "out",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar=f"FILE{SUFFIX}",
+    help="Where the file goes. An existing file is overwritten.",
+)
 @click.option("--data", is_flag=True, help="Pack memory, references and log too, so that kb verify can check them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def command(run: Path, out: Path, data: bool, as_json: bool) -> None:

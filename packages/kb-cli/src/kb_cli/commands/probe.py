@@ -10,7 +10,7 @@ from kb_cli.benchmark import bundled
 from kb_cli.report.probe import probe_result
 from kb_cli.terminal.escape import file_stem
 from kb_cli.terminal.output import emit_json, emit_tables, progress_bar
-from kb_cli.terminal.output_file import make_folder, refuse_overwriting
+from kb_cli.terminal.output_file import check_ending, make_folder, refuse_overwriting
 from kb_engine.probe import Operation, ProbeError, probe, probe_all
 from kb_messages import MemorySpace
 from kb_topology import Topology, load_topology, parse_nbytes
@@ -69,6 +69,7 @@ def command(
         spaces = _spaces(memories)
         picture = heatmap or _picture(chip.name, size, spaces)
         refuse_overwriting("--heatmap", picture, chip_file)
+        check_ending("--heatmap", picture, ".svg")
         make_folder("--heatmap", picture.parent)
         _probe_all(chip, size, spaces, picture, as_json)
         return

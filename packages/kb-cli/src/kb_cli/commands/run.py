@@ -80,7 +80,8 @@ from kb_topology import load_topology
     type=click.Choice(["closed", "events", "check"]),
     default="closed",
     show_default=True,
-    help="Commands that nothing can meet, and programs that repeat: simulate some, or each, or compare a share.",
+    help="How to find the times, which are the same: closed works out at once what nothing can meet and what repeats; "
+    "events simulates every event; check does a share both ways and compares.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with --shapes), nothing else.")
 def command(

@@ -8,6 +8,7 @@ import click
 
 from kb_cli.report.runs_tables import pruned_lines, runs_tables
 from kb_cli.run.run_list import list_runs, prune_runs
+from kb_cli.terminal.finite_range import FiniteRange
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_messages import BenchmarkError
 
@@ -17,7 +18,7 @@ from kb_messages import BenchmarkError
 @click.option("--prune", is_flag=True, help="Remove run folders; say which with --keep, --older or both.")
 @click.option("--keep", type=click.IntRange(min=0), metavar="N", help="With --prune: the N newest stay.")
 @click.option(
-    "--older", type=click.FloatRange(min=0), metavar="DAYS", help="With --prune: only those older than DAYS days go."
+    "--older", type=FiniteRange(min=0), metavar="DAYS", help="With --prune: only those older than DAYS days go."
 )
 @click.option("--dry-run", is_flag=True, help="With --prune: say what would go, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one array, with --prune one object, nothing else.")

@@ -56,7 +56,13 @@ from kb_cli.terminal.output_file import make_folder
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("kb-sweeps"), show_default=True, help="Where results go."
 )
-@click.option("-o", "table_file", type=click.Path(path_type=Path), metavar="FILE", help="All points, .csv or .parquet.")
+@click.option(
+    "-o",
+    "table_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="All points, .csv or .parquet.",
+)
 @click.option("--rows", type=click.IntRange(min=1), default=15, show_default=True, help="Points in each table.")
 @click.option("--json", "as_json", is_flag=True, help="Print one object with all points, nothing else.")
 def command(

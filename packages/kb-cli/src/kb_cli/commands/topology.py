@@ -10,7 +10,7 @@ from kb_cli.benchmark import bundled
 from kb_cli.report.chip import default_picture, default_view, overview, save_picture, view_of
 from kb_cli.report.chip_check import check_chip, check_lines
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
-from kb_cli.terminal.output_file import refuse_overwriting
+from kb_cli.terminal.output_file import check_ending, refuse_overwriting
 from kb_messages import TopologyError
 from kb_topology import Topology, load_topology
 from kb_topology.diagram import VIEWS, Loads, View
@@ -53,8 +53,9 @@ def show_command(
     """
     loaded, loads, files = _chip_and_loads(topology, run)
     chosen = view or (view_of(part) if part else default_view(loaded))
-    picture = Path(out) if out else default_picture(loaded, chosen, part, run)
+    picture = Path(out) if out is not None else default_picture(loaded, chosen, part, run)
     refuse_overwriting("--out", picture, *files)
+    check_ending("--out", picture, ".svg")
     save_picture(loaded, chosen, part, loads, picture)
     found = overview(loaded, picture, chosen, part, run)
     if as_json:

@@ -14,6 +14,12 @@ _SOURCES = {".py", ".yaml", ".yml", ".csv"}
 """Endings of benchmarks, of what they import, of topologies and of shapes files. kb writes no such file."""
 
 
+def check_ending(option: str, path: Path, *endings: str) -> None:
+    """Raise KbError unless the name of *path*, which *option* names, ends with one of *endings*."""
+    if not path.name.endswith(endings):
+        raise KbError(option, path.suffix or repr(path.name), " or ".join(endings))
+
+
 def check_folder(option: str, path: Path) -> None:
     """Raise KbError unless the folder can be written in which *path* lies, which *option* names.
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kb_cli.terminal.output_file import check_folder
+from kb_cli.terminal.output_file import check_ending, check_folder
 from kb_cli.trace.trace_bytes import Unit, trace_blocks
 from kb_cli.trace.tracks import Trace
 from kb_dataexec.files import writing
-from kb_messages import KbError
 
 _PLAIN, _PACKED = ".pftrace", ".pftrace.gz"
 _LEVEL = 6
@@ -21,8 +20,7 @@ _LEVEL = 6
 
 def check_trace_file(path: Path) -> None:
     """Raise KbError unless *path* is the name of a trace file in a folder that can be written."""
-    if not path.name.endswith((_PLAIN, _PACKED)):
-        raise KbError("-o", path.suffix or repr(path.name), f"{_PLAIN} or {_PACKED}")
+    check_ending("-o", path, _PLAIN, _PACKED)
     check_folder("-o", path)
 
 
