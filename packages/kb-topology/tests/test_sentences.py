@@ -23,6 +23,7 @@ IMPLS = ["builtin.cached", "builtin.hbm_banked", "builtin.hbm_fixed", "builtin.p
         ("gemv", ["gemm", "decode_gemv"], "'decode_gemv'"),
         ("norm", ["layer_norm", "rms_norm", "rope"], "'layer_norm' or 'rms_norm'"),
         ("m", ["M", "N"], "'M'"),
+        ("cube0.pe3.gem", ["cube0.pe3.gemm", "cube10.pe3.gemm"], "'cube0.pe3.gemm'"),
         ("cube0.pe9", [f"cube0.pe{number}" for number in range(8)], "'cube0.pe7'"),
     ],
 )
@@ -33,6 +34,11 @@ def test_the_closest_name_agrees_below_its_namespace_or_in_a_word(name, names, c
 @pytest.mark.parametrize("name", ["builtin.bridge", "builtin.xyz", ""])
 def test_a_shared_namespace_makes_no_names_close(name):
     assert did_you_mean(name, IMPLS) == ""
+
+
+@pytest.mark.parametrize("name", ["", "a."])
+def test_nothing_is_close_to_an_empty_name(name):
+    assert did_you_mean(name, ["in_", "_out", "a.b_", "a._b"]) == ""
 
 
 def test_at_most_three_near_names_come_closest_first():

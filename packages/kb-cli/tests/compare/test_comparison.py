@@ -201,6 +201,21 @@ def test_folders_that_hold_no_run(invoke: Invoke, side: Callable[..., Side], tmp
     assert (done.exit_code, done.stderr) == (2, sentence)
 
 
+def test_stated_tiles_are_no_other_tiles_on_a_chip_with_more_pes(invoke: Invoke, tmp_path: Path) -> None:
+    """On eight PEs the 128 x 96 product is cut into eight, so there are more tiles of 64 x 64 than on one."""
+    sizes = [word for each in ("M=128", "N=96", "K=64") for word in ("-p", each)]
+    for name, stated in ("stated", ["-p", "tile=64x64x64"]), ("open", []):
+        sides = []
+        for chip in "one_pe", "one_cube":
+            out = tmp_path / name / chip
+            assert invoke("run", "gemm", "--topology", chip, *sizes, *stated, "--out", out).exit_code == 0
+            sides.append(read_side(next(out.iterdir())))
+        stages = [each.run.results.tile_stages for each in sides]
+        assert stages[0] != stages[1]
+        found = compare(*sides)
+        assert (len(found.tiles), "other tiles" in found.sentences[0]) == ((0, False) if stated else (1, True))
+
+
 def test_a_run_without_a_log_is_compared_by_its_times(side: Callable[..., Side]) -> None:
     one = side(options=("--no-log",))
     found: RunComparison = compare(one, one)

@@ -1,5 +1,8 @@
+import linecache
 import pickle
 from pathlib import Path
+
+import pytest
 
 from kb_engine.program.author_errors import UserCodeError, explain
 from kb_messages import KernelError
@@ -32,6 +35,21 @@ def test_an_exception_of_the_kernel_keeps_its_text_and_frames():
         == f"{where}: got ValueError: boom, needs a kernel that returns; see the frames below"
     )
     assert [each.strip() for each in error.frames.splitlines() if "File" in each][-1].endswith(", in fails")
+
+
+@pytest.mark.parametrize("name", ["/tmp/ipykernel_1/2345.py", "<ipython-input-3-abcdef>"])
+def test_an_exception_in_a_cell_of_a_notebook_names_its_line(name, monkeypatch):
+    text = "def fails():\n    1 / 0\n"
+    monkeypatch.setitem(linecache.cache, name, (len(text), None, text.splitlines(keepends=True), name))
+    names = {}
+    exec(compile(text, name, "exec"), names)
+    lines = str(explain(caught(names["fails"]), ROOT, "a kernel that returns")).splitlines()
+    where = f"{name.rpartition('/')[2]}:2"
+    assert (
+        lines[0]
+        == f"{where}: got ZeroDivisionError: division by zero, needs a kernel that returns; see the frames below"
+    )
+    assert lines[-2:] == [f'  File "{name}", line 2, in fails', "    1 / 0"]
 
 
 def test_an_error_of_ours_is_placed_at_the_kernels_line():

@@ -18,7 +18,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     Up to three names that are equally close are all named; of more than three, the last in the alphabet.
     """
     scores = _likenesses(name, names)
-    best = max(scores.values(), default=0.0)
+    best = max(scores.values(), default=None)
     close = [each for each, score in scores.items() if score == best]
     shown = [repr(each) for each in (close if len(close) <= _MOST else [max(close)])]
     return f"did you mean {' or '.join(shown)}?" if shown else ""
@@ -27,31 +27,35 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 def near_names(name: str, names: Iterable[str]) -> list[str]:
     """At most three of the *names* that are close to *name*, the closest first."""
     scores = _likenesses(name, names)
-    return sorted(scores, key=lambda each: -scores[each])[:_MOST]
+    return sorted(scores, key=lambda each: scores[each], reverse=True)[:_MOST]
 
 
-def _likenesses(name: str, names: Iterable[str]) -> dict[str, float]:
-    """How like *name* each of the *names* is that is like it at all, from 0.6 to 1."""
+def _likenesses(name: str, names: Iterable[str]) -> dict[str, tuple[int, float]]:
+    """How like *name* each of the *names* is that is like it at all: how many characters of a namespace they share,
+    and how like they are below, from 0.6 to 1."""
     scores = {each: _likeness(name[:_SHOWN], each) for each in names}
-    return {each: score for each, score in scores.items() if score >= _LIKE}
+    return {each: score for each, score in scores.items() if score[1] >= _LIKE}
 
 
-def _likeness(name: str, other: str) -> float:
-    """How like two names are below the namespace that they share: as a whole, or *name* and one word of *other*."""
+def _likeness(name: str, other: str) -> tuple[int, float]:
+    """The characters of the namespace that two names share, and how like they are below: as a whole, or *name* and one
+    word of *other*."""
     shared = 0
     for end in re.finditer(r"[./]", name):
         if name[: end.end()] != other[: end.end()]:
             break
         shared = end.end()
     asked, told = name[shared:].casefold(), other[shared:].casefold()
-    words = [word for word in re.split(r"[\W_]+", told) if word != told]
-    whole = 1.0 if asked == told else 0.99 * _ratio(asked, told)
-    return max([whole, *(_PART * _ratio(asked, word) for word in words)])
+    if asked == told:
+        return shared, 1.0
+    words = [word for word in re.split(r"[\W_]+", told) if word not in ("", told)]
+    return shared, max([0.99 * _ratio(asked, told), *(_PART * _ratio(asked, word) for word in words)])
 
 
 def _ratio(one: str, other: str) -> float:
     matcher = SequenceMatcher(None, other, one, autojunk=False)
-    return matcher.ratio() if matcher.quick_ratio() >= _LIKE else 0.0
+    bounds = matcher.real_quick_ratio, matcher.quick_ratio
+    return matcher.ratio() if all(bound() >= _LIKE for bound in bounds) else 0.0
 
 
 def listing(names: Iterable[str], limit: int = 24) -> str:

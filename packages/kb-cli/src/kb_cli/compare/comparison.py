@@ -14,12 +14,19 @@ from kb_cli.compare.pes import PeChange, pe_changes
 from kb_cli.compare.side import Side
 from kb_dataexec.analysis import Where
 from kb_messages import KbError
+from kb_topology import listing
 
 _Key: TypeAlias = tuple[str, str, str, str, str]
-_OTHER_TILES: Final = (
-    "The commands have other tiles: {:,} stages before, {:,} after. "
-    "Where a kernel leaves a tile open, its chip chooses one."
-)
+_SHOWN: Final = 4
+"""Lines and tiles of a line in the sentence about other tiles."""
+
+
+class TilesChange(Struct, frozen=True, kw_only=True):
+    """The tiles that the two chips chose for GEMMs of `line`, which leave their tile open, such as `64x128x64`."""
+
+    line: str
+    before: list[str]
+    after: list[str]
 
 
 class RowChange(Struct, frozen=True, kw_only=True):
@@ -42,8 +49,8 @@ class RowChange(Struct, frozen=True, kw_only=True):
 class RunComparison(Struct, frozen=True, kw_only=True):
     """The second run against the first.
 
-    `tile_stages` are the stages of all tiles, before and after. They differ for one kernel on two chips where the chips
-    chose other tiles. `same` says that their logs have one digest: they are the same run. `latency_ps` are from the
+    `tiles` are kernel lines whose GEMMs leave their tile to the chip and got other ones; there are none in runs of two
+    kernels or parameters. `same` says that their logs have one digest: they are the same run. `latency_ps` are from the
     first kernel's start to the last one's end, and `whole_ps` from the host's call to its answer, each added up over
     launches, before and after; `whole_ps` is None when a run does not say where its time went. The `change_ps` of
     `rows` add up to the change of `whole_ps`, and those of rows with another `via` than `launch` and `answer` to that
@@ -56,7 +63,7 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     same: bool
     configuration: list[ConfigurationChange]
     latency_ps: tuple[int, int]
-    tile_stages: tuple[int, int]
+    tiles: list[TilesChange]
     change_ps: int
     whole_ps: tuple[int, int] | None
     rows: list[RowChange]
@@ -78,27 +85,50 @@ def compare(one: Side, other: Side, blocks_alone: bool = False) -> RunComparison
     if not there:
         before = after = Where(launches=[], missing=[])
     blocks = block_changes(before, after)
-    stages = one.run.results.tile_stages, other.run.results.tile_stages
     changes = configuration_changes(one, other)
-    cut_anew = stages[0] != stages[1] and all(each.part == "topology" for each in changes)
+    tiles = list(_tiles_changes(one, other)) if all(each.part == "topology" for each in changes) else []
     return RunComparison(
         before=str(one.folder),
         after=str(other.folder),
         same=one.run.log_digest is not None and one.run.log_digest == other.run.log_digest,
         configuration=changes,
         latency_ps=latency,
-        tile_stages=stages,
+        tiles=tiles,
         change_ps=latency[1] - latency[0],
         whole_ps=(_whole_ps(before), _whole_ps(after)) if there else None,
         rows=[] if blocks_alone else list(row_changes(before, after, _match(one, other))),
         blocks=[each for each in blocks if each.changed],
         pes=pe_changes(before, after),
         sentences=[
-            *([_OTHER_TILES.format(*stages)] if cut_anew else []),
+            *([_tiles_sentence(tiles)] if tiles else []),
             *(each.sentence(blocks) for each in blocks if each.matters(latency[0])),
         ],
         missing=list(_missing(one, other)),
     )
+
+
+def _tiles_changes(one: Side, other: Side) -> Iterator[TilesChange]:
+    """The lines for which both chips chose tiles, and not the same."""
+    before, after = _chosen(one), _chosen(other)
+    for line in sorted(before.keys() & after.keys()):
+        if before[line] != after[line]:
+            yield TilesChange(line=line, before=sorted(before[line]), after=sorted(after[line]))
+
+
+def _chosen(side: Side) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    chosen = side.run.results.chosen_tiles
+    for each in chosen if isinstance(chosen, list) else []:
+        found.setdefault(each.line, set()).add(each.tile)
+    return found
+
+
+def _tiles_sentence(changes: list[TilesChange]) -> str:
+    lines = (
+        f"{each.line} has {listing(each.before, _SHOWN)} before and {listing(each.after, _SHOWN)} after"
+        for each in changes
+    )
+    return f"The chips chose other tiles for GEMMs: {listing(lines, _SHOWN)}."
 
 
 def _match(one: Side, other: Side) -> LineMatch:

@@ -23,8 +23,7 @@ def whatif_lines(found: WhatIf) -> Iterator[str]:
     for each in found.set:
         yield f"{each.path}: {_text(each.before)} -> {_text(each.after)}"
     if found.bound_ps is not None:
-        stages = found.comparison.tile_stages
-        tiles = "" if stages[0] == stages[1] else " with the tiles of the run"
+        tiles = " with the tiles of the run" if found.comparison.tiles else ""
         change = _signed(found.bound_ps - found.before_ps, found.before_ps)
         yield f"at best   {duration(found.bound_ps)} ({change}){tiles}"
     yield f"measured  {duration(found.latency_ps)} ({_signed(found.latency_ps - found.before_ps, found.before_ps)})"

@@ -153,11 +153,16 @@ def _authors_frames(error: BaseException, root: Path) -> traceback.StackSummary:
 
 
 def _is_authors(filename: str, root: Path) -> bool:
-    """Whether a file is the author's: it lies in *root*, or neither in a package of kernbench nor in a library."""
+    """Whether a file is the author's: it lies in *root*, or neither in a package of kernbench nor in a library.
+
+    A cell of a notebook is no file. `linecache` has its lines.
+    """
     path = Path(filename)
     if path.parent == root:
         return True
-    return not filename.startswith((*_own_folders(), *_LIBRARIES)) and "\0" not in filename and path.is_file()
+    if filename.startswith((*_own_folders(), *_LIBRARIES)) or "\0" in filename:
+        return False
+    return filename in linecache.cache or path.is_file()
 
 
 def _own_folders() -> tuple[str, ...]:
