@@ -119,6 +119,14 @@ def test_a_test_that_fails_leaves_its_golden_time(project: Path) -> None:
     assert {path.name: path.read_bytes() for path in (project / "kb-golden").iterdir()} == capsules
 
 
+def test_a_test_that_should_have_failed_leaves_its_golden_time(project: Path) -> None:
+    """A report may say that a test failed whose function ended without an error."""
+    strict = "import pytest\n\npytestmark = pytest.mark.xfail(strict=True)\n"
+    (project / "test_add.py").write_text(f"{TEST}\n\n{strict}")
+    assert pytest_of(project, "--kb-update")[0] == 1
+    assert not (project / "kb-golden.json").exists()
+
+
 def test_runs_whose_names_are_alike_have_capsules_of_their_own(project: Path) -> None:
     names = ["a/8", "b/8", "a b", "a-b", "long" * 40, "long" * 40 + "er"]
     test = TEST.replace("[8, 16]", "[8, 8, 8, 8, 8, 8]").replace('("rows", ', f'("rows", ids={names}, argvalues=')
