@@ -44,42 +44,45 @@ class ForeseenLaunch(WatchedLaunch):
     ) -> None:
         super().__init__(where, call, key, None)
         self._closed = closed
-        self._foreseen = dict(zip(self.pe_ids, enumerate(programs), strict=True))
+        self._foreseen = {
+            pe_id: (place, program, call)
+            for place, (pe_id, program) in enumerate(zip(self.pe_ids, programs, strict=True))
+        }
         self._took: dict[Hashable, _Took | None] = {}
         self._apart: KernelRunner | None = None
 
     def _run(self, pe_id: str) -> None:
-        place, program = self._foreseen.pop(pe_id)
+        place, program, call = self._foreseen.pop(pe_id)
         if program is None:
-            self._run_at(place)
+            self._run_at(place, call)
         else:
-            self._begin(place, program)
+            self._begin(place, program, call)
 
-    def _begin(self, place: int, program: ForeseenProgram) -> None:
+    def _begin(self, place: int, program: ForeseenProgram, call: KernelCall) -> None:
         if program.kind not in self._took:
-            self._took[program.kind] = self._run_apart(place)
+            self._took[program.kind] = self._run_apart(place, call)
             return
         took = self._took[program.kind]
         if took is None:
-            self._run_at(place)
+            self._run_at(place, call)
         elif not self._closed.checks_next:
             self._do(place, program, took)
-        elif self._run_apart(place) != took:
+        elif self._run_apart(place, call) != took:
             self._session.clock.mark_broken()
             got = "another time or outcome than those of an equal program of the launch"
             fix = "run with --exact events, and report the kernel"
             raise KbError(f"{program.line} on {self.pe_ids[place]}", got, "the same", fix)
 
-    def _run_at(self, place: int) -> None:
-        runner = self._runners[self.pe_ids[place]] = self._runner_at(place, self._play)
+    def _run_at(self, place: int, call: KernelCall) -> None:
+        runner = self._runners[self.pe_ids[place]] = self._runner_at(place, call, self._play)
         runner.start()
 
-    def _run_apart(self, place: int) -> _Took | None:
+    def _run_apart(self, place: int, call: KernelCall) -> _Took | None:
         """Run the program at *place* to its end, as nothing can meet it. None where others need not do the same."""
         clock, n_before, pe = self._session.clock, len(self.commands), self._pes[place]
         began_ps = clock.now_ps
         with clock.apart():
-            self._run_at(place)
+            self._run_at(place, call)
             clock.run_out()
             ran_ps = clock.now_ps
         runner, self._apart = self._apart, None

@@ -31,11 +31,10 @@ class PeLaunch(Launch):
     ) -> None:
         super().__init__(number, session, pes, len(pes))
         self._pes = pes
-        self._call = call
         self._streams: list[CommandStream] = []
         self._runners: dict[str, KernelRunner] = {}
         if self.has_all_runners:
-            self._runners = {pe.pe_id: self._runner_at(place, play) for place, pe in enumerate(pes)}
+            self._runners = {pe.pe_id: self._runner_at(place, call, play) for place, pe in enumerate(pes)}
 
     @property
     def runners(self) -> Sequence[KernelRunner]:
@@ -50,11 +49,11 @@ class PeLaunch(Launch):
     def _run(self, pe_id: str) -> None:
         self._runners[pe_id].start()
 
-    def _runner_at(self, place: int, play: Play) -> KernelRunner:
+    def _runner_at(self, place: int, call: KernelCall, play: Play) -> KernelRunner:
         pe, pes = self._pes[place], self._pes
         program, stream = Program(place, len(pes)), CommandStream(pe)
         self._streams.append(stream)
-        return KernelRunner(self._session, pe, self._call, program, stream, self._ended, play=play)
+        return KernelRunner(self._session, pe, call, program, stream, self._ended, play=play)
 
     def _ended(self, runner: KernelRunner) -> None:
         pe_id = runner.pe.pe_id
