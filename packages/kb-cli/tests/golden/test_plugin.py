@@ -119,10 +119,24 @@ def test_a_test_that_fails_leaves_its_golden_time(project: Path) -> None:
     assert {path.name: path.read_bytes() for path in (project / "kb-golden").iterdir()} == capsules
 
 
-def test_a_test_that_should_have_failed_leaves_its_golden_time(project: Path) -> None:
-    """A report may say that a test failed whose function ended without an error."""
+SUBTESTS = """import pytest
+
+
+@pytest.fixture(autouse=True)
+def fails(subtests):
+    with subtests.test():
+        assert False
+"""
+
+
+def test_a_test_that_fails_without_an_error_leaves_its_golden_time(project: Path) -> None:
     strict = "import pytest\n\npytestmark = pytest.mark.xfail(strict=True)\n"
     (project / "test_add.py").write_text(f"{TEST}\n\n{strict}")
+    assert pytest_of(project, "--kb-update")[0] == 1
+    assert not (project / "kb-golden.json").exists()
+
+    (project / "conftest.py").write_text(SUBTESTS)
+    (project / "test_add.py").write_text(TEST)
     assert pytest_of(project, "--kb-update")[0] == 1
     assert not (project / "kb-golden.json").exists()
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _pytest: Any = sys.modules["pytest"]  # pytest imports this module; kb-cli does not depend on it
 _RUNS: Any = _pytest.StashKey()
+_REPORT: Any = _pytest.StashKey()
 _UPDATED = "kb_golden"
 _MARKER = "kb_golden(within=0.02): fail when a run of kb_run takes more than the golden time, by this share of it"
 
@@ -45,6 +46,8 @@ def _runs_of_test(request: Any, tmp_path_factory: Any) -> Iterator[GoldenRuns]:
     name = f"{path.name}::{request.node.nodeid.partition('::')[2]}"
     runs = GoldenRuns(path.parent, name, within, request.config.option.kb_update, tmp_path_factory.mktemp("kb-runs"))
     yield runs
+    if _REPORT in request.node.stash and request.node.stash[_REPORT].passed:
+        runs.accept()
     if updated := runs.updated():
         _updated(request.config).setdefault(str(path.parent), {}).update(updated)
 
@@ -63,12 +66,11 @@ def pytest_runtest_call(item: Any) -> None:
 
 @_pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
 def pytest_runtest_makereport(item: Any) -> Iterator[None]:
-    """Accept the times of a test whose report says that it passed: `xfail(strict=True)` fails one without an error."""
+    """Keep the report of a test, which says whether it passed: a test may fail without an error of its function."""
     outcome: Any = yield
     report = outcome.get_result()
-    runs = getattr(item, "funcargs", {}).get("kb_run")
-    if report.when == "call" and report.passed and runs is not None:
-        runs.accept()
+    if report.when == "call":
+        item.stash[_REPORT] = report
 
 
 def _within(marker: Any, test: str) -> float:
