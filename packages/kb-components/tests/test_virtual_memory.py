@@ -121,7 +121,7 @@ def test_what_makes_no_sense_is_refused(chip_host, mmu):
     )
     assert refused(lambda: host.unmap(a)) == "unmap of a: got a tensor that is not mapped, needs what host.map returned"
     assert refused(lambda: host.send(MmuUnmap(virtual=0, nbytes=PAGE, pes=("pe0",)))) == (
-        "map: got PE 'pe0', needs the id of a PE"
+        "map: got PE 'pe0', needs the id of a PE; did you mean 'sip0.cube0.pe0'?"
     )
     assert refused(lambda: host.send(MmuMap(virtual=0, physical=top - PAGE, nbytes=2 * PAGE, pes=(PE,)))) == (
         "map to sip0.cube0.hbm0: got bytes 0xff000 to 0x101000, needs a range within its 0x100000 bytes"

@@ -6,7 +6,6 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from kb_dataexec import StoreError
 from kb_engine.language import masks
 from kb_engine.language.accesses import ElementAccess
 from kb_engine.language.epilogue import Epilogue
@@ -41,10 +40,7 @@ class Transfers(RandomNumbers, ViewOps):
         the bytes were never written, for an index beyond the tensor, for a mask that does not fit, and for *other*
         without a mask.
         """
-        try:
-            return self._load(pointer, mask, other, "load", waits=True)
-        except StoreError as error:
-            raise self._unread(error, pointer) from None
+        return self._load(pointer, mask, other, "load", waits=True)
 
     def load_async(
         self, pointer: TensorRef, mask: Known | Handle | None = None, other: float | Handle = 0
@@ -54,16 +50,7 @@ class Transfers(RandomNumbers, ViewOps):
         A use is any call that takes the result as an operand. Nothing else waits: a store to the same memory has to
         follow the wait, or it may overwrite the bytes before they are read. Raises KernelError as `load` does.
         """
-        try:
-            return self._load(pointer, mask, other, "load_async", waits=False)
-        except StoreError as error:
-            raise self._unread(error, pointer) from None
-
-    def _unread(self, error: StoreError, pointer: object) -> KernelError:
-        """*error*, of bytes of *pointer* that cannot be read, at the kernel line, with the name of the tensor."""
-        named = str(pointer) if isinstance(pointer, TensorRef) else describe(pointer)
-        fix = "store to these elements before, or give the tensor data when it is made"
-        return KernelError(f"{self._port.line()}: {named} at {error.where}", error.got, error.needs, fix)
+        return self._load(pointer, mask, other, "load_async", waits=False)
 
     def _load(
         self, pointer: TensorRef, mask: Known | Handle | None, other: float | Handle, call: str, waits: bool

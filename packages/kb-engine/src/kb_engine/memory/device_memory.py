@@ -6,14 +6,16 @@ Pass 1 simulates time; the values of compute ops exist only after pass 2.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy.typing as npt
 
-from kb_dataexec import MemoryStore
+from kb_dataexec import MemoryStore, StoreError
 from kb_engine.memory.pending import PendingBytes, Producer
 from kb_engine.memory.tiles import MadeTile, TilePart
 from kb_messages import OFFSET_BITS, OFFSET_MASK, Matrix
+
+_WRITE_BEFORE: Final = "store to these elements before, or give the tensor data when it is made"
 
 
 class DeviceMemory:
@@ -48,7 +50,11 @@ class DeviceMemory:
     def check_known(self, matrix: Matrix) -> None:
         """Raise StoreError where `read` does. Bytes of one allocation are not looked at."""
         if self.store.place(*matrix.rectangle.in_memory, matrix.dtype) is None:
-            self.read(matrix)
+            try:
+                self.read(matrix)
+            except StoreError as error:
+                error.fix = _WRITE_BEFORE
+                raise
 
     def read_copy(self, matrix: Matrix) -> npt.NDArray[Any]:
         """As `read`, but later writes do not change the elements."""
@@ -71,9 +77,13 @@ class DeviceMemory:
                 return producer, None
             rectangles.append(rectangle)
         read, found = self.store.read, []
-        for each, matrix in zip(rectangles, matrices, strict=True):
-            owner, offset = each.base >> OFFSET_BITS, each.base & OFFSET_MASK
-            found.append(read(owner, offset, each.rows, each.row_nbytes, each.stride, matrix.dtype, lasting=True))
+        try:
+            for each, matrix in zip(rectangles, matrices, strict=True):
+                owner, offset = each.base >> OFFSET_BITS, each.base & OFFSET_MASK
+                found.append(read(owner, offset, each.rows, each.row_nbytes, each.stride, matrix.dtype, lasting=True))
+        except StoreError as error:
+            error.fix = _WRITE_BEFORE
+            raise
         return None, found[0] if made is None else made.of(found)
 
     def put(
