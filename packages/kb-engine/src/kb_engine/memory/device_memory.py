@@ -53,8 +53,7 @@ class DeviceMemory:
             try:
                 self.read(matrix)
             except StoreError as error:
-                error.fix = _WRITE_BEFORE
-                raise
+                raise StoreError(error.where, error.got, error.needs, _WRITE_BEFORE) from None
 
     def read_copy(self, matrix: Matrix) -> npt.NDArray[Any]:
         """As `read`, but later writes do not change the elements."""
@@ -82,8 +81,7 @@ class DeviceMemory:
                 owner, offset = each.base >> OFFSET_BITS, each.base & OFFSET_MASK
                 found.append(read(owner, offset, each.rows, each.row_nbytes, each.stride, matrix.dtype, lasting=True))
         except StoreError as error:
-            error.fix = _WRITE_BEFORE
-            raise
+            raise StoreError(error.where, error.got, error.needs, _WRITE_BEFORE) from None
         return None, found[0] if made is None else made.of(found)
 
     def put(

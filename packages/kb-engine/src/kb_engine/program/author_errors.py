@@ -59,7 +59,8 @@ def _explained(error: BaseException, root: Path, needs: str, language: object) -
     if isinstance(error, KbError):
         if not lines or error.where.startswith(tuple(lines)):
             return error
-        return KernelError(f"{where}: {error.where}", error.got, error.needs, error.fix)
+        named = KernelError(f"{where}: {error.where}", error.got, error.needs, error.fix)
+        return named.with_traceback(error.__traceback__)
     wrong = wrong_use(error, where, language)
     if wrong is not None:
         return wrong
