@@ -393,26 +393,3 @@ def test_a_line_of_another_file_has_no_number() -> None:
     assert line_number("gemm.py:29", "gemm.py", 40) == 29
     assert line_number("gemm.py:41", "gemm.py", 40) == 0
     assert line_number("other.py:29", "gemm.py", 40) == line_number("", "gemm.py", 40) == 0
-
-
-def test_a_run_that_states_no_operations_has_no_rate(invoke: Invoke, tmp_path: Path) -> None:
-    bench = tmp_path / "copy.py"
-    bench.write_text(
-        "import numpy as np\nimport kernbench as kb\n\n\ndef copy(tl, x, y):\n    tl.store(y, tl.load(x))\n\n\n"
-        "@kb.benchmark\ndef copies(rng, N: int = 64, dtype: kb.DType = kb.DType.F32):\n"
-        "    return kb.call(copy, np.ones((1, N), np.float32), kb.empty((1, N), dtype), reference=lambda x: x)\n"
-    )
-    ran = invoke("run", bench, "--out", tmp_path / "copies")
-    assert ran.exit_code == 0, ran.output
-    (folder,) = (tmp_path / "copies").iterdir()
-    said = ran.output, invoke("report", folder).output, page_of(invoke, folder)
-    for text in said:
-        assert "0 FLOP" not in text
-        assert "achieved" not in text
-    assert re.search(r"the run +- +- +-", said[1])
-    shapes = tmp_path / "shapes.csv"
-    shapes.write_text("N\n64\n128\n")
-    table = invoke("run", bench, "--shapes", shapes, "--out", tmp_path / "shapes").output
-    assert re.search(r"64 +\S+ ns +- +- +", table)
-    assert "achieved" not in table
-    assert re.search(r"64 +\S+ ns +- +- +", invoke("sweep", bench, "-p", "N=64,128", "--jobs", 1).output)

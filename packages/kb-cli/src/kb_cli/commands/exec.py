@@ -59,9 +59,8 @@ def command(
     """Run SCRIPT, a Python file with Triton kernels, as Python would, on a simulated chip.
 
     SCRIPT needs no change: `import triton` finds kernbench's. OPTIONS stand before SCRIPT; what follows SCRIPT are its
-    own ARGS. The exit code is that of
-    SCRIPT, 2 for what is refused, and 3 for programs that wait for ever. Each launch has a row in the run folder, which
-    `kb report`, `whatif`, `compare` and `trace` take as RUN/0000.
+    own ARGS. The exit code is that of SCRIPT, 2 for what is refused, and 3 for programs that wait for ever. Each launch
+    has a row in the run folder, which `kb report`, `whatif`, `compare` and `trace` take as RUN/0000.
     """
     named = {"topology": topology, "issue": issue, "schedule": schedule, "autotune": autotune, "pretend": pretend}
     flags = {"transfers": transfers or None, "templates": False if no_templates else None}

@@ -22,14 +22,14 @@ class GoldenRuns:
     """The fixture `kb_run` of the test *name*, whose file lies in *folder*. Run folders go below *place*.
 
     A run is compared unless *within* is None: its latency may be longer than the golden one by that share. With
-    *update*, its latency becomes the golden one once `accept` says that the test passed. `count` is the number of runs.
+    *update*, its latency is a new golden one, which `updated` gives when the test has passed. `count` is the number of
+    runs.
     """
 
     def __init__(self, folder: Path, name: str, within: float | None, update: bool, place: Path) -> None:
         self._folder, self._name, self._within = folder, name, within
         self._update, self._place = update, place
         self.count = 0
-        self._passed = False
         self._updated: dict[str, dict[str, Any]] = {}
 
     def __call__(self, kernel: Any, *arguments: Any, **options: Any) -> KernelRun:
@@ -55,14 +55,8 @@ class GoldenRuns:
             self._compare(key, found, self._within)
         return found
 
-    def accept(self) -> None:
-        """Say that the test has passed."""
-        self._passed = True
-
     def updated(self) -> dict[str, dict[str, Any]]:
-        """The new golden times by run, whose capsules this call puts in their place. None unless the test passed."""
-        if not self._passed:
-            return {}
+        """The new golden times by run, whose capsules this call puts in their place. Ask only when the test passed."""
         for golden in self._updated.values():
             (self._folder / RUNS).mkdir(exist_ok=True)
             shutil.move(self._place / golden["run"], self._folder / RUNS / golden["run"])

@@ -46,9 +46,8 @@ def _runs_of_test(request: Any, tmp_path_factory: Any) -> Iterator[GoldenRuns]:
     name = f"{path.name}::{request.node.nodeid.partition('::')[2]}"
     runs = GoldenRuns(path.parent, name, within, request.config.option.kb_update, tmp_path_factory.mktemp("kb-runs"))
     yield runs
-    if _REPORT in request.node.stash and request.node.stash[_REPORT].passed:
-        runs.accept()
-    if updated := runs.updated():
+    is_passed = _REPORT in request.node.stash and request.node.stash[_REPORT].passed
+    if is_passed and (updated := runs.updated()):
         _updated(request.config).setdefault(str(path.parent), {}).update(updated)
 
 

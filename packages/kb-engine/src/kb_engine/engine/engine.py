@@ -266,7 +266,7 @@ class Engine:
                     assert mmu is not None
                     mmu.apply(each)
             return None
-        return _accepted(self.host_calls, self.host_calls.call(messages)) if messages else None
+        return self.host_calls.accepted(self.host_calls.call(messages)) if messages else None
 
     @property
     def checked(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
@@ -371,7 +371,7 @@ class Engine:
         if tracer is not None:
             tracer.launch_event(LaunchResponse(t_ps=call.response_ps, launch=number, ok=call.refusal is None))
             tracer.on_return()
-        _accepted(host, call)
+        host.accepted(call)
         self._check_finished(launch)
         return launch.result(call.call_ps, call.response_ps)
 
@@ -392,11 +392,3 @@ class Engine:
 def _tells_of_values(kernel: Kernel, front_end: FrontEnd) -> bool:
     """Whether *front_end* tells `ProgramPort.leave` when it decides by values: `tl` does, and who makes kernels."""
     return front_end is Language or isinstance(kernel, MadeKernel)
-
-
-def _accepted(host: HostCalls, call: HostCall) -> HostCall:
-    """*call*, which was answered. Raises KernelError when a block refused it."""
-    host.check_answered()
-    if call.refusal is not None:
-        raise KernelError(call.refusal.where, call.refusal.got, call.refusal.needs, call.refusal.fix)
-    return call

@@ -69,6 +69,14 @@ class HostCalls:
             got = "nothing left to happen while messages are not answered: " + "; ".join(waiting)
             raise SimulationStuckError("simulation", got, "an answer to every request")
 
+    def accepted(self, call: HostCall) -> HostCall:
+        """*call*, which is the last one. Raises KernelError when a block refused the call, and SimulationStuckError
+        when it has no answer."""
+        self.check_answered()
+        if call.refusal is not None:
+            raise KernelError(call.refusal.where, call.refusal.got, call.refusal.needs, call.refusal.fix)
+        return call
+
     def move(self, matrices: Sequence[Matrix], write: bool) -> list[tuple[int, int]]:
         """Read or write *matrices*, as many at once as the host has channels. Returns the start and the end of each.
 

@@ -53,7 +53,7 @@ class DeviceMemory:
             try:
                 self.read(matrix)
             except StoreError as error:
-                raise StoreError(error.where, error.got, error.needs, _WRITE_BEFORE) from None
+                raise _with_advice(error) from None
 
     def read_copy(self, matrix: Matrix) -> npt.NDArray[Any]:
         """As `read`, but later writes do not change the elements."""
@@ -81,7 +81,7 @@ class DeviceMemory:
                 owner, offset = each.base >> OFFSET_BITS, each.base & OFFSET_MASK
                 found.append(read(owner, offset, each.rows, each.row_nbytes, each.stride, matrix.dtype, lasting=True))
         except StoreError as error:
-            raise StoreError(error.where, error.got, error.needs, _WRITE_BEFORE) from None
+            raise _with_advice(error) from None
         return None, found[0] if made is None else made.of(found)
 
     def put(
@@ -117,3 +117,8 @@ def write_matrix(store: MemoryStore, matrix: Matrix, data: npt.NDArray[Any]) -> 
     """Overwrite *matrix* with *data*, which has as many elements."""
     elements = data.reshape(matrix.rows, matrix.cols)
     store.write(matrix.address >> OFFSET_BITS, matrix.address & OFFSET_MASK, elements, matrix.stride)
+
+
+def _with_advice(error: StoreError) -> StoreError:
+    """A new error, because the attributes of *error* are its own: what it says, and what a kernel does about it."""
+    return StoreError(error.where, error.got, error.needs, _WRITE_BEFORE)
