@@ -135,6 +135,10 @@ def test_tiles_are_those_that_every_place_has_by_itself(kept: int, data: st.Data
         assert list(plan.tiles) == expected
         assert [plan.tiles[number] for number in range(len(places))] == expected
         assert list(plan.tiles) == expected
+    elsewhere = data.draw(st.permutations(range(0, 4096 * len(stages), 4096)))
+    for moved in (plan.at(elsewhere), plan.on("pe1", elsewhere)):
+        at_home = [tuple(moved.tiles_at(given)) for given in (None, plan.addresses)]
+        assert at_home == [tuple(moved.tiles), tuple(moved.at(plan.addresses).tiles)]
 
 
 def reads_of(a: tuple[int | None, int], grid: tuple[int, int, int]) -> dict[tuple[int, int, int], int]:

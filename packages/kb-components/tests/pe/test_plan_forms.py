@@ -70,7 +70,9 @@ def test_plans_of_other_pes_are_those_that_are_generated_there(kind, owners, oth
         plan, expected = forms.find(command, pe)[0], generate_gemm_plan(command, pe)
         assert plan == expected
         assert [getattr(plan, name) for name in KNOWN] == [getattr(expected, name) for name in KNOWN]
-        assert list(plan.tiles) == list(expected.tiles)
+        assert list(plan.tiles) == list(plan.tiles_at(None)) == list(expected.tiles)
+        elsewhere = [address + 4096 for address in plan.addresses]
+        assert list(plan.tiles_at(elsewhere)) == list(expected.at(elsewhere).tiles)
     assert len(forms) == (not command.epilogue)
 
 

@@ -19,8 +19,9 @@ from msgspec.structs import replace
 from kb_messages.errors import PlanError
 from kb_messages.lifetimes import Lifetime, lifetimes_of
 from kb_messages.loop_order import LoopOrder
+from kb_messages.movable_tiles import MovableTiles, movable_tiles
 from kb_messages.stages import Place, StageTemplate, StageType, TilePlan, When, stages_at
-from kb_messages.tiles import MovableTile, TileSequence, movable_tile
+from kb_messages.tiles import TileSequence
 
 _MEMORY: Final = Place.MEMORY  # Python 3.11 looks a member of an enumeration up by a call
 _FEW_TILES: Final = 64
@@ -114,14 +115,23 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return {place: at for at, place in enumerate(places)}
 
     @cached_property
-    def lone_tile(self) -> MovableTile | None:
-        """The tile of a plan that has no other, which can be had at other addresses; None for several tiles.
+    def movable_tiles(self) -> MovableTiles | None:
+        """The tiles of a plan that has few, which can be had at other addresses; None for many tiles.
 
         A stage in pieces has operands of its own for each piece, and is at home in its plan alone.
         """
-        if self.n_tiles > 1 or any(stage.in_pieces for stage in self.stages):
+        if self.n_tiles > _FEW_TILES or any(stage.in_pieces for stage in self.stages):
             return None
-        return movable_tile(self.tiles[0], self.stages, self.address_numbers)
+        if self.origin is not self:
+            first = self.origin.movable_tiles
+            return None if first is None else first.on(tuple([stage.component for stage in self.stages]))
+        return movable_tiles(
+            list(self.tiles),
+            self.stages,
+            lambda tile: self.stages_at(tile.k, self.is_later(tile)),
+            self.addresses,
+            self.address_numbers,
+        )
 
     def at(self, addresses: Sequence[int]) -> PipelinePlan:
         """The same plan with operands in memory at *addresses*, in the order of `addresses`."""
@@ -177,18 +187,22 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def tiles_at(self, addresses: Sequence[int] | None) -> Sequence[TilePlan]:
         """The tiles with operands in memory at *addresses*, as in `at`. None stands for those of this plan."""
-        if self.few_tiles is not None:
-            return self.few_tiles
+        if self.tiles_anywhere is not None:
+            return self.tiles_anywhere
         if addresses is None:
-            return self.tiles
-        if self.lone_tile is not None:
-            return (self.lone_tile.at(addresses),)
+            if self.origin is self or self.movable_tiles is None:
+                return self.tiles
+            addresses = self.addresses
+        if self.movable_tiles is not None:
+            return self.movable_tiles.at(addresses)
         return self.at(addresses).tiles if self.has_transfers else self.tiles
 
     @cached_property
-    def few_tiles(self) -> tuple[TilePlan, ...] | None:
+    def tiles_anywhere(self) -> tuple[TilePlan, ...] | None:
         """All tiles, of a plan that has few and no DMA, so that they are the same at all addresses; else None."""
-        return None if self.has_transfers or self.n_tiles > _FEW_TILES else tuple(self.tiles)
+        if self.has_transfers or self.movable_tiles is None:
+            return None
+        return self.movable_tiles.at(self.addresses)
 
     @cached_property
     def starts_differ(self) -> bool:

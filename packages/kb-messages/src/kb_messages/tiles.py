@@ -7,12 +7,11 @@ or columns of the grid where its rectangle does not depend on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise, repeat
 from typing import NamedTuple, overload
 
 from kb_messages.loop_order import LoopOrder
-from kb_messages.rectangles import Rectangle
 from kb_messages.stages import (
     DmaParams,
     OperandTemplate,
@@ -57,44 +56,6 @@ class _Moving(NamedTuple):
         """The stages of the tiles from *first* up to, and without, k = *end*."""
         params = map(DmaParams, rectangles_along_k(self.memory, first, end), repeat(self.to_registers))
         return map(Stage, repeat(self.stage_type), repeat(self.component), params)
-
-
-class MovableTile(NamedTuple):
-    """The one tile of a plan. `transfers` has the numbers of its DMA stages, each with the place of its address among
-    those of the plan."""
-
-    tile: TilePlan
-    transfers: tuple[tuple[int, int], ...]
-
-    def at(self, addresses: Sequence[int]) -> TilePlan:
-        """The tile of the plan at other *addresses*."""
-        tile = self.tile
-        if not self.transfers:
-            return tile
-        stages = list(tile.stages)
-        for number, at in self.transfers:
-            stage_type, component, params = (each := stages[number]).stage_type, each.component, each.params
-            assert isinstance(params, DmaParams)
-            moved = params.memory
-            memory = Rectangle(addresses[at], moved.rows, moved.row_nbytes, moved.stride)
-            params = DmaParams(memory, params.to_registers, (), False, params.atomic)
-            stages[number] = Stage(stage_type, component, params)
-        return TilePlan(tile.tile_id, tile.m, tile.n, tile.k, tuple(stages))
-
-
-def movable_tile(
-    tile: TilePlan, templates: Sequence[StageTemplate], numbers: Mapping[tuple[int, int], int]
-) -> MovableTile:
-    """*tile*, which is the only one of a plan of *templates*. *numbers* is the plan's `address_numbers`."""
-    present = stages_at(templates, 0, 1)
-    transfers = []
-    for at, number in enumerate(present):
-        template = templates[number]
-        if template.stage_type in (StageType.DMA_READ, StageType.DMA_WRITE):
-            side = memory_side(template)
-            operand = next(n for n, each in enumerate(template.operands) if each is side)
-            transfers.append((at, numbers[number, operand]))
-    return MovableTile(tile, tuple(transfers))
 
 
 class TileSequence(Sequence[TilePlan]):

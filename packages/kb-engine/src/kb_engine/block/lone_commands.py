@@ -186,11 +186,7 @@ class LoneCommands:
     def _begin_at_block(self, number: int) -> None:
         command, way = self._command, self._way
         assert command is not None
-        movable = command.shared_plan.lone_tile
-        if command.addresses is None:
-            tile = way.tile
-        else:
-            tile = movable.at(command.addresses) if movable is not None else command.tiles[0]
+        tile = way.tile if command.addresses is None else command.tiles[0]
         token = TileToken(command, tile, command.first_op)
         token.index = number
         token.t_ready = token.t_start = self._since_ps
