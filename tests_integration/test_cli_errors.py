@@ -1,12 +1,10 @@
 """Bad input to the installed `kb`: the whole sentence, exit code 2, nothing on standard output; 3 for a stuck run."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_copies import kb
 
 from kb_cli.benchmark import bundled
 
@@ -48,12 +46,6 @@ class Raising(Benchmark[Params]):
     def flops(self, p):
         return 1
 """
-
-
-def kb(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [str(Path(sys.executable).with_name("kb")), *args]
-    environment = {**os.environ, "PYTHONPATH": ""}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100)
 
 
 def edited(folder: Path, old: str, new: str, bad: str) -> str:

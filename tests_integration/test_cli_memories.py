@@ -1,12 +1,10 @@
 """Sharded tensors in every memory through the installed `kb`: run, verify, and the error where no link leads."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_copies import kb
 
 from kb_cli.benchmark import bundled
 
@@ -72,12 +70,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "chip.yaml").write_text(text)
     (tmp_path / "sharded.py").write_text(BENCH)
     return tmp_path
-
-
-def kb(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [str(Path(sys.executable).with_name("kb")), *args]
-    environment = {**os.environ, "PYTHONPATH": ""}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100)
 
 
 def run(folder: Path, *params: str) -> dict[str, object]:

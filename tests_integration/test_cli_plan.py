@@ -1,18 +1,12 @@
 """`kb plan` as it is installed: its counts are those of a run."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_copies import kb
 
-KB = str(Path(sys.executable).with_name("kb"))
 SIZES = ["-p", "M=200", "-p", "N=136", "-p", "K=264", "-p", "dtype=bf16"]
-
-
-def kb(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([KB, *args], cwd=folder, capture_output=True, text=True, timeout=100)
 
 
 @pytest.mark.parametrize("tile", ["64x32x128", "96x40x56"])

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from python_copies import kb
 
 from kb_cli.run.claims import claims
 from kb_cli.run.run_json import write_run
@@ -23,15 +24,18 @@ KB = str(Path(sys.executable).with_name("kb"))
 SMALL = ["-p", "M=40", "-p", "N=24", "-p", "K=72", "-p", "tile=16x16x32", "--topology", "one_pe"]
 
 
-def kb(folder: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": "", **environment}
-    return subprocess.run([KB, *args], cwd=folder, env=env, capture_output=True, text=True, timeout=100)
+def result_of(folder: Path, *args: str) -> Any:
+    return told(kb(folder, *args, "--json"))
 
 
-def result_of(folder: Path, *args: str, **environment: str) -> Any:
-    done = kb(folder, *args, "--json", **environment)
+def told(done: subprocess.CompletedProcess[str]) -> Any:
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
+
+
+def started_with_hash_seed(seed: str, folder: Path, *args: str) -> Any:
+    env = {**os.environ, "PYTHONPATH": "", "PYTHONHASHSEED": seed}
+    return told(subprocess.run([KB, *args, "--json"], cwd=folder, env=env, capture_output=True, text=True, timeout=100))
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +85,7 @@ def test_the_folder_holds_what_a_repetition_needs(made: Path) -> None:
 
 
 def test_a_repetition_is_the_same_to_the_byte(tmp_path: Path) -> None:
-    results = [
-        result_of(tmp_path, "run", "gemm", *SMALL, "--out", f"out{seed}", PYTHONHASHSEED=seed) for seed in "0012"
-    ]
+    results = [started_with_hash_seed(seed, tmp_path, "run", "gemm", *SMALL, "--out", f"out{seed}") for seed in "0012"]
     assert len({result["log_digest"] for result in results}) == 1
     folders = [tmp_path / result["run_dir"] for result in results]
     for file in sorted(path.relative_to(folders[0]) for path in folders[0].rglob("*") if path.is_file()):

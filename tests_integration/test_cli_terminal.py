@@ -12,10 +12,12 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from python_copies import COPIES
 
 KB = str(Path(sys.executable).with_name("kb"))
 SMALL = ["-p", "M=40", "-p", "N=24", "-p", "K=72", "-p", "tile=16x16x32"]
@@ -64,6 +66,31 @@ class Shown(NamedTuple):
     frames: list[tuple[float, str]]
 
 
+class Running(NamedTuple):
+    """A command under way: `code` waits for its end."""
+
+    code: Callable[[], int]
+    interrupt: Callable[[], None] = lambda: None
+
+
+def _started(folder: Path, args: Sequence[str], env: dict[str, str], out: int, err: int) -> Running:
+    process = subprocess.Popen(
+        [KB, *args],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        env=env,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    return Running(lambda: process.wait(60), lambda: process.send_signal(signal.SIGINT))
+
+
+def _copied(folder: Path, args: Sequence[str], env: dict[str, str], out: int, err: int) -> Running:
+    COPIES.begin(folder, ("kb", *args), env, out, err)
+    return Running(COPIES.code)
+
+
 def read(reader: int) -> bytes:
     """The next bytes of a pipe or a terminal; none at its end, which a terminal tells as an error."""
     try:
@@ -75,22 +102,15 @@ def read(reader: int) -> bytes:
 def run(folder: Path, *args: str, columns: int = 80, tty: str = "both", interrupt_at: str = "", **env: str) -> Shown:
     """`kb *args*` on a terminal of *columns*. *tty* says which streams are terminals: `out`, `err` or `both`.
 
-    SIGINT is sent when standard error has *interrupt_at*.
+    SIGINT is sent to a `kb` that was started itself when standard error has *interrupt_at*.
     """
     pairs = [pty.openpty() if tty in (name, "both") else os.pipe() for name in ("out", "err")]
     for _, writer in pairs:
         if os.isatty(writer):
             fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     clean = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "TERM")}
-    process = subprocess.Popen(
-        [KB, *args],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=pairs[0][1],
-        stderr=pairs[1][1],
-        env={**clean, "TERM": "xterm", **env},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    begun = _started if interrupt_at else _copied
+    running = begun(folder, args, {**clean, "TERM": "xterm", **env}, pairs[0][1], pairs[1][1])
     for _, writer in pairs:
         os.close(writer)
     texts = {reader: b"" for reader, _ in pairs}
@@ -106,9 +126,9 @@ def run(folder: Path, *args: str, columns: int = 80, tty: str = "both", interrup
             if piece and reader == pairs[1][0]:
                 frames.append((time.monotonic(), piece.decode()))
             if interrupt_at and interrupt_at in texts[pairs[1][0]].decode():
-                process.send_signal(signal.SIGINT)
+                running.interrupt()
                 interrupt_at = ""
-    code = process.wait(60)
+    code = running.code()
     out, err = (texts[reader].decode().replace("\r\n", "\n") for reader, _ in pairs)
     return Shown(code, out, err, frames)
 

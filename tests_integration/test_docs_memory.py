@@ -2,13 +2,12 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_copies import kb
 
 ROOT = Path(__file__).parents[1]
-KB = str(Path(sys.executable).with_name("kb"))
 TEXT = (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in TEXT.split("```bash\n")[1:] for line in block.split("```")[0].splitlines()]
 ROWS = re.findall(r"^\| `(one_cube|one_cube_banked|\w+\.yaml)` \| (.*) \| (.*) \|$", TEXT, re.MULTILINE)
@@ -27,10 +26,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def printed(folder: Path, command: str) -> list[str]:
-    words = [KB, *command.removeprefix(".venv/bin/kb ").split()]
-    return subprocess.run(
-        words, cwd=folder, capture_output=True, text=True, timeout=100, check=True
-    ).stdout.splitlines()
+    done = kb(folder, *command.removeprefix(".venv/bin/kb ").split())
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 def latency(lines: list[str]) -> str:

@@ -1,21 +1,20 @@
 """What the docs quote is what the commands beside it print."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_copies import kb, python
 
 ROOT = Path(__file__).parents[1]
-KB = str(Path(sys.executable).with_name("kb"))
 FIRST_STEPS = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
 README = (ROOT / "packages" / "kb-cli" / "README.md").read_text(encoding="utf-8")
 NAME = re.compile(r"kb-runs/(gemm-[0-9a-f]{12})")
 
 
 def printed(folder: Path, *args: str) -> list[str]:
-    done = subprocess.run([KB, *args], cwd=folder, capture_output=True, text=True, timeout=100, check=True)
+    done = kb(folder, *args)
+    assert done.returncode == 0, done.stderr
     return comparable(done.stdout)
 
 
@@ -60,9 +59,8 @@ def test_the_shapes_are_those_that_are_quoted(tmp_path: Path) -> None:
 
 def test_the_report_from_python_says_what_the_run_said(first_run: list[str], place: Path) -> None:
     program = README.partition("### From Python")[2].partition("```python\n")[2].partition("```")[0]
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=place, capture_output=True, text=True, timeout=100, check=True
-    )
+    done = python(place, "-c", program)
+    assert done.returncode == 0, done.stderr
     sentence, share, *_, line = done.stdout.splitlines()
     assert sentence == first_run[-1]
     path = first_run[[row.startswith("where the time went") for row in first_run].index(True) + 2]

@@ -1,21 +1,18 @@
 """The script of docs/triton.md runs under `kb exec`, and prints what the page says."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+from python_copies import kb
+
 ROOT = Path(__file__).parents[1]
-KB = str(Path(sys.executable).with_name("kb"))
 PAGE = (ROOT / "docs" / "triton.md").read_text(encoding="utf-8")
 
 
 def test_the_script_prints_what_is_quoted(tmp_path: Path) -> None:
     (tmp_path / "add.py").write_text(PAGE.split("```python\n")[1].partition("```")[0], encoding="utf-8")
     quoted = PAGE.split("```text\n")[1].partition("```")[0]
-    done = subprocess.run(
-        [KB, "exec", "add.py"], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
-    )
+    done = kb(tmp_path, "exec", "add.py")
     assert (done.returncode, done.stderr) == (0, "")
     folder = re.compile(r"run folder kb-runs/add-[0-9a-f]*")  # a hash over the versions of kernbench, too
     lines = [[line.rstrip() for line in folder.sub("", text).splitlines()] for text in (done.stdout, quoted)]

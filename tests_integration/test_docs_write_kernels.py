@@ -2,12 +2,11 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_copies import kb, python
 
-KB = str(Path(sys.executable).with_name("kb"))
 PAGE = (Path(__file__).parents[1] / "docs" / "write-kernels.md").read_text(encoding="utf-8")
 PROGRAMS = {
     name: (program, text)
@@ -17,8 +16,7 @@ PROGRAMS = {
 }
 
 
-def printed(folder: Path, *command: str) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+def printed(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -26,7 +24,7 @@ def printed(folder: Path, *command: str) -> str:
 def run(folder: Path, name: str, program: str) -> str:
     """What a program prints, up to the error, whose last digits follow the machine's BLAS."""
     (folder / name).write_text(program, encoding="utf-8")
-    return printed(folder, sys.executable, name).partition("largest error")[0]
+    return printed(python(folder, name)).partition("largest error")[0]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -60,5 +58,5 @@ def test_the_report_begins_as_quoted(tmp_path: Path) -> None:
     (folder,) = (tmp_path / "kb-runs").iterdir()
     (quoted,) = re.findall(r"The report begins:\n\n```text\n(.*?)```", PAGE, re.DOTALL)
     begins = re.compile(r"flash-\w+")  # the number of a folder follows every byte of the program
-    shown = begins.sub("", printed(tmp_path, KB, "report", f"kb-runs/{folder.name}"))
+    shown = begins.sub("", printed(kb(tmp_path, "report", f"kb-runs/{folder.name}")))
     assert shown.startswith(begins.sub("", quoted))

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from python_copies import kb
 
-KB = str(Path(sys.executable).with_name("kb"))
 SCRIPT = """
 import sys
 import numpy as np
@@ -59,13 +59,8 @@ barrier_kernel[(2,)](np.zeros(1, np.int32), 2)
 """
 
 
-def kb(folder: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": "", **environment}
-    return subprocess.run([KB, *args], cwd=folder, env=env, capture_output=True, text=True, timeout=100)
-
-
-def result_of(folder: Path, *args: str, **environment: str) -> Any:
-    done = kb(folder, *args, **environment)
+def result_of(folder: Path, *args: str) -> Any:
+    done = kb(folder, *args)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -113,9 +108,11 @@ def test_each_launch_is_a_row(made: Path, result: Any) -> None:
 
 def test_the_same_script_gives_the_same_bytes(made: Path, result: Any, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
-    again = result_of(
-        tmp_path, "exec", "--json", "script.py", "3000", "--topology", "of the script", PYTHONHASHSEED="7"
-    )
+    command = [
+        str(Path(sys.executable).with_name("kb")), "exec", "--json", "script.py", "3000", "--topology", "of the script"
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONHASHSEED": "7"}, capture_output=True)
+    again = json.loads(done.stdout)
     for each in (*again["launches"], *result["launches"]):
         del each["wall_s"]
     assert again == result

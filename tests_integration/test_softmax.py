@@ -1,16 +1,14 @@
 """The softmax benchmark: where it places its rows."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-KB = str(Path(sys.executable).with_name("kb"))
+from python_copies import kb
 
 
 def latency_ps(folder: Path, rows: int) -> int:
-    command = [KB, "run", "softmax", "--json", "--topology", "one_cube", "-p", f"M={rows}", "-p", "N=64"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=True)
+    done = kb(folder, "run", "softmax", "--json", "--topology", "one_cube", "-p", f"M={rows}", "-p", "N=64")
+    assert done.returncode == 0, done.stderr
     return int(json.loads(done.stdout)["latency_ps"])
 
 
@@ -20,7 +18,7 @@ def test_every_row_lies_in_the_slice_of_its_own_pe_also_where_pes_are_left_over(
 
 
 def test_integers_are_refused(tmp_path: Path) -> None:
-    done = subprocess.run([KB, "run", "softmax", "-p", "dtype=i8"], cwd=tmp_path, capture_output=True, text=True)
+    done = kb(tmp_path, "run", "softmax", "-p", "dtype=i8")
     assert done.returncode == 2
     assert done.stderr == (
         "error: -p: got parameters that do not go together (i8 holds no shares of 1: dtype has to be a float), "

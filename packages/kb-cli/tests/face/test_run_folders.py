@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import Result
+from python_copies import python
 
 from kb_dataexec import read_log
 
@@ -50,7 +51,8 @@ def run_script(tmp_path: Path) -> Callable[..., str]:
             assert old in text
             text = text.replace(old, new)
         (tmp_path / "mine.py").write_text(text)
-        done = subprocess.run([sys.executable, "mine.py"], capture_output=True, text=True, cwd=tmp_path, check=True)
+        done = python(tmp_path, "mine.py")
+        assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     return run
@@ -164,7 +166,8 @@ def test_the_source_of_a_notebook_cell_is_kept(invoke: Invoke, tmp_path: Path) -
         "exec(compile(cell, name, 'exec'), space)\n"
     )
     (tmp_path / "cell.txt").write_text(cell)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    done = python(tmp_path, "-c", code)
+    assert done.returncode == 0, done.stderr
     folder = done.stdout.strip()
     assert (tmp_path / folder / "bench.py").read_text() == cell
     assert "42.py:6" in invoke("report", folder).stdout

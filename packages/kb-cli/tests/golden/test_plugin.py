@@ -1,12 +1,10 @@
 """Golden times in a pytest of its own: they are written, kept, reviewed, and a slower kernel is explained."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_copies import python
 
 KERNEL = """
 def add(tl, x, y, z, rows):
@@ -43,9 +41,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def pytest_of(project: Path, *options: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "test_add.py"]
-    env = {**os.environ, "PYTHONPATH": str(project), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=100, env=env, check=False)
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "test_add.py"]
+    done = python(project, *command, PYTEST_DEBUG_TEMPROOT=str(project))
     return done.returncode, done.stdout + done.stderr
 
 
