@@ -157,9 +157,9 @@ def attack(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def docs(session: nox.Session) -> None:
-    """The tutorial and every sweep of the docs print what is quoted, and draw the same pictures; a minute."""
+    """Tutorial, sweeps and shapes of the docs print what is quoted, and draw the same pictures; a minute."""
     install(session, "--group", "test", *EDITABLE)
-    suites = ["tests_integration/test_docs_sweeps.py", "tests_integration/test_docs_tutorial.py"]
+    suites = [f"tests_integration/test_docs_{name}.py" for name in ("output", "sweeps", "tutorial")]
     session.run("pytest", *suites, *session.posargs, env={"KB_ALL_DOCS": "1"})
 
 
@@ -244,7 +244,20 @@ def mutants(session: nox.Session) -> None:
     """Every single change of small logs is noticed or equivalent; some minutes. The tests try a sample."""
     install(session, "--group", "test", *EDITABLE)
     session.run("python", "tests_integration/mutation/mutation_sweep.py", *session.posargs)
-    session.run("pytest", *PARALLEL, "packages/kb-dataexec/tests/test_mutations.py", env={"KB_ALL_MUTANTS": "1"})
+    suites = ["packages/kb-dataexec/tests/test_mutations.py", "tests_integration/test_cli_mutations.py"]
+    session.run("pytest", *PARALLEL, *suites, env={"KB_ALL_MUTANTS": "1"})
+
+
+@nox.session(default=False)
+def cases(session: nox.Session) -> None:
+    """Every case of which the tests try some: probes, levers, where the time of random kernels and chips went."""
+    install(session, "--group", "test", *EDITABLE)
+    suites = [
+        f"tests_integration/test_{name}.py"
+        for name in ("attribution", "attribution_reference", "probe_closed_form", "where_windows")
+    ]
+    suites += ["packages/kb-cli/tests/whatif/test_levers.py"]
+    session.run("pytest", *PARALLEL, *suites, *session.posargs, env={"KB_ALL_CASES": "1"})
 
 
 @nox.session(default=False)

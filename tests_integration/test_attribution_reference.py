@@ -1,4 +1,7 @@
-"""The walk by columns against the plain one, segment by segment, on random kernels and random chips."""
+"""The walk by columns against the plain one, segment by segment, on random kernels and random chips.
+
+A third of them; `nox -s cases` walks all.
+"""
 
 import random
 from importlib import import_module
@@ -6,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sampled_cases import sampled
 
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import path
@@ -43,17 +47,18 @@ def check(log: OpLog) -> bool:
 
 
 def test_random_kernels() -> None:
-    assert sum(check(random_kernels.run(seed)) for seed in range(60)) > 30
+    seeds = sampled(range(60), 20)
+    assert sum(check(random_kernels.run(seed)) for seed in seeds) > len(seeds) // 2
 
 
 def test_random_chips_with_several_transfers_under_way() -> None:
-    compared = 0
-    for seed in range(60):
+    compared, seeds = 0, sampled(range(60), 20)
+    for seed in seeds:
         case = random_chips.draw(seed, 3)
         outstanding = random.Random(seed).choice((1, 2, 4, 8))
         case.spec["cube"]["pe_template"]["nodes"]["pe_dma"]["outstanding"] = outstanding
         compared += check(random_chips.run(case))
-    assert compared > 30
+    assert compared > len(seeds) // 2
 
 
 def test_random_chips_with_packets_ports_and_buffers() -> None:
