@@ -231,7 +231,8 @@ def test_ctrl_c_says_where_each_kernel_stood_and_keeps_the_log(tmp_path: Path) -
     text = (
         r": the kernel waits at poll.py:8 since [\d.]+ ns, 1 command in flight: transfer of poll.py:8 with 0 of 1 tiles"
     )
-    assert re.search(text, said[1])
+    # One of the two kernels may run at the moment; the other one waits.
+    assert [line for line in said[1:3] if re.search(text, line)]
     (folder,) = (tmp_path / "kb-runs").iterdir()
     assert said[-1] == f"  what it wrote so far is in kb-runs/{folder.name}"
     assert sorted(path.name for path in folder.iterdir()) == ["bench.py", "log", "progress.json", "topology.yaml"]

@@ -190,14 +190,13 @@ def test_a_signal_that_python_drops_comes_again(
 
     def collected(_: object) -> None:
         Dropping()
-        last = time.monotonic() + 20
+        last = time.monotonic() + 60
         while time.monotonic() < last:
             time.sleep(0.01)
+        pytest.fail("the signal did not come again")
 
-    began = time.monotonic()
     monkeypatch.setattr(topology, "check_chip", collected)
     assert exit_code_of("topology", "check", "one_pe") == code
-    assert time.monotonic() - began < 15
     assert "ignored" not in capsys.readouterr().err
 
 
