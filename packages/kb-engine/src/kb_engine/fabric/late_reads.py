@@ -8,13 +8,13 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from kb_dataexec.log.formulas import TRANSFERS, Table
+from kb_dataexec.log.formulas import INT64, TRANSFERS, Table
 
 NOT_YET: Final = -1
 """The latency of a row that is to be completed."""
 _LATENCY: Final = 8
 
-pack_row: Final = Struct(f"{TRANSFERS.width}q").pack
+pack_row: Final = Struct(f"{TRANSFERS.width}{INT64}").pack
 """The bytes of a row, from its integers. Raises `struct.error` for one that does not fit 64 bits."""
 
 

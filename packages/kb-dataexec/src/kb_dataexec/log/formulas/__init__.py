@@ -6,6 +6,7 @@ from kb_messages import lazy_door
 
 if TYPE_CHECKING:
     from kb_dataexec.log.formulas.address_arrays import addresses_of as addresses_of
+    from kb_dataexec.log.formulas.checked_ints import INT64 as INT64
     from kb_dataexec.log.formulas.checked_ints import int64s as int64s
     from kb_dataexec.log.formulas.command import SlotRing as SlotRing
     from kb_dataexec.log.formulas.expected_rows import ClosedRows as ClosedRows
@@ -44,7 +45,7 @@ _NAMES = {
         "table",
     ),
     "kb_dataexec.log.formulas.group_texts": ("intern_texts",),
-    "kb_dataexec.log.formulas.checked_ints": ("int64s",),
+    "kb_dataexec.log.formulas.checked_ints": ("INT64", "int64s"),
     "kb_dataexec.log.formulas.row_formula": (
         "Part",
         "Repeat",

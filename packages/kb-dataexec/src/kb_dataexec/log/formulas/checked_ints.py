@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kb_messages import LogError
 
-_INT64: Final = "l" if calcsize("l") == 8 else "q"
+INT64: Final = "l" if calcsize("l") == 8 else "q"
 """The letter by which `struct` packs 64 bits. Both give the same bytes. Python 3.11 packs numbers of 2^30 and more as
 `l` in a third of the time that `q` takes, and times are such numbers. `l` has 32 bits on Windows."""
 
@@ -21,7 +21,7 @@ def int64s(values: Iterable[int]) -> npt.NDArray[np.int64]:
     numbers = tuple(values)
     try:
         # Packing takes less time than `array` and numpy's own conversion of a list.
-        return np.frombuffer(Struct(f"{len(numbers)}{_INT64}").pack(*numbers), np.int64)
+        return np.frombuffer(Struct(f"{len(numbers)}{INT64}").pack(*numbers), np.int64)
     except error:
         got, needs = "a time that does not fit 64 bits", "less than 106 days of simulated time"
         raise LogError("op log", got, needs, "look for a latency or bandwidth of that size") from None
