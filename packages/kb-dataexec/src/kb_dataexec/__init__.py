@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kb_dataexec.log.writer import MemoryLogWriter as MemoryLogWriter
     from kb_dataexec.memory.store import MemoryStore as MemoryStore
     from kb_dataexec.memory.store import StoreError as StoreError
+    from kb_dataexec.memory.store import UnwrittenBytesError as UnwrittenBytesError
     from kb_dataexec.verify.compare import compare as compare
     from kb_dataexec.verify.product_tolerance import product_tolerance as product_tolerance
     from kb_dataexec.verify.tolerance import default_tolerance as default_tolerance
@@ -35,7 +36,7 @@ _NAMES = {
     "kb_dataexec.log.reader": ("LargeLogError", "open_log", "read_log"),
     "kb_dataexec.log.tables": ("OpLog",),
     "kb_dataexec.log.writer": ("FolderLogWriter", "LogWriter", "MemoryLogWriter"),
-    "kb_dataexec.memory.store": ("MemoryStore", "StoreError"),
+    "kb_dataexec.memory.store": ("MemoryStore", "StoreError", "UnwrittenBytesError"),
     "kb_dataexec.verify.compare": ("compare",),
     "kb_dataexec.verify.product_tolerance": ("product_tolerance",),
     "kb_dataexec.verify.tolerance": ("default_tolerance", "gemm_tolerance"),

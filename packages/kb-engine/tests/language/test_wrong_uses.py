@@ -99,7 +99,7 @@ def test_a_load_of_bytes_that_nobody_wrote_says_what_to_do(toy_host, load):
         host.launch(kernel, host.empty("a", A.shape, "f16"), pes=[0])
     assert re.fullmatch(
         r"test_wrong_uses\.py:\d+: \S+ \+ \w+ \(address \w+\): got a read of 4 x 16 f16 whose bytes "
-        r"from \w+ on were never written, needs initialised bytes; store to these elements before, or give the tensor "
-        r"data when it is made",
+        r"from \w+ on were never written, first that of a\[4, 0\], needs initialised bytes; store to these elements "
+        r"before, or give the tensor data when it is made",
         str(caught.value),
     )

@@ -225,7 +225,7 @@ def test_bytes_that_were_never_written_cannot_be_loaded(toy_host):
     message = refused(host, kernel, host.empty("c", (16, 16), "f16"))
     assert message == (
         f"{line(kernel)}: sip0.cube0.hbm0 + 0x0 (address 0x1000000000000): got a read of 16 x 16 f16 "
-        "whose bytes from 0x0 on were never written, needs initialised bytes; "
+        "whose bytes from 0x0 on were never written, first that of c[0, 0], needs initialised bytes; "
         "store to these elements before, or give the tensor data when it is made"
     )
 

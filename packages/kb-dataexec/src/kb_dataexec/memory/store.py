@@ -33,6 +33,15 @@ class StoreError(KbError):
         return self
 
 
+class UnwrittenBytesError(StoreError):
+    """A read of bytes that nobody wrote, or that were released. `first` is (owner, offset) of the first of them."""
+
+    def __init__(self, where: str, got: str, needs: str, first: tuple[int, int]) -> None:
+        super().__init__(where, got, needs)
+        self.args = (where, got, needs, first)
+        self.byte = self.first = first
+
+
 class _Region:
     """A memory. With *is_shared*, a region of another store has the same `extents`, so whoever changes them clones
     them first."""
@@ -296,16 +305,14 @@ class MemoryStore:
 
     def _invalid(
         self, region: _Region, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType, at: int | None
-    ) -> StoreError:
+    ) -> UnwrittenBytesError:
         if at is None:
             ends = ((offset + r * stride, offset + r * stride + row_nbytes) for r in range(rows))
             at = next(bad for low, high in ends if (bad := region.extents.first_invalid(low, high)) < high)
         known = "were released" if region.extents.was_released(at) else "were never written"
         shape = f"{rows} x {row_nbytes // dtype.nbytes} {dtype}"
         got = f"a read of {shape} whose bytes from {at:#x} on {known}"
-        error = StoreError(region.where(offset), got, "initialised bytes")
-        error.byte = region.owner, at
-        return error
+        return UnwrittenBytesError(region.where(offset), got, "initialised bytes", (region.owner, at))
 
 
 def _changed_by_others(array: Array) -> bool:

@@ -24,6 +24,7 @@ from kb_engine.host.virtual_memory import VirtualMemory
 from kb_engine.language.tl import Language
 from kb_engine.launch.launch import LaunchResult
 from kb_engine.launch.targets import pes_of
+from kb_engine.memory.unwritten_load import UnwrittenLoadError
 from kb_engine.program.grid import Schedule, grid_of
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel
@@ -250,7 +251,13 @@ class Host:
             got = "lists that are nested too deep, or that hold themselves"
             raise KernelError("launch", got, "arguments that end") from None
         ids = self._launch_ids(passed, pes, targets)
-        result = self.engine.launch(kernel, passed, ids, self._root, targets, front_end, programs)
+        try:
+            result = self.engine.launch(kernel, passed, ids, self._root, targets, front_end, programs)
+        except UnwrittenLoadError as error:
+            element = self._tensors.element_with(*error.byte)
+            if element is not None:
+                error.name(element)
+            raise
         self.launches.append(result)
         return result
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kb_dataexec import MemoryStore, StoreError
+from kb_dataexec import MemoryStore, UnwrittenBytesError
 from kb_engine.memory.device_memory import read_matrix
 from kb_engine.memory.pending import Producer
 from kb_engine.program.tensors import Tensor
-from kb_messages import KernelError, Matrix, split_address
+from kb_messages import KernelError, Matrix
 
 
 class DeferredRead:
@@ -56,22 +56,19 @@ def _read_copy(memory: MemoryStore, tensor: Tensor, copy: int) -> npt.NDArray[An
     """Copy number *copy*, of shape (rows, cols)."""
     blocks = tensor.blocks(copy)
     if len(blocks) == 1:
-        return _read_block(memory, tensor, *blocks[0])
-    parts = [(where, _read_block(memory, tensor, where, matrix)) for where, matrix in blocks]
+        return _read_block(memory, tensor, blocks[0][1])
+    parts = [(where, _read_block(memory, tensor, matrix)) for where, matrix in blocks]
     whole = np.empty((tensor.rows, tensor.cols), dtype=parts[0][1].dtype)
     for where, part in parts:
         whole[where] = part
     return whole
 
 
-def _read_block(memory: MemoryStore, tensor: Tensor, where: tuple[slice, slice], matrix: Matrix) -> npt.NDArray[Any]:
-    """The elements at *where*, which lie at *matrix*. An error for bytes never written names the first element."""
+def _read_block(memory: MemoryStore, tensor: Tensor, matrix: Matrix) -> npt.NDArray[Any]:
+    """The elements at *matrix*. An error for bytes never written names the first element."""
     try:
         return read_matrix(memory, matrix)
-    except StoreError as error:
-        if error.byte is None:
-            raise
-        row, col = divmod(error.byte[1] - split_address(matrix.address)[1], matrix.stride)
-        flat = (where[0].start + row) * tensor.cols + where[1].start + col // matrix.dtype.nbytes
-        at = ", ".join(map(str, np.unravel_index(flat, tensor.shape)))
-        raise error.naming(f"{tensor.name}[{at}]") from None
+    except UnwrittenBytesError as error:
+        element = tensor.element_with(*error.first)
+        assert element is not None, "the bytes of a block are elements"
+        raise error.naming(element) from None

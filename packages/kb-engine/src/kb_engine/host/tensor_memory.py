@@ -119,6 +119,11 @@ class TensorMemory:
         if self.live.get(tensor.addresses[0][0]) != replace(tensor, virtual=()):
             raise KernelError(f"{what} of {tensor.name}", "a tensor after host.free", "one that holds memory")
 
+    def element_with(self, owner: int, offset: int) -> str | None:
+        """`name[row, column]` of the element with byte *offset* of memory *owner*; None where no live tensor has it."""
+        found = (tensor.element_with(owner, offset) for tensor in self.live.values())
+        return next(filter(None, found), None)
+
     def _allocate(self, name: str, space: MemorySpace, homes: Sequence[int], sizes: Sequence[int]) -> list[int]:
         """An address for each block. When one memory is full, nothing is allocated."""
         addresses = list[int]()

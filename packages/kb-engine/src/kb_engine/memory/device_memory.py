@@ -6,16 +6,15 @@ Pass 1 simulates time; the values of compute ops exist only after pass 2.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy.typing as npt
 
-from kb_dataexec import MemoryStore, StoreError
+from kb_dataexec import MemoryStore, UnwrittenBytesError
 from kb_engine.memory.pending import PendingBytes, Producer
 from kb_engine.memory.tiles import MadeTile, TilePart
+from kb_engine.memory.unwritten_load import UnwrittenLoadError
 from kb_messages import OFFSET_BITS, OFFSET_MASK, Matrix
-
-_WRITE_BEFORE: Final = "store to these elements before, or give the tensor data when it is made"
 
 
 class DeviceMemory:
@@ -44,20 +43,17 @@ class DeviceMemory:
             self.initial = self.store.snapshot()
 
     def read(self, matrix: Matrix) -> npt.NDArray[Any]:
-        """The elements, `rows x cols`, read-only. Raises StoreError for bytes that were never written."""
-        return read_matrix(self.store, matrix)
+        """The elements, `rows x cols`, read-only. Raises UnwrittenLoadError for bytes that were never written."""
+        return self._read(matrix, lasting=False)
 
     def check_known(self, matrix: Matrix) -> None:
-        """Raise StoreError where `read` does. Bytes of one allocation are not looked at."""
+        """Raise UnwrittenLoadError where `read` does. Bytes of one allocation are not looked at."""
         if self.store.place(*matrix.rectangle.in_memory, matrix.dtype) is None:
-            try:
-                self.read(matrix)
-            except StoreError as error:
-                raise _with_advice(error) from None
+            self.read(matrix)
 
     def read_copy(self, matrix: Matrix) -> npt.NDArray[Any]:
         """As `read`, but later writes do not change the elements."""
-        return self.store.read(*matrix.rectangle.in_memory, matrix.dtype, lasting=True)
+        return self._read(matrix, lasting=True)
 
     def load(
         self, matrices: Sequence[Matrix], _: Matrix | None, made: MadeTile | None = None
@@ -65,8 +61,8 @@ class DeviceMemory:
         """The first producer of bytes of *matrices* that are pending, or None, and the elements of a tile if none are.
 
         The tile is what *made* makes of their elements; with None, of one matrix, as it is. The second argument is
-        where the tile lies, which only a trace asks. Later writes do not change the elements. Raises StoreError for
-        bytes that were never written, if none are pending.
+        where the tile lies, which only a trace asks. Later writes do not change the elements. Raises
+        UnwrittenLoadError for bytes that were never written, if none are pending.
         """
         rectangles = []
         for matrix in matrices:
@@ -80,8 +76,8 @@ class DeviceMemory:
             for each, matrix in zip(rectangles, matrices, strict=True):
                 owner, offset = each.base >> OFFSET_BITS, each.base & OFFSET_MASK
                 found.append(read(owner, offset, each.rows, each.row_nbytes, each.stride, matrix.dtype, lasting=True))
-        except StoreError as error:
-            raise _with_advice(error) from None
+        except UnwrittenBytesError as error:
+            raise UnwrittenLoadError.of(error) from None
         return None, found[0] if made is None else made.of(found)
 
     def put(
@@ -107,6 +103,12 @@ class DeviceMemory:
         write_matrix(self.store, matrix, data)
         self.pending.clear(matrix)
 
+    def _read(self, matrix: Matrix, lasting: bool) -> npt.NDArray[Any]:
+        try:
+            return self.store.read(*matrix.rectangle.in_memory, matrix.dtype, lasting)
+        except UnwrittenBytesError as error:
+            raise UnwrittenLoadError.of(error) from None
+
 
 def read_matrix(store: MemoryStore, matrix: Matrix) -> npt.NDArray[Any]:
     """The elements of *matrix*, `rows x cols`, read-only. Raises StoreError for bytes that were never written."""
@@ -117,8 +119,3 @@ def write_matrix(store: MemoryStore, matrix: Matrix, data: npt.NDArray[Any]) -> 
     """Overwrite *matrix* with *data*, which has as many elements."""
     elements = data.reshape(matrix.rows, matrix.cols)
     store.write(matrix.address >> OFFSET_BITS, matrix.address & OFFSET_MASK, elements, matrix.stride)
-
-
-def _with_advice(error: StoreError) -> StoreError:
-    """A new error, because the attributes of *error* are its own: what it says, and what a kernel does about it."""
-    return StoreError(error.where, error.got, error.needs, _WRITE_BEFORE)

@@ -14,9 +14,9 @@ from types import FrameType, TracebackType
 
 from greenlet import GreenletExit
 
-from kb_engine.program.kernel_lines import line_of
+from kb_engine.program.kernel_lines import at_line, line_of
 from kb_engine.program.wrong_uses import wrong_use
-from kb_messages import BenchmarkError, KbError, KernelError
+from kb_messages import BenchmarkError, KbError
 
 _PACKAGES = (
     "kb_messages", "kb_topology", "kb_plans", "kb_dataexec", "kb_engine", "kb_components", "kb_cli", "kb_triton",
@@ -59,8 +59,7 @@ def _explained(error: BaseException, root: Path, needs: str, language: object) -
     if isinstance(error, KbError):
         if not lines or error.where.startswith(tuple(lines)):
             return error
-        named = KernelError(f"{where}: {error.where}", error.got, error.needs, error.fix)
-        return named.with_traceback(error.__traceback__)
+        return at_line(error, where).with_traceback(error.__traceback__)
     wrong = wrong_use(error, where, language)
     if wrong is not None:
         return wrong

@@ -12,9 +12,10 @@ from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.program.arrival import Arrival
 from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.coroutine import KernelCoroutine
+from kb_engine.program.kernel_lines import at_line
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, HeldBack
-from kb_engine.program.session import Session, at_line
+from kb_engine.program.session import Session
 from kb_messages import (
     CallCause,
     Command,

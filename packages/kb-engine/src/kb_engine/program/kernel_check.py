@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kb_engine.program.arguments import describe
 from kb_engine.program.author_errors import calling_line
+from kb_engine.program.kernel_lines import at_line
 from kb_messages import KernelError
 
 _FIX = "write it as a plain function: the calls of `tl` wait by themselves"
@@ -21,7 +22,7 @@ def check_kernel(kernel: object, n_arguments: int, root: Path) -> None:
         _check(kernel, n_arguments)
     except KernelError as error:
         if line := calling_line(root):
-            raise KernelError(f"{line}: {error.where}", error.got, error.needs, error.fix) from None
+            raise at_line(error, line) from None
         raise
 
 

@@ -15,6 +15,9 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Final
 
+from kb_engine.memory.unwritten_load import UnwrittenLoadError
+from kb_messages import KbError, KernelError
+
 _PACKAGES = "kb_engine", "kb_dataexec", "kb_messages", "kb_topology", "kb_triton"
 _OWN_FOLDERS = tuple(
     str(Path(spec.origin).parent) + os.sep
@@ -27,6 +30,13 @@ _MOST_CALLS: Final = 4096
 def is_own(filename: str) -> bool:
     """Whether a source file belongs to a package of kernbench."""
     return filename.startswith(_OWN_FOLDERS)
+
+
+def at_line(error: KbError, line: str) -> KernelError:
+    """*error*, which what the kernel line *line* asked for has met."""
+    if isinstance(error, UnwrittenLoadError):
+        return error.at(line)
+    return KernelError(f"{line}: {error.where}", error.got, error.needs, error.fix)
 
 
 class KernelLines:

@@ -10,6 +10,7 @@ from kb_engine.observe.listeners import Listeners
 from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.tracer import Tracer
 from kb_engine.observe.watched_lease import WatchedLease
+from kb_engine.program.kernel_lines import at_line
 from kb_engine.program.materialize import Materialize, Materializer
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.timing.clock import Clock
@@ -17,7 +18,6 @@ from kb_messages import (
     Command,
     GemmCommand,
     KbError,
-    KernelError,
     LoadCommand,
     Matrix,
     StoreCommand,
@@ -120,11 +120,6 @@ class Session:
         if self.listeners.on_issue is not None:
             self.listeners.on_issue(context)
         return context
-
-
-def at_line(error: KbError, line: str) -> KernelError:
-    """*error*, of a plan of the command that *line* asked for."""
-    return KernelError(f"{line}: {error.where}", error.got, error.needs, error.fix)
 
 
 def _mapped(command: Command) -> tuple[Matrix, ...]:

@@ -8,6 +8,7 @@ from threading import local
 from types import EllipsisType
 from typing import Any, Final, NoReturn, SupportsIndex, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
@@ -16,7 +17,7 @@ from kb_engine.program.indexing import Indices, cut_span, is_basic
 from kb_engine.program.known import Known
 from kb_engine.program.symbols import is_symbol, row_address
 from kb_engine.program.transposed import Transposed
-from kb_messages import DType, KernelError, Matrix
+from kb_messages import DType, KernelError, Matrix, join_address
 
 BlockAddresses: TypeAlias = "tuple[tuple[int, ...], ...]"
 AxisKey: TypeAlias = "slice | SupportsIndex | Known | Handle | npt.NDArray[Any] | EllipsisType | None"
@@ -97,6 +98,16 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """As `blocks`, for one copy after the other."""
         for copy in range(self.n_copies):
             yield from self.blocks(copy)
+
+    def element_with(self, owner: int, offset: int) -> str | None:
+        """`name[row, column]` of the element with byte *offset* of memory *owner*; None where no block has the byte."""
+        byte = join_address(owner, offset)
+        for (rows, cols), matrix in self.every_block():
+            if matrix.address <= byte < matrix.address + matrix.nbytes:
+                row, col = divmod(byte - matrix.address, matrix.stride)
+                flat = (rows.start + row) * self.cols + cols.start + col // self.dtype.nbytes
+                return f"{self.name}[{', '.join(map(str, np.unravel_index(flat, self.shape)))}]"
+        return None
 
     @property
     def ref(self) -> TensorRef:

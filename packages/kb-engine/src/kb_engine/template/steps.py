@@ -10,11 +10,12 @@ import numpy.typing as npt
 from kb_engine.block.fold_pass import FoldPass
 from kb_engine.memory.pending import Producer
 from kb_engine.memory.tiles import MadeTile, TilePart
+from kb_engine.program.kernel_lines import at_line
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import HeldBytes
 from kb_engine.template.holes import Build, Numbers
-from kb_messages import Command, KbError, KernelError, Matrix
+from kb_messages import Command, KbError, Matrix
 
 
 class Loaded(NamedTuple):
@@ -197,7 +198,7 @@ class LoadLook(NamedTuple):
                 for each in matrices:
                     memory.check_known(each)
         except KbError as error:
-            raise KernelError(f"{self.line}: {error.where}", error.got, error.needs, error.fix) from None
+            raise at_line(error, self.line) from None
 
 
 class Put(NamedTuple):
