@@ -28,13 +28,17 @@ HINTS = """[...document.querySelectorAll(".scroll, .chart")].filter((each) => ea
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Runs on one PE, on eight PEs that share memories, on 512, of another benchmark, and of a million services."""
+    """Runs on one PE, on eight PEs that share memories, on 512, of another benchmark, and of a million services.
+
+    The tile of `left_open` is one that the chip chose.
+    """
     out, shared = tmp_path_factory.mktemp("runs"), ["-p", "operands=shared"]
     return {
         "one": new_run(out, *GEMM, "--topology", "one_pe"),
         "eight": new_run(out, *GEMM, *shared),
         "many": new_run(out, *GEMM, *shared, "--topology", "four_sip"),
         "other": new_run(out, "softmax"),
+        "left_open": new_run(out, *GEMM[:-2], "--topology", "one_pe"),
         "million": new_run(out, *MILLION, "--topology", "one_pe"),
     }
 
@@ -262,6 +266,17 @@ def test_the_keyboard_keeps_its_place_when_views_change(opened: Open, runs: dict
     page.page.keyboard.press("Enter")
     page.until(f"Number(document.body.dataset.shown) > {before + 1}")
     assert page.page.evaluate(focused)[0] == "MAIN"
+
+
+def test_the_overview_shows_the_tiles_that_the_chip_chose(opened: Open, runs: dict[str, Path]) -> None:
+    page, tiles = opened(), 'section:has(h2:text-is("Tiles"))'
+    page.go(view="overview", run=page.id(runs["one"]))
+    assert page.page.locator(tiles).count() == 0, "the kernel states its tile"
+    page.go(view="overview", run=page.id(runs["left_open"]))
+    (chosen,) = json.loads((runs["left_open"] / "run.json").read_text())["results"]["chosen_tiles"]
+    cells = page.page.locator(f"{tiles} td").all_inner_texts()
+    assert cells == [chosen["line"], chosen["tile"], "1"]
+    assert page.page.locator(f"{tiles} td a").get_attribute("href").count("view=source") == 1
 
 
 def test_numbers_have_the_form_that_kb_prints(opened: Open) -> None:

@@ -2,7 +2,7 @@
 
 import {json} from "/api.js";
 import {bar, h, note, put, section, table} from "/dom.js";
-import {duration, folded, percent, quantity, signed} from "/format.js";
+import {count, duration, folded, percent, quantity, signed} from "/format.js";
 
 const MOST = 12;
 const LEAST = 0.001;
@@ -17,8 +17,8 @@ export async function show(place, page) {
         figures(report),
         report.notes.map(note),
         page.state.line ? ofLine(report, page) : null,
-        path(report, page), light(report), section("Levers", null, levers), lines(report, page), pes(report),
-        configuration(report, folder));
+        path(report, page), light(report), section("Levers", null, levers), lines(report, page), tiles(report, page),
+        pes(report), configuration(report, folder));
     json("levers", {run: page.state.run}).then(
         (found) => levers.replaceChildren(...chances(found, folder)),
         (error) => levers.replaceChildren(note(error.message)));
@@ -95,6 +95,13 @@ function lines(report, page) {
     const more = report.lines.length > MOST ? `; the view Source has all ${report.lines.length}` : "";
     return section("Lines", `Times on the path add up; times in flight overlap${more}.`,
         table(["line", "", "share", "on the path", "in flight", "source"], rows, {text: 2, wide: [5]}));
+}
+
+function tiles(report, page) {
+    if (!report.chosen_tiles) return null;
+    const rows = report.chosen_tiles.map((each) => [line(each.line, page), each.tile, count(each.commands)]);
+    return section("Tiles", "The chip chose these tiles, M x N x K in elements, for GEMMs that leave their tile open.",
+        table(["line", "tile", "GEMMs"], rows));
 }
 
 function pes(report) {
