@@ -4,12 +4,28 @@ import gc
 from threading import Event, Thread
 from weakref import ref
 
+import pytest
+
 from kb_engine.timing.collector import collector_off, look_once
 
 
 class Part:
     def __init__(self):
         self.itself = self
+
+
+@pytest.fixture
+def looks():
+    """The generations that the collector looked at."""
+    found = []
+
+    def note(phase, info):
+        if phase == "start":
+            found.append(info["generation"])
+
+    gc.callbacks.append(note)
+    yield found
+    gc.callbacks.remove(note)
 
 
 def is_in(generation, part):
@@ -31,6 +47,49 @@ def test_nothing_is_looked_at_where_the_collector_is_off():
         part = Part()
         look_once()
         assert not is_in(2, part)
+
+
+def test_many_objects_are_old_after_the_block_without_a_look(looks):
+    with collector_off():
+        parts = [Part() for _ in range(1 << 15)]
+    assert is_in(2, parts[0])
+    assert is_in(2, parts[-1])
+    assert not looks
+    assert not gc.get_freeze_count()
+
+
+def test_few_objects_stay_young():
+    with collector_off():
+        part = Part()
+    assert not is_in(2, part)
+
+
+def test_all_are_looked_at_before_too_many_became_old_without_a_look(looks):
+    gc.collect()
+    part = Part()
+    dropped = ref(part)
+    del part
+    kept = []
+    for _ in range(40):  # 2^15 objects each, as those before the first look at all have no quarter
+        with collector_off():
+            kept.append([[] for _ in range(1 << 15)])
+        if dropped() is None:
+            break
+    assert looks.count(2) == 2
+    assert dropped() is None
+
+
+def test_objects_that_somebody_froze_stay_frozen():
+    frozen = Part()
+    gc.freeze()
+    try:
+        with collector_off():
+            parts = [Part() for _ in range(1 << 15)]
+        assert gc.get_freeze_count()
+        assert not is_in(2, frozen)
+        assert not is_in(2, parts[-1])
+    finally:
+        gc.unfreeze()
 
 
 def test_the_collector_is_off_until_the_last_thread_wants_it_on():
