@@ -192,4 +192,4 @@ def test_a_tile_that_does_not_fit_names_the_kernel_line(tmp_path: Path) -> None:
         f"error: gemm.py:{line}: sip0.cube0.pe0.pe_tcm: got a tile whose input buffer takes 4096 KiB, "
         "needs at most the 512 KiB of input_kib; use a smaller tile\n"
     )
-    assert list((tmp_path / "kb-runs").iterdir()) == []
+    assert not (tmp_path / "kb-runs").exists()

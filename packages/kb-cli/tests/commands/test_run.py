@@ -154,7 +154,7 @@ def test_a_row_that_cannot_run_names_its_line(invoke: Invoke, tmp_path: Path) ->
     done = invoke("run", "gemm", "--shapes", "shapes.csv", "-p", "dtype=i16")
     assert done.exit_code == 2
     assert done.stderr.startswith("error: shapes.csv:2: gemm.py:")
-    assert list((tmp_path / "kb-runs").iterdir()) == []
+    assert not (tmp_path / "kb-runs").exists()
 
 
 def test_a_run_of_integers_counts_operations_and_no_flops(invoke: Invoke) -> None:

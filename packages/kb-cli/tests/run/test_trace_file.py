@@ -78,12 +78,19 @@ def test_a_file_that_cannot_be_written_is_refused(invoke: Invoke) -> None:
         "error: nowhere/trace.jsonl: got a file that cannot be written (No such file or directory), "
         "needs a file in a folder that is there; name one with --trace\n"
     )
+    assert list(Path().iterdir()) == [], "a folder for runs that nobody has made"
+
+
+def test_a_run_that_fails_leaves_the_folders_that_were_there_before(invoke: Invoke) -> None:
+    Path("kept").mkdir()
+    done = invoke("run", "gemm", *SMALL, "--out", "kept/new/runs", "--trace", "nowhere/trace.jsonl")
+    assert (done.exit_code, list(Path().iterdir()), list(Path("kept").iterdir())) == (2, [Path("kept")], [])
 
 
 @pytest.mark.parametrize(
     ("name", "got"),
     [
-        ("-", "'-', needs the name of a file; write it like --trace trace.jsonl"),
+        ("-", "'-', needs a name, because kb neither reads nor writes a standard stream there; write ./- for"),
         ("a.pftrace", "a.pftrace, the name of a trace for Perfetto, needs another name; kb trace RUN -o a.pftrace"),
         ("a.pftrace.gz", "a.pftrace.gz, the name of a trace for Perfetto, needs another name; kb trace RUN -o"),
     ],

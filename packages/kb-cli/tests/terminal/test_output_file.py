@@ -76,7 +76,7 @@ def test_a_folder_is_no_table_of_a_sweep(invoke: Invoke) -> None:
     assert not Path("kb-sweeps").exists()
 
 
-@pytest.mark.parametrize("name", ["-", "", "picture", "picture.png"])
+@pytest.mark.parametrize("name", ["picture", "picture.png"])
 @pytest.mark.parametrize(
     "command", [["probe", "--all", "--topology", "one_pe", "--heatmap"], ["topology", "show", "one_pe", "--out"]]
 )

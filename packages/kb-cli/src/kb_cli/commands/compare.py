@@ -9,11 +9,12 @@ import click
 from kb_cli.compare.comparison import compare
 from kb_cli.compare.side import read_side
 from kb_cli.report.compare_tables import comparison_parts
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.finite_range import FiniteRange
 from kb_cli.terminal.output import emit_json, emit_tables
 
 
-@click.command("compare")
+@click.command("compare", cls=CheckedCommand)
 @click.argument("before", metavar="A", type=click.Path(path_type=Path))
 @click.argument("after", metavar="B", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")

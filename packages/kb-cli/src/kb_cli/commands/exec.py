@@ -11,10 +11,13 @@ import click
 from kb_cli.report.script_tables import script_tables
 from kb_cli.run.result_parts import Policy
 from kb_cli.script.script_run import ScriptRun
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
 
 
-@click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    "exec", cls=CheckedCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
 @click.option("--topology", metavar="CHIP", help="A bundled chip or a YAML file.  [default: KB_TOPOLOGY, or one_cube]")

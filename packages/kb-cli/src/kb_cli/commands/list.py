@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from kb_cli.benchmark.catalogue import CatalogueEntry, catalogue
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables, new_table
 
 
-@click.command("list")
+@click.command("list", cls=CheckedCommand)
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def command(as_json: bool) -> None:
     """List the bundled benchmarks and topologies, with a line on each."""

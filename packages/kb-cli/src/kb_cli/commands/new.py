@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from kb_cli.benchmark.template import write_benchmark
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_lines
 from kb_cli.terminal.output_file import check_folder
 
 
-@click.command("new")
+@click.command("new", cls=CheckedCommand)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def command(file: Path, as_json: bool) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from kb_cli.capsule.pack import SUFFIX, pack
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_lines
 from kb_cli.terminal.output_file import check_folder
 from kb_cli.terminal.units import quantity
 
 
-@click.command("pack")
+@click.command("pack", cls=CheckedCommand)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "-o",

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.params import build_params, parse_assignments
 from kb_cli.report.plan import nearest_memory, plan_gemm
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_engine import Engine
 from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, LoopOrder, Matrix, PlanError, TileShape
@@ -37,7 +38,7 @@ def command() -> None:
     """Count what a tiling moves and computes, without running it."""
 
 
-@command.command("gemm")
+@command.command("gemm", cls=CheckedCommand)
 @click.argument("rest", nargs=-1, metavar="")
 @click.option(
     "-p", "assignments", multiple=True, metavar="KEY=VALUE", help="Set M, N, K or dtype; one -p for each, M N K needed."

@@ -8,6 +8,7 @@ import click
 
 from kb_cli.benchmark import bundled
 from kb_cli.report.probe import probe_result
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.escape import file_stem
 from kb_cli.terminal.output import emit_json, emit_tables, progress_bar
 from kb_cli.terminal.output_file import check_ending, make_folder, refuse_overwriting
@@ -20,7 +21,7 @@ _SPACES = MemorySpace.HBM, MemorySpace.SRAM
 """The memories that `--all` reads by default."""
 
 
-@click.command("probe")
+@click.command("probe", cls=CheckedCommand)
 @click.argument("src", required=False)
 @click.argument("dst", required=False)
 @click.option("--nbytes", default="4096", show_default=True, help="Bytes to move, e.g. 64, '4 KiB' or 1MiB.")

@@ -11,10 +11,11 @@ import click
 from kb_cli.capsule.replay import replay
 from kb_cli.report.replay_tables import replay_tables
 from kb_cli.run.progress import RunProgress
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
 
 
-@click.command("replay")
+@click.command("replay", cls=CheckedCommand)
 @click.argument("capsule", type=click.Path(path_type=Path))
 @click.option("--trust", is_flag=True, help="Run the capsule's own program, which then has all your rights.")
 @click.option("--out", type=click.Path(path_type=Path), help="Keep the repeated run in a folder there.")

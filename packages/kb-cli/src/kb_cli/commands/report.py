@@ -17,6 +17,7 @@ from kb_cli.report.run_report import TimeReport, make_report
 from kb_cli.report.run_source import read_run_source
 from kb_cli.run.files import write_whole
 from kb_cli.run.progress import RunProgress
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_cli.terminal.output_file import check_folder
 from kb_cli.terminal.units import quantity
@@ -39,7 +40,7 @@ class _Most(click.IntRange):
             self.fail(f"got {value!r}, needs a number from 0 or none.", param, ctx)
 
 
-@click.command("report")
+@click.command("report", cls=CheckedCommand)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "-o",

@@ -22,13 +22,14 @@ from kb_cli.run.run_result import RunResult
 from kb_cli.run.sanitizer import found_something
 from kb_cli.run.save import run_once
 from kb_cli.run.trace_file import check_trace_name
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_cli.terminal.output_file import refuse_overwriting
 from kb_messages import BenchmarkError
 from kb_topology import load_topology
 
 
-@click.command("run")
+@click.command("run", cls=CheckedCommand)
 @click.argument("bench")
 @click.option("--topology", default="one_cube", show_default=True, help="A bundled chip's name, or a YAML file.")
 @click.option("--params", "only_params", is_flag=True, help="List the parameters of BENCH, and run nothing.")

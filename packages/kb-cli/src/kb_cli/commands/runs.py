@@ -8,12 +8,13 @@ import click
 
 from kb_cli.report.runs_tables import pruned_lines, runs_tables
 from kb_cli.run.run_list import list_runs, prune_runs
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.finite_range import FiniteRange
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_messages import BenchmarkError
 
 
-@click.command("runs")
+@click.command("runs", cls=CheckedCommand)
 @click.argument("out", type=click.Path(path_type=Path), default=Path("kb-runs"))
 @click.option("--prune", is_flag=True, help="Remove run folders; say which with --keep, --older or both.")
 @click.option("--keep", type=click.IntRange(min=0), metavar="N", help="With --prune: the N newest stay.")

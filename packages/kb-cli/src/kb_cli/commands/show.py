@@ -12,13 +12,14 @@ from kb_cli.report.capture_tables import capture_tables, captures_tables
 from kb_cli.run.capture_choice import captures_of, chosen
 from kb_cli.run.captures import load_value
 from kb_cli.run.files import CAPTURES, RunFolderError, write_whole
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_cli.terminal.output_file import check_folder
 from kb_dataexec.files import read_array
 from kb_messages import KbError
 
 
-@click.command("show")
+@click.command("show", cls=CheckedCommand)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("name", required=False)
 @click.option("--pe", metavar="PE", help="The capture of this PE: its number, or its id.")

@@ -23,11 +23,12 @@ from kb_cli.sweep.plain_values import plain_sweep
 from kb_cli.sweep.point_store import PointStore
 from kb_cli.sweep.points import points_of
 from kb_cli.sweep.sweep import SweepResult, SweepSetup, run_sweep
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_cli.terminal.output_file import make_folder
 
 
-@click.command("sweep")
+@click.command("sweep", cls=CheckedCommand)
 @click.argument("what", metavar="BENCH|SWEEP.yaml")
 @click.option("--topology", help="Bundled chips' names or YAML files, with commas.  [default: one_cube]")
 @click.option("--set", "sets", multiple=True, metavar="PATH=VALUES", help="Values of the chip's YAML at a place.")

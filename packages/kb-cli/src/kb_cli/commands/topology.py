@@ -9,6 +9,7 @@ import click
 from kb_cli.benchmark import bundled
 from kb_cli.report.chip import default_picture, default_view, overview, save_picture, view_of
 from kb_cli.report.chip_check import check_chip, check_lines
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_cli.terminal.output_file import check_ending, refuse_overwriting
 from kb_messages import TopologyError
@@ -21,7 +22,7 @@ def command() -> None:
     """Look at chips described in YAML."""
 
 
-@command.command("check", short_help="Build every block of a topology, and count.")
+@command.command("check", cls=CheckedCommand, short_help="Build every block of a topology, and count.")
 @click.argument("file")
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def check_command(file: str, as_json: bool) -> None:
@@ -33,14 +34,16 @@ def check_command(file: str, as_json: bool) -> None:
         emit_lines(check_lines(file, found))
 
 
-@command.command("show", short_help="Draw a topology, and print counts, bandwidths and memory map.")
+@command.command("show", cls=CheckedCommand, short_help="Draw a topology, and print counts, bandwidths and memory map.")
 @click.argument("topology", required=False)
 @click.option(
     "--run", type=click.Path(path_type=Path), metavar="RUN", help="Colour links and blocks by their use in a run."
 )
 @click.option("--view", type=click.Choice(VIEWS), help="What to draw [default: the widest view with several boxes].")
 @click.option("--part", default="", metavar="ID", help="Which one, like sip0.cube3 [default: the first, for all].")
-@click.option("--out", "-o", metavar="FILE.svg", help="Where the picture goes [default: NAME-VIEW.svg here].")
+@click.option(
+    "--out", "-o", type=click.Path(), metavar="FILE.svg", help="Where the picture goes [default: NAME-VIEW.svg here]."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def show_command(
     topology: str | None, run: Path | None, view: View | None, part: str, out: str | None, as_json: bool

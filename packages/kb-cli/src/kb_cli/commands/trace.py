@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from kb_cli.run.files import TOPOLOGY
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_lines
 from kb_cli.terminal.units import PS_PER_NS, quantity
 from kb_cli.trace.launch_paths import path_of
@@ -26,7 +27,7 @@ _TRAFFIC = "kb_cli.trace.traffic"
 """Needs the blocks of the engine, which take half as long to load as a log of a million records to read."""
 
 
-@click.command("trace")
+@click.command("trace", cls=CheckedCommand)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "-o",

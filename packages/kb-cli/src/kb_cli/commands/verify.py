@@ -11,10 +11,11 @@ from kb_cli.run.progress import RunProgress
 from kb_cli.run.run_json import RowsJson, read_run
 from kb_cli.run.sanitizer import found_something
 from kb_cli.run.verify_folder import verify_run_dir
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_lines
 
 
-@click.command("verify")
+@click.command("verify", cls=CheckedCommand)
 @click.argument("run_dir", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array for --shapes), nothing else.")
 @click.option("--debug", is_flag=True, help="Compare every op with float64, and stop at the first wrong op.")

@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_lines
 from kb_cli.web import open_page
 from kb_messages import KbError
 
 
-@click.command("web")
+@click.command("web", cls=CheckedCommand)
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("kb-runs"))
 @click.option(
     "--sweeps", type=click.Path(path_type=Path), default=Path("kb-sweeps"), show_default=True, help="Where sweeps are."

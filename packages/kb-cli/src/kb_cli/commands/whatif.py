@@ -10,11 +10,12 @@ import click
 
 from kb_cli.report.compare_tables import comparison_parts, whatif_lines
 from kb_cli.run.progress import RunProgress
+from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_cli.whatif.whatif import what_if
 
 
-@click.command("whatif")
+@click.command("whatif", cls=CheckedCommand)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--set",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -29,9 +30,9 @@ class RunInTheMaking(NamedTuple):
 class NewRunFolder:
     """Write to `path`; `commit` then gives the folder the name *final*, and replaces a folder that has the name.
 
-    Leaving the `with` block without `commit` deletes the folder. When two processes commit to the same name, each
-    folder is whole and the last one stays. A relative *out* means the working directory of now, whatever the code of a
-    benchmark makes of it later.
+    Leaving the `with` block without `commit` deletes the folder, and the folders around it that were not there before
+    and are empty. When two processes commit to the same name, each folder is whole and the last one stays. A relative
+    *out* means the working directory of now, whatever the code of a benchmark makes of it later.
 
     A process that is killed cannot delete its folder, whose hidden name states the process. The next process that makes
     a folder below *out* deletes those of processes that are gone.
@@ -43,13 +44,14 @@ class NewRunFolder:
         self._name = name
         self.path = self._out / _hidden(name, "new")
         self._committed = False
+        self._made = [each for each in (self._out, *self._out.parents) if not os.path.exists(each)]
 
     def __enter__(self) -> NewRunFolder:
         try:
             self._make()
             take_away_stale(self._out)
         except BaseException:  # a signal may come here, before the `with` block has begun
-            shutil.rmtree(self.path, ignore_errors=True)
+            self._take_away()
             raise
         return self
 
@@ -64,7 +66,13 @@ class NewRunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._committed:
-            shutil.rmtree(self.path, ignore_errors=True)
+            self._take_away()
+
+    def _take_away(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):  # another process has put something there
+            for each in self._made:
+                each.rmdir()
 
     def commit(self) -> None:
         """Give the folder its final name. Raises RunFolderError when a file or a link has the name.

@@ -43,8 +43,6 @@ class TraceFile:
 
 def check_trace_name(path: Path) -> None:
     """Raise BenchmarkError for a *path* whose name promises something else than lines of JSON in a file."""
-    if path.name == "-":
-        raise BenchmarkError("--trace", "'-'", "the name of a file", "write it like --trace trace.jsonl")
     if path.name.endswith(_OF_PERFETTO):
         fix = f"kb trace RUN -o {path.name} writes one of a finished run, or write --trace trace.jsonl"
         raise BenchmarkError("--trace", f"{path.name}, the name of a trace for Perfetto", "another name", fix)

@@ -1,0 +1,35 @@
+"""A command that refuses values that say nothing, and `-` for a file or folder."""
+
+from __future__ import annotations
+
+import click
+
+from kb_messages import KbError
+
+
+class CheckedCommand(click.Command):
+    """A click.Command. Empty values and paths called `-` are refused alike for all options and arguments.
+
+    An empty value is often that of a variable of the shell that is not set, so it must not stand for a default or for
+    the current folder. `-` is no name, because other tools mean a standard stream by it.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As in click.Command. Raises KbError for what is refused."""
+        if not ctx.resilient_parsing:
+            given, _, _ = self.make_parser(ctx).parse_args(list(args))
+            for each in self.params:
+                if each.type is not click.UNPROCESSED:  # those are another program's
+                    _check(each, given.get(each.name))
+        return super().parse_args(ctx, args)
+
+
+def _check(parameter: click.Parameter, given: object) -> None:
+    texts = given if isinstance(given, (list, tuple)) else [given]
+    named = parameter.human_readable_name if isinstance(parameter, click.Argument) else max(parameter.opts, key=len)
+    if "" in texts:
+        fix = "leave the option out for its default" if isinstance(parameter, click.Option) else ""
+        raise KbError(named, "an empty value", "one that is not empty", fix)
+    if isinstance(parameter.type, click.Path) and "-" in texts:
+        needs = "a name, because kb neither reads nor writes a standard stream there"
+        raise KbError(named, "'-'", needs, "write ./- for a file or folder that is called so")
