@@ -158,10 +158,23 @@ def test_a_plan_knows_whether_a_read_writes_registers() -> None:
     plan = copy_plan(3, 2, 4)
     assert not plan.reads_to_registers
     axis = Axis(dimension=None, total=1, tile=1)
-    read = stage(StageType.DMA_READ, When.EVERY_TILE, operand(Role.DST, Place.REGISTERS, axis, axis, 2))
+    ends = [operand(Role.SRC, Place.MEMORY, axis, axis, 2), operand(Role.DST, Place.REGISTERS, axis, axis, 2)]
+    read = stage(StageType.DMA_READ, When.EVERY_TILE, *ends)
     streamed = PipelinePlan(kind="copy", grid=(3, 2, 4), stages=(*plan.stages, read), buffers=BufferNeeds())
     assert streamed.reads_to_registers
     assert streamed.on("pe1", streamed.addresses).reads_to_registers
+
+
+def test_a_plan_knows_which_of_its_addresses_each_transfer_has() -> None:
+    plan = copy_plan(3, 2, 4)
+    axis = Axis(dimension=None, total=1, tile=1)
+    in_tcm, in_memory = (operand(Role.SRC, place, axis, axis, 2) for place in (Place.INPUT_BUFFER, Place.MEMORY))
+    target = operand(Role.DST, Place.MEMORY, axis, axis, 2)
+    fill = stage(StageType.DMA_READ, When.EVERY_TILE, operand(Role.SRC, Place.IMMEDIATE, axis, axis, 2), target)
+    stages = (stage(StageType.FETCH, When.EVERY_TILE, in_memory), *plan.stages, fill)
+    stages = (*stages, stage(StageType.DMA_WRITE, When.EVERY_TILE, in_tcm, target))
+    plan = PipelinePlan(kind="copy", grid=(3, 2, 4), stages=stages, buffers=BufferNeeds())
+    assert plan.transfers == ((1, 1), (2, 2), (4, 4))
 
 
 def test_the_collector_of_cycles_does_not_look_at_the_parts_of_a_plan() -> None:

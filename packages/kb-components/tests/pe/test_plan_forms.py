@@ -59,7 +59,7 @@ OWNERS = st.tuples(*[st.integers(1, 4)] * 3)
 OFFSETS = st.permutations([4096 * number for number in range(8)]).map(lambda each: each[:3])
 KNOWN = (
     "address_numbers", "addresses", "has_fetches", "has_panels", "has_transfers", "held", "lifetimes", "n_stages",
-    "n_tiles", "starts_differ",
+    "n_tiles", "starts_differ", "transfers",
 )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def test_plans_of_other_pes_are_those_that_are_generated_there(kind, owners, oth
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"address": 8.0}, {"address": -1}, {"rows": 40.0}, {"stride": True}, {"dtype": "f16"}]
+    "wrong", [{"address": 8.0}, {"address": -1}, {"rows": 40.0}, {"stride": True}, {"dtype": "f16"}, {"virtual": 0.5}]
 )
 def test_a_value_of_a_wrong_type_is_refused_although_an_equal_form_is_known(wrong):
     forms, command = PlanForms(), product((1, 1, 1), (0, 4096, 8192))
@@ -86,12 +86,43 @@ def test_a_value_of_a_wrong_type_is_refused_although_an_equal_form_is_known(wron
         forms.find(replace(command, a=replace(command.a, **wrong)), "pe1")
 
 
-@pytest.mark.parametrize("wrong", [{"loop_order": "mnk"}, {"a": "tensor"}, {"tile": (16, 16, 16)}])
+@pytest.mark.parametrize("wrong", [
+    {"loop_order": "mnk"}, {"a": "tensor"}, {"acc": "tensor"}, {"tile": (16, 16, 16)},
+    {"tile": TileShape(16, 16.0, 16)}, {"epilogue": []}, {"a_pinned": 0}, {"b_stream": 0},
+    {"acc_held": 0}, {"out_held": 0.0},
+])  # fmt: skip
 def test_a_part_of_a_wrong_type_is_refused_although_an_equal_form_is_known(wrong):
     forms, command = PlanForms(), product((1, 1, 1), (0, 4096, 8192))
     forms.find(command, "pe0")
     with pytest.raises(PlanError):
         forms.find(replace(command, **wrong), "pe1")
+
+
+def test_commands_that_differ_in_more_than_addresses_and_owners_have_forms_of_their_own():
+    matrix = {"rows", "cols", "stride", "dtype"}
+    forms, command = PlanForms(), product((1, 1, 1), (0, 4096, 8192))
+    changes = {
+        "a": replace(command.a, stride=64),
+        "b": replace(command.b, stride=128),
+        "out": replace(command.out, stride=128),
+        "tile": TileShape(16, 16, 8),
+        "a_pinned": True,
+        "b_pinned": True,
+        "out_pinned": True,
+        "b_stream": True,
+        "loop_order": LoopOrder.NMK,
+        "acc": Matrix.packed(40, 32, DType.F32, join_address(TCM, 0)),
+    }
+    left = {"transpose_a", "transpose_b", "acc_held", "out_held", "epilogue"}
+    assert {*changes, *left} == {*GemmCommand.__struct_fields__}, "what a plan has of a new field is part of the key"
+    assert matrix == {*Matrix.__struct_fields__} - {"address", "virtual"}
+    square_product = same_place((1, 1, 1), (0, 4096, 8192))
+    commands = [command, square_product, replace(square_product, transpose_b=True)]
+    commands.append(replace(square_product, out=replace(square_product.out, address=join_address(1, 1 << 16))))
+    commands += [replace(command, **{name: value}) for name, value in changes.items()]
+    for number, each in enumerate(commands, 1):
+        assert forms.find(each, "pe0")[0] == generate_gemm_plan(each, "pe0")
+        assert len(forms) == number
 
 
 def test_forms_are_forgotten_when_they_are_many():

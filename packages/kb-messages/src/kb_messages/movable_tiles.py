@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from kb_messages.rectangles import Rectangle
-from kb_messages.stages import DmaParams, Stage, StageTemplate, StageType, TilePlan, memory_side
+from kb_messages.stages import DmaParams, Stage, StageTemplate, StageType, TilePlan
 
 _Picker = Callable[[Sequence[Stage]], tuple[Stage, ...]]
 
@@ -65,13 +65,12 @@ def movable_tiles(
     tiles: Sequence[TilePlan],
     templates: Sequence[StageTemplate],
     template_numbers: Callable[[TilePlan], Sequence[int]],
-    addresses: Sequence[int],
-    address_numbers: Mapping[tuple[int, int], int],
+    addresses: Mapping[int, tuple[int, int]],
 ) -> MovableTiles:
     """*tiles*, all those of a plan of *templates*, of which no stage is in pieces.
 
-    *template_numbers* tells the numbers of the templates of a tile's stages. *addresses* and *address_numbers* are
-    those of the plan.
+    *template_numbers* tells the numbers of the templates of a tile's stages. *addresses* has, by the number of the
+    template of a transfer, the place of its address among those of the plan, and this address.
     """
     computing: dict[int, tuple[int, Stage]] = {}
     transfers: dict[int, _Transfer] = {}
@@ -79,7 +78,7 @@ def movable_tiles(
     for number, stage in (each for _, stages in made for each in stages):
         if isinstance(stage.params, DmaParams):
             if id(stage) not in transfers:
-                transfers[id(stage)] = _transfer(number, templates[number], stage.params, addresses, address_numbers)
+                transfers[id(stage)] = _transfer(number, stage, *addresses[number])
         else:
             computing[id(stage)] = number, stage
     places = {each: place for place, each in enumerate((*computing, *transfers))}
@@ -91,18 +90,12 @@ def movable_tiles(
     )
 
 
-def _transfer(
-    number: int,
-    template: StageTemplate,
-    params: DmaParams,
-    addresses: Sequence[int],
-    address_numbers: Mapping[tuple[int, int], int],
-) -> _Transfer:
-    side = memory_side(template)
-    at = address_numbers[number, next(n for n, each in enumerate(template.operands) if each is side)]
+def _transfer(template: int, stage: Stage, at: int, address: int) -> _Transfer:
+    params = stage.params
+    assert isinstance(params, DmaParams)
     memory = params.memory
     return _Transfer(
-        number, template.stage_type, at, memory.base - addresses[at], memory.rows, memory.row_nbytes, memory.stride,
+        template, stage.stage_type, at, memory.base - address, memory.rows, memory.row_nbytes, memory.stride,
         params.to_registers, params.atomic,
     )  # fmt: skip
 

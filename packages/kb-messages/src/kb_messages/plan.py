@@ -8,7 +8,7 @@ of a million tiles costs nothing until somebody iterates it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ from kb_messages.errors import PlanError
 from kb_messages.lifetimes import Lifetime, lifetimes_of
 from kb_messages.loop_order import LoopOrder
 from kb_messages.movable_tiles import MovableTiles, movable_tiles
-from kb_messages.stages import Place, StageTemplate, StageType, TilePlan, When, stages_at
+from kb_messages.stages import Place, StageTemplate, StageType, TilePlan, When, memory_side, stages_at
 from kb_messages.tiles import TileSequence
 
 _MEMORY: Final = Place.MEMORY  # Python 3.11 looks a member of an enumeration up by a call
@@ -115,6 +115,21 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return {place: at for at, place in enumerate(places)}
 
     @cached_property
+    def transfers(self) -> tuple[tuple[int, int], ...]:
+        """The number of each DMA stage, and the place among `addresses` of what it reads or writes.
+
+        A stage that reads constants is not among them. One in pieces has the place of its first piece.
+        """
+        found = []
+        for number, stage in enumerate(self.stages):
+            if stage.stage_type in (StageType.DMA_READ, StageType.DMA_WRITE):
+                side = memory_side(stage)
+                if side.place is _MEMORY:
+                    operand = next(n for n, each in enumerate(stage.operands) if each is side)
+                    found.append((number, self.address_numbers[number, operand]))
+        return tuple(found)
+
+    @cached_property
     def movable_tiles(self) -> MovableTiles | None:
         """The tiles of a plan that has few, which can be had at other addresses; None for many tiles.
 
@@ -129,8 +144,7 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             list(self.tiles),
             self.stages,
             lambda tile: self.stages_at(tile.k, self.is_later(tile)),
-            self.addresses,
-            self.address_numbers,
+            {number: (at, self.addresses[at]) for number, at in self.transfers},
         )
 
     def at(self, addresses: Sequence[int]) -> PipelinePlan:
@@ -157,28 +171,30 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
         What follows from neither is known from this plan.
         """
-        left = iter(addresses)
+        stages = []
+        for stage, block, in_memory in self._movable_stages:
+            if in_memory:
+                operands = [*stage.operands]
+                for at, address in in_memory:
+                    operands[at] = replace(operands[at], base=addresses[address])
+                stages.append(replace(stage, component=pe + block, operands=tuple(operands)))
+            else:
+                stages.append(replace(stage, component=pe + block))
         moved = PipelinePlan(
-            kind=self.kind,
-            grid=self.grid,
-            stages=tuple([_stage_on(pe, left, *each) for each in self._movable_stages]),
-            buffers=self.buffers,
-            loop_order=self.loop_order,
+            kind=self.kind, grid=self.grid, stages=tuple(stages), buffers=self.buffers, loop_order=self.loop_order
         )
         vars(moved).update(self._everywhere, addresses=tuple(addresses))
         return moved
 
     @cached_property
-    def _movable_stages(self) -> list[tuple[StageTemplate, str, list[int]]]:
-        """Each stage, the name of its block in a PE after a point, and the numbers of its operands in memory."""
-        return [
-            (
-                stage,
-                f".{stage.component.rpartition('.')[2]}",
-                [at for at, each in enumerate(stage.operands) if each.place is _MEMORY],
-            )
-            for stage in self.stages
-        ]
+    def _movable_stages(self) -> list[tuple[StageTemplate, str, list[tuple[int, int]]]]:
+        """Each stage, the name of its block in a PE after a point, and the numbers of its operands in memory, each
+        with the place of its address among `addresses`."""
+        in_memory: list[list[tuple[int, int]]] = [[] for _ in self.stages]
+        for (number, at), address in self.address_numbers.items():
+            in_memory[number].append((at, address))
+        blocks = [f".{stage.component.rpartition('.')[2]}" for stage in self.stages]
+        return list(zip(self.stages, blocks, in_memory, strict=True))
 
     @cached_property
     def _everywhere(self) -> Mapping[str, Any]:
@@ -306,17 +322,5 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 _EVERYWHERE: Final = (
     "address_numbers", "has_fetches", "has_panels", "has_transfers", "held", "lifetimes", "n_stages", "n_tiles",
-    "origin", "reads_to_registers", "starts_differ",
+    "origin", "reads_to_registers", "starts_differ", "transfers",
 )  # fmt: skip
-
-
-def _stage_on(
-    pe: str, addresses: Iterator[int], stage: StageTemplate, block: str, in_memory: Sequence[int]
-) -> StageTemplate:
-    """*stage* on *block* of *pe*, with its operands number *in_memory* at the next of *addresses*."""
-    if not in_memory:
-        return replace(stage, component=pe + block)
-    operands = [*stage.operands]
-    for at in in_memory:
-        operands[at] = replace(operands[at], base=next(addresses))
-    return replace(stage, component=pe + block, operands=tuple(operands))

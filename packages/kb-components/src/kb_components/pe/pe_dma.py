@@ -24,7 +24,6 @@ from kb_messages import (
     StageParams,
     StageType,
     TopologyError,
-    memory_side,
 )
 
 _DMA_WRITE: Final = StageType.DMA_WRITE  # Python 3.11 looks a member of an enumeration up by a call
@@ -164,9 +163,10 @@ class PeDma(Initiator[PeDmaSpec]):
 
     def check_addresses(self, plan: PipelinePlan) -> None:
         """Raise PlanError for a memory without links to it or back."""
-        for stage in plan.stages:
-            if stage.component == self.node_id:
-                owner = memory_side(stage).base >> OFFSET_BITS
+        stages, addresses = plan.stages, plan.addresses
+        for number, at in plan.transfers:
+            if stages[number].component == self.node_id:
+                owner = addresses[at] >> OFFSET_BITS
                 if owner and owner not in self._paths:
                     self._check_reaches(owner)
 

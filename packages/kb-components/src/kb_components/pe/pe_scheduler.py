@@ -153,12 +153,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         """As CommandScheduler's. A loop issues the same commands each time, at other addresses: it is planned once."""
         if not self._uses_short_ways:
             return self.plan(submitted), None
-        known = self._shared_plans.find(submitted.command)
-        if known is not None:
-            return known
-        plan = self.plan(submitted)
-        self._shared_plans.keep(submitted.command, plan)
-        return plan, None
+        return self._shared_plans.find(submitted, self.plan)
 
     def plan_of_all(self, like: Command, commands: Any) -> tuple[PipelinePlan, Sequence[Any]] | None:
         """As CommandScheduler's."""

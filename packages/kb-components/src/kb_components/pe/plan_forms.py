@@ -5,17 +5,15 @@ A launch starts the same product on hundreds of PEs. Its plan is generated and c
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Final, NamedTuple
 
-from msgspec.msgpack import encode
-from msgspec.structs import replace
-
-from kb_messages import ADDRESS_BITS, OFFSET_BITS, DType, GemmCommand, LoopOrder, Matrix, PipelinePlan
+from kb_messages import ADDRESS_BITS, DType, GemmCommand, LoopOrder, Matrix, PipelinePlan, TileShape
 from kb_plans import generate_gemm_plan
 
 _MOST_FORMS: Final = 256
-_MATRICES: Final = ("a", "b", "out", "acc")
+_INTEGERS: Final = {int}
+_BOOLS: Final = {bool}
 _MOST_TAKERS: Final = 64
 
 Takers = dict[Hashable, Any]
@@ -37,7 +35,7 @@ class PlanForms:
     """
 
     def __init__(self) -> None:
-        self._known: dict[bytes, _KnownPlan] = {}
+        self._known: dict[Hashable, _KnownPlan] = {}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -47,12 +45,12 @@ class PlanForms:
 
         The latter is None for a plan that no other PE can have. Raises PlanError as `generate_gemm_plan` does.
         """
-        matrices = {name: each for name in _MATRICES if (each := getattr(command, name)) is not None}
-        is_held = command.acc_held or command.out_held
-        is_movable = type(command.loop_order) is LoopOrder and all(map(_is_movable, matrices.values()))
-        if command.epilogue or is_held or not is_movable:
+        acc = command.acc
+        matrices = (command.a, command.b, command.out) if acc is None else (command.a, command.b, command.out, acc)
+        is_plain = command.epilogue == () and not (command.acc_held or command.out_held)
+        if not (is_plain and type(command.tile) is TileShape and all(map(_is_movable, matrices))):
             return generate_gemm_plan(command, pe), None
-        addresses = [each.address for each in matrices.values()]
+        addresses = [each.address for each in matrices]
         key = _key_of(command, matrices, addresses)
         known = None if key is None else self._known.get(key)
         if known is not None:
@@ -68,18 +66,22 @@ class PlanForms:
         return plan, known.takers
 
 
-def _key_of(command: GemmCommand, matrices: Mapping[str, Matrix], addresses: Sequence[int]) -> bytes | None:
-    """What commands of one form have in common: all but the *addresses* of their *matrices*. None where nobody knows.
-
-    It tells 1 from 1.0 and from True.
-    """
-    places = {
-        name: replace(each, address=addresses.index(each.address) << OFFSET_BITS) for name, each in matrices.items()
-    }
-    try:
-        return encode(replace(command, **places))
-    except (TypeError, ValueError, OverflowError):
+def _key_of(command: GemmCommand, matrices: Sequence[Matrix], addresses: Sequence[int]) -> Hashable | None:
+    """What commands of one form have in common: all but the *addresses* of their *matrices*. None for a value of a
+    wrong type, because 1 equals 1.0 and True, and plans refuse these."""
+    tile = command.tile
+    assert tile is not None
+    flags = (
+        command.a_pinned, command.b_pinned, command.out_pinned, command.transpose_a, command.transpose_b,
+        command.b_stream, command.acc_held, command.out_held,
+    )  # fmt: skip
+    sizes = [tile.m, tile.n, tile.k]
+    for each in matrices:
+        sizes += each.rows, each.cols, each.stride
+    if {*map(type, sizes)} != _INTEGERS or {*map(type, flags)} != _BOOLS or type(command.loop_order) is not LoopOrder:
         return None
+    is_one = tuple(map(addresses.index, addresses)) if len({*addresses}) < len(addresses) else None
+    return *sizes, *flags, command.loop_order, *[each.dtype for each in matrices], is_one
 
 
 def _is_movable(matrix: object) -> bool:

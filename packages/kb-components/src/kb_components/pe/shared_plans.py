@@ -6,7 +6,7 @@ the first one serves all of them, with the addresses of each (`PipelinePlan.addr
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from kb_messages import (
     Matrix,
     PipelinePlan,
     StoreCommand,
+    SubmittedCommand,
     VectorCommand,
 )
 
@@ -54,13 +55,22 @@ class SharedPlans:
     def __len__(self) -> int:
         return len(self._plans)
 
-    def find(self, command: Command) -> tuple[PipelinePlan, Addresses] | None:
-        """The plan that *command* shares with an earlier one, and the addresses of *command*; None without one."""
+    def find(
+        self, submitted: SubmittedCommand, make: Callable[[SubmittedCommand], PipelinePlan]
+    ) -> tuple[PipelinePlan, Addresses | None]:
+        """The plan that the command shares with an earlier one, and the addresses of the command.
+
+        Without one, the plan that *make* makes, and None: later commands share this plan, if any can.
+        """
+        command = submitted.command
         key, matrices = _key_of(command)
         known = self._plans.get(key)
-        if known is None:
-            return None
-        return known.plan, known.addresses(matrices)
+        if known is not None:
+            return known.plan, known.addresses(matrices)
+        plan = make(submitted)
+        if key is not None:
+            self._keep(key, command, plan, matrices)
+        return plan, None
 
     def find_for_all(self, like: Command, commands: Any) -> tuple[PipelinePlan, Sequence[Any]] | None:
         """The plan that *like* shares with all *commands*, and the addresses of these, if there is one.
@@ -74,20 +84,18 @@ class SharedPlans:
             return None
         return known.plan, known.addresses(keys[1])
 
-    def keep(self, command: Command, plan: PipelinePlan) -> None:
-        """Let later commands share *plan*, that of *command*, if any can."""
-        key, matrices = _key_of(command)
-        if key is None:
-            return
+    def _keep(self, key: Hashable, command: Command, plan: PipelinePlan, matrices: Addresses) -> None:
         is_gemm = isinstance(command, GemmCommand)
         if not is_gemm and any(stage.in_pieces for stage in plan.stages):
             return
-        if plan.n_tiles > 1 and plan.has_transfers and not (is_gemm and {*plan.addresses} <= {*matrices}):
+        addresses = plan.addresses
+        are_matrices = is_gemm and (addresses == matrices or {*addresses} <= {*matrices})
+        if plan.n_tiles > 1 and plan.has_transfers and not are_matrices:
             return  # its operands lie at places that do not follow from the matrices alone
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
         of = command.program if isinstance(command, VectorCommand) else None
-        self._plans[key] = _SharedPlan(plan, _sources(command, plan.addresses, matrices), of)
+        self._plans[key] = _SharedPlan(plan, _sources(command, addresses, matrices), of)
 
 
 def _are_equal(key: Any, keys: Any) -> bool:

@@ -10,13 +10,13 @@ for bytes, and never for a certain place.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
 
 from kb_dataexec.log.formulas import SlotRing
 from kb_engine.block.fold_pass import FoldPass
-from kb_engine.timing.interning import interned
 from kb_messages import Place
 
 _ELSEWHERE: Final = "elsewhere"
@@ -43,6 +43,12 @@ class Slots(Struct, frozen=True):
         """The lowest number of a piece whose slot is the *nbytes* at *offset*; None where they are no slot."""
         slot, rest = divmod(offset - self.base, self.nbytes)
         return None if rest or nbytes != self.nbytes or not 0 <= slot < self.count else (slot - self.first) % self.count
+
+
+@lru_cache(maxsize=1 << 12)
+def _slots(base: int, nbytes: int, count: int, first: int) -> Slots:
+    """The one object for these slots, of all PEs."""
+    return Slots(base, nbytes, count, first)
 
 
 class Ring:
@@ -76,7 +82,7 @@ class Ring:
         if last is not None and last.base == base and last.nbytes == nbytes and last.count == count:
             first = (last.first + self._pieces) % count
         if last is None or last.first != first or last.nbytes != nbytes or last.count != count or last.base != base:
-            last = self._last = interned(Slots(base, nbytes, count, first))
+            last = self._last = _slots(base, nbytes, count, first)
         self._pieces = pieces
         return last
 

@@ -40,7 +40,10 @@ class KnownOutcomes:
 
     def of(self, key: Hashable) -> OutcomesOfKey:
         """What is known of commands with *key*."""
-        return self._by_key.setdefault(key, OutcomesOfKey())
+        known = self._by_key.get(key)
+        if known is None:
+            known = self._by_key[key] = OutcomesOfKey()
+        return known
 
     def keep(self, known: OutcomesOfKey, outcome: Outcome) -> None:
         """*outcome* is one of *known*."""

@@ -10,7 +10,7 @@ from kb_engine.block.component import ComponentBase
 from kb_engine.closed.closed_commands import ClosedCommands, Shape
 from kb_engine.closed.footprint import Footprint
 from kb_engine.closed.pe_forms import form_of_pe, form_of_way
-from kb_engine.closed.plan_form import PlanForm, is_transfer, numbered
+from kb_engine.closed.plan_form import PlanForm, numbered
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.fabric.paths import MemoryPath
 from kb_messages import OFFSET_BITS, PipelinePlan
@@ -37,8 +37,7 @@ class PlanShapes:
         self.footprint = ways.footprint
         self.key: Hashable = form.number, ways.forms, numbers
         self.by_starts: dict[tuple[int, ...], Shape] = {}
-        burst_of = dict(zip(form.transfers, (ways.bursts[number] for number in numbers), strict=True))
-        self._writes = [(place, burst_of[place]) for place in form.writes]
+        self._writes = [(place, ways.bursts[numbers[transfer]]) for transfer, place in form.writes]
 
     def starts(self, addresses: Sequence[int]) -> tuple[int, ...]:
         """Where in a burst each write of a command at *addresses* starts: one that is interrupted is cut between."""
@@ -97,7 +96,7 @@ class PeCloser:
         form = self._closed.form_of_plan(plan.origin)
         if form is None:
             return None
-        source = next((stage.component for stage in plan.stages if is_transfer(stage)), "")
+        source = plan.stages[plan.transfers[0][0]].component if plan.transfers else ""
         owners, numbers = numbered([plan.addresses[place] >> OFFSET_BITS for place in form.transfers])
         key = source, owners
         if key not in self._ways:

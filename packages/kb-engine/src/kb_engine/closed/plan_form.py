@@ -14,15 +14,15 @@ class PlanForm:
     """What plans of one form have in common; *number* stands for that, as `form_of` gives it.
 
     `transfers` has the place among the addresses of a plan of what each transfer reads or writes, in the order of the
-    stages, and `writes` those of the writes.
+    stages. `writes` has the number of each write among the transfers, and its place.
     """
 
     def __init__(self, plan: PipelinePlan, number: int) -> None:
         self.number = number
-        sides = [(n, stage, memory_side(stage)) for n, stage in enumerate(plan.stages) if is_transfer(stage)]
-        places = [(stage, plan.address_numbers[n, _at(stage, side)]) for n, stage, side in sides]
-        self.transfers = tuple([place for _, place in places])
-        self.writes = tuple([place for stage, place in places if stage.stage_type is StageType.DMA_WRITE])
+        self.transfers = tuple([at for _, at in plan.transfers])
+        stages = [plan.stages[number] for number, _ in plan.transfers]
+        numbers = [number for number, stage in enumerate(stages) if stage.stage_type is StageType.DMA_WRITE]
+        self.writes = tuple([(number, self.transfers[number]) for number in numbers])
 
 
 def is_transfer(stage: StageTemplate) -> bool:
@@ -74,8 +74,3 @@ def _form_of_operand(operand: OperandTemplate) -> Hashable:
         operand.role, operand.place, operand.rows, operand.cols, operand.stride, operand.dtype, operand.release,
         operand.when, base,
     )  # fmt: skip
-
-
-def _at(stage: StageTemplate, operand: OperandTemplate) -> int:
-    """The number of *operand* among those of *stage*."""
-    return next(at for at, each in enumerate(stage.operands) if each is operand)
