@@ -45,53 +45,48 @@ class PlanForms:
 
         The latter is None for a plan that no other PE can have. Raises PlanError as `generate_gemm_plan` does.
         """
-        acc = command.acc
-        matrices = (command.a, command.b, command.out) if acc is None else (command.a, command.b, command.out, acc)
-        is_plain = command.epilogue == () and not (command.acc_held or command.out_held)
-        if not (is_plain and type(command.tile) is TileShape and all(map(_is_movable, matrices))):
+        found = _form_of(command)
+        if found is None:
             return generate_gemm_plan(command, pe), None
-        addresses = [each.address for each in matrices]
-        key = _key_of(command, matrices, addresses)
-        known = None if key is None else self._known.get(key)
+        key, addresses = found
+        known = self._known.get(key)
         if known is not None:
             if len(known.takers) >= _MOST_TAKERS:
                 known.takers.clear()
             return known.plan.on(pe, [addresses[number] for number in known.numbers]), known.takers
         plan = generate_gemm_plan(command, pe)
-        if key is None:
-            return plan, None
         if len(self._known) >= _MOST_FORMS:
             self._known.clear()
         known = self._known[key] = _KnownPlan(plan, tuple(map(addresses.index, plan.addresses)), {})
         return plan, known.takers
 
 
-def _key_of(command: GemmCommand, matrices: Sequence[Matrix], addresses: Sequence[int]) -> Hashable | None:
-    """What commands of one form have in common: all but the *addresses* of their *matrices*. None for a value of a
-    wrong type, because 1 equals 1.0 and True, and plans refuse these."""
-    tile = command.tile
-    assert tile is not None
+def _form_of(command: GemmCommand) -> tuple[Hashable, list[int]] | None:
+    """What commands of one form have in common, and the addresses of the matrices of *command*.
+
+    None for a command whose plan no other PE can have: it has an epilogue, a held sum, or a matrix at a virtual
+    address. None, too, for a value of a wrong type, because 1 equals 1.0 and True, and plans refuse these.
+    """
+    tile, acc = command.tile, command.acc
+    if type(tile) is not TileShape or type(command.loop_order) is not LoopOrder or command.epilogue != ():
+        return None
     flags = (
         command.a_pinned, command.b_pinned, command.out_pinned, command.transpose_a, command.transpose_b,
         command.b_stream, command.acc_held, command.out_held,
     )  # fmt: skip
-    sizes = [tile.m, tile.n, tile.k]
-    for each in matrices:
+    sizes, addresses, dtypes = [tile.m, tile.n, tile.k], [], []
+    for each in (command.a, command.b, command.out) if acc is None else (command.a, command.b, command.out, acc):
+        if type(each) is not Matrix or each.virtual is not None or type(each.dtype) is not DType:
+            return None
         sizes += each.rows, each.cols, each.stride
-    if {*map(type, sizes)} != _INTEGERS or {*map(type, flags)} != _BOOLS or type(command.loop_order) is not LoopOrder:
+        addresses.append(each.address)
+        dtypes.append(each.dtype)
+    if {*map(type, sizes), *map(type, addresses)} != _INTEGERS or {*map(type, flags)} != _BOOLS:
+        return None
+    if command.acc_held or command.out_held or not 0 <= min(addresses) <= max(addresses) < 1 << ADDRESS_BITS:
         return None
     is_one = tuple(map(addresses.index, addresses)) if len({*addresses}) < len(addresses) else None
-    return *sizes, *flags, command.loop_order, *[each.dtype for each in matrices], is_one
-
-
-def _is_movable(matrix: object) -> bool:
-    """Whether *matrix* is a Matrix at a physical address and of the right types, which no plan has to check again.
-
-    A text is encoded as the member of an enumeration that has it for a value, but plans refuse texts.
-    """
-    if type(matrix) is not Matrix or matrix.virtual is not None or type(matrix.dtype) is not DType:
-        return False
-    return type(matrix.address) is int and 0 <= matrix.address < 1 << ADDRESS_BITS
+    return (*sizes, *flags, command.loop_order, *dtypes, is_one), addresses
 
 
 PLAN_FORMS: Final = PlanForms()

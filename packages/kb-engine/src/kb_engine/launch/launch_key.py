@@ -12,7 +12,9 @@ import builtins
 import math
 from collections.abc import Hashable, Sequence
 from enum import Enum
-from itertools import count, pairwise
+from functools import lru_cache
+from itertools import chain, count, pairwise
+from operator import add
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -129,14 +131,19 @@ def _form_of_tensor(tensor: Tensor) -> Hashable:
 
 def _spans(tensor: Tensor) -> list[tuple[int, int]]:
     """From where to where each block of each copy of *tensor* lies."""
-    heights = [(end - start) * tensor.dtype.nbytes for start, end in pairwise(tensor.row_bounds)]
-    widths = [end - start for start, end in pairwise(tensor.col_bounds)]
-    return [
-        (address, address + height * width)
-        for grid in (tensor.addresses, *tensor.copies)
-        for row, height in zip(grid, heights, strict=True)
-        for address, width in zip(row, widths, strict=True)
-    ]
+    sizes = _nbytes_of_blocks(tensor.row_bounds, tensor.col_bounds, tensor.dtype.nbytes)
+    found: list[tuple[int, int]] = []
+    for grid in (tensor.addresses, *tensor.copies):
+        begins = [*chain.from_iterable(grid)]
+        found += zip(begins, map(add, begins, sizes), strict=True)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _nbytes_of_blocks(row_bounds: tuple[int, ...], col_bounds: tuple[int, ...], nbytes: int) -> list[int]:
+    """The bytes of each block, row by row, of a tensor with elements of *nbytes*. Many tensors are cut alike."""
+    heights, widths = ([end - start for start, end in pairwise(each)] for each in (row_bounds, col_bounds))
+    return [height * width * nbytes for height in heights for width in widths]
 
 
 class _NoFormError(Exception):

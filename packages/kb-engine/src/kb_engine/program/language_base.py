@@ -96,7 +96,8 @@ class LanguageBase:
 
     def _memory_of(self, ref: TensorRef, line: str) -> Matrix:
         """Where *ref* lies in physical memory. Raises KernelError where this PE does not map its virtual address."""
-        matrix = ref.matrix(self._port.pe_id)
+        pe_id = self._port.pe_id
+        matrix = ref.plain_matrix(pe_id) or ref.matrix(pe_id)
         if matrix.address >= VIRTUAL_END:
             return matrix
         try:
