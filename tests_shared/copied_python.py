@@ -16,6 +16,7 @@ import runpy
 import socket
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from kb_cli.main import COMMANDS
 
@@ -25,17 +26,18 @@ PRELOADED = (
     "kb_components.pe.pe_scheduler",
     "kb_dataexec.execute.executor",
     "kb_dataexec.execute.fused",
-    "kb_triton",
     "kernbench",
     "ml_dtypes",
     "numpy.ma",
     "pytest",
 )
 """What most commands import. What they import beyond, each of them imports itself."""
+PRELOADED_IF_INSTALLED = ("kb_triton",)
+"""No package that kb-cli asks for: the tests of kb-cli alone run without it."""
 
 
 def main() -> None:
-    for module in PRELOADED:
+    for module in (*PRELOADED, *filter(find_spec, PRELOADED_IF_INSTALLED)):
         importlib.import_module(module)
     gc.freeze()  # a copy that collects garbage does not copy the pages of what it was born with
     asking = socket.socket(fileno=int(sys.argv[1]))
