@@ -80,7 +80,7 @@ class Footprint:
     def fits(self, outcome: Outcome) -> bool:
         """Whether the op log has rows of the same transfers as when *outcome* was found out."""
         return outcome.rows is None or all(
-            _alone(self._legs[number].flow(nbytes)) == before for number, nbytes, _, before, _ in outcome.flows
+            _alone(self._legs[number].counted(nbytes)) == before for number, nbytes, _, before, _ in outcome.flows
         )
 
     def apply(self, outcome: Outcome, begin_ps: int) -> _Values:
@@ -97,7 +97,7 @@ class Footprint:
             link.free_ps = begin_ps + after_ps
         legs = self._legs
         for number, nbytes, count, _, alone in outcome.flows:
-            flow = legs[number].flow(nbytes)
+            flow = legs[number].counted(nbytes)
             flow.count += count
             flow.read_alone_ps, flow.write_alone_ps = alone
         return tuple(before)
@@ -112,7 +112,7 @@ class Footprint:
         for number, _ in outcome.links_free:
             self._links[number].free_ps = next(free_ps)
         for number, nbytes, count, alone, _ in outcome.flows:
-            self._legs[number].flow(nbytes).add(-count, *alone)
+            self._legs[number].counted(nbytes).add(-count, *alone)
 
     def parts(self, outcome: Outcome) -> Parts:
         """The objects that *outcome* changes, with what it adds to them."""
@@ -120,7 +120,7 @@ class Footprint:
         requested = [(self._memories[number], *added) for number, *added in outcome.requested]
         ports = [(self._ports[number], after_ps) for number, after_ps in outcome.ports_free]
         links = [(self._links[number], after_ps) for number, after_ps in outcome.links_free]
-        flows = [(self._legs[number].flow(nbytes), *rest) for number, nbytes, *rest in outcome.flows]
+        flows = [(self._legs[number].counted(nbytes), *rest) for number, nbytes, *rest in outcome.flows]
         return Parts(served, requested, ports, links, flows)
 
     def state(self) -> State:

@@ -37,8 +37,6 @@ class Hop(NamedTuple):
 
 
 _NEVER: Final = -2
-_PASSING: Final = frozenset({"ahead", "latency_ps", "narrowing", "shared", "slowest_ps", "under_way", "unshared"})
-"""The attributes of a flow that tell how bytes pass the links, which ask `under_way` of the flows that they know."""
 
 
 class Flow:
@@ -51,8 +49,8 @@ class Flow:
     it has bytes and passes no shared link. `slowest_ps` is the time of the bytes on the narrowest link.
     `hops` are all links in order.
 
-    What tells how bytes pass the links is found when it is first asked for. Most flows of commands that nobody meets
-    are only counted.
+    These attributes and `latency_ps` are there after `find_passing`, which comes before the first transfer. Most flows
+    of commands that nobody meets are only counted.
 
     `count` counts the transfers that began, and `under_way` those that are not over, where somebody watches. With an op
     log, `read_alone_ps` is how long a read takes that meets nobody, from its request on, and `write_alone_ps` how long
@@ -82,21 +80,14 @@ class Flow:
     def __init__(self, hops: list[Hop], payload_nbytes: int, nbytes: int, alone_ps: int = -1) -> None:
         self.payload_nbytes = interned(payload_nbytes)
         self.nbytes = nbytes = interned(nbytes)
-        self.count = 0
+        self.count = self.under_way = 0
         self.hops = hops
         self.read_alone_ps = self.write_alone_ps = alone_ps
         self.way = -1
         self.memory_ps: int | None = None
 
-    def __getattr__(self, name: str) -> Any:
-        """One of _PASSING, which are found all at once."""
-        if name not in _PASSING:
-            raise AttributeError(name)
-        self._find_passing()
-        return getattr(self, name)
-
-    def _find_passing(self) -> None:
-        self.under_way = 0
+    def find_passing(self) -> None:
+        """Find how the bytes pass the links, which know the flow from then on."""
         self.latency_ps = interned(sum([hop.after_ps for hop in self.hops]))
         self.ahead: list[tuple[LinkState, int, int]] = []
         self.shared: SharedHop | None = None
@@ -171,7 +162,7 @@ class Leg:
     headers.
     """
 
-    __slots__ = ("_compiled", "_flows", "_hops", "_on_links", "_pieces_flows", "latency_ps", "links")
+    __slots__ = ("_compiled", "_counted", "_flows", "_hops", "_on_links", "_pieces_flows", "latency_ps", "links")
 
     def __init__(
         self,
@@ -185,6 +176,7 @@ class Leg:
         self._compiled = compiled
         self._hops: list[Hop] | None = None
         self._on_links = on_links
+        self._counted: dict[int, Flow] = {}
         self._flows: dict[int, Flow] = {}
         self._pieces_flows: dict[int, Flow] = {}
 
@@ -210,30 +202,37 @@ class Leg:
         return nbytes if self._on_links is None else self._on_links(nbytes)
 
     def flow(self, nbytes: int) -> Flow:
-        """The flow of all transfers of *nbytes*."""
+        """The flow of all transfers of *nbytes*, for the next of them."""
         flow = self._flows.get(nbytes)
-        return self._new_flow(nbytes) if flow is None else flow
+        if flow is None:
+            flow = self._flows[nbytes] = self.counted(nbytes)
+            flow.find_passing()
+        return flow
 
     def pieces_flow(self, nbytes: int) -> Flow:
-        """The flow of all transfers of pieces that count as *nbytes*."""
+        """The flow of all transfers of pieces that count as *nbytes*, for the next of them."""
         flow = self._pieces_flows.get(nbytes)
         if flow is None:
             flow = self._pieces_flows[nbytes] = Flow(self.hops, nbytes, self.on_links(nbytes), _NEVER)
+            flow.find_passing()
+        return flow
+
+    def counted(self, nbytes: int) -> Flow:
+        """The flow of all transfers of *nbytes*, to be counted: it may not know how its bytes pass the links."""
+        flow = self._counted.get(nbytes)
+        if flow is None:
+            flow = self._counted[nbytes] = Flow(self.hops, nbytes, self.on_links(nbytes))
         return flow
 
     @property
     def flows(self) -> Mapping[int, Flow]:
-        """The flows so far by bytes, without those of pieces."""
-        return self._flows
-
-    def _new_flow(self, nbytes: int) -> Flow:
-        flow = self._flows[nbytes] = Flow(self.hops, nbytes, self.on_links(nbytes))
-        return flow
+        """The flows so far by bytes, also those that were only counted, without those of pieces."""
+        return self._counted
 
     def fold(self, over: FoldPass) -> None:
         """As FoldPass says, after the transfers on their way were visited."""
-        over.same(len(self._flows), len(self._pieces_flows))
-        for flow in chain(self._flows.values(), self._pieces_flows.values()):
+        over.same(len(self._counted), len(self._pieces_flows))
+        for flow in chain(self._counted.values(), self._pieces_flows.values()):
             flow.fold(over)
         for hop in self._hops or ():
             over.part(hop.state)
@@ -242,12 +241,12 @@ class Leg:
 
     def forget_ops(self) -> None:
         """Forget which transfers the op log has rows of, because another log begins."""
-        for flow in self._flows.values():
+        for flow in self._counted.values():
             flow.forget_ops()
 
     def settle(self) -> None:
         """Move the counts of the flows to the links."""
-        for flow in chain(self._flows.values(), self._pieces_flows.values()):
+        for flow in chain(self._counted.values(), self._pieces_flows.values()):
             for hop in self.hops:
                 hop.state.busy_ps += flow.count * hop.state.rate.ps(flow.nbytes)
                 hop.state.nbytes += flow.count * flow.nbytes
