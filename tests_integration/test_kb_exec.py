@@ -140,7 +140,7 @@ def test_other_commands_take_a_row(made: Path, result: Any) -> None:
 def test_an_empty_number_of_configurations_is_refused(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     done = kb(tmp_path, "exec", "--autotune=", "script.py", "64")
-    said = "error: --autotune: got '', needs all, first, or a number from 1 on\n"
+    said = "error: --autotune: got an empty value, needs one that is not empty; leave the option out for its default\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 
