@@ -92,6 +92,32 @@ def test_objects_that_somebody_froze_stay_frozen():
         gc.unfreeze()
 
 
+def test_objects_that_python_froze_as_it_started_are_none_of_somebody(monkeypatch):
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 375)
+    with collector_off():
+        parts = [Part() for _ in range(1 << 15)]
+    assert is_in(2, parts[-1])
+
+
+def test_the_collector_is_on_after_an_interrupt_of_its_look_at_all(monkeypatch):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    def make_many():
+        for _ in range(40):
+            with collector_off():
+                kept.append([[] for _ in range(1 << 15)])
+
+    kept = []
+    gc.collect()
+    monkeypatch.setattr(gc, "collect", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        make_many()
+    is_on = gc.isenabled()
+    gc.enable()
+    assert is_on
+
+
 def test_the_collector_is_off_until_the_last_thread_wants_it_on():
     entered, leaves = Event(), Event()
 

@@ -16,6 +16,9 @@ _MOST_UNSEEN: Final = 1 << 19
 launches of a decoder layer are 0.3 million."""
 _SHARE_UNSEEN: Final = 4
 """Besides, so many of all old objects: one of four. Source: that of CPython before it looks at old objects."""
+_FROZEN_BY_PYTHON: Final = 1 << 10
+"""Frozen objects below which nobody froze any. Source: measured; Python 3.12.1 freezes 375 objects of its own as it
+starts, 3.11.7 and 3.13.0 none. `gc.freeze()` freezes 4,000 and more, even where nothing is imported."""
 
 
 class _Unseen:
@@ -29,13 +32,15 @@ class _Unseen:
 
         Objects that somebody froze stay frozen: then Python looks at the young ones as usual.
         """
-        if gc.get_freeze_count():
+        if gc.get_freeze_count() >= _FROZEN_BY_PYTHON:
             return
         young, middle, old = gc.get_count()
         most_young, most_middle, _ = gc.get_threshold()
         self._count += young + most_young * (middle + most_middle * old)
-        gc.freeze()
-        gc.unfreeze()
+        try:
+            gc.freeze()
+        finally:  # also at an interrupt
+            gc.unfreeze()
         if self._count > _MOST_UNSEEN + self._n_old // _SHARE_UNSEEN:
             gc.collect()
             self._count, self._n_old = 0, len(gc.get_objects(2))
@@ -61,9 +66,11 @@ class _Hold:
         with self._lock:
             self._blocks -= 1
             if self._blocks == 0 and self._collects:
-                if gc.get_count()[0] >= _MANY:
-                    self._unseen.make_old()
-                gc.enable()
+                try:
+                    if gc.get_count()[0] >= _MANY:
+                        self._unseen.make_old()
+                finally:  # also at an interrupt, which a look at all objects has time to meet
+                    gc.enable()
 
 
 _HOLD: Final = _Hold()
