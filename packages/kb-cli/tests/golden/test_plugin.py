@@ -138,6 +138,20 @@ def test_a_test_that_fails_without_an_error_leaves_its_golden_time(project: Path
     assert not (project / "kb-golden.json").exists()
 
 
+@pytest.mark.parametrize("scope", ["function", "module"])
+def test_a_test_whose_fixture_fails_at_its_end_leaves_its_golden_time(project: Path, scope: str) -> None:
+    fixture = "def fails():\n    yield\n    assert False\n"
+    (project / "conftest.py").write_text(
+        f"import pytest\n\n\n@pytest.fixture(autouse=True, scope='{scope}')\n{fixture}"
+    )
+    code, said = pytest_of(project, "--kb-update", "-k", "8")
+    assert code == 1
+    assert "1 passed" in said
+    assert "1 error" in said
+    assert not (project / "kb-golden.json").exists()
+    assert not (project / "kb-golden").exists()
+
+
 def test_runs_whose_names_are_alike_have_capsules_of_their_own(project: Path) -> None:
     names = ["a/8", "b/8", "a b", "a-b", "long" * 40, "long" * 40 + "er"]
     test = TEST.replace("[8, 16]", "[8, 8, 8, 8, 8, 8]").replace('("rows", ', f'("rows", ids={names}, argvalues=')

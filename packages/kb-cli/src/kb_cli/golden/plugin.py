@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _pytest: Any = sys.modules["pytest"]  # pytest imports this module; kb-cli does not depend on it
 _RUNS: Any = _pytest.StashKey()
+_RUNS_OF_TEST: Any = _pytest.StashKey()
 _REPORT: Any = _pytest.StashKey()
 _UPDATED = "kb_golden"
 _MARKER = "kb_golden(within=0.02): fail when a run of kb_run takes more than the golden time, by this share of it"
@@ -33,7 +34,7 @@ def pytest_configure(config: Any) -> None:
         config.pluginmanager.register(_Workers(), "kb-golden-workers")
 
 
-def _runs_of_test(request: Any, tmp_path_factory: Any) -> Iterator[GoldenRuns]:
+def _runs_of_test(request: Any, tmp_path_factory: Any) -> GoldenRuns:
     """Runs a kernel on a simulated chip, as `kernbench.run` does, and returns its KernelRun.
 
     With the marker `kb_golden`, the latency of each run is compared with its golden time.
@@ -45,10 +46,8 @@ def _runs_of_test(request: Any, tmp_path_factory: Any) -> Iterator[GoldenRuns]:
     path = Path(request.node.path)
     name = f"{path.name}::{request.node.nodeid.partition('::')[2]}"
     runs = GoldenRuns(path.parent, name, within, request.config.option.kb_update, tmp_path_factory.mktemp("kb-runs"))
-    yield runs
-    is_passed = _REPORT in request.node.stash and request.node.stash[_REPORT].passed
-    if is_passed and (updated := runs.updated()):
-        _updated(request.config).setdefault(str(path.parent), {}).update(updated)
+    request.node.stash[_RUNS_OF_TEST] = runs
+    return runs
 
 
 kb_run = _pytest.fixture(name="kb_run")(_runs_of_test)
@@ -68,8 +67,19 @@ def pytest_runtest_makereport(item: Any) -> Iterator[None]:
     """Keep the report of a test, which says whether it passed: a test may fail without an error of its function."""
     outcome: Any = yield
     report = outcome.get_result()
-    if report.when == "call":
+    if report.when != "teardown":
         item.stash[_REPORT] = report
+
+
+@_pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
+def pytest_runtest_teardown(item: Any) -> Iterator[None]:
+    """Take the new golden times of a test that passed when all of its fixtures have ended without an error."""
+    outcome: Any = yield
+    runs, report = item.stash.get(_RUNS_OF_TEST, None), item.stash.get(_REPORT, None)
+    if outcome.excinfo is None and runs is not None and report.when == "call" and report.passed:
+        updated = runs.updated()
+        if updated:
+            _updated(item.config).setdefault(str(Path(item.path).parent), {}).update(updated)
 
 
 def _within(marker: Any, test: str) -> float:
