@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import math
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -47,6 +48,22 @@ def test_launches_on_other_tensors_are_repeated(log: bool) -> None:
     assert checking.repeats is not None
     assert checking.repeats.n_checked == 1
     assert mine == checked == run("events")[0]
+
+
+def times_pi(tl: Language, parts: Any) -> None:
+    for _ in range(math.ceil(math.pi)):
+        product(tl, parts)
+
+
+def test_what_a_kernel_reads_of_a_module_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, host = built("closed", True)
+    tensors, took = triples(host), []
+    for constant in (1.0, 2.0, 1.0):
+        monkeypatch.setattr(math, "pi", constant)
+        result = host.launch(times_pi, tensors, pes=range(N_PES))
+        took.append(result.response_ps - result.call_ps)
+    assert took[0] == took[2] < took[1]
+    assert repeated(engine) == 1
 
 
 def test_the_engine_counts_the_launches_that_were_compared() -> None:

@@ -1,5 +1,6 @@
 """What tells launches apart that repeat others: classes, functions and sources beside code and arguments."""
 
+import math
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
@@ -64,6 +65,25 @@ def number_kernel(y_ptr, number):
     tl.store(y_ptr, number)
 
 
+@triton.jit
+def of_module_kernel(y_ptr):
+    tl.store(y_ptr, math.pi)
+
+
+@triton.jit
+def of_inner_module_kernel(y_ptr):
+    tl.store(y_ptr, tl.math.SCALE)
+
+
+@triton.jit
+def by_module_kernel(y_ptr):
+    tl.store(y_ptr, of_module(math))
+
+
+def of_module(module):
+    return module.pi
+
+
 class Way(IntEnum):
     OUT = 2
     BACK = 3
@@ -77,12 +97,15 @@ class Way(IntEnum):
         (lambda y: of_value_kernel[(1,)](y), "Factor.own", 1, 1),
         (lambda y: of_class_kernel[(1,)](y), "Steps.own", 1, 1),
         (lambda y: of_function_kernel[(1,)](y), "same.own", 1, 0),
+        (lambda y: of_module_kernel[(1,)](y), "math.pi", 1, 1),
+        (lambda y: by_module_kernel[(1,)](y), "math.pi", 1, 1),
+        (lambda y: of_inner_module_kernel[(1,)](y), "tl.math.SCALE", 1, 1),
     ],
 )
-def test_constants_of_classes_and_functions_decide(launch, place, wanted, repeated, device, monkeypatch):
+def test_constants_of_classes_functions_and_modules_decide(launch, place, wanted, repeated, device, monkeypatch):
     y = np.zeros(1, np.float32)
     for constant in (3, 5, 3):
-        monkeypatch.setattr(f"{__name__}.{place}", constant)
+        monkeypatch.setattr(f"{__name__}.{place}", constant, raising=not place.startswith("tl."))
         launch(y)
         assert y[0] == wanted * constant
     assert device.n_repeated == repeated

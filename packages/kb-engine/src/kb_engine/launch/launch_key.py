@@ -15,7 +15,7 @@ from enum import Enum
 from functools import lru_cache
 from itertools import chain, count, pairwise
 from operator import add
-from types import CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -193,8 +193,8 @@ class _Forms:
         """As `of`, for what the code of a kernel is made of or uses."""
         if isinstance(value, CodeType):
             return CodeType, id(value)
-        if isinstance(value, FunctionType):
-            return FunctionType, value
+        if isinstance(value, (FunctionType, BuiltinFunctionType)):
+            return type(value), value
         if value is math or value is builtins:
             return ModuleType, value
         if isinstance(value, type) and value.__module__.partition(".")[0] in _OWN:

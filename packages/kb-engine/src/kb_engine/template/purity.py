@@ -83,17 +83,18 @@ def parts_of(functions: Iterable[FunctionType], kinds: Iterable[type], unfold: U
     does not know.
     """
     purity = _Purity(unfold)
-    return purity.used if all(map(purity.is_plain, kinds)) and all(map(purity.is_pure, functions)) else None
+    return purity.found() if all(map(purity.is_plain, kinds)) and all(map(purity.is_pure, functions)) else None
 
 
 def used_by(kernel: FunctionType, arguments: Sequence[Any], hidden: Collection[str]) -> list[object] | None:
     """What *kernel*, and all that it calls, is made of and uses; None where it is not repeatable.
 
-    These are code, functions of kernbench, constants, types and modules, without *arguments*. Another kernel that is
-    made of equal ones, in their order, does the same with equal arguments. No attribute in *hidden* is used.
+    These are code, functions of kernbench, constants, types, modules and what is read of these, without *arguments*.
+    Another kernel that is made of equal ones, in their order, does the same with equal arguments. No attribute in
+    *hidden* is used.
     """
     purity = _Purity(lambda _: None, _ATTRIBUTES.union(hidden))
-    return purity.used if all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel) else None
+    return purity.found() if all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel) else None
 
 
 class _Purity:
@@ -109,6 +110,7 @@ class _Purity:
         self._unfold = unfold
         self._hidden = hidden
         self.used: list[object] = []
+        self._attributes: dict[str, None] = {}
         self._seen: dict[FunctionType, int] = {}
         self._plain: set[type] = set()
         self._has_containers = False
@@ -130,6 +132,22 @@ class _Purity:
             return False
         outer = set(function.__code__.co_freevars)
         return all(self._is_harmless(each, function.__globals__, outer) for each in _instructions(function.__code__))
+
+    def found(self) -> list[object]:
+        """`used`, then what its modules, and modules in these, have under the names of attributes that the code reads.
+
+        A program may give a module another value. A name may be that of another object's attribute.
+        """
+        modules = dict.fromkeys(each for each in self.used if isinstance(each, ModuleType) and each is not builtins)
+        unread, read = [*modules], list[object]()
+        while unread:
+            has = vars(unread.pop())
+            values = [has[name] for name in self._attributes if name in has]
+            read += values
+            inner = dict.fromkeys(each for each in values if isinstance(each, ModuleType) and each not in modules)
+            modules |= inner
+            unread += inner
+        return self.used + read
 
     def is_fixed(self, value: object) -> bool:
         """Whether nothing but a kernel can change the argument *value*, and no code of it does more than compute."""
@@ -195,6 +213,7 @@ class _Purity:
         if name in ("STORE_DEREF", "DELETE_DEREF"):
             return value not in outer
         if name in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+            self._attributes[value] = None
             return isinstance(value, str) and not value.startswith("_") and value not in self._hidden
         if name != "LOAD_GLOBAL":
             return True
