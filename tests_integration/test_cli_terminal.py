@@ -81,7 +81,6 @@ def _started(folder: Path, args: Sequence[str], env: dict[str, str], out: int, e
         stdout=out,
         stderr=err,
         env=env,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     return Running(lambda: process.wait(60), lambda: process.send_signal(signal.SIGINT))
 

@@ -200,3 +200,9 @@ def test_programs_that_wait_for_ever_end_with_3(tmp_path: Path) -> None:
         "as at a barrier over the grid, need a PE each, and the launch has 1"
     ) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_follows_a_script_is_the_scripts_own(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    done = kb(tmp_path, "exec", "script.py", "-", "")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "['-', '']"), done.stderr

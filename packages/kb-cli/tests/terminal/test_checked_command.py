@@ -60,9 +60,3 @@ def test_a_dash_is_no_file_and_no_folder(invoke, arguments):
     done = invoke(*arguments)
     assert (done.exit_code, done.stderr.partition(": ")[2].partition(": ")[2]) == (2, f"{DASH}\n")
     assert list(Path().iterdir()) == []
-
-
-def test_what_follows_a_script_is_the_scripts_own(invoke):
-    Path("script.py").write_text("import sys\nprint(sys.argv[1:])\n")
-    done = invoke("exec", "script.py", "-", "")
-    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "['-', '']")
