@@ -17,6 +17,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
+from types import ModuleType
 
 from kb_cli.main import COMMANDS
 
@@ -82,7 +83,8 @@ def _run(command: Sequence[str]) -> None:
         runpy.run_module(more[0], run_name="__main__", alter_sys=True)
     elif first == "-c":
         sys.argv, sys.path[:0] = ["-c", *more[1:]], [""]
-        exec(compile(more[0], "<string>", "exec"), {"__name__": "__main__"})
+        sys.modules["__main__"] = program = ModuleType("__main__")
+        exec(compile(more[0], "<string>", "exec"), vars(program))
     elif first == "kb":
         from kb_cli.entry import main as kb
 

@@ -17,10 +17,19 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 COPIED = Path(__file__).with_name("copied_python.py")
+
+
+def _read_early(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of *environment* that Python reads as it begins."""
+    return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
+
+
+READ_EARLY = _read_early(os.environ)
+"""Those of the tests, before any of them changed one."""
 
 
 class PythonCopies:
@@ -44,26 +53,48 @@ class PythonCopies:
         """Run *command*, which writes to the descriptors *out* and *err*. `code` waits for its end.
 
         ValueError for a variable that Python reads as it begins and that differs: a copy has begun already.
+        ChildProcessError where the Python that is copied has ended. The next command starts another one.
         """
-        differ = [name for name, value in environment.items() if os.environ.get(name) != value]
-        if early := [name for name in differ if name.startswith("PYTHON")]:
+        differ = _read_early(environment).items() ^ READ_EARLY.items()
+        if early := sorted({name for name, _ in differ}):
             raise ValueError(f"{', '.join(early)}: got a variable that Python reads as it begins, needs a start of it")
         if self._source is None:
             self._source = _started()
         _, asking = self._source
         asked = json.dumps({"command": command, "cwd": str(folder), "env": environment}).encode()
-        socket.send_fds(asking, [asked[:1]], [out, err])
-        asking.sendall(asked[1:] + b"\n")
+        try:
+            socket.send_fds(asking, [asked[:1]], [out, err])
+            asking.sendall(asked[1:] + b"\n")
+        except OSError:
+            raise self._ended() from None
 
     def code(self) -> int:
-        """The exit code of the command that was begun."""
+        """The exit code of the command that was begun.
+
+        ChildProcessError where the Python that is copied has ended. The next command starts another one.
+        """
         assert self._source is not None
         try:
             with self._source[1].makefile() as answers:
-                return int(answers.readline())
+                code = answers.readline()
+        except OSError:
+            raise self._ended() from None
         except BaseException:  # its time is up, or it was interrupted: the next answer would be this command's
             self.end()
             raise
+        if not code:
+            raise self._ended()
+        return int(code)
+
+    def _ended(self) -> ChildProcessError:
+        """The error where the source has ended. Forgets the source."""
+        assert self._source is not None
+        source, _ = self._source
+        self.end()
+        return ChildProcessError(
+            f"the Python that is copied: got its end, code {source.returncode}, needs one that answers; "
+            "look at what it wrote to standard error"
+        )
 
     def end(self) -> None:
         """Kill the Python that is copied, and the copy that it waits for."""
