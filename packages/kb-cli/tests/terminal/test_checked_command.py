@@ -60,3 +60,8 @@ def test_a_dash_is_no_file_and_no_folder(invoke, arguments):
     done = invoke(*arguments)
     assert (done.exit_code, done.stderr.partition(": ")[2].partition(": ")[2]) == (2, f"{DASH}\n")
     assert list(Path().iterdir()) == []
+
+
+def test_help_is_given_whatever_stands_beside_it(invoke):
+    done = invoke("run", "gemm", "--topology=", "--help")
+    assert (done.exit_code, done.stdout.startswith("Usage: ")) == (0, True)

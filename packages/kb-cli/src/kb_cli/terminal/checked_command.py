@@ -18,7 +18,8 @@ class CheckedCommand(click.Command):
         """As in click.Command. Raises KbError for what is refused."""
         if not ctx.resilient_parsing:
             given, _, _ = self.make_parser(ctx).parse_args(list(args))
-            for each in self.params:
+            asked = self.get_help_option(ctx)
+            for each in () if asked is not None and given.get(asked.name) else self.params:
                 if each.type is not click.UNPROCESSED:  # those are another program's
                     _check(each, given.get(each.name))
         return super().parse_args(ctx, args)
