@@ -42,6 +42,21 @@ def test_what_was_looked_at_once_is_old_and_is_found_when_it_is_garbage():
     assert dropped() is None
 
 
+def test_dropped_objects_are_found_where_few_are_young_each_time(looks):
+    """A program that makes one small chip after another never has so many young objects that Python looks itself."""
+    part = Part()
+    look_once()
+    dropped = ref(part)
+    del part
+    kept = []
+    while not looks.count(2) and len(kept) < 1 << 12:
+        with collector_off():
+            kept.append([[] for _ in range(300)])
+        look_once()
+    assert looks.count(2) == 1
+    assert dropped() is None
+
+
 def test_nothing_is_looked_at_where_the_collector_is_off():
     with collector_off():
         part = Part()

@@ -11,37 +11,51 @@ from typing import Final
 _MANY: Final = 1 << 14
 """Young objects from which on they are made old without a look. Python looks at fewer in less than 2 ms. Source:
 assumed."""
-_MOST_UNSEEN: Final = 1 << 19
-"""Objects that were made old without a look, from which on all are looked at. Source: assumed; 512 PEs and the first
-launches of a decoder layer are 0.3 million."""
-_SHARE_UNSEEN: Final = 4
+_MOST_AGED: Final = 1 << 19
+"""Objects that were made old, from which on all are looked at. Source: assumed; 512 PEs and the first launches of a
+decoder layer are 0.3 million."""
+_SHARE_AGED: Final = 4
 """Besides, so many of all old objects: one of four. Source: that of CPython before it looks at old objects."""
 _FROZEN_BY_PYTHON: Final = 1 << 10
 """Frozen objects below which nobody froze any. Source: measured; Python 3.12.1 freezes 375 objects of its own as it
 starts, 3.11.7 and 3.13.0 none. `gc.freeze()` freezes 4,000 and more, even where nothing is imported."""
 
 
-class _Unseen:
-    """The objects that were made old without a look, and those that were old at the last look at all."""
+class _Aged:
+    """The objects that were made old since the last look at all, and those that were old then.
+
+    Python counts neither: it looks at old objects only when enough young ones come up between two calls of this class.
+    """
 
     def __init__(self) -> None:
         self._count = self._n_old = 0
 
     def make_old(self) -> None:
-        """Make all young objects old. Look at all objects where too many have become old in this way.
+        """Make all young objects old without a look. Then look at all objects where too many have become old.
 
         Objects that somebody froze stay frozen: then Python looks at the young ones as usual.
         """
         if gc.get_freeze_count() >= _FROZEN_BY_PYTHON:
             return
-        young, middle, old = gc.get_count()
-        most_young, most_middle, _ = gc.get_threshold()
-        self._count += young + most_young * (middle + most_middle * old)
+        self._count_young()
         try:
             gc.freeze()
         finally:  # also at an interrupt
             gc.unfreeze()
-        if self._count > _MOST_UNSEEN + self._n_old // _SHARE_UNSEEN:
+        self._look_at_all_if_many()
+
+    def look_at_young(self) -> None:
+        """Look at all young objects, and make them old. Then look at all objects where too many have become old."""
+        self._count_young()
+        gc.collect(1)
+        self._look_at_all_if_many()
+
+    def _count_young(self) -> None:
+        young, middle, _ = gc.get_count()
+        self._count += young + gc.get_threshold()[0] * middle
+
+    def _look_at_all_if_many(self) -> None:
+        if self._count > _MOST_AGED + self._n_old // _SHARE_AGED:
             gc.collect()
             self._count, self._n_old = 0, len(gc.get_objects(2))
 
@@ -53,7 +67,7 @@ class _Hold:
         self._lock = RLock()
         self._blocks = 0
         self._collects = False
-        self._unseen = _Unseen()
+        self._aged = _Aged()
 
     def begin(self) -> None:
         with self._lock:
@@ -68,9 +82,14 @@ class _Hold:
             if self._blocks == 0 and self._collects:
                 try:
                     if gc.get_count()[0] >= _MANY:
-                        self._unseen.make_old()
+                        self._aged.make_old()
                 finally:  # also at an interrupt, which a look at all objects has time to meet
                     gc.enable()
+
+    def look_once(self) -> None:
+        with self._lock:
+            if gc.isenabled():
+                self._aged.look_at_young()
 
 
 _HOLD: Final = _Hold()
@@ -96,8 +115,7 @@ def collector_off() -> Iterator[None]:
 def look_once() -> None:
     """Have the garbage collector look at all objects that are not old, now, and make them old.
 
-    The objects of a new chip would be looked at twice before they are old. Then they are looked at as often as any old
-    objects, so a chip that was dropped is found.
+    The objects of a new chip would be looked at twice before they are old. Then all objects are looked at when half a
+    million have become old, so chips that were dropped are found.
     """
-    if gc.isenabled():
-        gc.collect(1)
+    _HOLD.look_once()
