@@ -1,17 +1,12 @@
 """The script that measures what a command costs counts commands, records and calls."""
 
 import json
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+from speed_scripts import speed_script
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks/speed/commands.py"
-SPEC = spec_from_file_location("commands_speed", SCRIPT)
-assert SPEC is not None
-assert SPEC.loader is not None
-commands = module_from_spec(SPEC)
-SPEC.loader.exec_module(commands)
+commands = speed_script("commands")
 
 
 @pytest.fixture

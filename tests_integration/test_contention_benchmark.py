@@ -1,18 +1,13 @@
 """The script that measures what contention costs counts stages, events and calls, and says what takes too long."""
 
 import json
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import pytest
+from speed_scripts import speed_script
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks/speed/contention.py"
-SPEC = spec_from_file_location("contention_speed", SCRIPT)
-assert SPEC is not None
-assert SPEC.loader is not None
-contention = module_from_spec(SPEC)
-SPEC.loader.exec_module(contention)
+contention = speed_script("contention")
 
 
 @pytest.fixture

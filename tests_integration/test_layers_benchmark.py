@@ -1,17 +1,11 @@
 """The script that measures layers of a model has the products of the model, and its sides come to the same."""
 
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any
 
 import pytest
+from speed_scripts import speed_script
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks/speed/layers.py"
-SPEC = spec_from_file_location("layers_speed", SCRIPT)
-assert SPEC is not None
-assert SPEC.loader is not None
-layers = module_from_spec(SPEC)
-SPEC.loader.exec_module(layers)
+layers = speed_script("layers")
 
 
 def test_the_products_have_the_weights_of_llama_3_70b() -> None:

@@ -1,18 +1,12 @@
 """The script that measures pass 2 on logs that mix shapes checks their outputs, and says how many records a second."""
 
 import json
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any
 
 import pytest
+from speed_scripts import speed_script
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks/speed/mixed_log.py"
-SPEC = spec_from_file_location("mixed_log_speed", SCRIPT)
-assert SPEC is not None
-assert SPEC.loader is not None
-mixed_log = module_from_spec(SPEC)
-SPEC.loader.exec_module(mixed_log)
+mixed_log = speed_script("mixed_log")
 SMALL = {
     "ragged_softmax": {"rows": 9},
     "layer_norm": {"rows": 9, "width": 40, "block": 1},

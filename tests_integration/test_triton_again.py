@@ -1,23 +1,17 @@
 """The script that measures launches that repeat others checks their results, and that they are repeated."""
 
 import json
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from speed_scripts import speed_script
 
 import kb_triton as triton
 import kb_triton.language as tl
 from kb_triton import uninstall
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks/speed/triton_again.py"
-SPEC = spec_from_file_location("triton_again_speed", SCRIPT)
-assert SPEC is not None
-assert SPEC.loader is not None
-triton_again = module_from_spec(SPEC)
-SPEC.loader.exec_module(triton_again)
+triton_again = speed_script("triton_again")
 
 
 def test_the_script_prints_a_row_for_each_kernel(

@@ -1,18 +1,12 @@
 """The script that measures Triton kernels checks their numbers, and counts what it ran."""
 
 import json
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import numpy as np
 import pytest
+from speed_scripts import speed_script
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks/speed/triton_kernels.py"
-SPEC = spec_from_file_location("triton_kernels_speed", SCRIPT)
-assert SPEC is not None
-assert SPEC.loader is not None
-triton_kernels = module_from_spec(SPEC)
-SPEC.loader.exec_module(triton_kernels)
+triton_kernels = speed_script("triton_kernels")
 
 
 def test_the_script_prints_a_row_for_each_kernel(

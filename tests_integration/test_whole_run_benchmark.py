@@ -1,18 +1,11 @@
 """The script that measures whole runs says what each part of a run costs, and refuses to measure a wrong one."""
 
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-
 import pytest
+from speed_scripts import speed_script
 
 from kb_dataexec.backends import NumpyBackend
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks/speed/whole_run.py"
-SPEC = spec_from_file_location("whole_run_speed", SCRIPT)
-assert SPEC is not None
-assert SPEC.loader is not None
-whole_run = module_from_spec(SPEC)
-SPEC.loader.exec_module(whole_run)
+whole_run = speed_script("whole_run")
 SMALL = whole_run.Case("one_cube", 64, 96, 32, 4.0, 1.5)
 
 
