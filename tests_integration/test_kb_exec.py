@@ -177,6 +177,8 @@ def test_what_is_refused_is_one_sentence(made: Path, tmp_path: Path) -> None:
         (("missing.py",), "missing.py: got no such file, needs a file"),
         (("bad.py",), "bad.py:1:5: got a syntax error ('(' was never closed), needs a Python file"),
         (("--topology", "one_cub", "bad.py"), "topology 'one_cub': got an unknown name"),
+        (("--topology", "devices/h10", "bad.py"), "a topology file or a bundled name; did you mean 'devices/h100'?"),
+        (("--topology", "mine.yaml", "bad.py"), "mine.yaml: got no such file, needs a topology file or a bundled name"),
     ):
         done = kb(tmp_path, "exec", *arguments)
         assert done.returncode == 2
@@ -188,6 +190,13 @@ def test_what_is_refused_is_one_sentence(made: Path, tmp_path: Path) -> None:
     assert "script.py:13, in program 0 on sip0.cube0.pe0" in done.stderr
     assert "y_ptr" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_bundled_chip_in_a_folder_is_taken_by_its_name(made: Path) -> None:
+    """`kb list` shows `devices/ddr4_u280` and others. No such file lies beside the script."""
+    done = kb(made, "exec", "--autotune=first", "--out=kb-others", "--topology=devices/ddr4_u280", "script.py", "64")
+    assert "no such file" not in done.stderr
+    assert "on ddr4_u280" in done.stdout
 
 
 def test_programs_that_wait_for_ever_end_with_3(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def _check_verifiable(folder: Path, run: RunJson) -> None:
         raise RunFolderError(str(folder), got, "them", "run again with reference=...")
     if run.script is not None:
         got = "no expected outputs, because the script judges its numbers itself"
-        raise RunFolderError(str(folder), got, "them", f"run it again: kb exec {run.script.path}")
+        raise RunFolderError(str(folder), got, "them", f"kb exec {run.script.path} runs the script's checks")
     if not run.flags.verify:
         raise RunFolderError(str(folder), "no expected outputs (--no-verify)", "them", "run again without --no-verify")
 

@@ -81,14 +81,14 @@ def issuing(topology: Topology, issue: str | None) -> Topology:
 
 
 def _file_of(name: str) -> Path:
+    finders = [each.load() for each in entry_points(group=BUNDLED)]
+    if finders:
+        found: Path = finders[0](name)
+        return found
     if name.endswith((".yaml", ".yml")) or "/" in name or "\\" in name:
         return Path(name)
-    finders = [each.load() for each in entry_points(group=BUNDLED)]
-    if not finders:
-        fix = "install kb-cli, which brings chips"
-        raise TopologyError(f"topology {name!r}", "a name without a file", "the path of a YAML file", fix)
-    found: Path = finders[0](name)
-    return found
+    fix = "install kb-cli, which brings chips"
+    raise TopologyError(f"topology {name!r}", "a name without a file", "the path of a YAML file", fix)
 
 
 def _one_of(where: str, text: str | None, known: tuple[str, ...]) -> str | None:
