@@ -66,6 +66,43 @@ def test_what_a_kernel_reads_of_a_module_decides(monkeypatch: pytest.MonkeyPatch
     assert repeated(engine) == 1
 
 
+def times_a_builtin(tl: Language, parts: Any) -> None:
+    for _ in range(abs(-1)):
+        product(tl, parts)
+
+
+@pytest.mark.parametrize("module", ["builtins", __name__])
+def test_what_is_in_place_of_a_builtin_decides(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, host = built("closed", True)
+    tensors, took = triples(host), []
+    for number in (1, 2, 1):
+        monkeypatch.undo()
+        if number == 2:
+            monkeypatch.setattr(f"{module}.abs", lambda _: 2, raising=False)
+        result = host.launch(times_a_builtin, tensors, pes=range(N_PES))
+        took.append(result.response_ps - result.call_ps)
+    assert took[0] == took[2] < took[1]
+    assert repeated(engine) == 1
+
+
+def test_a_method_of_the_language_that_a_program_replaced_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, host = built("closed", True)
+    tensors, calls, before = triples(host), list[object](), Language.wait
+
+    def counted(tl: Language, *handles: Any) -> None:
+        calls.append(handles)
+        before(tl, *handles)
+
+    host.launch(product, tensors, pes=range(N_PES))
+    monkeypatch.setattr(Language, "wait", counted)
+    for _ in range(2):
+        host.launch(product, tensors, pes=range(N_PES))
+    assert (len(calls), repeated(engine)) == (2 * N_PES, 0)
+    monkeypatch.undo()
+    host.launch(product, tensors, pes=range(N_PES))
+    assert repeated(engine) == 1
+
+
 def test_the_engine_counts_the_launches_that_were_compared() -> None:
     """Without a log, the first launch of twelve makes the others known. Of these the first and the ninth run, too."""
     engine, host = built("check", log=False)

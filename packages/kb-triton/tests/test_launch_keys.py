@@ -84,6 +84,149 @@ def of_module(module):
     return module.pi
 
 
+@triton.jit
+def of_vendor_kernel(y_ptr):
+    tl.store(y_ptr, tl.extra.cuda.OWN)
+
+
+@triton.jit
+def of_argument_kernel(y_ptr, of: tl.constexpr):
+    tl.store(y_ptr, of.OWN)
+
+
+def magnitude():
+    return abs(-2)
+
+
+@triton.jit
+def of_builtin_kernel(y_ptr):
+    tl.store(y_ptr, magnitude())
+
+
+@triton.jit
+def of_dtype_kernel(y_ptr):
+    tl.store(y_ptr, tl.float32.OWN)
+
+
+@triton.jit
+def of_dtypes_kernel(y_ptr):
+    tl.store(y_ptr, tl.dtype.OWN)
+
+
+@triton.jit
+def of_scalar_kernel(y_ptr):
+    tl.store(y_ptr, tl.program_id(0).OWN)
+
+
+@triton.jit
+def product_kernel(y_ptr):
+    at = tl.arange(0, 1)
+    tl.store(y_ptr + at, (at + 1) * 3)
+
+
+@triton.jit
+def of_names_kernel(y_ptr):
+    tl.store(y_ptr, len(same.arg_names))
+
+
+@triton.jit
+def of_math_kernel(y_ptr):
+    tl.store(y_ptr, math.OWN(3))
+
+
+def of_numpy():
+    return float(np.OWN())
+
+
+@triton.jit
+def of_numpy_kernel(y_ptr):
+    tl.store(y_ptr, of_numpy())
+
+
+@triton.jit
+def field_kernel(y_ptr, factor):
+    tl.store(y_ptr, factor.number)
+
+
+@triton.jit
+def of_member_kernel(y_ptr):
+    tl.store(y_ptr, Steps.ONE.value)
+
+
+@triton.jit
+def three_kernel(y_ptr):
+    tl.store(y_ptr, 3)
+
+
+def five(y_ptr):
+    tl.store(y_ptr, 5)
+
+
+LIST = [3]
+
+
+def of_list(*_):
+    return LIST[0]
+
+
+def block_of_first(one, two):
+    return tl.full((1,), LIST[0], tl.int32)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "place", "values", "wanted", "repeated"),
+    [
+        (of_vendor_kernel, (), "tl.extra.cuda.OWN", (3, 5), (3, 5), 1),
+        (of_argument_kernel, (tl.math,), "tl.math.OWN", (3, 5), (3, 5), 1),
+        (of_builtin_kernel, (), "abs", (lambda _: 3, lambda _: 5), (3, 5), 1),
+        (of_dtype_kernel, (), "tl.float32.OWN", (3, 5), (3, 5), 1),
+        (of_dtypes_kernel, (), "tl.dtype.OWN", (3, 5), (3, 5), 1),
+        (of_scalar_kernel, (), "tl.tensor.OWN", (3, 5), (3, 5), 1),
+        (product_kernel, (), "tl.tensor.__mul__", (tl.tensor.__mul__, tl.tensor.__sub__), (3, -2), 1),
+        (of_names_kernel, (), "same.arg_names", (["x"], ["x", "y"]), (1, 2), 0),
+        (of_math_kernel, (), "math.OWN", (lambda x: x, lambda x: 2 * x), (3, 6), 0),
+        (of_math_kernel, (), "math.OWN", (math.sqrt, math.floor), (3**0.5, 3), 1),
+        (of_numpy_kernel, (), "np.OWN", (np.float32, lambda: 5), (0, 5), 1),
+        (field_kernel, (Factor(3),), "Factor.number", (Factor.number, property(lambda _: 5)), (3, 5), 1),
+        (of_member_kernel, (), "Steps.ONE._value_", (3, 5), (3, 5), 1),
+        (three_kernel, (), "three_kernel.fn.__code__", (three_kernel.fn.__code__, five.__code__), (3, 5), 1),
+    ],
+)
+def test_what_a_program_replaced_decides(kernel, arguments, place, values, wanted, repeated, device, monkeypatch):
+    """What calls code of an author is simulated each time."""
+    y, of = np.zeros(1, np.float32), "builtins" if place == "abs" else __name__
+    for value, found in ((values[0], wanted[0]), (values[1], wanted[1]), (values[0], wanted[0])):
+        monkeypatch.setattr(f"{of}.{place}", value, raising=False)
+        kernel[(1,)](y, *arguments)
+        assert y[0] == np.float32(found)
+    assert device.n_repeated == repeated
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "place", "replacement"),
+    [
+        (of_builtin_kernel, (), "builtins.abs", of_list),
+        (of_math_kernel, (), f"{__name__}.math.OWN", of_list),
+        (of_numpy_kernel, (), f"{__name__}.np.OWN", LIST.__len__),
+        (of_numpy_kernel, (), f"{__name__}.np.OWN", of_list),
+        (of_numpy_kernel, (), f"{__name__}.np.OWN", np.frompyfunc(of_list, 0, 1)),
+        (field_kernel, (Factor(3),), f"{__name__}.Factor.number", property(of_list)),
+        (product_kernel, (), f"{__name__}.tl.tensor.__mul__", block_of_first),
+        (of_scalar_kernel, (), f"{__name__}.tl.tensor.OWN", property(of_list)),
+    ],
+)
+def test_what_is_looked_at_by_what_a_program_replaced_decides(
+    kernel, arguments, place, replacement, device, monkeypatch
+):
+    y = np.zeros(1, np.float32)
+    monkeypatch.setattr(place, replacement, raising=False)
+    for number in (1, 2):
+        LIST[:] = [number] * number
+        kernel[(1,)](y, *arguments)
+        assert y[0] == number
+    assert device.n_repeated == 0
+
+
 class Way(IntEnum):
     OUT = 2
     BACK = 3

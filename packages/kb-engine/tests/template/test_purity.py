@@ -2,7 +2,7 @@
 
 import math
 import random
-from enum import Enum, IntEnum
+from enum import Enum, EnumMeta, IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -135,6 +135,34 @@ class Callable:
         pass
 
 
+def formats(tl):
+    return f"{helper.__globals__['SIZE']}"
+
+
+def looks_at_a_frame(tl):
+    return (each for each in ()).gi_frame.f_globals["CALLS"]
+
+
+def matches_private_parts(tl):
+    match helper:
+        case int(__globals__=names):
+            return names["CALLS"]
+
+
+def asks_for_the_time(tl):
+    return np.datetime64("now")
+
+
+class Counted(dict):
+    def __getitem__(self, name):
+        CALLS.append(name)
+        return super().__getitem__(name)
+
+
+COUNTED = Counted(SIZE=1)
+exec("def finds_its_names_otherwise(tl):\n    return SIZE", COUNTED)
+
+
 def makes_a_class(tl):
     class Inner:
         pass
@@ -147,7 +175,8 @@ def makes_a_class(tl):
     [
         closed_over_a_list(), with_state, reads_a_table, calls_what_counts, draws, draws_by_numpy, counts_globally,
         counts_on_itself, imports, catches, prints, shows, asks_for_its_state, asks_for_private_parts, identifies,
-        asks_for_the_type, Callable(), makes_a_class, len,
+        asks_for_the_type, formats, looks_at_a_frame, matches_private_parts, asks_for_the_time,
+        dict.__getitem__(COUNTED, "finds_its_names_otherwise"), Callable(), makes_a_class, len,
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )  # fmt: skip
@@ -173,6 +202,17 @@ def nothing():
 
 def draws_a_number():
     return RNG.random()
+
+
+def nothing_with(tl):
+    return abs(tl.program_id() - 1)
+
+
+def test_what_is_in_place_of_a_builtin_is_looked_at(monkeypatch):
+    assert is_repeatable(nothing_with, [])
+    for found, wanted in ((helper, True), (draws_a_number, False), (id, False), (Callable(), False), (len, True)):
+        monkeypatch.setattr("builtins.abs", found)
+        assert is_repeatable(nothing_with, []) == wanted
 
 
 def test_functions_of_one_code_are_looked_at_each():
@@ -223,6 +263,28 @@ class Table(Sizes):
     calls = CALLS
 
 
+class Field(Sizes):
+    _fields = ("drawn",)
+
+    @property
+    def drawn(self):
+        return RNG.random()
+
+
+class Bound(tuple):
+    __getitem__ = RNG.getrandbits
+
+
+class Named(EnumMeta):
+    @property
+    def drawn(cls):
+        return RNG.random()
+
+
+class OfNamed(Enum, metaclass=Named):
+    SOME = 1
+
+
 class Frozen(Struct, frozen=True):
     parts: object
 
@@ -236,7 +298,7 @@ class Calling(Struct, frozen=True):
 
 
 def is_plain(kind):
-    return parts_of([], [kind], lambda _: None) is not None
+    return parts_of(plain, [], [kind], lambda _: None, []) is not None
 
 
 def made_from_text(text):
@@ -268,6 +330,9 @@ def test_values_that_only_compute_are_repeated(value):
         Drawing(1),
         Listed([1]),
         Table(1),
+        Field(1),
+        Bound((1,)),
+        OfNamed.SOME,
         Calling(),
         np.zeros(1, "i4,i4")[0],
         (Drawing(1),),

@@ -8,7 +8,6 @@ names of tensors are no part of it, so launches whose kernels read one are not k
 
 from __future__ import annotations
 
-import builtins
 import math
 from collections.abc import Hashable, Sequence
 from enum import Enum
@@ -21,13 +20,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from msgspec import Struct
 
+from kb_engine.language.tl import Language
 from kb_engine.program.runner import KernelCall
 from kb_engine.program.tensors import Tensor, TensorRef
+from kb_engine.template.namespaces import Untold, is_told
 from kb_engine.template.purity import used_by
 from kb_messages import OFFSET_BITS, CubeTarget
 
 _HIDDEN: Final = frozenset(("tensor", "plain_matrix"))
 """Attributes by which a kernel could tell addresses."""
+_FRONT: Final = Language, TensorRef
+"""Classes of what kernels are given."""
 _SIMPLE: Final = (int, str, bytes, bool, type(None), type(Ellipsis))
 _OWN: Final = frozenset(("kb_messages", "kb_engine"))
 """Packages whose types have no code that decides by anything else than its values."""
@@ -69,7 +72,7 @@ class LaunchKeys:
     def of(self, call: KernelCall, pe_ids: Sequence[str], targets: Sequence[CubeTarget] | None) -> LaunchKey | None:
         """The key of a launch of *call* on *pe_ids*; None where its parts do not tell what the launch does."""
         kernel = call.kernel
-        used = used_by(kernel, call.arguments, _HIDDEN) if isinstance(kernel, FunctionType) else None
+        used = used_by(kernel, call.arguments, _HIDDEN, _FRONT) if isinstance(kernel, FunctionType) else None
         if used is None:
             return None
         forms = _Forms()
@@ -150,6 +153,13 @@ class _NoFormError(Exception):
     """A value that says less than it decides."""
 
 
+def _name_of(member: Enum) -> str:
+    """The name of *member*. Raises _NoFormError for one with an author's attribute, which a kernel could read."""
+    if any(not hasattr(type(member), name) for name in vars(member)):
+        raise _NoFormError
+    return member.name
+
+
 class _Forms:
     """Forms of values, which name the tensors among them by their places in `tensors`.
 
@@ -184,7 +194,7 @@ class _Forms:
         if kind.__module__.partition(".")[0] not in _OWN:
             raise _NoFormError
         if issubclass(kind, Enum):
-            return kind, value.name
+            return kind, _name_of(value)
         if issubclass(kind, Struct):
             return kind, tuple([self.of(getattr(value, name)) for name in value.__struct_fields__])
         raise _NoFormError
@@ -193,13 +203,11 @@ class _Forms:
         """As `of`, for what the code of a kernel is made of or uses."""
         if isinstance(value, CodeType):
             return CodeType, id(value)
-        if isinstance(value, (FunctionType, BuiltinFunctionType)):
+        if isinstance(value, (FunctionType, BuiltinFunctionType)) or is_told(value):
             return type(value), value
-        if value is math or value is builtins:
+        if value is math:
             return ModuleType, value
-        if isinstance(value, type) and value.__module__.partition(".")[0] in _OWN:
-            return type, value
-        if isinstance(value, TensorRef):
+        if isinstance(value, (TensorRef, Untold)):
             raise _NoFormError
         return self.of(value)
 

@@ -1,6 +1,7 @@
 """Programs of a grid that do as one of them did are repeated from a template, without their kernel."""
 
 from kb_engine.template.loops import LoopTemplates, loops_of
+from kb_engine.template.namespaces import Untold
 from kb_engine.template.places_used import PlaceUsed
 from kb_engine.template.played import IssuedByRun, Played
 from kb_engine.template.purity import MadeKernel, parts_of
@@ -23,6 +24,7 @@ __all__ = [
     "Submission",
     "Templates",
     "Told",
+    "Untold",
     "loops_of",
     "parts_of",
     "templates_of",

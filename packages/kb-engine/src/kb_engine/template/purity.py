@@ -6,14 +6,21 @@ what cannot be told so is taken for a kernel that does more.
 
 from __future__ import annotations
 
-import builtins
 import dis
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
 from itertools import chain
-from types import CodeType, EllipsisType, FunctionType, ModuleType, NoneType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    EllipsisType,
+    FunctionType,
+    MemberDescriptorType,
+    ModuleType,
+    NoneType,
+)
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -21,6 +28,7 @@ from msgspec import Struct
 
 from kb_engine.program.kernel_lines import is_own
 from kb_engine.program.tensors import TensorRef
+from kb_engine.template.namespaces import Reads, Untold, is_told, package_of
 
 Unfold: TypeAlias = Callable[[object], Iterable[FunctionType] | None]
 """Gives the functions that a value stands for; None for a value that it does not know."""
@@ -32,14 +40,17 @@ _BUILTINS: Final = frozenset((
 ))  # fmt: skip
 _INSTRUCTIONS: Final = frozenset((
     "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "IMPORT_NAME", "IMPORT_FROM", "POP_EXCEPT",
-    "LOAD_BUILD_CLASS", "LOAD_NAME", "STORE_NAME", "LOAD_LOCALS", "GET_AWAITABLE",
+    "LOAD_BUILD_CLASS", "LOAD_NAME", "STORE_NAME", "LOAD_LOCALS", "GET_AWAITABLE", "MATCH_CLASS",
 ))  # fmt: skip
-"""Those of code that changes or looks at more than its own values, or goes on after an error."""
+"""Those of code that changes or looks at more than its own values, or at attributes by no name of its own, or goes on
+after an error."""
 _ATTRIBUTES: Final = frozenset((
     "known", "place", "holder", "producer", "completion", "readers", "matrix", "operators", "is_pending", "freed",
-    "in_registers", "print", "capture", "materialize", "free", "random",
+    "in_registers", "print", "capture", "materialize", "free", "random", "datetime64", "format", "format_map",
+    "gi_frame", "cr_frame", "ag_frame",
 ))  # fmt: skip
-"""Attributes that tell how the simulation goes on, and calls whose effect is not in the commands."""
+"""Attributes that tell how the simulation goes on or what time it is, calls whose effect is not in the commands, and
+ways to attributes by names in a text, or to all names of a frame."""
 _CHANGES: Final = frozenset((
     "append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update",
     "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "+=", "*=", "|=",
@@ -50,11 +61,13 @@ _OTHERS: Final = frozenset((
     "builtins", "collections", "enum", "typing", "numpy", "msgspec",
     "kb_dataexec", "kb_engine", "kb_messages", "kb_topology", "kb_triton",
 ))  # fmt: skip
-"""Packages whose classes and functions have no code of an author."""
+"""Packages whose classes have no code of an author."""
+_GENERATING: Final = _OTHERS - {"numpy"}
+"""Packages whose functions, as attributes of an author's class, do what the class says."""
 _MOST_CODES: Final = 1 << 8
 """Of which the instructions are kept. Source: assumed; one takes 50 kB."""
-_IS_MADE: Final = 1 << 9
-"""Of `__flags__`: a class that was made while Python ran. Source: Py_TPFLAGS_HEAPTYPE of CPython."""
+_FIELDS: Final = (MemberDescriptorType, type(vars(dis.Positions)["lineno"]))
+"""Types of what a class has for a field of a Struct or of a named tuple."""
 
 
 @runtime_checkable
@@ -75,34 +88,39 @@ def is_repeatable(kernel: object, arguments: Sequence[Any]) -> bool:
     return all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel)
 
 
-def parts_of(functions: Iterable[FunctionType], kinds: Iterable[type], unfold: Unfold) -> list[object] | None:
-    """What *functions*, all that they call, and the classes *kinds* of their arguments are made of, as of `used_by`.
+def parts_of(
+    kernel: FunctionType, values: Iterable[object], kinds: Iterable[type], unfold: Unfold, front: Sequence[type]
+) -> list[object] | None:
+    """What *kernel*, all that it calls, *values* and the classes *kinds* of its arguments are made of, as of `used_by`.
 
     None where one of them does more than compute with its own values and call its front end. *unfold* says what a value
     of the front end, which they use, stands for: functions, of which each has to be pure too; None for a value that it
-    does not know.
+    does not know. *front* has the classes of what the front end gives.
     """
     purity = _Purity(unfold)
-    return purity.found() if all(map(purity.is_plain, kinds)) and all(map(purity.is_pure, functions)) else None
+    is_pure = all(map(purity.is_plain, kinds)) and purity.is_pure(kernel) and all(map(purity.is_usable, values))
+    return purity.found(front) if is_pure else None
 
 
-def used_by(kernel: FunctionType, arguments: Sequence[Any], hidden: Collection[str]) -> list[object] | None:
+def used_by(
+    kernel: FunctionType, arguments: Sequence[Any], hidden: Collection[str], front: Sequence[type]
+) -> list[object] | None:
     """What *kernel*, and all that it calls, is made of and uses; None where it is not repeatable.
 
-    These are code, functions of kernbench, constants, types, modules and what is read of these, without *arguments*.
-    Another kernel that is made of equal ones, in their order, does the same with equal arguments. No attribute in
-    *hidden* is used.
+    These are code, functions of kernbench, constants, types, modules and what is read of these, without *arguments*,
+    and of the classes *front*. An Untold is among them where one of these does not tell what it does. Another kernel
+    that is made of equal ones, in their order, does the same with equal arguments. No attribute in *hidden* is used.
     """
     purity = _Purity(lambda _: None, _ATTRIBUTES.union(hidden))
-    return purity.found() if all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel) else None
+    return purity.found(front) if all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel) else None
 
 
 class _Purity:
     """Looks at functions and classes, each once. *unfold* is as for `parts_of`. Attributes in *hidden* are not pure.
 
     `used` has the code of the functions, and what they use, in the order of the looks: how many defaults a function has
-    by place, and the names of the others; for a function that was looked at before, its number among all; `builtins`
-    for a name of these; and the constants of classes. After a list or a dict among the arguments, no function may have
+    by place, and the names of the others; for a function that was looked at before, its number among all; and the
+    constants of classes. After a list or a dict among the arguments, no function may have
     code that could change one.
     """
 
@@ -124,30 +142,25 @@ class _Purity:
         self._seen[function] = len(self._seen)
         defaults, by_name = function.__defaults__ or (), function.__kwdefaults__ or {}
         self.used += function.__code__, len(defaults), tuple(by_name)
+        if type(function.__globals__) is not dict:
+            return False  # its code finds its names by that dict's methods
         try:
             cells = [cell.cell_contents for cell in function.__closure__ or ()]
         except ValueError:  # an author's name that has no value yet
             return False
-        if function.__dict__ or not all(map(self._is_usable, (*defaults, *by_name.values(), *cells))):
+        if function.__dict__ or not all(map(self.is_usable, (*defaults, *by_name.values(), *cells))):
             return False
-        outer = set(function.__code__.co_freevars)
-        return all(self._is_harmless(each, function.__globals__, outer) for each in _instructions(function.__code__))
+        return all(self._is_harmless(each, function) for each in _instructions(function.__code__))
 
-    def found(self) -> list[object]:
-        """`used`, then what its modules, and modules in these, have under the names of attributes that the code reads.
+    def found(self, front: Sequence[type]) -> list[object]:
+        """`used`, then what its namespaces, and *front*, have under the names of attributes that the code reads.
 
         A program may give a module another value. A name may be that of another object's attribute.
         """
-        modules = dict.fromkeys(each for each in self.used if isinstance(each, ModuleType) and each is not builtins)
-        unread, read = [*modules], list[object]()
-        while unread:
-            has = vars(unread.pop())
-            values = [has[name] for name in self._attributes if name in has]
-            read += values
-            inner = dict.fromkeys(each for each in values if isinstance(each, ModuleType) and each not in modules)
-            modules |= inner
-            unread += inner
-        return self.used + read
+        reads = Reads([*self._attributes], front, lambda each: self._unfold(each) is not None, self._is_constant)
+        read = reads.values(self.used)
+        own = [each for each in self.used if isinstance(each, FunctionType) and not is_told(each)]
+        return [*self.used, *read, *[Untold() for _ in own]]
 
     def is_fixed(self, value: object) -> bool:
         """Whether nothing but a kernel can change the argument *value*, and no code of it does more than compute."""
@@ -167,21 +180,24 @@ class _Purity:
         if kind in self._plain:
             return True
         self._plain.add(kind)
-        authors = [each for each in kind.__mro__ if _package(each) not in _OTHERS]
+        of_class: type = type(kind)
+        kinds = [*kind.__mro__, *of_class.__mro__]
+        authors = [each for each in kinds if package_of(each) not in _OTHERS]
         return all(self._is_plain_part(each, name, part) for each in authors for name, part in vars(each).items())
 
     def _is_plain_part(self, kind: type, name: str, part: object) -> bool:
         """Whether the attribute *name* of *kind*, which is *part*, does nothing but compute."""
-        if name in getattr(kind, "_fields", ()) or name in getattr(kind, "__struct_fields__", ()):
+        if isinstance(part, _FIELDS):
             return True
         parts = [part.fget, part.fset, part.fdel] if isinstance(part, property) else [getattr(part, "__func__", part)]
         for each in parts:
             if isinstance(each, FunctionType):
-                is_generated = _package(each) in _OTHERS or each.__module__ == f"namedtuple_{kind.__name__}"
+                is_generated = package_of(each) in _GENERATING or each.__module__ == f"namedtuple_{kind.__name__}"
                 if not (is_generated or self.is_pure(each)):
                     return False
             elif name.startswith("_"):
-                if _package(type(each)) not in _OTHERS:
+                is_bound = isinstance(each, BuiltinFunctionType) and not is_told(each)
+                if is_bound or package_of(type(each)) not in _OTHERS:
                     return False
             elif self._is_constant(each):
                 self.used.append(each)
@@ -204,25 +220,32 @@ class _Purity:
             return value.__struct_config__.frozen and self.is_plain(kind) and all(map(is_part, fields))
         return isinstance(value, np.generic) and not isinstance(value, (np.void, np.object_)) and self.is_plain(kind)
 
-    def _is_harmless(self, instruction: dis.Instruction, names: dict[str, Any], outer: set[str]) -> bool:
+    def _is_harmless(self, instruction: dis.Instruction, function: FunctionType) -> bool:
         name, value = instruction.opname, instruction.argval
         if self._has_containers and not _CHANGES.isdisjoint((name, value, instruction.argrepr)):
             return False
         if name in _INSTRUCTIONS:
             return False
         if name in ("STORE_DEREF", "DELETE_DEREF"):
-            return value not in outer
+            return value not in function.__code__.co_freevars
         if name in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
             self._attributes[value] = None
             return isinstance(value, str) and not value.startswith("_") and value not in self._hidden
         if name != "LOAD_GLOBAL":
             return True
-        if value not in names:
-            self.used.append(builtins)
-            return value in _BUILTINS and hasattr(builtins, value)
-        return self._is_usable(names[value])
+        if value in function.__globals__:
+            return self.is_usable(function.__globals__[value])
+        names = function.__builtins__  # type: ignore[attr-defined]  # the stubs do not have it
+        return type(names) is dict and value in names and self._is_usable_builtin(names[value])
 
-    def _is_usable(self, value: object) -> bool:
+    def _is_usable_builtin(self, value: object) -> bool:
+        """As `is_usable`, of what a program may have put in place of a builtin."""
+        if not isinstance(value, (BuiltinFunctionType, type)) or not is_told(value) or value.__name__ not in _BUILTINS:
+            return self.is_usable(value)
+        self.used.append(value)
+        return True
+
+    def is_usable(self, value: object) -> bool:
         """Whether *value* is a constant, or a function or a module that a kernel may use."""
         if isinstance(value, FunctionType) and not is_own(value.__code__.co_filename):
             return self.is_pure(value)
@@ -235,13 +258,6 @@ class _Purity:
             return self.is_plain(value) and (issubclass(value, Enum) or value.__struct_config__.frozen)
         functions = self._unfold(value)
         return functions is not None and all(map(self.is_pure, functions))
-
-
-def _package(of: type | FunctionType) -> str:
-    """The package of *of*; "" for what is made from a text that has no `__name__`, as a kernel's author may do."""
-    module = of.__module__ or ""
-    is_made = isinstance(of, type) and of.__flags__ & _IS_MADE
-    return "" if module == "builtins" and is_made else module.partition(".")[0]
 
 
 @lru_cache(maxsize=_MOST_CODES)

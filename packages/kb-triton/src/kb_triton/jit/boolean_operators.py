@@ -51,14 +51,16 @@ OPERATORS: Final = {_AND: both, _OR: either, _NOT: inverse, _ASSERT: device_asse
 """The functions by the names under which code that `elementwise_code` made calls them."""
 
 
-_CODES: Final = WeakKeyDictionary[FunctionType, CodeType]()
+_CODES: Final = WeakKeyDictionary[FunctionType, tuple[CodeType, CodeType]]()
+"""For each function, the code that it had, and what was made of that."""
 
 
 def elementwise_code(fn: FunctionType) -> CodeType:
     """The code of *fn*, with calls of OPERATORS for the operators of this file; as it is where there are none."""
-    found = _CODES.get(fn)
-    if found is None:
-        found = _CODES[fn] = _with_calls(fn)
+    code, found = _CODES.get(fn, (None, None))
+    if found is None or code is not fn.__code__:
+        found = _with_calls(fn)
+        _CODES[fn] = fn.__code__, found
     return found
 
 

@@ -12,16 +12,16 @@ import numpy as np
 from kb_engine.template import parts_of
 from kb_triton.jit.arguments import as_argument
 from kb_triton.jit.forms import NoFormError, form_of
-from kb_triton.language import Machine, Pointer, constexpr, dtype
+from kb_triton.language import Machine, Pointer, constexpr, dtype, tensor
 from kb_triton.language import program as programs
 
 _OWN = ("kb_triton", "triton")
 
 
 class _Looks(NamedTuple):
-    """What has to be looked at of a kernel and its arguments: functions, and types of values."""
+    """What has to be looked at of a kernel's arguments: values of the front end, and types of other values."""
 
-    functions: list[Callable[..., Any]]
+    values: list[object]
     kinds: list[type]
 
 
@@ -75,18 +75,19 @@ class KernelEntry:
     @cached_property
     def _parts(self) -> list[object] | None:
         """What the kernel, and the functions among its arguments, are made of; None where they do more than compute."""
-        looks = _Looks([self._fn], [])
+        looks = _Looks([], [])
         if not all(self._is_fixed(each, name in self._constants, looks) for name, each in self._arguments.items()):
             return None
-        found = [each for each in looks.functions if isinstance(each, FunctionType)]
-        return parts_of(found, looks.kinds, self._unfold) if len(found) == len(looks.functions) else None
+        if not isinstance(self._fn, FunctionType):
+            return None
+        return parts_of(self._fn, looks.values, looks.kinds, self._unfold, (tensor,))
 
     def _is_fixed(self, value: object, is_constant: bool, looks: _Looks) -> bool:
         """Whether nothing can change the argument *value*, if nothing can change what *looks* gets of it.
 
         Kernels see a list as a tuple, unless it *is_constant*.
         """
-        if isinstance(value, (Pointer, dtype)):
+        if isinstance(value, Pointer):
             return True
         if isinstance(value, tuple) or (isinstance(value, list) and not is_constant):
             looks.kinds.append(type(value))
@@ -94,9 +95,8 @@ class KernelEntry:
         if value is None or isinstance(value, (int, float, str, np.generic)):
             looks.kinds.append(type(value))
             return True
-        found = self._unfold(value)
-        looks.functions.extend(found or ())
-        return found is not None
+        looks.values.append(value)
+        return self._unfold(value) is not None
 
     def _unfold(self, value: object) -> Iterable[FunctionType] | None:
         """The functions that *value* stands for; None for what is not known to be harmless."""

@@ -10,6 +10,7 @@ from weakref import ref
 
 import numpy as np
 
+from kb_engine.template import Untold
 from kb_triton.host import Storage
 from kb_triton.language import Pointer
 from kb_triton.language.constexprs import constexpr_float, constexpr_int, constexpr_str
@@ -50,12 +51,14 @@ class _Itself:
 def form_of(value: Any) -> Hashable:
     """What *value*, which nothing changes, has in common with values that decide the same. Raises NoFormError."""
     kind = type(value)
+    if kind is Untold:
+        raise NoFormError
     if isinstance(value, Pointer):
         return _form_of_pointer(value)
     if isinstance(value, Enum):
         if not all(name.startswith("_") for name in vars(value)):
             raise NoFormError  # an author's attribute, which a kernel could read
-        return _Itself(value)
+        return _Itself(value), form_of(value.value)
     if isinstance(value, (int, float, str, bytes, tuple, np.generic)) and getattr(value, "__dict__", None):
         raise NoFormError
     if kind in _SIMPLE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from functools import lru_cache
 from itertools import repeat
 from operator import is_
 from types import CodeType, FunctionType
@@ -28,6 +29,9 @@ def _largest(*values: Any, **named: Any) -> Any:
 
 
 _REPLACED: Final = {"range": runtime_range, "min": _smallest, "max": _largest, "print": device_print}
+_NOTHING: Final = object()
+_MOST_CODES: Final = 1 << 10
+"""Of which the names are kept. Source: assumed; most have less than 1 kB of names."""
 _BUILTINS: Final = {**vars(builtins), **_REPLACED, **OPERATORS}
 
 
@@ -39,22 +43,20 @@ class Runnable:
 
     def __init__(self, fn: FunctionType) -> None:
         self.fn = fn
-        self._names = _names_in(fn.__code__)
         self._copy: FunctionType | None = None
         self._values: list[Any] = []
 
     def function(self) -> FunctionType:
         """The copy."""
         fn = self.fn
-        values = [*map(fn.__globals__.get, self._names, repeat(_NOTHING)), fn.__defaults__, fn.__kwdefaults__]
+        names = _names_in(fn.__code__)
+        values = [fn.__code__, *map(fn.__globals__.get, names, repeat(_NOTHING)), fn.__defaults__, fn.__kwdefaults__]
         if self._copy is None or not all(map(is_, self._values, values)):
             self._copy, self._values = _copied(fn), values
         return self._copy
 
 
-_NOTHING: Final = object()
-
-
+@lru_cache(maxsize=_MOST_CODES)
 def _names_in(code: CodeType) -> frozenset[str]:
     """The names that *code*, and the code in it, may look up."""
     return frozenset(code.co_names).union(*[_names_in(each) for each in code.co_consts if isinstance(each, CodeType)])

@@ -1,0 +1,160 @@
+"""Namespaces of a kernel's code: what modules, and classes of kernbench, have under the names that the code reads.
+
+A program may give each of them another value at any time, and the next launch finds that one.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from operator import is_
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    ModuleType,
+    SimpleNamespace,
+    WrapperDescriptorType,
+)
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from kb_engine.program.kernel_lines import is_own
+
+_OWN: Final = frozenset(("kb_dataexec", "kb_engine", "kb_messages", "kb_topology", "kb_triton"))
+_PURE: Final = ("kb_messages", "kb_engine.language", "kb_engine.program", "kb_triton.language", "kb_triton.jit")
+"""Modules and packages whose functions decide by their arguments, and by the program that runs, alone."""
+_PURE_FUNCTIONS: Final = frozenset((("kb_triton.module_names", "cdiv"), ("kb_triton.module_names", "next_power_of_2")))
+_OF_TYPES: Final = (MemberDescriptorType, GetSetDescriptorType, MethodDescriptorType, WrapperDescriptorType)
+_CLOCKS: Final = (np.datetime64, np.timedelta64, np.void, np.object_)
+"""Types of numpy that can look at the time, or hold what changes."""
+_IS_MADE: Final = 1 << 9
+"""Of `__flags__`: a class that was made while Python ran. Source: Py_TPFLAGS_HEAPTYPE of CPython."""
+
+
+class Untold:
+    """Stands for a value that may do something else at the next launch although it is the same one."""
+
+
+class Operators:
+    """Stands for what code calls of a class without a name."""
+
+
+class _Seen(NamedTuple):
+    """What a class had, and what stands for its operators."""
+
+    names: list[str]
+    values: list[object]
+    stands: Untold | Operators
+
+
+_OPERATORS: Final[WeakKeyDictionary[type, _Seen]] = WeakKeyDictionary()
+
+
+def package_of(of: type | FunctionType) -> str:
+    """The package of *of*; "" for what is made from a text that has no `__name__`, as a kernel's author may do."""
+    module = of.__module__ or ""
+    return "" if module == "builtins" and _is_made(of) else module.partition(".")[0]
+
+
+def _is_made(of: object) -> bool:
+    """Whether *of* is a class that was made while Python ran."""
+    return isinstance(of, type) and bool(of.__flags__ & _IS_MADE)
+
+
+class Reads(NamedTuple):
+    """What code reads of namespaces: *names* of any, and operators of *front*, the classes that a front end gives.
+
+    *is_known* says of an object of kernbench that what it has can be looked at, and *is_constant* of a value that it
+    never changes.
+    """
+
+    names: Collection[str]
+    front: Sequence[type]
+    is_known: Callable[[Any], bool]
+    is_constant: Callable[[object], bool]
+
+    def values(self, used: Iterable[object]) -> list[object]:
+        """What the namespaces among *used*, the classes of the front end, and namespaces in these have.
+
+        There is an Untold in the place of a value that does not tell what it does.
+        """
+        found: list[object] = []
+        unread = [*self.front, *filter(self._is_namespace, used)]
+        seen = set(map(id, unread))
+        while unread:
+            for has in _names_of(unread.pop()):
+                values = [has[name] for name in self.names if name in has]
+                found += values
+                for each in values:
+                    if self._is_namespace(each) and id(each) not in seen:
+                        seen.add(id(each))
+                        unread.append(each)
+        told = [each if self._is_told(each) else Untold() for each in found]
+        return [*map(_operators_of, self.front), *told]
+
+    def _is_told(self, value: object) -> bool:
+        return self._is_namespace(value) or self.is_constant(value) or is_told(value)
+
+    def _is_namespace(self, value: object) -> bool:
+        if isinstance(value, ModuleType):
+            return value is not builtins
+        if isinstance(value, type):
+            return package_of(value) in _OWN
+        if isinstance(value, SimpleNamespace):
+            return type(value) is SimpleNamespace or package_of(type(value)) in _OWN
+        return package_of(type(value)) in _OWN and self.is_known(value)
+
+
+def _operators_of(kind: type) -> Untold | Operators:
+    """What stands for the operators of *kind*: the object of the last time, if they are those of the last time."""
+    has = vars(kind)
+    found = _OPERATORS.get(kind)
+    if found is None or found.names != [*has] or not all(map(is_, found.values, has.values())):
+        called = [each for name, each in has.items() if name.startswith("__") and callable(each)]
+        stands = Operators() if all(map(is_told, called)) else Untold()
+        found = _OPERATORS[kind] = _Seen([*has], [*has.values()], stands)
+    return found.stands
+
+
+def is_told(value: object) -> bool:
+    """Whether *value* is code of Python, numpy or kernbench that decides by nothing but what it is called with."""
+    if isinstance(value, FunctionType):
+        where = value.__module__ or ""
+        is_pure = any(where == each or where.startswith(f"{each}.") for each in _PURE)
+        return is_own(value.__code__.co_filename) and (is_pure or (where, value.__name__) in _PURE_FUNCTIONS)
+    if isinstance(value, BuiltinFunctionType):
+        of = value.__self__
+        return (
+            of is math or of is builtins or (isinstance(of, type) and of.__module__ == "builtins" and not _is_made(of))
+        )
+    if isinstance(value, type):
+        is_number = issubclass(value, np.generic) and not issubclass(value, _CLOCKS)
+        return package_of(value) in _OWN or (not _is_made(value) and (is_number or value.__module__ == "builtins"))
+    if isinstance(value, np.ufunc):
+        return not value.__name__.endswith("(vectorized)")  # such a ufunc calls a function of an author
+    return isinstance(value, (*_OF_TYPES, Operators)) or _is_told_descriptor(value)
+
+
+def _is_told_descriptor(value: object) -> bool:
+    """As `is_told`, of what a class makes of functions."""
+    if isinstance(value, property):
+        return all(each is None or is_told(each) for each in (value.fget, value.fset, value.fdel))
+    if isinstance(value, (staticmethod, classmethod)):
+        return is_told(value.__func__)
+    return isinstance(value, cached_property) and is_told(value.func)
+
+
+def _names_of(space: object) -> list[Mapping[str, object]]:
+    """The names of *space*, and those of its classes."""
+    if isinstance(space, ModuleType):
+        return [vars(space)]
+    kinds = space.__mro__ if isinstance(space, type) else type(space).__mro__
+    own = [] if isinstance(space, type) else [getattr(space, "__dict__", {})]
+    return own + [vars(each) for each in kinds if package_of(each) in _OWN]
