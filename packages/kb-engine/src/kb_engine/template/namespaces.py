@@ -42,16 +42,15 @@ class Untold:
     """Stands for a value that may do something else at the next launch although it is the same one."""
 
 
-class Operators:
+class ClassOperators:
     """Stands for what code calls of a class without a name."""
 
 
 class _Seen(NamedTuple):
-    """What a class had, and what stands for its operators."""
+    """The operators that a class had, and what stands for them."""
 
-    names: list[str]
-    values: list[object]
-    stands: Untold | Operators
+    has: dict[str, object]
+    stands: Untold | ClassOperators
 
 
 _OPERATORS: Final[WeakKeyDictionary[type, _Seen]] = WeakKeyDictionary()
@@ -112,14 +111,12 @@ class Reads(NamedTuple):
         return package_of(type(value)) in _OWN and self.is_known(value)
 
 
-def _operators_of(kind: type) -> Untold | Operators:
+def _operators_of(kind: type) -> Untold | ClassOperators:
     """What stands for the operators of *kind*: the object of the last time, if they are those of the last time."""
-    has = vars(kind)
+    has = {name: each for name, each in vars(kind).items() if name.startswith("__") and callable(each)}
     found = _OPERATORS.get(kind)
-    if found is None or found.names != [*has] or not all(map(is_, found.values, has.values())):
-        called = [each for name, each in has.items() if name.startswith("__") and callable(each)]
-        stands = Operators() if all(map(is_told, called)) else Untold()
-        found = _OPERATORS[kind] = _Seen([*has], [*has.values()], stands)
+    if found is None or [*found.has] != [*has] or not all(map(is_, found.has.values(), has.values())):
+        found = _OPERATORS[kind] = _Seen(has, ClassOperators() if all(map(is_told, has.values())) else Untold())
     return found.stands
 
 
@@ -139,7 +136,7 @@ def is_told(value: object) -> bool:
         return package_of(value) in _OWN or (not _is_made(value) and (is_number or value.__module__ == "builtins"))
     if isinstance(value, np.ufunc):
         return not value.__name__.endswith("(vectorized)")  # such a ufunc calls a function of an author
-    return isinstance(value, (*_OF_TYPES, Operators)) or _is_told_descriptor(value)
+    return isinstance(value, (*_OF_TYPES, ClassOperators)) or _is_told_descriptor(value)
 
 
 def _is_told_descriptor(value: object) -> bool:
