@@ -140,6 +140,24 @@ def test_news_come_when_a_run_goes_on(tmp_path: Path) -> None:
         assert now["progress"]["done"] == 4
 
 
+def test_a_folder_whose_name_is_no_text_is_listed_beside_the_others(invoke: Invoke, tmp_path: Path) -> None:
+    invoke("run", "gemm", *SMALL, "--topology", "one_pe", "--out", tmp_path)
+    (folder,) = tmp_path.iterdir()
+    odd = os.fsencode(tmp_path) + b"/gemm-\xff"
+    try:
+        shutil.copytree(os.fsencode(folder), odd)
+    except OSError:
+        pytest.skip("this file system takes names of text alone")
+    with served(tmp_path) as client:
+        runs = {run["name"]: run["id"] for run in listed(client)}
+        assert sorted(runs) == sorted([folder.name, "gemm-\\udcff"])
+        assert client.ask(f"/api/lanes?table=ops&run={runs['gemm-' + chr(92) + 'udcff']}").status == 200
+        overview = client.ask(f"/api/overview?run={runs['gemm-' + chr(92) + 'udcff']}").json
+        assert overview["folder"].endswith("gemm-\\udcff")
+        stream = client.sent(client.connection(), "/api/live")
+        assert b"gemm-" in stream.readline()
+
+
 @pytest.mark.parametrize("told", ["", "{", "[]", '{"pid": "x"}'])
 def test_a_progress_that_cannot_be_read_is_none(tmp_path: Path, told: str) -> None:
     folder = unfinished(tmp_path, maker())

@@ -173,6 +173,50 @@ def test_the_search_finds_by_number_stage_line_and_pe(asked: Asked) -> None:
     assert asked.get("find", what="nothing like it").json == {"count": 0, "first": []}
 
 
+@pytest.mark.parametrize("line", [None, "gemm.py:29"])
+def test_sums_of_a_window_are_those_of_the_log(asked: Asked, line: str | None) -> None:
+    end = int(asked.log.ops["t_out_ps"].max())
+    t0, t1 = end // 5, end // 2
+    found = asked.get("sums", t0=t0, t1=t1, **({} if line is None else {"line": line})).json
+    work = {each["title"]: each for each in found["work"]}
+    for stage in ("dma_read", "gemm", "store"):
+        (title,) = (each for each in work if each.endswith(f": {stage}") and each.startswith("pe_"))
+        mine = asked.log.ops[np.array(asked.log.strings)[asked.log.ops["name"]] == stage]
+        there = (mine["t_start_ps"] < t1) & (np.maximum(mine["t_end_ps"], mine["t_start_ps"] + 1) > t0)
+        busy = np.minimum(mine["t_end_ps"], t1) - np.maximum(mine["t_start_ps"], t0)
+        assert (work[title]["slices"], work[title]["busy_ps"]) == (there.sum(), busy[there].sum())
+        assert work[title]["lanes"] == 8
+    assert found["has_path"]
+    parts = [each["ps"] for each in found["path"]]
+    assert parts == sorted(parts, reverse=True)
+    if line is None:
+        assert sum(parts) == t1 - t0, "the path has no gaps"
+    else:
+        assert asked.get("sums", t0=t0, t1=t1, line="gemm.py:1").json["path"] == []
+
+
+def test_sums_cut_slices_off_at_the_ends_of_the_window() -> None:
+    begins, ends = [0, 10, 20, 20, 5], [10, 15, 20, 40, 9]
+    places = [TrackPlace("chip", "first"), TrackPlace("chip", "second")]
+    slices = Slices(
+        places, np.array([0, 0, 0, 0, 1]), np.array(begins), np.array(ends), np.zeros(5, np.int64), ["a"], {}
+    )
+    table = LaneTable(slices, ["a"], [""])
+    every = np.ones(5, np.bool_)
+    for window, busy, count in [
+        ((4, 25), [6 + 5 + 0 + 5, 4], [4, 1]),  # the slice without length at 20 counts, and takes no time
+        ((10, 20), [5, 0], [1, 0]),
+        ((20, 21), [1, 0], [2, 0]),
+        ((40, 50), [0, 0], [0, 0]),
+    ]:
+        found = table.within(*window, every)
+        assert (found.busy_ps.tolist(), found.n_slices.tolist()) == (busy, count), window
+    only = table.within(4, 25, np.array([True, False, False, False, False]))
+    assert (only.busy_ps.tolist(), only.n_slices.tolist()) == ([6, 0], [1, 0])
+    empty = LaneTable(Slices([], *(np.empty(0, np.int64),) * 4, [], {}), [], [])
+    assert empty.within(0, 1, np.empty(0, np.bool_)).n_slices.tolist() == []
+
+
 WINDOW = {"table": "ops", "lanes": 0, "t0": 0, "t1": 5, "pixels": 9}
 
 
@@ -188,6 +232,8 @@ WINDOW = {"table": "ops", "lanes": 0, "t0": 0, "t1": 5, "pixels": 9}
         ("window", {"colour": "x"}, "colour: got 'x', needs one of stage, line, command, path"),
         ("lanes", {"table": "../ops"}, "table: got '../ops', needs one of ops, memories, launches, path"),
         ("slice", {"op": 10**9}, "op: got 1000000000, needs an op of the log, 0 to "),
+        ("sums", {"t0": 7, "t1": 7}, "t0, t1: got a window without time, 7 to 7 ps, needs an end after the begin"),
+        ("find", {"what": "pe" + " " * 20_000}, "search: got 20002 characters, needs at most 200"),
         ("find", {"what": " "}, "search: got nothing, needs a line such as gemm.py:29"),
         ("lanes", {"stamp": "00000000", "table": "ops"}, "gemm-"),
     ],

@@ -26,9 +26,28 @@ class WebEvents(NamedTuple):
 
 def json_answer(value: Any) -> WebAnswer:
     """*value*, a Struct or what JSON has, as an answer."""
+    return WebAnswer(json_bytes(value), JSON)
+
+
+def json_bytes(value: Any) -> bytes:
+    """*value*, a Struct or what JSON has, as JSON.
+
+    Half of a surrogate pair, which names of files may have and UTF-8 lacks, is escaped as in `\\udcff`.
+    """
     import msgspec  # loaded with the first answer, so that the server starts at once
 
-    return WebAnswer(msgspec.json.encode(value), JSON)
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_escaped(msgspec.to_builtins(value)))
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_escaped(name): _escaped(each) for name, each in value.items()}
+    return [_escaped(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def sentence(text: str, status: int) -> WebAnswer:

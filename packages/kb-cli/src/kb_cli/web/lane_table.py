@@ -16,6 +16,7 @@ from kb_cli.trace.transfers import Floats
 from kb_messages import KbError
 
 Bytes = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
 FULL: Final = 255
 """Coverage of a pixel is 0 to 255. Only what is not covered at all has 0."""
 
@@ -38,6 +39,13 @@ class LaneWindow(NamedTuple):
     rows: range | None
     cover: Bytes | None = None
     kind: Bytes | None = None
+
+
+class LaneSums(NamedTuple):
+    """Of each lane: the time of its slices in a window, in ps, and how many slices were there."""
+
+    busy_ps: Ints
+    n_slices: Ints
 
 
 class LaneTable:
@@ -94,6 +102,19 @@ class LaneTable:
         """The share (0 to 1) of a window in which *lane* is at work."""
         found = self._parts(lane, Kinds("", np.zeros(len(self.start_ps), np.uint8), ("",)))
         return sum(float(busy.shares(np.array([start_ps, end_ps], np.float64))[0]) for _, busy in found)
+
+    def within(self, start_ps: int, end_ps: int, chosen: Mask) -> LaneSums:
+        """What each lane did from *start_ps* to *end_ps*, of the slices that *chosen*, one bool each, takes.
+
+        Times are cut off at both ends of the window. A slice without length counts at its time.
+        """
+        there = chosen & (self.start_ps < end_ps) & (np.maximum(self.end_ps, self.start_ps + 1) > start_ps)
+        cut = np.minimum(self.end_ps, end_ps) - np.maximum(self.start_ps, start_ps)
+        cut[~there] = 0
+        sums = [
+            np.add.reduceat(each, self._firsts) if len(self._firsts) else each for each in (cut, there.astype(np.int64))
+        ]
+        return LaneSums(*sums)
 
     def at(self, lane: int, t_ps: int) -> int | None:
         """The slice of *lane* at *t_ps*, None where there is none. A slice without length counts at its time."""

@@ -21,6 +21,7 @@ _ANSWERS: Final = {
     "lanes": "timeline_answer:lanes",
     "window": "timeline_answer:window",
     "edge": "timeline_answer:edge",
+    "sums": "window_sums:sums",
     "find": "timeline_answer:find",
     "slice": "slice_answer:one_slice",
     "why": "why_answer:why",

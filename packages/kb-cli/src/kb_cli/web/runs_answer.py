@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from time import monotonic, sleep
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
-from kb_cli.web.answer import WebAnswer, WebEvents, json_answer
+from kb_cli.web.answer import WebAnswer, WebEvents, json_answer, json_bytes
 from kb_cli.web.shelf import RunShelf, ShelfRun
 from kb_cli.web.web_request import WebRequest
 
@@ -42,7 +41,7 @@ def _list(shelf: RunShelf) -> RunList:
 def _changes(shelf: RunShelf) -> Iterator[bytes | None]:
     before, told_s = b"", monotonic()
     while True:
-        now = msgspec.json.encode(_list(shelf))
+        now = json_bytes(_list(shelf))
         if now != before:
             before, told_s = now, monotonic()
             yield now

@@ -14,6 +14,8 @@ from kb_messages import KbError
 
 _MOST: Final = 200
 _TERM: Final = re.compile(r"(op|command|tile|pe)\s*[=:]?\s*(\d{1,18})")
+_LONGEST: Final = 200
+"""Characters of a search. A longer text would be looked for in all names for minutes."""
 _WORDS: Final = "a line such as gemm.py:29, a stage, op 5, command 2, tile 7, pe 3, or several of them"
 
 
@@ -38,8 +40,10 @@ def found_slices(timeline: RunTimeline, what: str) -> FoundSlices:
     """The services that every part of *what* fits: numbers of ops, commands, tiles and PEs, stages, and parts of names.
 
     A word that is a stage means that stage. Other words are looked for in kernel lines and in the titles of lanes.
-    Raises KbError where nothing is asked for.
+    Raises KbError where nothing is asked for, and for a text of more than 200 characters.
     """
+    if len(what) > _LONGEST:
+        raise KbError("search", f"{len(what)} characters", f"at most {_LONGEST}")
     table = timeline.table(OPS)
     slices = table.slices
     fits = np.ones(len(slices.track), np.bool_)

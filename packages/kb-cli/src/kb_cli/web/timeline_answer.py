@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 
 from kb_cli.trace.transfers import Floats
-from kb_cli.web.answer import BINARY, WebAnswer, json_answer
+from kb_cli.web.answer import BINARY, WebAnswer, json_answer, json_bytes
 from kb_cli.web.colourings import STAGE, check_colouring
 from kb_cli.web.lane_table import Kinds, LaneTable, LaneWindow
 from kb_cli.web.slice_search import found_slices
@@ -135,7 +134,7 @@ def _packed(table: LaneTable, found: list[LaneWindow], kinds: Kinds, size: tuple
             parts.append(WindowPart(lane=each.lane, slices=None, kinds=len(each.kind)))
             columns += [each.cover, each.kind]
     t0, t1, pixels = size
-    head = msgspec.json.encode(WindowHead(t0_ps=t0, t1_ps=t1, pixels=pixels, texts=list(kinds.texts), parts=parts))
+    head = json_bytes(WindowHead(t0_ps=t0, t1_ps=t1, pixels=pixels, texts=list(kinds.texts), parts=parts))
     return b"".join([len(head).to_bytes(4, "little"), head, *(column.tobytes() for column in columns)])
 
 

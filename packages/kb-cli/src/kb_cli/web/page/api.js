@@ -1,5 +1,8 @@
 // Requests to this server, and its news of runs.
 
+const SILENT = "kb web does not answer: it was stopped, or its terminal was closed. Start it again.";
+const AGAIN_MS = 3000; // before the news of a server that refused them are asked for again
+
 export class Refused extends Error {
     constructor(text, status) {
         super(text);
@@ -14,7 +17,7 @@ async function answer(name, fields, signal) {
         found = await fetch(`/api/${name}?${query}`, {signal, credentials: "same-origin"});
     } catch (error) {
         if (error.name === "AbortError") throw error;
-        throw new Refused("kb web does not answer: it was stopped, or its terminal was closed. Start it again.", 0);
+        throw new Refused(SILENT, 0);
     }
     if (!found.ok) throw new Refused((await found.text()).trim(), found.status);
     return found;
@@ -41,7 +44,8 @@ function listen() {
             for (const each of listeners) each(latest, true);
         });
         events.addEventListener("error", () => {
-            for (const each of listeners) each(latest, false);
+            if (events?.readyState === EventSource.CLOSED) refused();
+            else for (const each of listeners) each(latest, false, SILENT);
         });
     } else if (!wanted && events) {
         events.close();
@@ -49,9 +53,23 @@ function listen() {
     }
 }
 
+// The server answers and does not know this page, or is another one. The browser does not try again by itself.
+async function refused() {
+    events.close();
+    events = null;
+    let why = SILENT;
+    try {
+        await json("runs");
+    } catch (error) {
+        why = error.message;
+    }
+    for (const each of listeners) each(latest, false, why);
+    setTimeout(listen, AGAIN_MS);
+}
+
 document.addEventListener("visibilitychange", listen);
 
-// Calls `told(list, isConnected)` now and at every change, until the function that it returns is called.
+// Calls `told(list, isConnected, why not)` now and at every change, until the function that it returns is called.
 export function live(told) {
     listeners.add(told);
     if (latest) told(latest, true);

@@ -54,6 +54,19 @@ export function note(text) {
     return h("p", {class: "note", role: "note"}, text);
 }
 
+// A button that puts `text()` on the clipboard.
+export function copier(text) {
+    const said = h("span", {class: "soft", role: "status"});
+    return [h("button", {type: "button", onclick: async () => {
+        try {
+            await navigator.clipboard.writeText(text());
+            said.textContent = " copied";
+        } catch (error) {
+            said.textContent = ` not copied: ${error.message}`;
+        }
+    }}, "Copy"), said];
+}
+
 const DRAWN = new Set(["svg", "g", "path", "line", "text", "title", "rect", "circle", "defs", "marker", "tspan"]);
 const NAMED = new Set([
     "viewBox", "role", "aria-label", "class", "d", "x", "y", "x1", "y1", "x2", "y2", "width", "height", "rx", "cx", "cy",

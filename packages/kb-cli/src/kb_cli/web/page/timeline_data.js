@@ -4,6 +4,7 @@ import {Refused, bytes} from "/api.js";
 import {colours, rgb} from "/palette.js";
 
 const BESIDE = 0.3; // of the window, on both sides, so that small steps need no answer
+const AGAIN_MS = 3000; // before a question is asked again that had no answer
 const FAINTEST = 0.2; // the opacity of coverage that is next to none
 
 // The answer of /api/window, whose form its Python module tells.
@@ -61,12 +62,14 @@ export class Windows {
         this.told = told;
         this.of = {}; // by table: what its colours need, and the window of each lane
         this.asking = new Map();
+        this.refused = new Map(); // by table: the question that had no answer, and when it was asked
     }
 
     forget() {
         this.of = {};
         for (const each of this.asking.values()) each.stop.abort();
         this.asking.clear();
+        this.refused.clear();
     }
 
     get(table, lane) {
@@ -87,6 +90,8 @@ export class Windows {
         const before = this.asking.get(table);
         const key = JSON.stringify([view, fields, missing]);
         if (before?.key === key) return;
+        const refused = this.refused.get(table);
+        if (refused && (refused.isFinal || Date.now() - refused.asked < AGAIN_MS)) return;
         before?.stop.abort();
         const stop = new AbortController();
         this.asking.set(table, {key, stop});
@@ -95,9 +100,14 @@ export class Windows {
         const pixels = Math.max(1, Math.min(4096, Math.round(view.pixels * (t1 - t0) / width)));
         bytes("window", {...fields, table, lanes: lanes.join(","), t0, t1, pixels}, stop.signal).then((buffer) => {
             this.take(table, unpacked(buffer), fields, view, bounds);
+            this.refused.delete(table);
             this.told(null);
         }).catch((error) => {
-            if (error.name !== "AbortError") this.told(error instanceof Refused ? error : new Refused(String(error), 0));
+            if (error.name === "AbortError") return;
+            const told = error instanceof Refused ? error : new Refused(String(error), 0);
+            this.refused.set(table, {asked: Date.now(), isFinal: told.status !== 0});
+            if (told.status === 0) setTimeout(() => this.told(told), AGAIN_MS);
+            this.told(told);
         }).finally(() => {
             if (this.asking.get(table)?.stop === stop) this.asking.delete(table);
         });

@@ -1,13 +1,13 @@
 // What stands around the canvas of the timeline: tools, legend, what is selected, and what a search found.
 
 import {json} from "/api.js";
-import {h, note} from "/dom.js";
+import {copier, h, note} from "/dom.js";
 import {count, duration, exact} from "/format.js";
 
 const KEYS = [
     ["← → or a d", "earlier, later"], ["+ - or w s", "zoom"], ["Home", "the whole run"], ["↑ ↓", "scroll lanes"],
     ["Enter", "select a service"], [", .", "the one before, the one after"], ["f", "zoom to what is selected"],
-    ["y", "why it started only then"], ["m", "set a mark at the nearest edge"], ["z", "zoom to the marks"],
+    ["y", "why it started only then"], ["m", "set a mark at the nearest edge"], ["M", "marks around what is selected"], ["z", "zoom to the marks"],
     ["x", "fold or unfold all"], ["/", "search"], ["Esc", "drop marks and selection"],
     ["wheel", "zoom; with Shift pan; over the names scroll"], ["drag", "pan; with Shift measure"],
 ];
@@ -37,7 +37,7 @@ export function tools(timeline) {
 
 export function hint() {
     return h("p", {class: "soft"}, "Select a service to see its times and what it waited for. Drag to pan, turn the wheel to zoom, "
-        + "press m at two places to measure between edges.");
+        + "press m at two places to measure between edges, and to add up what was at work there.");
 }
 
 export function legend(ops, path) {
@@ -74,7 +74,8 @@ export function selection(timeline, found) {
     return [
         h("h2", null, found.name), h("p", {class: "links"}, links), h("dl", {class: "facts"},
             facts.map(([name, text]) => [h("dt", null, name), h("dd", null, text)])),
-        h("p", null, steps, " ", h("button", {onclick: () => timeline.fit()}, "Zoom to it")),
+        h("p", null, steps, " ", h("button", {onclick: () => timeline.fit()}, "Zoom to it"), " ",
+            copier(() => [["what", found.name], ...facts].map((row) => row.join("\t")).join("\n"))),
     ];
 }
 

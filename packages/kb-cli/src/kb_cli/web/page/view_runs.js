@@ -13,13 +13,13 @@ export function show(place, page) {
     place.append(h("h1", null, "Runs"), news, list);
     const going = new Map();
     let last = null;
-    const draw = () => list.replaceChildren(...shown(last, page));
+    const draw = () => replaced(list, shown(last, page));
     const clock = setInterval(() => {
         if (last?.runs.some((each) => each.state === "running")) draw();
     }, 1000);
-    const deaf = live((told, connected) => {
+    const deaf = live((told, connected, why) => {
         if (!connected) {
-            news.replaceChildren(note("kb web does not answer. The list is as it was last."));
+            news.replaceChildren(note(last ? `${why} The list is as it was last.` : why));
             return;
         }
         last = told;
@@ -30,6 +30,19 @@ export function show(place, page) {
         clearInterval(clock);
         deaf();
     };
+}
+
+// Shows `parts` in `list`. A part that is as it was stays, with what is selected in it, and so does the focus of a link.
+function replaced(list, parts) {
+    const before = [...list.children];
+    const held = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    parts.forEach((part, at) => {
+        if (!before[at]) list.append(part);
+        else if (!before[at].isEqualNode(part)) before[at].replaceWith(part);
+    });
+    for (const each of before.slice(parts.length)) each.remove();
+    if (held === null || list.contains(document.activeElement)) return;
+    [...list.querySelectorAll("a")].find((each) => each.getAttribute("href") === held)?.focus({preventScroll: true});
 }
 
 // Runs that went on at the last look and are gone now, without a folder of their name.

@@ -7,7 +7,9 @@ import {onChange} from "/palette.js";
 import {AXIS, Drawing, TOP, under} from "/timeline_draw.js";
 import {Windows} from "/timeline_data.js";
 import {ROW, Rows} from "/timeline_rows.js";
-import {hint, legend, selection, tools} from "/timeline_panel.js";
+import {pressed} from "/timeline_keys.js";
+import {Between} from "/timeline_sums.js";
+import {hint, legend, search, selection, tools} from "/timeline_panel.js";
 
 const LEAST_PS = 10; // the shortest window
 const ZOOM = 1.25;
@@ -28,7 +30,8 @@ class Timeline {
         this.windows = new Windows((error) => {
             if (error?.status === 409) this.reopen();
             else this.further();
-            if (error && error.status !== 409) this.notes.replaceChildren(note(error.message));
+            if (error && error.status !== 409) this.trouble.replaceChildren(note(error.message));
+            else if (!this.windows.refused.size) this.trouble.replaceChildren();
             this.soon();
         });
         this.canvas = h("canvas", {"aria-hidden": "true"});
@@ -38,11 +41,14 @@ class Timeline {
             "aria-label": "lanes over time; the text above says what they show, and Keys which keys work"}, this.canvas, this.spacer);
         this.status = h("p", {class: "soft status", role: "status"});
         this.notes = h("div");
+        this.trouble = h("div", {role: "status"});
         this.kinds = h("p", {class: "key legend"});
-        this.panel = h("aside", {"aria-live": "polite"}, hint());
-        this.marks = ["a", "b"].map((name) => page.state[name]).filter((t) => t !== undefined);
+        this.panel = h("div", null, hint());
+        this.between = new Between(this);
+        this.marks = ["a", "b"].map((name) => page.state[name]).filter((t) => t !== undefined).sort((a, b) => a - b);
         this.colour = page.state.colour ?? "stage";
-        place.append(tools(this), this.status, this.notes, h("div", {class: "stage"}, this.lanes, this.panel), this.kinds);
+        place.append(tools(this), this.status, this.notes, this.trouble,
+            h("div", {class: "stage"}, this.lanes, h("aside", {"aria-live": "polite"}, this.between.place, this.panel)), this.kinds);
         this.leaves = [onChange(() => {
             this.windows.forget();
             this.soon();
@@ -59,7 +65,9 @@ class Timeline {
         this.view = this.fitting(t1 === undefined ? this.bounds : {t0, t1});
         this.notes.replaceChildren(...first.notes.map(note));
         this.listen();
-        if (this.page.state.op !== undefined) this.choose({op: this.page.state.op}, true);
+        const {op, find} = this.page.state;
+        if (op !== undefined) this.choose({op}, true);
+        else if (find) search(this, find);
         this.soon();
         if (!first.groups.length) this.further(); // no window will come
         this.follow();
@@ -76,14 +84,15 @@ class Timeline {
     follow() {
         let name;
         let read = Date.now();
-        const deaf = live(({runs}, connected) => {
+        const deaf = live((told, connected) => {
             if (!connected) return;
+            const {runs} = told;
             const mine = runs.find((each) => each.id === this.run);
             if (mine?.state === "running") {
                 name = mine.name;
                 if (Date.now() - read < AGAIN_MS) return;
                 read = Date.now();
-                this.reopen().catch((error) => this.notes.replaceChildren(note(error.message)));
+                this.reopen();
             } else if (name) {
                 const done = runs.find((each) => each.name === name && each.state !== "running");
                 deaf();
@@ -97,20 +106,40 @@ class Timeline {
     async reopen() {
         if (this.reopening) return;
         this.reopening = true;
+        try {
+            await this.renew();
+        } catch (error) {
+            this.trouble.replaceChildren(note(error.message));
+        } finally {
+            this.reopening = false;
+        }
+    }
+
+    async renew() {
         const before = this.rows;
+        const first = await json("lanes", {run: this.run, table: "ops"});
+        if (this.isClosed) return;
         const whole = this.view.t0 <= this.bounds.t0 && this.view.t1 >= this.bounds.t1;
         this.windows.forget();
-        this.stamp = undefined;
-        const first = await this.list("ops");
+        this.trouble.replaceChildren();
         this.bounds = {t0: first.from_ps, t1: first.until_ps};
         this.stamp = first.stamp;
         this.tables = new Map([["ops", first]]);
         this.rows = new Rows([["ops", first.groups]]).like(before);
         if (whole) this.view = {...this.bounds};
-        this.reopening = false;
         this.notes.replaceChildren(...first.notes.map(note));
         this.isFurther = false;
         this.further();
+        this.soon();
+        await this.again(this.selected);
+    }
+
+    // Finds what was selected in the lanes of now, whose numbers may be others.
+    async again(selected) {
+        if (!selected) return;
+        let found = {};
+        if (selected.record) found = await json("slice", {run: this.run, stamp: this.stamp, op: selected.record.op});
+        if (this.selected === selected) this.selected = found.name === undefined ? null : {...found, t0: found.t0_ps, t1: found.t1_ps};
         this.soon();
     }
 
@@ -137,6 +166,7 @@ class Timeline {
 
     close() {
         this.windows.forget();
+        this.between.close();
         this.isClosed = true;
         for (const each of this.leaves) each();
     }
@@ -188,6 +218,7 @@ class Timeline {
         this.drawing.draw({view: this.view, rows: this.rows, scroll, windows: this.windows, selected: this.selected,
             marks: this.marks, hover: this.hover, path: this.pathText()});
         this.tell(scroll, height);
+        this.between.show();
         clearTimeout(this.keeping);
         this.keeping = setTimeout(() => this.keep(), 300);
     }
@@ -240,9 +271,12 @@ class Timeline {
         on("pointerdown", (event) => this.down(event));
         on("pointermove", (event) => this.move(event));
         on("pointerup", (event) => this.up(event));
+        on("pointercancel", () => {
+            this.drag = null;
+        });
         on("pointerleave", () => this.pointAt(null));
         on("dblclick", (event) => this.zoom(1 / ZOOM ** 4, this.drawing.t(event.offsetX, this.view)));
-        on("keydown", (event) => this.key(event));
+        on("keydown", (event) => pressed(this, event));
         const watch = new ResizeObserver(() => this.soon());
         watch.observe(this.lanes);
         this.leaves.push(() => watch.disconnect());
@@ -363,10 +397,20 @@ class Timeline {
         if (this.hover && this.hover.x >= this.drawing.names) {
             const lane = this.laneAt(this.hover.y);
             t = Math.max(Math.round(this.drawing.t(this.hover.x, this.view)), 0);
-            if (lane) t = (await json("edge", {run: this.run, stamp: this.stamp, table: lane.table, lane: lane.lane, t})).t_ps;
+            try {
+                if (lane) t = (await json("edge", {run: this.run, stamp: this.stamp, table: lane.table, lane: lane.lane, t})).t_ps;
+            } catch (error) {
+                if (error.status === 409) await this.reopen();
+                else this.panel.replaceChildren(note(error.message));
+                return;
+            }
         }
         this.marks = this.marks.length === 1 ? [this.marks[0], t].sort((a, b) => a - b) : [t];
         this.soon();
+    }
+
+    around() {
+        if (this.selected) this.marks = [this.selected.t0, this.selected.t1];
     }
 
     toMarks() {
@@ -377,46 +421,6 @@ class Timeline {
     step(by) {
         const op = by > 0 ? this.selected?.after : this.selected?.before;
         if (op !== undefined && op !== null) this.choose({op});
-    }
-
-    key(event) {
-        if (event.ctrlKey || event.altKey || event.metaKey) return;
-        const rows = ROW * 3;
-        const actions = {
-            ArrowLeft: () => this.pan(-0.15), a: () => this.pan(-0.15), ArrowRight: () => this.pan(0.15), d: () => this.pan(0.15),
-            w: () => this.zoom(1 / ZOOM), "+": () => this.zoom(1 / ZOOM), "=": () => this.zoom(1 / ZOOM),
-            s: () => this.zoom(ZOOM), "-": () => this.zoom(ZOOM), Home: () => this.look(this.bounds),
-            ArrowDown: () => this.lanes.scrollBy(0, rows), ArrowUp: () => this.lanes.scrollBy(0, -rows),
-            ",": () => this.step(-1), ".": () => this.step(1), m: () => this.mark(), f: () => this.fit(),
-            z: () => this.toMarks(), x: () => this.openAll(!this.rows.groups.every((each) => each.open)),
-            Enter: () => this.first(),
-            y: () => this.selected?.record && this.page.go({view: "why", op: this.selected.record.op}),
-            Escape: () => {
-                [this.marks, this.selected] = [[], null];
-                this.panel.replaceChildren(hint());
-            },
-            "/": () => this.search.focus(),
-        };
-        if (!(event.key in actions)) return;
-        event.preventDefault();
-        actions[event.key]();
-        this.soon();
-    }
-
-    // Selects a slice for who uses no pointer: the first one of the first lane that is seen.
-    first() {
-        const [row] = this.rows.between(this.lanes.scrollTop, this.lanes.scrollTop + this.lanes.clientHeight).filter((each) => each.lanes.length);
-        const found = row && this.windows.get(row.lanes[0].table, row.lanes[0].lane);
-        if (!found) return;
-        const t = found.cover ? this.firstCovered(found) : found.start.find((each) => each >= this.view.t0) ?? found.start[0];
-        if (t !== undefined) this.choose({table: row.lanes[0].table, lane: row.lanes[0].lane, t: Math.floor(t)});
-    }
-
-    firstCovered(found) {
-        const wide = (found.until - found.from) / found.pixels;
-        const from = Math.max(Math.floor((this.view.t0 - found.from) / wide), 0);
-        const at = found.cover.findIndex((cover, pixel) => pixel >= from && cover === 255);
-        return at < 0 ? undefined : found.from + (at + 0.5) * wide;
     }
 
     fit() {

@@ -1,0 +1,198 @@
+"""How the page is used for long: sums between marks, what is copied, and what goes wrong under an open page."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser
+from web_page import Shown, new_run, served
+
+from kb_cli.run.makers import maker
+from kb_dataexec import read_log
+
+SETTLED_S = 2.0
+MOST_ASKED = 12
+"""Requests of a timeline that was moved six times and gets no answer. Four tables are shown."""
+PROGRESS = {
+    "format": "kernbench-progress", "version": 1, "state": "running", "pid": 1, "row": None, "rows": None,
+    "phase": "pass 1 (time)", "what": "", "elapsed_s": 2.5, "advanced_s": 2.5, "done": 3, "total": 12, "left_s": 7.5,
+    "t_ps": 5000, "pes_done": 0, "pes": 8,
+}  # fmt: skip
+DENSE = ["gemm", "-p", "M=512", "-p", "N=512", "-p", "K=512", "-p", "tile=16x16x16", "--keep", "all", "--no-verify"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with more services than a window has pixels."""
+    return new_run(tmp_path_factory.mktemp("runs"), *DENSE, "--topology", "one_pe")
+
+
+@pytest.fixture
+def copied(run: Path, tmp_path: Path) -> Path:
+    """The run in a folder of its own, which a test may spoil."""
+    return Path(shutil.copytree(run, tmp_path / "runs" / run.name))
+
+
+@pytest.fixture
+def shown(browser: Browser, copied: Path) -> Iterator[Shown]:
+    with served(copied.parent) as server:
+        page = Shown(browser.new_page(viewport={"width": 1280, "height": 800}), server)
+        yield page
+        page.page.close()
+
+
+def asked_while_moving(page: Shown) -> list[str]:
+    found = list[str]()
+    page.page.on("request", lambda each: found.append(each.url) if "/api/window" in each.url else None)
+    for _ in range(6):
+        page.page.locator(".lanes").press("w")
+    page.until("document.querySelector('p.note')")
+    page.page.wait_for_timeout(1000 * SETTLED_S)
+    return found
+
+
+def test_a_run_that_was_deleted_is_not_asked_for_again_and_again(shown: Shown, copied: Path) -> None:
+    shown.go(view="timeline", run=shown.id(copied))
+    shown.drawn()
+    shutil.rmtree(copied)
+    shown.page.wait_for_timeout(400)
+    assert len(asked_while_moving(shown)) <= MOST_ASKED
+    assert "got a run that is not there" in shown.page.locator("p.note").first.inner_text()
+
+
+def test_a_server_that_went_and_came_is_asked_again(shown: Shown, copied: Path) -> None:
+    shown.go(view="timeline", run=shown.id(copied))
+    shown.drawn()
+    shown.page.route("**/api/window*", lambda route: route.abort())
+    assert len(asked_while_moving(shown)) <= MOST_ASKED
+    assert "kb web does not answer" in shown.page.locator("p.note").first.inner_text()
+    shown.page.unroute("**/api/window*")
+    shown.until("!document.querySelector('p.note')", 20)
+
+
+def test_another_server_on_the_port_says_which_address_to_open(browser: Browser, copied: Path) -> None:
+    with served(copied.parent) as other:
+        port = other.server_port  # is free when that server has ended
+        other.shutdown()
+    page = browser.new_page()
+    try:
+        for _ in range(2):
+            with started(copied.parent, port) as address:
+                if page.url != "about:blank":  # the page of the server before
+                    told = page.locator("p.note", has_text="open that one again")
+                    told.wait_for(timeout=60_000)
+                page.goto(address)
+                page.locator("main td a", has_text="gemm-").wait_for()
+            page.locator("p.note", has_text="kb web does not answer").wait_for()
+    finally:
+        page.close()
+
+
+@contextmanager
+def started(folder: Path, port: int) -> Iterator[str]:
+    """`kb web` in a process of its own, which is killed in the end. Gives the address that it prints."""
+    command = [shutil.which("kb", path=Path(sys.executable).parent), "web", folder, "--port", str(port), "--no-open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        printed = ""
+        while "token=" not in printed:
+            printed = process.stdout.readline()
+            assert printed, "kb web prints its address"
+        yield next(word for word in printed.split() if "token=" in word)
+        process.kill()
+
+
+def test_the_timeline_of_a_run_that_goes_on_reads_on_after_an_answer_was_lost(shown: Shown, copied: Path) -> None:
+    going = going_on(copied)
+    shown.page.wait_for_timeout(400)  # a look at the folder is good for so long
+    shown.go(view="timeline", run=shown.id(going[0]))
+    shown.drawn()
+    shown.page.locator(".lanes").press("Enter")
+    shown.until("document.querySelector('.facts')")
+    shown.page.route("**/api/lanes*", lambda route: route.abort())
+    shown.page.wait_for_timeout(3100)  # the log is read again after three seconds
+    tell(going[1], 6000)
+    shown.until("document.querySelector('[role=status] p.note')", 20)
+    shown.page.unroute("**/api/lanes*")
+    shown.page.wait_for_timeout(3100)
+    tell(going[1], 7000)
+    shown.until("!document.querySelector('[role=status] p.note')", 20)
+    assert shown.page.locator(".facts").count() == 1, "what was selected stays"
+
+
+def test_the_list_keeps_its_focus_and_its_rows_while_a_run_goes_on(shown: Shown, copied: Path) -> None:
+    going = going_on(shutil.copytree(copied, copied.parent / "more"))
+    shown.go(view="runs")
+    shown.until("document.querySelector('.card.running') && document.querySelector('td a')")
+    shown.page.evaluate("document.querySelector('td a').isMine = true")
+    for place, told in [("td a", 8000), (".card.running a", 9000)]:
+        shown.page.locator(place).first.focus()
+        before = shown.page.locator(".card.running").inner_text()
+        tell(going[1], told)
+        shown.until(f"document.querySelector('.card.running').innerText !== {json.dumps(before)}")
+        shown.page.wait_for_timeout(1200)
+        assert shown.page.evaluate(f"document.activeElement === document.querySelector('{place}')")
+    assert shown.page.evaluate("document.querySelector('td a').isMine"), "a table in which nothing changed stays"
+
+
+def going_on(folder: Path) -> tuple[Path, Path]:
+    """Makes *folder* one of a run that goes on in this process. Gives what the list calls it, and where it lies."""
+    there = folder.parent / f".gemm-0123456789ab.{maker()}-00000000-new"
+    os.rename(folder, there)
+    for name in ("run.json", "log/manifest.json"):
+        (there / name).unlink()
+    tell(there, 5000)
+    return folder.parent / "gemm-0123456789ab", there
+
+
+def tell(folder: Path, t_ps: int) -> None:
+    new = folder / "progress.new"
+    new.write_text(json.dumps({**PROGRESS, "t_ps": t_ps}))
+    os.replace(new, folder / "progress.json")
+
+
+def test_two_marks_add_up_what_was_at_work_and_copy_it(shown: Shown, copied: Path) -> None:
+    shown.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    log = read_log(copied / "log")
+    end = int(log.ops["t_out_ps"].max())
+    a, b = end // 4, end // 2
+    shown.go(view="timeline", run=shown.id(copied), a=b, b=a)  # in either order
+    shown.until("document.querySelector('aside table')")
+    shown.drawn()
+    shown.keep("timeline-sums")
+    shown.page.locator("aside button", has_text="Copy").first.click()
+    shown.until("document.querySelector('aside').innerText.includes('copied')")
+    rows = [line.split("\t") for line in shown.page.evaluate("navigator.clipboard.readText()").split("\n")]
+    assert rows[1] == [str(a), str(b)]
+    gemm = log.ops[np.array(log.strings)[log.ops["name"]] == "gemm"]
+    busy = int(np.maximum(np.minimum(gemm["t_end_ps"], b) - np.maximum(gemm["t_start_ps"], a), 0).sum())
+    (row,) = (each for each in rows if each[0] == "pe_gemm: gemm")
+    assert int(row[3]) == busy
+    assert float(row[4]) == pytest.approx(busy / (b - a))
+    at = rows.index(["on the path", "ps", "share"])
+    assert sum(int(ps) for _, ps, _ in rows[at + 1 :]) == b - a
+    lanes = shown.page.locator(".lanes")
+    lanes.press("Escape")
+    shown.until("!document.querySelector('aside table')")
+    lanes.press("Enter")
+    shown.until("document.querySelector('.facts')")
+    shown.until("new URLSearchParams(location.hash).has('op') && !new URLSearchParams(location.hash).has('b')")
+    lanes.press("M")
+    shown.until("new URLSearchParams(location.hash).has('b')")
+    asked = shown.fragment
+    (record,) = log.ops[log.ops["op_id"] == int(asked["op"])]
+    assert (int(asked["a"]), int(asked["b"])) == (int(record["t_start_ps"]), int(record["t_end_ps"]))
+    assert shown.said == []
+
+
+def test_a_link_with_a_search_shows_what_it_found(shown: Shown, copied: Path) -> None:
+    shown.go(view="timeline", run=shown.id(copied), find="dma_read")
+    shown.until("document.querySelector('ol.found button')")
+    assert shown.page.locator("input[type=search]").input_value() == "dma_read"
+    assert shown.said == []
