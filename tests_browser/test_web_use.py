@@ -100,12 +100,14 @@ def started(folder: Path, port: int) -> Iterator[str]:
     """`kb web` in a process of its own, which is killed in the end. Gives the address that it prints."""
     command = [shutil.which("kb", path=Path(sys.executable).parent), "web", folder, "--port", str(port), "--no-open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        printed = ""
-        while "token=" not in printed:
-            printed = process.stdout.readline()
-            assert printed, "kb web prints its address"
-        yield next(word for word in printed.split() if "token=" in word)
-        process.kill()
+        try:
+            printed = ""
+            while "token=" not in printed:
+                printed = process.stdout.readline()
+                assert printed, "kb web prints its address"
+            yield next(word for word in printed.split() if "token=" in word)
+        finally:
+            process.kill()
 
 
 def test_the_timeline_of_a_run_that_goes_on_reads_on_after_an_answer_was_lost(shown: Shown, copied: Path) -> None:
