@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kb_cli.sweep.costs import costs_of
 from kb_cli.sweep.definition import SweepOptions, defined
 from kb_cli.sweep.expression import Expression
 from kb_cli.sweep.points import Point, points_of
@@ -47,6 +48,32 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
     assert len(every) == 2 * 3 * 2 * 2 - 2 * 2 * 1, "all but M = 3 with bw = 256"
     assert [each for each in every if each in found] == found, "drawn points keep the order of the grid"
     assert defined(str(tmp_path / "s.yaml"), SweepOptions(params=["K=1,2"], topology="one_sip")).topology == "one_sip"
+
+
+def test_a_parameter_of_one_value_has_its_name_in_expressions_and_workloads(tmp_path: Path) -> None:
+    """A file stays good when an option gives one value in place of several."""
+    text = "benchmark: gemm\nparams: {M: [1, 2], N: [3, 4]}\nwhere: [M * N < 5]\nover: [M]\ncost: N + M\n"
+    (tmp_path / "s.yaml").write_text(text)
+    definition = defined(str(tmp_path / "s.yaml"), SweepOptions(params=["M=1", "tile=8x4x2"], where=["tile_n == 4"]))
+    assert points_of(definition) == [{"N": "3"}, {"N": "4"}]
+    assert definition.over == ()
+    (cost,) = costs_of(definition, points_of(definition), ())
+    assert [cost.of(point) for point in points_of(definition)] == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("random: {points: 0}", r"random\.points: got 0, needs >= 1"),
+        ("random: {points: -3}", r"random\.points: got -3, needs >= 1"),
+        ("random: {points: 1, seed: -1}", r"random\.seed: got -1, needs >= 0"),
+        ("params: {label: {from: 8, to: 1.0e+300, times: 2}}", "label: got a range of numbers with many digits, needs"),
+    ],
+)
+def test_numbers_of_a_file_have_the_bounds_of_options(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "s.yaml").write_text(f"benchmark: gemm\n{line}\n")
+    with pytest.raises(KbError, match=said):
+        defined(str(tmp_path / "s.yaml"), SweepOptions())
 
 
 def test_an_empty_topology_is_refused_and_not_taken_for_none(tmp_path: Path) -> None:
@@ -163,7 +190,7 @@ FUNCTIONS = "needs operators and the functions min, max, abs, log2, sqrt, int ov
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Q > 1", "got 'Q', needs one of M"),
+        ("Q > 1", "got 'Q', needs the name of what has values here: M; give its values with -p Q=VALUES"),
         ("M ** M ** M", "got too large a value at M=64, needs an expression of usual sizes"),
         ("M.real", f"got 'M.real', {FUNCTIONS}"),
         ("round(M)", f"got 'round(M)', {FUNCTIONS}"),

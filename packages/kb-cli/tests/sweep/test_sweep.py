@@ -156,6 +156,35 @@ def test_a_key_that_some_chips_have_costs_the_others_their_points(
     assert ["bw_gbs: got an unknown key" in point["error"] for point in found["points"]] == [True, True, False, False]
 
 
+@pytest.mark.parametrize("fails", ["raise MemoryError", "raise FileNotFoundError(2, 'gone', 'weights.npy')"])
+def test_a_failure_of_the_machine_is_not_kept(invoke: Invoke, bench_file: Callable[..., Path], fails: str) -> None:
+    fails = f"        if p.size == 16 and not __import__('pathlib').Path('better').exists():\n            {fails}\n"
+    bench = bench_file("        return {name", f"{fails}        return {{name")
+    assert swept(invoke, bench, "-p", "size=8,16", "--jobs", 1)["failed"] == 1
+    Path("better").touch()
+    found = swept(invoke, bench, "-p", "size=8,16", "--jobs", 1)
+    assert (found["computed"], found["known"], found["failed"]) == (1, 1, 0)
+
+
+def test_an_error_that_is_its_own_cause_is_kept(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    fails = "        error = ValueError('mine')\n        error.__cause__ = error\n        raise error\n"
+    bench = bench_file("        return {name", f"{fails}        return {{name")
+    for known in (0, 1):
+        done = invoke("sweep", bench, "-p", "size=8", "--jobs", 1)
+        assert f"{known} known before" in done.stdout
+        assert "ValueError: mine" in done.stdout
+
+
+def test_a_sweep_that_cannot_begin_leaves_no_folder(invoke: Invoke, tmp_path: Path) -> None:
+    """With or without the extra dask, there is no such scheduler."""
+    (tmp_path / "empty" / "points").mkdir(parents=True)
+    for out in ("new/below", "empty"):
+        done = invoke("sweep", "gemm", "--out", out, "--scheduler", "tcp://127.0.0.1", "--scheduler-wait", 1)
+        assert done.exit_code == 2
+        assert done.stderr.startswith("error: --scheduler")
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty", "points"], "what was there before stays"
+
+
 def test_other_points_have_a_page_of_their_own(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     for options in ([], ["--where", "size < 20"], ["--cost", "size"], []):
         swept(invoke, bench_file(), "-p", "size=8,16,24", *options, "--jobs", 1)
@@ -229,6 +258,10 @@ def test_tables_for_other_programs(invoke: Invoke, bench_file: Callable[..., Pat
         (["gemm", "--set", "$.cube.nodes.hbm.bandwidth.x=1"], "a place that the file does not have"),
         (["gemm", "--topology", "one_cubes,one_pe"], "did you mean"),
         (["gemm", "-p", "M=1,2", "-o", "x.txt"], "-o: got .txt"),
+        (["gemm", "-p", "M=1", "-p", "M=2"], "-p M: got '1' and '2', needs one list of values"),
+        (["gemm", "--set", "$.a.b=1", "--set", "$.a.b=2"], "--set $.a.b: got '1' and '2', needs one list of values"),
+        (["gemm", "--where", "M < 3"], "got 'M', needs the name of what has values here: none; give its values with"),
+        (["gemm", "--over", "M"], "got 'M', needs the name of what has values here: none; give its values with -p M"),
         (["gemm", "--cost", "zz", "--set", "$.cube.nodes.hbm.bw_gbs=1,2"], "--cost: got 'zz'"),
     ],
 )

@@ -11,7 +11,7 @@ from kb_cli.report.probe import probe_result
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.escape import file_stem
 from kb_cli.terminal.output import emit_json, emit_tables, progress_bar
-from kb_cli.terminal.output_file import check_ending, make_folder, refuse_overwriting
+from kb_cli.terminal.output_file import check_ending, made_folder, refuse_overwriting
 from kb_engine.probe import Operation, ProbeError, probe, probe_all
 from kb_messages import MemorySpace
 from kb_topology import Topology, load_topology, parse_nbytes
@@ -71,8 +71,8 @@ def command(
         picture = heatmap or _picture(chip.name, size, spaces)
         refuse_overwriting("--heatmap", picture, chip_file)
         check_ending("--heatmap", picture, ".svg")
-        make_folder("--heatmap", picture.parent)
-        _probe_all(chip, size, spaces, picture, as_json)
+        with made_folder("--heatmap", picture.parent):
+            _probe_all(chip, size, spaces, picture, as_json)
         return
     if src is None or dst is None:
         raise ProbeError("kb probe", "no DST" if src else "no SRC", "SRC and DST, or --all", "as in kb probe pe0 hbm0")

@@ -25,7 +25,7 @@ from kb_cli.sweep.points import points_of
 from kb_cli.sweep.sweep import SweepResult, SweepSetup, run_sweep
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
-from kb_cli.terminal.output_file import make_folder
+from kb_cli.terminal.output_file import made_folder
 
 
 @click.command("sweep", cls=CheckedCommand)
@@ -106,16 +106,16 @@ def command(
         job_list = JobList(loaded, definition, points, seed, verify)
         costs = costs_of(definition, points, job_list.chips.values())
         setup = SweepSetup(loaded, definition, points, costs, seed)
-        store = PointStore(out / "points")
-        for place in (out, out / "points"):
-            make_folder("--out", place)
+        points_folder = out / "points"
+        store = PointStore(points_folder)
 
         def workers(missing: Sequence[Job]) -> Iterator[Answer]:
             if scheduler is not None:
                 return answers_of_dask(missing, scheduler, scheduler_wait)
             return answers_of_processes(missing, min(jobs or _cores(), len(missing)))
 
-        result = run_sweep(setup, job_list, store, workers, again)
+        with made_folder("--out", out), made_folder("--out", points_folder):
+            result = run_sweep(setup, job_list, store, workers, again)
     folder = write_report(out, result)
     if table_file is not None:
         write_table(table_file, result)

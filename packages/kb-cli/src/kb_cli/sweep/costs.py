@@ -28,7 +28,7 @@ def costs_of(definition: Definition, points: Sequence[Point], chips: Iterable[To
     except for values that a block declares as a lever. Raises BenchmarkError for an expression that is no number.
     """
     if definition.cost:
-        expression = Expression(definition.cost, definition.axes, "--cost")
+        expression = Expression(definition.cost, definition.axes, "--cost", definition.fixed)
         for point in points:
             expression.number({axis: text for axis, text in point.items() if axis not in definition.over})
         return [Cost(definition.cost, expression.number)]

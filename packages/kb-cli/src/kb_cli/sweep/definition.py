@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -32,8 +32,8 @@ class _Span(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Random(Struct, frozen=True, forbid_unknown_fields=True):
-    points: int
-    seed: int = 0
+    points: Annotated[int, msgspec.Meta(ge=1)]
+    seed: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,9 +107,7 @@ def defined(name: str, options: SweepOptions) -> Definition:
         chips = values_of(DEFAULT_TOPOLOGY if options.topology is None else options.topology, "--topology")
     values = {TOPOLOGY: chips, **values}
     for option, texts in (("--set", options.sets), ("-p", options.params)):
-        for text in texts:
-            key, given = _assignment(option, text)
-            values[key] = values_of(given, f"{option} {key}")
+        values |= {key: values_of(given, f"{option} {key}") for key, given in _assignments(option, texts).items()}
     rows = [{key: _text(value, f"{label}: list") for key, value in row.items()} for row in file.rows]
     if options.table is not None:
         rows, label = read_table(options.table), str(options.table)
@@ -121,6 +119,7 @@ def _definition(
     benchmark: str, values: Mapping[str, tuple[str, ...]], table: _Rows, file: _File, options: SweepOptions
 ) -> Definition:
     alone = [key for key, texts in values.items() if len(texts) == 1 and not key.startswith("$")]
+    fixed = {key: values[key][0] for key in alone if key != TOPOLOGY}
     keys = [*table.columns, *(key for key in values if key not in alone)]
     axes = dict(zip(keys, named(keys), strict=True))
     groups = [AxisGroup((axes[key],), tuple((text,) for text in texts)) for key, texts in values.items() if key in axes]
@@ -131,23 +130,28 @@ def _definition(
     return Definition(
         benchmark=benchmark,
         topology=values[TOPOLOGY][0],
-        fixed={key: values[key][0] for key in alone if key != TOPOLOGY},
+        fixed=fixed,
         groups=tuple(groups),
         where=(*file.where, *options.where),
         most=options.most if options.most is not None else drawn.points if drawn else None,
         random_seed=options.random_seed if options.random_seed is not None else drawn.seed if drawn else 0,
         cost=options.cost or file.cost,
-        over=_known_axes(options.over or file.over, axes),
+        over=_known_axes(options.over or file.over, axes, fixed),
     )
 
 
-def _known_axes(names: Sequence[str], axes: Mapping[str, SweepAxis]) -> tuple[str, ...]:
-    """The names of the axes that *names* name, as options write them or as tables do. Raises BenchmarkError."""
+def _known_axes(names: Sequence[str], axes: Mapping[str, SweepAxis], fixed: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the axes that *names* name, as options write them or as tables do. Raises BenchmarkError.
+
+    A parameter of *fixed* is no axis, and points that differ in it alone are one point each.
+    """
     found = {**{axis.name: axis.name for axis in axes.values()}, **{key: axis.name for key, axis in axes.items()}}
+    known = [*found, *fixed]
     for name in names:
-        if name not in found:
-            raise BenchmarkError("--over", repr(name), f"an axis, one of {listing(found)}", did_you_mean(name, found))
-    return tuple(dict.fromkeys(found[name] for name in names))
+        if name not in known:
+            fix = did_you_mean(name, known) or f"give its values with -p {name}=VALUES"
+            raise BenchmarkError("--over", repr(name), f"the name of what has values here: {listing(known)}", fix)
+    return tuple(dict.fromkeys(found[name] for name in names if name in found))
 
 
 class _Rows(NamedTuple):
@@ -169,6 +173,18 @@ def _table(rows: Sequence[Mapping[str, str]], label: str, values: Mapping[str, t
     if len(rows) > MOST_ROWS:
         raise BenchmarkError(label, f"{len(rows)} rows", f"at most {MOST_ROWS}")
     return _Rows(columns, tuple(dict.fromkeys(tuple(row[column] for column in columns) for row in rows)))
+
+
+def _assignments(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """What *texts* of *option* give to each key. Raises BenchmarkError for a key given twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, given = _assignment(option, text)
+        if key in found:
+            fix = "give all of its values once, with commas"
+            raise BenchmarkError(f"{option} {key}", f"{found[key]!r} and {given!r}", "one list of values", fix)
+        found[key] = given
+    return found
 
 
 def _assignment(option: str, text: str) -> tuple[str, str]:
@@ -220,14 +236,18 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
         )
         if span.times is not None and span.step is not None:
             raise BenchmarkError(where, "step and times", "one of the two")
-        return values_of(f"{_plain(span.first)}:{_plain(span.last)}{step}", where)
+        text = f"{_plain(span.first)}:{_plain(span.last)}{step}"
+        texts = values_of(text, where)
+        if texts == (text,):
+            raise BenchmarkError(where, "a range of numbers with many digits", "at most 18 on each side of the point")
+        return texts
     if isinstance(value, list):
         if not value:
             raise BenchmarkError(where, "no values", "at least one")
-        texts = [_text(each, where) for each in value]
-        if len(set(texts)) != len(texts):
+        listed = [_text(each, where) for each in value]
+        if len(set(listed)) != len(listed):
             raise BenchmarkError(where, "a value twice", "every value once")
-        return tuple(texts)
+        return tuple(listed)
     return values_of(value, where) if isinstance(value, str) else (_text(value, where),)
 
 

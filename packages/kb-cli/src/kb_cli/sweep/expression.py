@@ -20,7 +20,9 @@ Value = float | str | bool
 
 
 class Expression:
-    """*text*, a Python expression over *names*, the axes of a sweep. *where* is its place in errors.
+    """*text*, a Python expression over *names*, the axes of a sweep, and *fixed*, values that all points have.
+
+    *where* is its place in errors.
 
     In names of axes, every character that no name of Python has is written `_`. Values are numbers; sizes such as
     `2 MiB` are bytes, and the sides of a tile called `tile` are `tile_m`, `tile_n` and `tile_k`. All else is text.
@@ -28,10 +30,11 @@ class Expression:
     Raises BenchmarkError for what is no expression.
     """
 
-    def __init__(self, text: str, names: Sequence[str], where: str) -> None:
+    def __init__(self, text: str, names: Sequence[str], where: str, fixed: Mapping[str, str] | None = None) -> None:
         self.text = text
         self._where = where
-        self._names = {name: _identifier(name) for name in names}
+        self._names = {name: _identifier(name) for name in (*(fixed or ()), *names)}
+        self._fixed = self._named(fixed or {})
         try:
             if len(text) > _MOST_CHARACTERS:
                 raise self._error(f"{len(text)} characters", f"at most {_MOST_CHARACTERS}")
@@ -46,15 +49,12 @@ class Expression:
 
         Raises BenchmarkError for a name that is no axis, and for an operation that the values do not have.
         """
-        names: dict[str, Value] = {}
-        for axis, text in point.items():
-            names[self._names[axis]] = _value(text)
-            if tile := _TILE.fullmatch(text):
-                names |= {f"{self._names[axis]}_{side}": int(tile[at + 1]) for at, side in enumerate("mnk")}
+        names = {**self._fixed, **self._named(point)}
         try:
             found = _evaluator(names).eval(self.text, previously_parsed=self._parsed)
         except NameNotDefined as error:
-            raise self._error(f"{error.name!r}", f"one of {listing(names)}", did_you_mean(error.name, names)) from None
+            fix = did_you_mean(error.name, names) or f"give its values with -p {error.name}=VALUES"
+            raise self._error(f"{error.name!r}", f"the name of what has values here: {listing(names)}", fix) from None
         except (NumberTooHigh, IterableTooLong):
             shown = " ".join(f"{name}={value}" for name, value in point.items())
             raise self._error(f"too large a value at {shown}", "an expression of usual sizes") from None
@@ -74,6 +74,15 @@ class Expression:
         if isinstance(found, str) or not math.isfinite(found):
             raise self._error(f"{found!r} from {self.text!r}", "a finite number")
         return float(found)
+
+    def _named(self, values: Mapping[str, str]) -> dict[str, Value]:
+        """*values* by the names that expressions have for them."""
+        found: dict[str, Value] = {}
+        for axis, text in values.items():
+            found[self._names[axis]] = _value(text)
+            if tile := _TILE.fullmatch(text):
+                found |= {f"{self._names[axis]}_{side}": int(tile[at + 1]) for at, side in enumerate("mnk")}
+        return found
 
     def _error(self, got: str, needs: str, fix: str = "") -> BenchmarkError:
         return BenchmarkError(self._where, got, needs, fix)

@@ -89,7 +89,7 @@ def do(job: Job) -> Answer:
         try:
             found = Answer(key=job.key, wall_s=0.0, result=_simulated(job))
         except KbError as error:
-            found = Answer(key=job.key, wall_s=0.0, error=str(error))
+            found = Answer(key=job.key, wall_s=0.0, error=str(error), lasts=not _is_of_machine(error))
         except (MemoryError, OSError) as error:
             said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             found = Answer(key=job.key, wall_s=0.0, error=said, lasts=False)
@@ -99,6 +99,18 @@ def do(job: Job) -> Answer:
         finally:
             gc.collect()  # an engine is full of reference cycles, which keep the memories of its chip alive
     return msgspec.structs.replace(found, wall_s=perf_counter() - began)
+
+
+def _is_of_machine(error: BaseException) -> bool:
+    """Whether *error* came of a lack of memory or of a file, which another machine or another day may have."""
+    cause: BaseException | None = error
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:  # an author may make an error its own cause
+        if isinstance(cause, MemoryError | OSError):
+            return True
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def _simulated(job: Job) -> PointResult:

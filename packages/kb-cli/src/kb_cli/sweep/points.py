@@ -24,7 +24,7 @@ def points_of(definition: Definition) -> list[Point]:
     """
     total = math.prod(len(group.rows) for group in definition.groups)
     names = definition.axes
-    conditions = [Expression(text, names, f"--where {text!r}") for text in definition.where]
+    conditions = [Expression(text, names, f"--where {text!r}", definition.fixed) for text in definition.where]
     if definition.most is None:
         if total > MOST_POINTS:
             raise BenchmarkError("sweep", f"{total:,} combinations", f"at most {MOST_POINTS:,}", "add --random POINTS")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -32,11 +32,23 @@ def check_folder(option: str, path: Path) -> None:
         _try_to_write(path.parent)
 
 
-def make_folder(option: str, folder: Path) -> None:
-    """Make *folder*, which *option* names. Raises KbError for one that cannot be written. Called before any work."""
-    with _refusing(option, folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        _try_to_write(folder)
+@contextmanager
+def made_folder(option: str, folder: Path) -> Iterator[None]:
+    """Make *folder*, which *option* names, and do the work. Raises KbError for a folder that cannot be written.
+
+    An error of the work takes away the folders that were not there before and are empty.
+    """
+    missing = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+    try:
+        with _refusing(option, folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            _try_to_write(folder)
+        yield
+    except BaseException:
+        with suppress(OSError):  # the work has put something there
+            for each in missing:
+                each.rmdir()
+        raise
 
 
 def _try_to_write(folder: Path) -> None:
