@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kb_engine.block.block_directory import BlockDirectory
 from kb_engine.block.component import ComponentBase, Context
+from kb_engine.block.makers import is_foreign, last_line
 from kb_engine.block.stage_server import StageServer
 from kb_engine.block.transfer_server import server_of
 from kb_engine.engine.fabric_of import check_buffers, fabric_of
@@ -14,7 +15,7 @@ from kb_engine.observe.chip import Chip
 from kb_engine.observe.listeners import Listeners
 from kb_engine.observe.traced_server import traced_server_of
 from kb_engine.timing.clock import Clock
-from kb_messages import StageType
+from kb_messages import KbError, StageType, TopologyError
 from kb_topology import Node, Topology
 
 if TYPE_CHECKING:
@@ -66,8 +67,28 @@ def _blocks(topology: Topology, registry: Registry, context: Any) -> dict[str, C
             kinds[key] = registry.spec(node, topology.source)
         component_type, spec = kinds[key]
         nbytes = node.memory.nbytes if node.memory is not None else 0
-        components[node.id] = component_type(spec, context(node, nbytes))
+        its_context = context(node, nbytes)
+        try:
+            made = components[node.id] = component_type(spec, its_context)
+        except Exception as error:
+            raise _failed(error, component_type, "__init__", node, topology) from error
+        if getattr(made, "context", None) is not its_context:
+            raise _impl_error(node, topology, "__init__ calls no super().__init__(spec, context)", "a block that does")
     return components
+
+
+def _failed(
+    error: Exception, block_type: type[ComponentBase[Any]], method: str, node: Node, topology: Topology
+) -> Exception:
+    """What to raise for an *error* in *method* of the block of *node*: a TopologyError, if somebody else made it."""
+    if isinstance(error, KbError) or not is_foreign(block_type):
+        return error
+    said = f"{method} raised {error!r} at {last_line(error.__traceback__)}"
+    return _impl_error(node, topology, said, "a block that can be made and wired")
+
+
+def _impl_error(node: Node, topology: Topology, said: str, needs: str) -> TopologyError:
+    return topology.source.error((*node.yaml_path, "impl"), f"{node.impl}, whose {said}", needs)
 
 
 def _wire(
@@ -79,11 +100,18 @@ def _wire(
     for component in components.values():
         component.servers = {each: _server(component, each, listeners, tracer) for each in component.serves}
     for component in components.values():
-        component.connect()
+        try:
+            component.connect()
+        except Exception as error:
+            raise _failed(error, type(component), "connect", graph.nodes[component.node_id], topology) from error
     for component in components.values():
         reachable = [component, *component.context.downstream]
         for server in component.servers.values():
-            server.guard(component.gates(server.stage_type))
+            try:
+                gates = component.gates(server.stage_type)
+            except Exception as error:
+                raise _failed(error, type(component), "gates", graph.nodes[component.node_id], topology) from error
+            server.guard(gates)
             for target_block in reachable:
                 for stage_type, downstream in target_block.servers.items():
                     server.downstream[stage_type][target_block.node_id] = downstream

@@ -14,13 +14,11 @@ from types import FrameType, TracebackType
 
 from greenlet import GreenletExit
 
+from kb_engine.block.makers import PACKAGES, BlockEntry, block_entry, walked_frames
 from kb_engine.program.kernel_lines import at_line, line_of
 from kb_engine.program.wrong_uses import wrong_use
 from kb_messages import BenchmarkError, KbError
 
-_PACKAGES = (
-    "kb_messages", "kb_topology", "kb_plans", "kb_dataexec", "kb_engine", "kb_components", "kb_cli", "kb_triton",
-)  # fmt: skip
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 _MOST_FRAMES = 20
@@ -43,7 +41,8 @@ def explain(error: BaseException, root: Path, needs: str, program: str = "", lan
     """*error*, which code in the folder *root* raised or caused, as an error that names the author's line.
 
     The line is relative to *root*. A KbError keeps its words, and stays as it is if it names a line of the author. For
-    any other exception, *needs* says what the code should have done. *program* is the program in which it happened.
+    any other exception, *needs* says what the code should have done. An exception in a block that somebody else made
+    names the line and the method of the block. *program* is the program in which it happened.
     *language* is the class of the `tl` of a kernel, whose wrong uses have words of their own.
     """
     explained = _explained(error, root, needs, language)
@@ -60,9 +59,11 @@ def _explained(error: BaseException, root: Path, needs: str, language: object) -
         if not lines or error.where.startswith(tuple(lines)):
             return error
         return at_line(error, where).with_traceback(error.__traceback__)
-    wrong = wrong_use(error, where, language)
+    entry = block_entry(walked_frames(error))
+    wrong = wrong_use(error, where, language) if entry is None else None
     if wrong is not None:
         return wrong
+    needs = needs if entry is None else f"{entry.method} to raise no exception"
     linecache.checkcache()
     shown = "".join(traceback.format_list(frames[-_MOST_FRAMES:])).rstrip()
     shown = "\n".join(printable(line) for line in shown.splitlines())
@@ -147,9 +148,23 @@ def _said_by(error: BaseException) -> str:
 
 
 def _authors_frames(error: BaseException, root: Path) -> traceback.StackSummary:
-    walked = traceback.walk_tb(error.__traceback__)
-    every = traceback.StackSummary.extract(walked, lookup_lines=False)  # a line may be looked up in a device
-    return traceback.StackSummary.from_list([frame for frame in every if _is_authors(frame.filename, root)])
+    """The frames of *error* in files of the author, and in those of a block's maker once the block was entered.
+
+    A KbError that the block raises speaks of what the block was asked for, so its frames end before the block.
+    """
+    walked = walked_frames(error)
+    entry = block_entry(walked)
+    if entry is not None and isinstance(error, KbError):
+        walked = walked[: entry.at]
+    every = traceback.StackSummary.extract(iter(walked), lookup_lines=False)  # a line may be looked up in a device
+    kept = [
+        frame for at, frame in enumerate(every) if _is_authors(frame.filename, root) or _is_makers(frame, at, entry)
+    ]
+    return traceback.StackSummary.from_list(kept)
+
+
+def _is_makers(frame: traceback.FrameSummary, at: int, entry: BlockEntry | None) -> bool:
+    return entry is not None and at >= entry.at and frame.filename.startswith(entry.paths)
 
 
 def _is_authors(filename: str, root: Path) -> bool:
@@ -168,6 +183,6 @@ def _is_authors(filename: str, root: Path) -> bool:
 def _own_folders() -> tuple[str, ...]:
     return tuple(
         str(Path(module.__file__).parent) + os.sep
-        for name in _PACKAGES
+        for name in PACKAGES
         if (module := sys.modules.get(name)) is not None and module.__file__ is not None
     )
