@@ -8,7 +8,10 @@ import pytest
 
 from kb_components.pe.pe_cpu import PeCpu
 from kb_engine import Engine, Language, TensorRef
-from kb_engine.program.runner import KernelRunner
+from kb_engine.language.held_back import HeldBackCalls
+from kb_engine.launch.foreseen_programs import foreseen_programs
+from kb_engine.program.kernel_lines import kernel_lines
+from kb_engine.program.runner import KernelCall, KernelRunner
 from kb_messages import KbError, KernelError
 
 ROOT = Path(__file__).parents[1]
@@ -130,3 +133,35 @@ def test_a_check_finds_programs_that_take_another_time(monkeypatch: pytest.Monke
     monkeypatch.setattr(PeCpu, "issue_ps", lambda *_: next(asked))
     with pytest.raises(KbError, match=r"pe1: got another time or outcome than those of an equal program of the launch"):
         run(product, exact="check")
+
+
+@pytest.mark.parametrize("is_in_kernel", [True, False])
+def test_an_interrupt_before_the_launch_says_where_the_kernel_ran(
+    is_in_kernel: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted = eval("lambda *_: (each for each in ()).throw(KeyboardInterrupt)")  # of no file of an author
+    engine, host = built(log=False)
+    tensors = triples(host)
+    place = "_ForeseenPort.submit" if is_in_kernel else "_program_of"
+    monkeypatch.setattr(f"kb_engine.launch.foreseen_programs.{place}", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        host.launch(product, tensors, pes=range(N_PES))
+    line = f"tests_integration/closed/closed_launches.py:{product.__code__.co_firstlineno + 2}"
+    assert engine.standing() == [
+        f"the kernel ran at {line}, before its launch" if is_in_kernel else "the launch had not begun"
+    ]
+    monkeypatch.undo()
+    host.launch(product, tensors, pes=range(N_PES))
+    assert engine.standing() == [f"{N_PES} of {N_PES} kernels have ended"]
+
+
+def test_a_program_that_would_hold_a_command_back_is_not_foreseen() -> None:
+    def holds_back(tl: Language, tensors: list[list[TensorRef]]) -> None:
+        product(tl, tensors)
+        HeldBackCalls(tl._port).add(None)  # type: ignore[arg-type]  # nobody asks
+
+    engine, host = built(log=False)
+    tensors = [[each.ref for each in of_pe] for of_pe in triples(host)]
+    for kernel, is_foreseen in ((product, True), (holds_back, False)):
+        call = KernelCall(kernel, [tensors], ROOT, Language, kernel_lines(ROOT))
+        assert (foreseen_programs(call, list(engine.pes.values())[:N_PES], 0) is not None) == is_foreseen

@@ -193,7 +193,7 @@ def test_an_address_without_memory_is_named_beside_the_map(host: Host) -> None:
         tl.load(a)
 
     assert refused(lambda: host.launch(kernel, lost, pes=[0])) == (
-        "launch of a: got a tensor after host.free, needs one that holds memory"
+        "launch of a: got a tensor after host.free, or of another chip, needs one that holds memory of this chip"
     )
     assert refused(lambda: host.launch(kernel, virtual, pes=[0])) == (
         f"{line_of(kernel, 1)}: a[0:32, 0:64] in sip0.cube0.pe0.pe_mmu: got virtual address 0x10000, which is not "

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from sampled_cases import sampled
+from sampled_cases import sampled, sampled_of_each
 
 from kb_cli.main import kb
 from kb_engine.probe import Phase
@@ -75,9 +75,15 @@ BEHIND_THE_NOC = {
 
 
 ON_CHIPS = [(op, chip, dst) for op in ("read", "write") for chip in ("one_sip", "four_sip") for dst in BEHIND_THE_NOC]
+SAMPLED = sampled_of_each(ON_CHIPS, lambda case: case[2], 2)
 
 
-@pytest.mark.parametrize(("op", "topology", "dst"), sampled(ON_CHIPS, 8))
+def test_each_destination_op_and_chip_is_probed():
+    assert {dst for _, _, dst in SAMPLED} == set(BEHIND_THE_NOC)
+    assert len({(op, chip) for op, chip, _ in SAMPLED}) == 4
+
+
+@pytest.mark.parametrize(("op", "topology", "dst"), SAMPLED)
 def test_sram_and_tcm_are_behind_the_noc(op, topology, dst):
     found = probe("pe0", dst, "--nbytes", 4096, "--op", op, topology=topology)
     away, memory = BEHIND_THE_NOC[dst]

@@ -6,7 +6,7 @@ from weakref import ref
 
 import pytest
 
-from kb_engine.timing.collector import collector_off, look_once
+from kb_engine.timing.collector import collector_off, look_at_youngest, look_once
 
 
 class Part:
@@ -62,6 +62,36 @@ def test_nothing_is_looked_at_where_the_collector_is_off():
         part = Part()
         look_once()
         assert not is_in(2, part)
+
+
+@pytest.fixture(params=["disable", "set_threshold"])
+def turned_off(request):
+    threshold = gc.get_threshold()
+    if request.param == "disable":
+        gc.disable()
+    else:
+        gc.set_threshold(0)
+    yield
+    gc.set_threshold(*threshold)
+    gc.enable()
+
+
+def test_nobody_looks_where_a_program_has_turned_the_collector_off(turned_off, looks):
+    is_on = gc.isenabled()
+    for _ in range(20):  # 2^15 objects each, so all would be due
+        look_once()
+        with collector_off():
+            parts = [Part() for _ in range(1 << 15)]
+            look_at_youngest()
+    assert not looks
+    assert not is_in(2, parts[0])
+    assert gc.isenabled() == is_on
+
+
+def test_the_youngest_are_looked_at_within_the_block(looks):
+    with collector_off():
+        look_at_youngest()
+    assert looks == [0]
 
 
 def test_many_objects_are_old_after_the_block_without_a_look(looks):

@@ -34,12 +34,14 @@ class StoreError(KbError):
 
 
 class UnwrittenBytesError(StoreError):
-    """A read of bytes that nobody wrote, or that were released. `first` is (owner, offset) of the first of them."""
+    """A read of bytes that nobody wrote. `first` is (owner, offset) of the first of them, and `was_released` says
+    whether that one was written and then released."""
 
-    def __init__(self, where: str, got: str, needs: str, first: tuple[int, int]) -> None:
+    def __init__(self, where: str, got: str, needs: str, first: tuple[int, int], was_released: bool = False) -> None:
         super().__init__(where, got, needs)
-        self.args = (where, got, needs, first)
+        self.args = (where, got, needs, first, was_released)
         self.byte = self.first = first
+        self.was_released = was_released
 
 
 class _Region:
@@ -309,10 +311,11 @@ class MemoryStore:
         if at is None:
             ends = ((offset + r * stride, offset + r * stride + row_nbytes) for r in range(rows))
             at = next(bad for low, high in ends if (bad := region.extents.first_invalid(low, high)) < high)
-        known = "were released" if region.extents.was_released(at) else "were never written"
+        was_released = region.extents.was_released(at)
+        known = "were released" if was_released else "were never written"
         shape = f"{rows} x {row_nbytes // dtype.nbytes} {dtype}"
         got = f"a read of {shape} whose bytes from {at:#x} on {known}"
-        return UnwrittenBytesError(region.where(offset), got, "initialised bytes", (region.owner, at))
+        return UnwrittenBytesError(region.where(offset), got, "initialised bytes", (region.owner, at), was_released)
 
 
 def _changed_by_others(array: Array) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn, get_args
+from typing import Any, Final, NoReturn, TypeVar, get_args
 
 from msgspec.structs import replace
 
@@ -35,6 +35,7 @@ from kb_engine.launch.watched_launch import WatchedLaunch
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.listeners import listener
 from kb_engine.observe.observer import Callbacks, Observer
+from kb_engine.program.author_errors import authors_line
 from kb_engine.program.grid import Grid
 from kb_engine.program.kernel_check import check_kernel
 from kb_engine.program.kernel_lines import kernel_lines
@@ -62,6 +63,8 @@ from kb_topology import Topology
 
 _OF_PROGRAMS: Final = ("on_issue", "on_allocate", "on_free", "on_program_end")
 """What observers are told of programs that look at no values. Of those that are skipped they are told `on_issue`."""
+
+SharedT = TypeVar("SharedT")
 
 
 class Engine:
@@ -122,6 +125,8 @@ class Engine:
         self.grid_folding: GridFolding | None = None
         self._launches = built.launches
         self._launched = 0
+        self._stopped: list[str] = []
+        self._of_hosts: Any = None
         self._templates = templates
         self.closed = built.closed
         self.repeats: LaunchRepeats | None = None
@@ -197,9 +202,15 @@ class Engine:
         call = KernelCall(kernel, arguments, root, front_end, kernel_lines(root))
         where = self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids]
         key = self.repeats.key_of(call, where[2], targets) if self.repeats is not None and grid is None else None
-        launch, folding = self._made_launch(where, call, grid, key)
-        self._launched += 1
         self._launches.clear()
+        self._stopped = []
+        try:
+            launch, folding = self._made_launch(where, call, grid, key)
+        except KeyboardInterrupt as error:  # kernels may be run to see what they do, before their launch
+            line = authors_line(error, root)
+            self._stopped = [f"the kernel ran at {line}, before its launch" if line else "the launch had not begun"]
+            raise
+        self._launched += 1
         self._launches[launch.number] = launch
         if self.closed is not None:
             self.closed.begin_launch(len(pe_ids))
@@ -288,7 +299,7 @@ class Engine:
 
     def standing(self) -> list[str]:
         """Where each kernel of the last launch stands, as lines of text. It may be asked for at any moment."""
-        return standing_lines(self._launches.values())
+        return [*self._stopped, *standing_lines(self._launches.values())]
 
     def rebase(self, memory: MemoryStore, writer: LogWriter | None = None) -> None:
         """Begin anew between two launches, on the same chip: the memories hold what *memory* holds. The clock runs on.
@@ -310,6 +321,15 @@ class Engine:
             pe.restart()
         self._launched = 0
         self._launches.clear()
+        self._of_hosts = None
+
+    def shared_by_hosts(self, make: Callable[[Engine], SharedT]) -> SharedT:
+        """What all hosts of the chip know of it, such as which bytes are taken: *make* makes it once, and for hosts
+        behind a `rebase` again."""
+        if self._of_hosts is None:
+            self._of_hosts = make(self)
+        found: SharedT = self._of_hosts
+        return found
 
     def flush_log(self) -> None:
         """Write the records that are pending, so that the log of a run that ends here has them."""

@@ -46,7 +46,7 @@ class Host:
         self.engine = engine
         self.launches: list[LaunchResult] = []
         self._root = root or Path.cwd()
-        self._tensors = TensorMemory(engine)
+        self._tensors = engine.shared_by_hosts(TensorMemory)
         self._memories = self._tensors.memories
         self._virtual = VirtualMemory(engine)
         self.write_ps = 0
@@ -254,9 +254,7 @@ class Host:
         try:
             result = self.engine.launch(kernel, passed, ids, self._root, targets, front_end, programs)
         except UnwrittenLoadError as error:
-            element = self._tensors.element_with(*error.byte)
-            if element is not None:
-                error.name(element)
+            error.name(self._tensors.element_with(*error.byte))
             raise
         self.launches.append(result)
         return result
@@ -306,4 +304,7 @@ class Host:
             return rebuilt(argument, [self._as_reference(each) for each in argument])
         if isinstance(argument, TensorRef):
             self._tensors.check_live("launch", argument.tensor)
+        elif type(argument) is dict:
+            for each in argument.values():
+                self._as_reference(each)
         return argument

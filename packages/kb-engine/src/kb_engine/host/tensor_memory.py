@@ -18,7 +18,7 @@ from kb_messages import DType, KernelError, Matrix, MemorySpace, split_address
 
 
 class TensorMemory:
-    """The live tensors of one chip, by the address of their first block."""
+    """The live tensors of one chip, by the address of their first block. All hosts of the chip have the same one."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -37,6 +37,7 @@ class TensorMemory:
         cube: int | None,
     ) -> Tensor:
         """Allocate a tensor, as `Host.empty` says."""
+        self._check_current("tensor", name)
         dtype, sets = DType(dtype), self.memories.interleaved_names
         if not shape or any(size < 1 for size in shape):
             raise KernelError(f"tensor {name}", f"shape {shape}", "positive sizes, at least one")
@@ -115,9 +116,15 @@ class TensorMemory:
         del self.live[tensor.addresses[0][0]]
 
     def check_live(self, what: str, tensor: Tensor) -> None:
-        """Raise KernelError, which names *what*, when *tensor* holds no memory any more."""
+        """Raise KernelError, which names *what*, when *tensor* is none of this chip or holds no memory any more."""
+        self._check_current(what, tensor.name)
         if self.live.get(tensor.addresses[0][0]) != replace(tensor, virtual=()):
-            raise KernelError(f"{what} of {tensor.name}", "a tensor after host.free", "one that holds memory")
+            got, needs = "a tensor after host.free, or of another chip", "one that holds memory of this chip"
+            raise KernelError(f"{what} of {tensor.name}", got, needs)
+
+    def _check_current(self, what: str, name: str) -> None:
+        if self.engine.shared_by_hosts(TensorMemory) is not self:
+            raise KernelError(f"{what} {name}", "a host from before Engine.rebase", "a new Host, and its tensors")
 
     def element_with(self, owner: int, offset: int) -> str | None:
         """`name[row, column]` of the element with byte *offset* of memory *owner*; None where no live tensor has it."""

@@ -83,7 +83,14 @@ def _program_of(port: _ForeseenPort, pe: ProcessingElement) -> ForeseenProgram |
 
 
 class _ForeseenPort:
-    """The port of a program that runs before its launch. Commands are done as soon as they are waited for."""
+    """The port of a program that runs before its launch. Commands are done as soon as they are waited for.
+
+    Nothing else can be set, such as commands that are held back, for which nobody would ask here.
+    """
+
+    __slots__ = (
+        "grid", "issued", "issues_ahead", "keeps_log", "line", "marks", "num_programs", "pe_id", "program_id", "waits",
+    )  # fmt: skip
 
     def __init__(self, call: KernelCall, pe: ProcessingElement, number: tuple[int, int]) -> None:
         self.program_id, self.num_programs = number

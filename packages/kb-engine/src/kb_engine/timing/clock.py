@@ -22,7 +22,7 @@ from simpy.core import SimTime
 from simpy.events import NORMAL, URGENT, Event
 
 from kb_engine.timing.buckets import CalendarQueue
-from kb_engine.timing.collector import collector_off
+from kb_engine.timing.collector import collector_off, look_at_youngest
 from kb_messages import KbError
 
 HOUSEKEEPING_INTERVAL = 1 << 14
@@ -225,7 +225,7 @@ class Clock(_Now, simpy.Environment):
         """Run until nothing is scheduled or until `stop` is called.
 
         Python's garbage collector does not run by itself meanwhile. It looks at young objects alone, and only when many
-        have piled up.
+        have piled up and the collector was on before.
 
         An error of an entry is raised here, and the clock is broken from then on, because the entry may have left its
         work half done. Raises KbError when the clock is broken already.
@@ -252,7 +252,7 @@ class Clock(_Now, simpy.Environment):
             began_ps = self.now_ps
             self._run_entries()
             if gc.get_count()[0] >= _YOUNG_OBJECTS:
-                gc.collect(0)
+                look_at_youngest()
             self._entries.arrange((self.now_ps - began_ps) // _BUCKETS_AN_INTERVAL)
             self.push = self._entries.push
             if self._housekeeping is not None:

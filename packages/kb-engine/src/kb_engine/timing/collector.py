@@ -66,30 +66,41 @@ class _Hold:
     def __init__(self) -> None:
         self._lock = RLock()
         self._blocks = 0
-        self._collects = False
+        self._was_enabled = self._collects = False
         self._aged = _Aged()
 
     def begin(self) -> None:
         with self._lock:
             if self._blocks == 0:
-                self._collects = gc.isenabled()
+                self._was_enabled = gc.isenabled()
+                self._collects = self._was_enabled and _has_threshold()
                 gc.disable()
             self._blocks += 1
 
     def end(self) -> None:
         with self._lock:
             self._blocks -= 1
-            if self._blocks == 0 and self._collects:
+            if self._blocks == 0 and self._was_enabled:
                 try:
-                    if gc.get_count()[0] >= _MANY:
+                    if self._collects and gc.get_count()[0] >= _MANY:
                         self._aged.make_old()
                 finally:  # also at an interrupt, which a look at all objects has time to meet
                     gc.enable()
 
     def look_once(self) -> None:
         with self._lock:
-            if gc.isenabled():
+            if gc.isenabled() and _has_threshold():
                 self._aged.look_at_young()
+
+    def look_at_youngest(self) -> None:
+        with self._lock:
+            if self._collects:
+                gc.collect(0)
+
+
+def _has_threshold() -> bool:
+    """Whether Python looks at objects by itself. `gc.set_threshold(0)` turns that off; `gc.isenabled()` stays true."""
+    return gc.get_threshold()[0] > 0
 
 
 _HOLD: Final = _Hold()
@@ -98,6 +109,8 @@ _HOLD: Final = _Hold()
 @contextmanager
 def collector_off() -> Iterator[None]:
     """Keep the garbage collector from running by itself meanwhile; afterwards it is on if it was on before.
+
+    Where a program has turned the collector off, nobody looks at objects here either.
 
     Python has one collector for all threads: the last of several that ask at once turns it on again.
 
@@ -116,6 +129,12 @@ def look_once() -> None:
     """Have the garbage collector look at all objects that are not old, now, and make them old.
 
     The objects of a new chip would be looked at twice before they are old. Then all objects are looked at when half a
-    million have become old, so chips that were dropped are found.
+    million have become old, so chips that were dropped are found. Where a program has turned the collector off,
+    nobody looks.
     """
     _HOLD.look_once()
+
+
+def look_at_youngest() -> None:
+    """Within `collector_off`, have the garbage collector look at the youngest objects, if it was on before."""
+    _HOLD.look_at_youngest()
