@@ -273,6 +273,11 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Stage services of all tiles together."""
         return sum(map(self.services_of, self.stages))
 
+    @cached_property
+    def served(self) -> tuple[int, ...]:
+        """The numbers of the `stages` that tiles have."""
+        return tuple([number for number, stage in enumerate(self.stages) if self.services_of(stage)])
+
     def services_of(self, stage: StageTemplate) -> int:
         """Services of *stage*, of all tiles together."""
         k = self.grid[2]
@@ -322,5 +327,5 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 _EVERYWHERE: Final = (
     "address_numbers", "has_fetches", "has_panels", "has_transfers", "held", "lifetimes", "n_stages", "n_tiles",
-    "origin", "reads_to_registers", "starts_differ", "transfers",
+    "origin", "reads_to_registers", "served", "starts_differ", "transfers",
 )  # fmt: skip

@@ -25,6 +25,7 @@ from kb_dataexec.log.formulas import (
     Table,
     command_table,
     int64s,
+    intern_blocks,
     intern_texts,
     n_finished,
 )
@@ -91,6 +92,7 @@ class Recorder(Observer):
         self._needs_rows = False
         self._written_ps = 0
         self._texts: dict[tuple[int, str], PipelinePlan] = {}
+        self._origins: dict[tuple[int, str], PipelinePlan] = {}
         self._clock: Clock
         self._held = self._flushes = 0
         self._late: ref[LateOpLog] | None = None
@@ -122,7 +124,7 @@ class Recorder(Observer):
         """Record into *writer* from now on, as if nothing had been recorded. What is not written yet is dropped."""
         self.on_launch()
         self.writer = writer
-        for kept in (self._rows, self._commands, self._constants, self._texts):
+        for kept in (self._rows, self._commands, self._constants, self._texts, self._origins):
             kept.clear()
         self._held, self._flushes = 0, self._flushes + 1
         self._maker = RowMaker(self._places, writer.intern)
@@ -138,8 +140,14 @@ class Recorder(Observer):
         if (id(plan), line) not in self._texts:
             if len(self._texts) >= _MOST_TEXTS:
                 self._texts.clear()
+                self._origins.clear()
             self._texts[id(plan), line] = plan
-            intern_texts(plan, line, self.writer.intern)
+            origin = plan.origin
+            if (id(origin), line) in self._origins:
+                intern_blocks(plan, self.writer.intern)
+            else:
+                self._origins[id(origin), line] = origin
+                intern_texts(plan, line, self.writer.intern)
 
     def on_wait(self, op_id: int, reason: WaitReason, waited_ps: int) -> None:
         """Keep the wait until the record is written."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kb_dataexec.log.formulas.further_rows import command_table as command_table
     from kb_dataexec.log.formulas.further_rows import int_columns as int_columns
     from kb_dataexec.log.formulas.further_rows import table as table
+    from kb_dataexec.log.formulas.group_texts import intern_blocks as intern_blocks
     from kb_dataexec.log.formulas.group_texts import intern_texts as intern_texts
     from kb_dataexec.log.formulas.row_formula import Part as Part
     from kb_dataexec.log.formulas.row_formula import Repeat as Repeat
@@ -44,7 +45,7 @@ _NAMES = {
         "int_columns",
         "table",
     ),
-    "kb_dataexec.log.formulas.group_texts": ("intern_texts",),
+    "kb_dataexec.log.formulas.group_texts": ("intern_blocks", "intern_texts"),
     "kb_dataexec.log.formulas.checked_ints": ("INT64", "int64s"),
     "kb_dataexec.log.formulas.row_formula": (
         "Part",

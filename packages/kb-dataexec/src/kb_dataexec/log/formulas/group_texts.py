@@ -59,9 +59,17 @@ def intern_texts(plan: PipelinePlan, line: str, intern: Callable[[str], int]) ->
     """Enter the texts of a command of *line* with *plan*: those of the command, and of all stages that tiles have."""
     intern(line)
     intern(plan.kind)
-    for stage in plan.stages:
-        if plan.services_of(stage):
-            _texts(stage, line, intern)
+    for number in plan.served:
+        _texts(plan.stages[number], line, intern)
+
+
+def intern_blocks(plan: PipelinePlan, intern: Callable[[str], int]) -> None:
+    """As `intern_texts`, where the texts of a command of the same line with the same `origin` are entered.
+
+    The plans differ in the names of blocks alone.
+    """
+    for number in plan.served:
+        intern(plan.stages[number].component)
 
 
 def _params(stage: StageTemplate, accumulate: bool) -> str:
