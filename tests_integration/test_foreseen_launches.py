@@ -1,4 +1,4 @@
-"""Launches without a log of whose programs one of each kind is run: they leave behind what running all of them does."""
+"""Launches of whose programs one of each kind is run: they leave behind what running all of them does."""
 
 from importlib import import_module
 from pathlib import Path
@@ -63,28 +63,46 @@ def product_of(tl: Language, tensors: list[list[TensorRef]], depths: tuple[int, 
     ("depths", "expected"),
     [((64, 64, 64, 64), "0"), ((64, 32, 32, 64), "01"), ((64, 0, 64, 0), "013"), ((0, 0, 64, 64), "012")],
 )
-def test_one_program_of_each_kind_runs(depths: tuple[int, ...], expected: str, begun: list[str]) -> None:
+@pytest.mark.parametrize("log", [False, True])
+def test_one_program_of_each_kind_runs(depths: tuple[int, ...], expected: str, log: bool, begun: list[str]) -> None:
     """A program without a command runs, because there is nothing to take over."""
-    mine, engine = run(product_of, depths)
+    mine, engine = run(product_of, depths, log=log)
     assert "".join(begun) == expected
     assert foreseen(engine) == 1
-    assert mine == run(product_of, depths, exact="check")[0] == run(product_of, depths, exact="events")[0]
+    for exact in ("check", "events"):
+        assert mine == run(product_of, depths, exact=exact, log=log)[0]
 
 
-def test_later_launches_repeat_one_that_was_foreseen(begun: list[str]) -> None:
-    mine, engine = run(product, times=5)
+@pytest.mark.parametrize("log", [False, True])
+def test_later_launches_repeat_one_that_was_foreseen(log: bool, begun: list[str]) -> None:
+    mine, engine = run(product, times=5, log=log)
     assert "".join(begun) == "0"
     assert engine.repeats is not None
     assert (engine.repeats.n_foreseen, engine.repeats.n_repeated) == (1, 4)
-    checked, checking = run(product, times=5, exact="check")
+    checked, checking = run(product, times=5, exact="check", log=log)
     assert checking.repeats is not None
     assert checking.repeats.n_checked == 1
-    assert mine == checked == run(product, times=5, exact="events")[0]
+    assert mine == checked == run(product, times=5, exact="events", log=log)[0]
 
 
-def test_with_a_log_all_programs_run(begun: list[str]) -> None:
-    assert foreseen(run(product, log=True)[1]) == 0
-    assert len(begun) == N_PES
+def first_alone(tl: Language, tensors: list[list[TensorRef]], times: int) -> None:
+    """Program 0 multiplies; the others do so where *times* is 2."""
+    if times == 2 or not tl.program_id():
+        product(tl, tensors)
+
+
+def test_a_program_of_whose_transfers_the_log_knows_less_runs_too(begun: list[str]) -> None:
+    """The first launch tells the log how long transfers of PE 0 take. So in the second one, programs 0 and 1 run."""
+    results = []
+    for exact in ("closed", "check", "events"):
+        engine, host = built(exact, True)
+        tensors = triples(host)
+        begun.clear()
+        results.append(found(engine, [host.launch(first_alone, tensors, n, pes=range(N_PES)) for n in (1, 2)]))
+        if exact == "closed":
+            assert foreseen(engine) == 2
+            assert "".join(begun) == "0123" + "01"
+    assert results[0] == results[1] == results[2]
 
 
 def shares(tl: Language, tensors: list[list[TensorRef]]) -> None:

@@ -4,6 +4,7 @@
     python benchmarks/speed/layers.py --quick      # a layer of 32 tokens without a log
     python benchmarks/speed/layers.py --layers 80  # eighty layers without a log, with progress
     python benchmarks/speed/layers.py --against ../other    # in turns with the code of another checkout
+    python benchmarks/speed/layers.py --starts              # what a start of a program costs; with --against in turns
 
 A layer has seven products, which are a launch each on all 512 PEs of `topologies/four_sip.yaml`. Every PE reads its
 rows of A and columns of B from its own HBM slice, as `benchmarks/gemm.py` does with `operands=local`. Attention, norms
@@ -14,6 +15,10 @@ turns. With `--against`, the other side is the code of another checkout as it si
 Seconds are CPU time from the first launch to the closed log, which is in memory and not looked at; a figure is the
 median of the rounds. A `first` layer is on a chip that has simulated nothing, a `next` one follows it. The script
 refuses sides that end at different picoseconds.
+
+With `--starts`, a start of a program is the CPU time of a launch over its 512 programs. The launch may be the first one
+on the chip (q), the first one of its product (the mean of o, gate and down), one that repeats another (k, v and up), or
+one of the next layer (all seven). Closing the log is not part of it.
 """
 
 from __future__ import annotations
@@ -27,11 +32,12 @@ import time
 from functools import cache
 from pathlib import Path
 from runpy import run_path
-from statistics import median
+from statistics import mean, median
 from typing import Any, Final, NamedTuple
 
 CHECKOUT: Final = Path(__file__).parents[2]
 CHIP: Final = "four_sip"
+N_PES: Final = 512
 TILE: Final = 128
 TOKENS: Final = (2048, 32)
 
@@ -59,13 +65,18 @@ class Product(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One run: CPU seconds of each layer and of closing the log, the last picosecond, stages, and peak memory."""
+    """One run: CPU seconds of launches by layer and of closing the log, the last picosecond, stages, peak memory."""
 
-    layers_s: list[float]
+    launches_s: list[list[float]]
     close_s: float
     end_ps: int
     stages: int
     peak_gib: float
+
+    @property
+    def layers_s(self) -> list[float]:
+        """CPU seconds of each layer."""
+        return [sum(each) for each in self.launches_s]
 
 
 def products(model: Model) -> list[Product]:
@@ -95,14 +106,11 @@ def simulate(tokens: int, log: bool, exact: Any, n_layers: int, tells: bool = Fa
     engine = Engine(topology, MemoryLogWriter() if log else None, **options)
     host = Host(engine, checkout / "benchmarks")
     launches = [prepared(host, product, tokens, checkout) for product in products(LLAMA_3_70B)]
-    layers_s = []
+    launches_s = []
     for number in range(n_layers):
-        began = time.process_time()
-        for launch in launches:
-            launch()
-        layers_s.append(time.process_time() - began)
+        launches_s.append([cpu_s(launch) for launch in launches])
         if tells:
-            times = f"{engine.clock.now_ps / 1e9:9.3f} ms simulated, {sum(layers_s):6.1f} s of CPU time"
+            times = f"{engine.clock.now_ps / 1e9:9.3f} ms simulated, {sum(map(sum, launches_s)):6.1f} s of CPU time"
             print(f"layer {number + 1:3} of {n_layers}: {times}", flush=True)
     began = time.process_time()
     kept = engine.close_log()
@@ -110,7 +118,14 @@ def simulate(tokens: int, log: bool, exact: Any, n_layers: int, tells: bool = Fa
     stages = sum(server.served for server in engine.servers)
     assert (kept is not None) == log
     peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return Side(layers_s, close_s, engine.clock.now_ps, stages, peak_gib)
+    return Side(launches_s, close_s, engine.clock.now_ps, stages, peak_gib)
+
+
+def cpu_s(call: Any) -> float:
+    """CPU seconds of *call*."""
+    began = time.process_time()
+    call()
+    return time.process_time() - began
 
 
 @cache
@@ -167,6 +182,25 @@ def compare(tokens: int, log: bool, other: tuple[Path, str | None], rounds: int)
     return f"{tokens:6} {'yes' if log else 'no':>4} {one.stages:10} {before_s:9.2f} {gains} {two.peak_gib:9.1f}"
 
 
+def starts(tokens: int, log: bool, checkout: Path, rounds: int) -> str:
+    """A line of the table of starts: CPU milliseconds a program of each kind of launch, medians of the rounds."""
+    found = []
+    for _ in range(rounds):
+        (q, *others), again = alone(checkout, tokens, log, "closed", 2).launches_s
+        k, v, o, gate, up, down = others
+        found.append((q, mean((o, gate, down)), mean((k, v, up)), mean(again)))
+    medians = [median(each) * 1e3 / N_PES for each in zip(*found, strict=True)]
+    return f"{tokens:6} {'yes' if log else 'no':>4} " + " ".join(f"{each:9.3f}" for each in medians)
+
+
+def print_starts(checkouts: list[Path], rounds: int) -> None:
+    """Print the table of starts, with lines for all *checkouts*."""
+    print(f"{'tokens':>6} {'log':>4} {'of a chip':>9} {'first':>9} {'repeated':>9} {'next':>9}  ms a start")
+    for log in (False, True):
+        for checkout in checkouts:
+            print(starts(TOKENS[1], log, checkout, rounds), checkout, flush=True)
+
+
 def main() -> None:
     """Print the table, or the progress of many layers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -174,6 +208,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, help="simulate so many layers without a log, and compare with nothing")
     parser.add_argument("--tokens", type=int, default=TOKENS[0], help="tokens of --layers")
     parser.add_argument("--against", type=Path, help="another checkout, with its packages in .venv")
+    parser.add_argument("--starts", action="store_true", help="what a start of a program costs")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -188,6 +223,9 @@ def main() -> None:
         side = simulate(options.tokens, False, "closed", options.layers, tells=True)
         wall_s = time.perf_counter() - began
         print(f"{side.stages} stages, {wall_s:.1f} s with the chip and the tensors, {side.peak_gib:.1f} GiB at most")
+        return
+    if options.starts:
+        print_starts([CHECKOUT] if options.against is None else [options.against.resolve(), CHECKOUT], options.rounds)
         return
     other = (CHECKOUT, "events") if options.against is None else (options.against.resolve(), None)
     print(f"{'tokens':>6} {'log':>4} {'stages':>10} {'before s':>9} {'first s':>8} {'gain':>7} "

@@ -61,7 +61,7 @@ def draw(seed: int) -> ClosedCase:
     launches += [(again.randrange(N_SETS), again.random() < 0.2) for _ in range(again.choice((0, 2, 5)))]
     if again.random() < 0.3:  # programs that are foreseen
         kinds = [[_alone(again.choice(steps))] for steps in programs]
-        return ClosedCase(spec, again.choices(kinds, k=again.randint(4, N_SLICES)), launches, False)
+        return ClosedCase(spec, again.choices(kinds, k=again.randint(4, N_SLICES)), launches, again.random() < 0.5)
     return ClosedCase(spec, programs, launches, again.random() < 0.7)
 
 

@@ -27,6 +27,7 @@ Issued: TypeAlias = tuple[SubmittedCommand, tuple[int, ...] | None]
 _COMMAND_TIMES: Final = (
     "t_call_ps", "t_issued_ps", "t_submitted_ps", "t_taken_ps", "t_decoded_ps", "t_fed_ps", "t_done_ps",
 )  # fmt: skip
+_TIMES_BEFORE_THE_END: Final = _COMMAND_TIMES[:-1]
 _times_of: Final = attrgetter(*_COMMAND_TIMES)
 _NO_CLAIMS: Final[tuple[None, ...]] = (None,) * len(StageType)
 _NO_FREES: Final[tuple[None, ...]] = (None,) * len(StageType)
@@ -162,6 +163,16 @@ class CommandInFlight:
         for place, pieces in moved.items():
             for number, offset in pieces.items():
                 self.placement.move(place, number, offset)
+
+    def close_like(self, done: CommandInFlight, later_ps: int) -> None:
+        """The command is known as a whole, and does what *done* did *later_ps* before, up to its end.
+
+        All tiles of the two lie in slots, and each command is the first of its program, so it waits for no other one.
+        """
+        self.is_closed = True
+        for name in _TIMES_BEFORE_THE_END:
+            t_ps = getattr(done, name)
+            setattr(self, name, t_ps + later_ps if t_ps >= 0 else t_ps)
 
     def end_closed(self) -> None:
         """All tiles of the closed command are done now."""

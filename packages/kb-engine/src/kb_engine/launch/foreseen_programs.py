@@ -42,15 +42,18 @@ class _NotForeseenError(Exception):
 Programs = list[ForeseenProgram | None]
 
 
-def foreseen_programs(call: KernelCall, pes: Sequence[ProcessingElement], now_ps: int) -> Programs | None:
+def foreseen_programs(
+    call: KernelCall, pes: Sequence[ProcessingElement], now_ps: int, keeps_log: bool
+) -> Programs | None:
     """The programs of *call* on *pes*, of which no two go to one memory or link; None where they cannot be told.
 
-    A program that does nothing is None. The kernel is pure, nothing is scheduled, and there is no op log.
+    A program that does nothing is None. The kernel is pure, and nothing is scheduled. *keeps_log* says whether the run
+    has an op log.
     """
     found: Programs = []
     taken: set[object] = set()
     for number, pe in enumerate(pes):
-        port = _ForeseenPort(call, pe, (number, len(pes)))
+        port = _ForeseenPort(call, pe, (number, len(pes)), keeps_log)
         try:
             run_kernel(call, port)  # type: ignore[arg-type]  # it refuses what it has not
             program = _program_of(port, pe)
@@ -92,10 +95,10 @@ class _ForeseenPort:
         "grid", "issued", "issues_ahead", "keeps_log", "line", "marks", "num_programs", "pe_id", "program_id", "waits",
     )  # fmt: skip
 
-    def __init__(self, call: KernelCall, pe: ProcessingElement, number: tuple[int, int]) -> None:
+    def __init__(self, call: KernelCall, pe: ProcessingElement, number: tuple[int, int], keeps_log: bool) -> None:
         self.program_id, self.num_programs = number
         self.grid = None
-        self.pe_id, self.issues_ahead, self.keeps_log = pe.pe_id, False, False
+        self.pe_id, self.issues_ahead, self.keeps_log = pe.pe_id, False, keeps_log
         self.line = call.lines.here
         self.marks: list[NotedMark] = []
         self.issued: tuple[Command, str] | None = None

@@ -185,8 +185,8 @@ class LaunchRepeats:
         Where its programs are foreseen, one of each kind runs.
         """
         number, session, pes = where
-        if known is None and session.recorder is None and len(pes) >= _FEW_PES and self._sends_no_bytes(number):
-            programs = foreseen_programs(call, pes, session.clock.now_ps)
+        if known is None and len(pes) >= _FEW_PES and self._sends_no_bytes(number):
+            programs = foreseen_programs(call, pes, session.clock.now_ps, session.recorder is not None)
             if programs is not None:
                 self.n_foreseen += 1
                 return ForeseenLaunch(where, call, key, programs, self._closed)
