@@ -8,11 +8,11 @@ import {AXIS, Drawing, TOP, under} from "/timeline_draw.js";
 import {Windows} from "/timeline_data.js";
 import {ROW, Rows} from "/timeline_rows.js";
 import {pressed} from "/timeline_keys.js";
+import {listen} from "/timeline_pointer.js";
 import {Between} from "/timeline_sums.js";
 import {hint, legend, search, selection, tools} from "/timeline_panel.js";
 
 const LEAST_PS = 10; // the shortest window
-const ZOOM = 1.25;
 const AGAIN_MS = 3000; // between two looks at the log of a run that goes on
 const FURTHER = ["memories", "launches", "path"]; // asked for when the first lanes are drawn, because they take longer
 const TABLES = ["ops", "memories", "launches"];
@@ -265,84 +265,17 @@ class Timeline {
     }
 
     listen() {
-        const on = (name, handle, options) => this.lanes.addEventListener(name, handle, options);
-        on("scroll", () => this.soon());
-        on("wheel", (event) => this.wheel(event), {passive: false});
-        on("pointerdown", (event) => this.down(event));
-        on("pointermove", (event) => this.move(event));
-        on("pointerup", (event) => this.up(event));
-        on("pointercancel", () => {
-            this.drag = null;
-        });
-        on("pointerleave", () => this.pointAt(null));
-        on("dblclick", (event) => this.zoom(1 / ZOOM ** 4, this.drawing.t(event.offsetX, this.view)));
-        on("keydown", (event) => pressed(this, event));
+        this.lanes.addEventListener("scroll", () => this.soon());
+        this.lanes.addEventListener("keydown", (event) => pressed(this, event));
+        listen(this);
         const watch = new ResizeObserver(() => this.soon());
         watch.observe(this.lanes);
         this.leaves.push(() => watch.disconnect());
     }
 
-    wheel(event) {
-        const {x} = this.at(event);
-        if (x < this.drawing.names) return; // over the names the lanes scroll
-        event.preventDefault();
-        const unit = event.deltaMode === 1 ? 16 : 1;
-        if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-            this.pan((event.deltaX || event.deltaY) * unit / (this.drawing.width - this.drawing.names));
-        } else this.zoom(ZOOM ** (event.deltaY * unit / 100), this.drawing.t(x, this.view));
-    }
-
-    at(event) {
-        const box = this.canvas.getBoundingClientRect();
-        return {x: event.clientX - box.left, y: event.clientY - box.top};
-    }
-
     laneAt(y) {
         if (y >= AXIS && y < AXIS + ROW) return {table: "path", lane: 0, title: "critical path"};
         return y < TOP ? undefined : this.rows.laneAt(y - TOP + this.lanes.scrollTop);
-    }
-
-    down(event) {
-        if (event.button !== 0) return;
-        this.lanes.setPointerCapture(event.pointerId);
-        this.drag = {...this.at(event), view: this.view, scroll: this.lanes.scrollTop, moved: false, span: event.shiftKey};
-    }
-
-    move(event) {
-        const {x, y} = this.at(event);
-        if (!this.drag) {
-            this.pointAt({x, y});
-            return;
-        }
-        const [dx, dy] = [x - this.drag.x, y - this.drag.y];
-        if (Math.abs(dx) + Math.abs(dy) > 4) this.drag.moved = true;
-        if (!this.drag.moved || this.drag.x < this.drawing.names) return;
-        if (this.drag.span) {
-            this.marks = [this.drag.x, x].map((each) => Math.round(this.drawing.t(each, this.view))).sort((a, b) => a - b);
-        } else {
-            const {t0, t1} = this.drag.view;
-            const by = dx / (this.drawing.width - this.drawing.names) * (t1 - t0);
-            this.look({t0: t0 - by, t1: t1 - by});
-            this.lanes.scrollTop = this.drag.scroll - dy;
-        }
-        this.soon();
-    }
-
-    up(event) {
-        const drag = this.drag;
-        this.drag = null;
-        if (!drag || drag.moved) return;
-        const {x, y} = this.at(event);
-        if (x < this.drawing.names) {
-            const [row] = this.rows.between(y - TOP + this.lanes.scrollTop, y - TOP + this.lanes.scrollTop + 1);
-            if (y >= TOP && row && !row.lane) {
-                this.rows.toggle(row.group);
-                this.soon();
-            }
-            return;
-        }
-        const lane = this.laneAt(y);
-        if (lane) this.choose({table: lane.table, lane: lane.lane, t: Math.max(Math.floor(this.drawing.t(x, this.view)), 0)});
     }
 
     pointAt(point) {
