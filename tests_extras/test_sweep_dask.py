@@ -35,7 +35,7 @@ def answer(folder: Path, *options: str) -> Any:
 
 @pytest.mark.timeout(600)  # two sweeps of a thousand points
 def test_a_worker_that_is_killed_loses_no_point(tmp_path: Path) -> None:
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster:
         options = ["--scheduler", cluster.scheduler_address, "--out", "dask"]
         running = subprocess.Popen([KB, "sweep", *SWEEP, *options], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
         while len(list(tmp_path.glob("dask/points/*/*.json"))) < BEFORE:
@@ -55,7 +55,7 @@ def test_a_worker_that_is_killed_loses_no_point(tmp_path: Path) -> None:
 
 
 def test_a_scheduler_that_goes_away_is_a_sentence_and_its_points_are_known(tmp_path: Path) -> None:
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster:
         command = [KB, "sweep", *SWEEP, "--scheduler", cluster.scheduler_address]
         running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while len(list(tmp_path.glob("kb-sweeps/points/*/*.json"))) < 20:
@@ -90,7 +90,7 @@ def test_an_address_without_a_scheduler_is_a_sentence_within_seconds(tmp_path: P
 
 
 def test_workers_with_threads_are_refused(tmp_path: Path) -> None:
-    with LocalCluster(n_workers=1, threads_per_worker=2, processes=True, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=1, threads_per_worker=2, processes=True, dashboard_address=":0") as cluster:
         command = [KB, "sweep", *SWEEP, "--scheduler", cluster.scheduler_address]
         ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 2

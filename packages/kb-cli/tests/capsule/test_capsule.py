@@ -123,6 +123,35 @@ def test_a_bomb_is_not_unpacked(capsule: Path, tmp_path: Path, monkeypatch: pyte
         unpack(capsule, tmp_path)
 
 
+def claimed(files: dict[str, bytes], folder: Path, **more: bytes) -> None:
+    """Add *more* to *files*, and claim them in run.json as a run would."""
+    run = json.loads(files["run.json"])
+    files |= more
+    run["files"] |= {n: {"nbytes": len(c), "sha256": hashlib.sha256(c).hexdigest()} for n, c in more.items()}
+    write_run(folder, run)
+    files["run.json"] = (folder / "run.json").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["bench.py/x", "bench.py/x/y", "memory"])
+def test_a_file_in_the_place_of_a_folder_names_the_capsule(capsule: Path, tmp_path: Path, name: str) -> None:
+    rezipped(capsule, lambda files: claimed(files, tmp_path, **{"memory/x": b"x", name: b"y"}))
+    with pytest.raises(KbError) as error, RunProgress() as progress:
+        replay(capsule, True, None, progress)
+    assert str(error.value).startswith(f"{capsule}: got a file {name}, where another file is on this file system")
+    assert not Path("ran").exists()
+
+
+def test_names_that_a_file_system_takes_for_the_same_are_refused(capsule: Path, tmp_path: Path) -> None:
+    """A file that is there stands for a file system on which Bench.py is bench.py."""
+    rezipped(capsule, lambda files: claimed(files, tmp_path, **{"Bench.py": b"x"}))
+    folder = tmp_path / "to"
+    folder.mkdir()
+    (folder / "Bench.py").write_text("print('mine')")
+    with pytest.raises(KbError, match=r"got a file Bench\.py, where another file is on this file system, needs names"):
+        unpack(capsule, folder)
+    assert (folder / "Bench.py").read_text() == "print('mine')"
+
+
 def test_mutants_give_a_sentence_and_run_nothing(capsule: Path, tmp_path: Path) -> None:
     whole, source, refused = capsule.read_bytes(), random.Random(1), 0
     for _ in range(MUTANTS):

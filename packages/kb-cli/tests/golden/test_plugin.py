@@ -178,3 +178,41 @@ def test_a_capsule_of_a_name_that_a_run_had_goes(project: Path) -> None:
     names = sorted(each["run"] for each in json.loads(path.read_text()).values())
     assert name in names
     assert sorted(each.name for each in (project / "kb-golden").iterdir()) == names
+
+
+CONFLICT = '{\n<<<<<<< ours\n "test_add.py::test_add[8]": 1\n=======\n>>>>>>> theirs\n}\n'
+
+
+def test_a_golden_file_in_conflict_is_a_sentence_and_stays(project: Path) -> None:
+    (project / "kb-golden.json").write_text(CONFLICT)
+    for options in ((), ("--kb-update",)):
+        code, said = pytest_of(project, "-k", "8 or free", *options)
+        assert code == 1
+        assert "kb-golden.json: got conflicts of a merge, needs one time for each run; keep one side of each" in said
+        assert "1 passed, 1 deselected" in said, "a test without golden times needs no such file"
+        assert "1 error" in said
+        assert "golden_file.py" not in said
+    assert (project / "kb-golden.json").read_text() == CONFLICT
+    assert not (project / "kb-golden").exists()
+
+
+def test_golden_times_that_cannot_be_written_fail_the_session(project: Path) -> None:
+    """The test itself breaks the file, and then the folder for capsules."""
+    breaks = "from pathlib import Path\n    Path(__file__).with_name('kb-golden.json').mkdir()\n"
+    (project / "test_add.py").write_text(TEST.replace("    r.check", f"    {breaks}    r.check"))
+    code, said = pytest_of(project, "-k", "8", "--kb-update")
+    assert code == 1
+    assert f"error: golden times of {project} are not written: " in said
+    assert "1 passed, 2 deselected" in said
+    assert "Traceback" not in said
+    (project / "kb-golden.json").rmdir()
+    for capsule in (project / "kb-golden").iterdir():
+        capsule.unlink()
+    (project / "kb-golden").rmdir()
+    (project / "kb-golden").touch()
+    (project / "test_add.py").write_text(TEST)
+    code, said = pytest_of(project, "-k", "8", "--kb-update")
+    assert code == 1
+    assert "needs a folder kb-golden that can be written beside the test" in said
+    assert "golden_runs.py" not in said
+    assert not (project / "kb-golden.json").exists()

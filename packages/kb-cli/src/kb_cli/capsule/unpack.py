@@ -94,8 +94,12 @@ def _write(packed: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, claim: F
     """Unpack *entry* to *path*. Raises RunFolderError as soon as there are more bytes than *claim* says."""
     left = claim.nbytes
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(exist_ok=False)  # some file systems take names for the same that differ in case alone
+        except (FileExistsError, NotADirectoryError):
+            got = f"a file {entry.filename}, where another file is on this file system"
+            raise RunFolderError(str(capsule), got, "names of a run folder, each once") from None
     with packed.open(entry) as file, path.open("wb") as out:
         while block := file.read(min(_BLOCK, left + 1)):
             left -= len(block)

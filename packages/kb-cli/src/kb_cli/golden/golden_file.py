@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from kb_dataexec.files import decode_json, writing
+from kb_cli.run.files import write_whole
+from kb_dataexec.files import decode_json
 from kb_messages import BenchmarkError, read_bytes
 
 FILE, RUNS = "kb-golden.json", "kb-golden"
@@ -19,6 +20,7 @@ FILE, RUNS = "kb-golden.json", "kb-golden"
 _MOST_NBYTES = 64 << 20
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+(::[A-Za-z0-9_]+)+(\[[A-Za-z0-9_.]+\])?")
 _LONGEST = 71
+_CONFLICT = re.compile(rb"^<<<<<<< ", re.MULTILINE)
 
 
 class Golden(Struct, frozen=True, kw_only=True):
@@ -34,15 +36,18 @@ def read_golden(folder: Path) -> dict[str, Golden]:
     path = folder / FILE
     if not path.exists():
         return {}
-    return decode_json(read_bytes(path, BenchmarkError, _MOST_NBYTES), dict[str, Golden], str(path), BenchmarkError)
+    data = read_bytes(path, BenchmarkError, _MOST_NBYTES)
+    if _CONFLICT.search(data):
+        fix = "keep one side of each conflict, and run pytest --kb-update if neither side is right"
+        raise BenchmarkError(str(path), "conflicts of a merge", "one time for each run", fix)
+    return decode_json(data, dict[str, Golden], str(path), BenchmarkError)
 
 
 def write_golden(folder: Path, changed: Mapping[str, Golden]) -> None:
     """Write *changed* into the file of *folder*; the other times stay. Keys are sorted, so that a review is short."""
     found = {**read_golden(folder), **changed}
     text = json.dumps({name: msgspec.to_builtins(found[name]) for name in sorted(found)}, indent=1)
-    with writing(folder / FILE):
-        (folder / FILE).write_text(f"{text}\n", encoding="utf-8")
+    write_whole(folder / FILE, f"{text}\n".encode())
 
 
 def capsule_name(key: str) -> str:

@@ -23,12 +23,13 @@ class GoldenRuns:
 
     A run is compared unless *within* is None: its latency may be longer than the golden one by that share. With
     *update*, its latency is a new golden one, which `updated` gives when the test has passed. `count` is the number of
-    runs.
+    runs. Raises BenchmarkError where golden times cannot be read, before anything runs.
     """
 
     def __init__(self, folder: Path, name: str, within: float | None, update: bool, place: Path) -> None:
         self._folder, self._name, self._within = folder, name, within
         self._update, self._place = update, place
+        self._golden = {} if within is None else read_golden(folder)
         self.count = 0
         self._updated: dict[str, dict[str, Any]] = {}
 
@@ -70,7 +71,7 @@ class GoldenRuns:
 
     def _compare(self, key: str, found: KernelRun, within: float) -> None:
         __tracebackhide__ = True
-        golden = read_golden(self._folder).get(key)
+        golden = self._golden.get(key)
         if golden is None:
             raise AssertionError(
                 f"{key}: got no golden time in {FILE}, needs one; run pytest --kb-update and review it"

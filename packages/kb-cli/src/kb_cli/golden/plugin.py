@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _pytest: Any = sys.modules["pytest"]  # pytest imports this module; kb-cli does not depend on it
 _RUNS: Any = _pytest.StashKey()
+_SAID: Any = _pytest.StashKey()
 _RUNS_OF_TEST: Any = _pytest.StashKey()
 _REPORT: Any = _pytest.StashKey()
 _UPDATED = "kb_golden"
@@ -40,12 +41,17 @@ def _runs_of_test(request: Any, tmp_path_factory: Any) -> GoldenRuns:
     With the marker `kb_golden`, the latency of each run is compared with its golden time.
     """
     from kb_cli.golden.golden_runs import GoldenRuns
+    from kb_messages import BenchmarkError
 
     marker = request.node.get_closest_marker("kb_golden")
     within = None if marker is None else _within(marker, request.node.nodeid)
     path = Path(request.node.path)
     name = f"{path.name}::{request.node.nodeid.partition('::')[2]}"
-    runs = GoldenRuns(path.parent, name, within, request.config.option.kb_update, tmp_path_factory.mktemp("kb-runs"))
+    place = tmp_path_factory.mktemp("kb-runs")
+    try:
+        runs = GoldenRuns(path.parent, name, within, request.config.option.kb_update, place)
+    except BenchmarkError as error:
+        _pytest.fail(str(error), pytrace=False)
     request.node.stash[_RUNS_OF_TEST] = runs
     return runs
 
@@ -77,7 +83,12 @@ def pytest_runtest_teardown(item: Any) -> Iterator[None]:
     outcome: Any = yield
     runs, report = item.stash.get(_RUNS_OF_TEST, None), item.stash.get(_REPORT, None)
     if outcome.excinfo is None and runs is not None and report.when == "call" and report.passed:
-        updated = runs.updated()
+        try:
+            updated = runs.updated()
+        except OSError as error:
+            said = f"{item.nodeid}: got {error}, needs a folder kb-golden that can be written beside the test"
+            outcome.force_exception(_pytest.fail.Exception(said, pytrace=False))
+            return
         if updated:
             _updated(item.config).setdefault(str(Path(item.path).parent), {}).update(updated)
 
@@ -107,12 +118,27 @@ class _Workers:
             _updated(node.config).setdefault(folder, {}).update(runs)
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
-    """Write the new golden times, and say which they are. A worker of pytest-xdist leaves that to the first process."""
-    if hasattr(config, "workeroutput"):
-        return
-    for folder, runs in _updated(config).items():
-        from kb_cli.golden.golden_runs import write_updated
+@_pytest.hookimpl(tryfirst=True)  # type: ignore[untyped-decorator]
+def pytest_sessionfinish(session: Any) -> None:
+    """Write the new golden times. A worker of pytest-xdist leaves that to the first process.
 
-        for line in write_updated(Path(folder), runs):
-            terminalreporter.write_line(line)
+    A file that cannot be written is told, and pytest then ends as if a test had failed.
+    """
+    if hasattr(session.config, "workeroutput"):
+        return
+    said: list[str] = session.config.stash.setdefault(_SAID, [])
+    for folder, runs in _updated(session.config).items():
+        from kb_cli.golden.golden_runs import write_updated
+        from kb_messages import BenchmarkError
+
+        try:
+            said += write_updated(Path(folder), runs)
+        except (OSError, BenchmarkError) as error:
+            said.append(f"error: golden times of {folder} are not written: {error}")
+            session.exitstatus = _pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
+    """Say which golden times are new."""
+    for line in config.stash.get(_SAID, ()):
+        terminalreporter.write_line(line)
