@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
@@ -71,6 +72,16 @@ _MOST_WAITING: Final = 1 << 26
 @cache
 def _thread() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="kb-digest")
+
+
+def _finish_pieces() -> None:
+    """Wait until all pieces are hashed: a copy of the process has no thread that would go on."""
+    if _thread.cache_info().currsize:
+        _thread().submit(int).result()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_finish_pieces, after_in_child=_thread.cache_clear)
 
 
 class Digest:
