@@ -84,22 +84,6 @@ def test_errors_of_the_kernels_own_python_keep_their_words(toy_host, use, said):
         launch(toy_host(), lambda tl, a: use())
 
 
-def test_an_error_of_a_block_keeps_its_words(toy_host, monkeypatch):
-    handles = []
-
-    def issue_ps(cpu, command):
-        return handles[0].matrx if handles else 0
-
-    def kernel(tl, a):
-        handles.append(tl.load(a))
-        tl.load(a)
-
-    host = toy_host()
-    monkeypatch.setattr(type(next(iter(host.engine.pes.values())).cpu), "issue_ps", issue_ps)
-    with pytest.raises(UserCodeError, match="AttributeError: 'LoadedTensor' object has no attribute 'matrx'"):
-        launch(host, kernel)
-
-
 class Own:
     def exp(self):
         return self

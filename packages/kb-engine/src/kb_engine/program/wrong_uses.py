@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from inspect import Parameter, signature
-from traceback import walk_tb
 from typing import Final
 
-from kb_engine.block.component import ComponentBase
 from kb_engine.program.handles import Handle
 from kb_engine.program.laid_out import LaidOutOperators
 from kb_engine.program.tensors import TensorRef
@@ -28,9 +26,9 @@ _MISSING: Final = re.compile(r"missing \d+ required (?:positional|keyword-only) 
 def wrong_use(error: BaseException, line: str, language: object) -> KernelError | None:
     """What *error*, which a statement of a kernel at *line* raised, says of a use of *language*, the class of its `tl`.
 
-    None for an error that has nothing to do with the language, such as one in a block of the chip.
+    None for an error that has nothing to do with the language.
     """
-    if not isinstance(language, type) or _is_of_a_block(error):
+    if not isinstance(language, type):
         return None
     if isinstance(error, AttributeError):
         return _unknown_name(error, line, language)
@@ -43,15 +41,6 @@ def wrong_use(error: BaseException, line: str, language: object) -> KernelError 
     if found is None or found[1] not in {each.__name__ for each in language.__mro__}:
         return None
     return KernelError(line, f"tl.{found[2]} {_said_of(found[3])}", _call_of(language, found[2]))
-
-
-def _is_of_a_block(error: BaseException) -> bool:
-    """Whether a method of a block, which a kernel called by its language, raised *error* or passed it on."""
-    for frame, _ in walk_tb(error.__traceback__):
-        code = frame.f_code
-        if code.co_argcount and isinstance(frame.f_locals.get(code.co_varnames[0]), ComponentBase):
-            return True
-    return False
 
 
 def _wrong_operation(said: str, line: str, language: type) -> KernelError | None:
