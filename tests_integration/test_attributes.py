@@ -37,8 +37,8 @@ ALLOWED = {
     "kb_engine.language.held": ("forgotten place", "a sum leaves the registers when somebody asks for it"),
     "kb_engine.language.held_back": ("held_back", "a program asks the language before it issues a command"),
     "kb_engine.program.engine_queues": (
-        ("blocked first_since_ps left_seq wants_room operand_seq operand_ps turn_ps t_issued_ps t_submitted_ps"),
-        "the queues of one PE are kept together, and a command in flight carries its times and their causes",
+        "operand_seq operand_ps turn_ps t_issued_ps t_submitted_ps",
+        "a command in flight carries its times and their causes",
     ),
     "kb_engine.program.pe_port": ("held_back", "a program tells its commands what stays in registers"),
     "kb_engine.launch.noted_port": ("held_back", "a port that is watched asks the language as the port behind it does"),

@@ -22,8 +22,10 @@ with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT / "benchmarks/validation")
     folding, copying = import_module("loop_folding"), import_module("copying_kernels")
 
-FOLDED = (52, 102)
-"""Random cases that are folded: products in an inner loop, and over all slices."""
+FOLDED = (1010, 1036)
+"""Random cases under a scoreboard that are folded: a turn loads what the one before has stored, or what all load."""
+SHORT_TCM = "784 KiB"
+"""16 KiB beside the tile buffers: loads of rows of 2 KiB that run ahead get the same bytes again after some turns."""
 NOT_FOLDED = (copying.known_and_pending, copying.columns, copying.masked)
 """Programs that meet at one place, and commands of pieces and constants of the log, which no rehearsal goes through."""
 AT_ONCE = (copying.copied, copying.spread, copying.behind, copying.ragged, copying.in_rounds)
@@ -90,11 +92,36 @@ def warning(tl: Language, x: TensorRef, y: TensorRef) -> None:
         tl.store(y[row : row + 1, :], tl.load(x[row : row + 1, :]) * min(factor, 2.0))
 
 
+def awaited(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    first = tl.program_id() * TURNS
+    for row in range(first, first + TURNS):
+        tl.store(y[row : row + 1, :], tl.load(x[row : row + 1, :]))
+        part = tl.load(x[row : row + 1, :]) * 2.0
+        tl.store(y[row : row + 1, :], part)
+        tl.wait(part)
+
+
+def awaited_later(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    first, before = tl.program_id() * TURNS, None
+    for row in range(first, first + TURNS):
+        part = tl.load(x[row : row + 1, :]) * 2.0
+        tl.store(y[row : row + 1, :], part)
+        if before is not None:
+            tl.wait(before)
+        before = part
+
+
 def launched(
-    kernel: Callable[..., None] = doubled, issue: str = "blocking", pes: int = PES, columns: int = 512, **options: Any
+    kernel: Callable[..., None] = doubled,
+    issue: str = "blocking",
+    pes: int = PES,
+    columns: int = 512,
+    tcm: str = "2 MiB",
+    **options: Any,
 ) -> tuple[Engine, np.ndarray[Any, Any], str]:
     """A launch of *kernel*, rows of each PE in its own slice: the engine, what it computed, and the digest."""
     text = (ROOT / "topologies/one_cube.yaml").read_text().replace("issue_ns: 4", f"issue_ns: 4, issue: {issue}")
+    text = text.replace("space: tcm, size: 2 MiB", f"space: tcm, size: {tcm}")
     engine = Engine(loads_topology(text), MemoryLogWriter(), **options)
     host = Host(engine, ROOT)
     slices = [pe * host.num_slices // pes for pe in range(pes)]
@@ -140,9 +167,10 @@ def test_turns_that_store_what_was_loaded_leave_the_same_bytes(kernel: Callable[
     assert "refusal" not in folded.found
 
 
-def differing(kernel: Callable[..., None]) -> list[str]:
+def differing(kernel: Callable[..., None], issue: str = "blocking") -> list[str]:
     """What differs between *kernel* folded, rows of each PE in its own slice, and event by event."""
     spec = yaml.safe_load((ROOT / "topologies/one_cube.yaml").read_text()) | {"hbm_interleave_nbytes": 0}
+    spec["cube"]["pe_template"]["nodes"]["pe_cpu"]["issue"] = issue
     case = folding.Case(spec, kernel, PES, TURNS, 2, 128, True)
     topology = loads_topology(yaml.safe_dump(spec))
     folded, every = (folding.run(case, topology, each) for each in ("closed", "events"))
@@ -210,6 +238,31 @@ def test_turns_are_skipped_and_computed() -> None:
     assert np.array_equal(computed, 2 * np.arange(PES * TURNS * 512, dtype=np.float32).reshape(-1, 512))
 
 
+@pytest.mark.parametrize(("issue", "tcm"), [("scoreboard", "2 MiB"), ("decoupled", SHORT_TCM)])
+def test_turns_of_pes_that_issue_ahead_are_skipped_and_computed(
+    issue: str, tcm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kb_engine.launch.grid_folding._FREE_LOOKS", 1 << 20)
+    engine, computed, digest = launched(awaited, issue, tcm=tcm, exact="check")
+    assert skipped(engine) > PES * TURNS // 2
+    assert engine.checked[1][0] > 0
+    assert digest == launched(awaited, issue, tcm=tcm, exact="events")[2]
+    assert np.array_equal(computed, 2 * np.arange(PES * TURNS * 512, dtype=np.float32).reshape(-1, 512))
+
+
+def test_turns_that_wait_for_earlier_ones_run_the_kernel() -> None:
+    engine, _, digest = launched(awaited_later, "scoreboard")
+    assert skipped(engine) == 0
+    assert digest == launched(awaited_later, "scoreboard", exact="events")[2]
+
+
+def test_turns_that_meet_other_bytes_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody compares which bytes meet, commands do not wait for others that they meet in later turns alone."""
+    assert differing(folding.at_times_the_same, "scoreboard") == []
+    monkeypatch.setattr("kb_engine.launch.program_period.Period.n_with_equal_conflicts", lambda _, n: n)
+    assert {"end", "launch", "log"} <= set(differing(folding.at_times_the_same, "scoreboard"))
+
+
 def test_check_compares_turns_and_sees_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _, digest = launched(exact="check")
     assert skipped(engine) > 0
@@ -226,7 +279,6 @@ def test_check_compares_turns_and_sees_a_difference(monkeypatch: pytest.MonkeyPa
     [
         (counted, {}),  # it keeps something between programs
         (looking, {}),  # it steers by what it loads
-        (doubled, {"issue": "scoreboard"}),
         (doubled, {"pes": 3}),
         (doubled, {"exact": "events"}),
         (doubled, {"templates": False}),

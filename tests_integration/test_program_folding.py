@@ -20,9 +20,9 @@ with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT / "benchmarks/validation")
     folding = import_module("program_folding")
 
-FOLDED = (0, 7, 12, 25, 39)
-"""Random cases that are folded: under blocking issue and under a scoreboard, on two PEs and on eight, with links that
-streams share."""
+FOLDED = (0, 7, 12, 25, 39, 5033)
+"""Random cases that are folded: under blocking issue, under a scoreboard and decoupled, on two PEs and on eight, with
+links that streams share."""
 MEETING = 257
 """A random case under a scoreboard whose programs meet the bytes of others at times."""
 

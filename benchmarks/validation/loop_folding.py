@@ -21,7 +21,7 @@ import numpy as np
 import yaml
 from both_ways import Comparison, Outcome, compare_many, compared, memory_of, state_of
 from copying_kernels import COPIES
-from program_folding import TOPOLOGIES, draw
+from program_folding import TOPOLOGIES, draw, shorten_tcm
 
 from kb_dataexec import MemoryLogWriter
 from kb_engine import DType, Engine, Host, Language, TensorRef
@@ -106,7 +106,60 @@ def uneven(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) ->
         tl.store(c[first : first + rows, :], tl.load(a[first : first + rows, :]) + turn)
 
 
+def in_turns(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """Turns store to four places in turn, and load what lies there."""
+    turns = a.shape[0] // tl.num_programs() // rows
+    first = tl.program_id() * turns * rows
+    for turn in range(turns):
+        mine, place = first + turn * rows, first + turn % 4 * rows
+        tl.store(c[place : place + rows, :], tl.load(a[mine : mine + rows, :]) * 2.0)
+        tl.store(b[mine : mine + rows, :], tl.exp(tl.load(c[place : place + rows, :])))
+
+
+def at_times_the_same(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """All turns store to one place. Half of them load from there, and the others from rows of their own."""
+    turns = a.shape[0] // tl.num_programs() // rows
+    first = tl.program_id() * turns * rows
+    for turn in range(turns):
+        place = first + (turn * rows if turn < turns // 2 else 0)
+        tl.store(c[first : first + rows, :], tl.exp(tl.load(c[place : place + rows, :])))
+
+
+def handed_on(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """A turn loads rows that one before has stored: the one before at first, and later one that is further back."""
+    turns = a.shape[0] // tl.num_programs() // rows
+    first = tl.program_id() * turns * rows
+    for turn in range(turns):
+        mine, before = first + turn * rows, first + max(0, turn - 1 - turn // 12) * rows
+        tl.store(c[mine : mine + rows, :], tl.load(c[before : before + rows, :]) + tl.load(a[mine : mine + rows, :]))
+
+
+def early(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """Loads that are asked for before they are needed, and waited for."""
+    turns = a.shape[0] // tl.num_programs() // rows
+    first = tl.program_id() * turns * rows
+    for turn in range(turns):
+        mine = slice(first + turn * rows, first + turn * rows + rows)
+        left, right = tl.load_async(a[mine, :]), tl.load_async(b[mine, :])
+        tl.wait(right)
+        tl.store(c[mine, :], left + right)
+
+
+def composites(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
+    """Each turn has a product of several tiles, and waits for it."""
+    turns = a.shape[0] // tl.num_programs() // rows
+    first = tl.program_id() * turns * rows
+    for turn in range(turns):
+        mine = slice(first + turn * rows, first + turn * rows + rows)
+        x = tl.load(a[mine, :])
+        done = tl.composite("gemm", a[mine, 0:64], b[0:64, 0:64], out=c[mine, 0:64], tile=(16, 32, 32))
+        tl.wait(done)
+        tl.store(b[mine, :], x + x)
+
+
 KERNELS: tuple[Callable[..., None], ...] = (scaled, softmax, summed, ahead, in_place, products, shared, uneven)
+ISSUING: tuple[Callable[..., None], ...] = (in_turns, at_times_the_same, handed_on, early, composites)
+"""Kernels whose turns meet bytes of other turns, or that wait themselves."""
 
 
 class Case(NamedTuple):
@@ -125,12 +178,14 @@ def drawn(seed: int) -> Case:
     """The case of *seed*."""
     rng = random.Random(f"loop folding {seed}")
     spec = draw(seed).spec if rng.random() < 0.5 else yaml.safe_load((TOPOLOGIES / "one_cube.yaml").read_text())
-    spec["cube"]["pe_template"]["nodes"]["pe_cpu"]["issue"] = rng.choice(("blocking",) * 7 + ("scoreboard",))
-    kernel, is_local = rng.choice(KERNELS if rng.random() < 0.4 else COPIES), rng.random() < 0.6
+    pe = spec["cube"]["pe_template"]["nodes"]
+    pe["pe_cpu"]["issue"] = rng.choice(("blocking", "scoreboard", "scoreboard", "decoupled"))
+    shorten_tcm(pe, rng)
+    kernel, is_local = rng.choice(rng.choice((KERNELS, ISSUING, COPIES, COPIES))), rng.random() < 0.6
     if is_local:
         spec["hbm_interleave_nbytes"] = 0
     rows, wide = rng.choice((1, 1, 2, 4)), rng.choice((64, 64, 128, 512, 512, 1024, 100, 72))
-    if kernel is products:
+    if kernel in (products, composites):
         rows, wide = 16, 64
     return Case(spec, kernel, rng.choice((4, 5, 7, 8, 8, 8)), rng.randint(17, 60), rows, wide, is_local)
 

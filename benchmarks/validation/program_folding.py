@@ -178,7 +178,18 @@ def draw(seed: int) -> Case:
         kernel, wide = rng.choice(HANDING), rng.choice((512, 512, 1024, 128))
     if rng.random() < 0.3:
         kernel = rng.choice(COPYING_PROGRAMS)
+    shorten_tcm(pe, rng)
     return Case(spec, kernel, programs, rows if kernel is not product else 16, wide, pes, schedule)
+
+
+def shorten_tcm(pe: dict[str, Any], rng: random.Random) -> None:
+    """Leave little TCM beside the tile buffers of a PE that issues decoupled: programs get the same bytes again soon.
+
+    In the TCM of the bundled chip a period of such programs is longer than a case.
+    """
+    if pe["pe_cpu"]["issue"] == "decoupled":
+        buffers_kib = pe["pe_scheduler"]["input_kib"] + pe["pe_scheduler"]["output_kib"]
+        pe["pe_tcm"]["memory"]["size"] = f"{buffers_kib + rng.choice((8, 16, 24, 32))} KiB"
 
 
 def run(case: Case, topology: Topology, exact: Any, log: bool = True) -> Outcome:

@@ -115,7 +115,7 @@ class GridFolding:
         if entries is None:
             return
         if not self._looks and isinstance(self._launch, LoopLaunch):
-            if len(self._launch.running) < len(self._pes):
+            if not self._launch.is_in_loop:
                 return
             self._first = self._numbers()  # what was before the loop stays as it is
         signature = tuple([entry[0] - clock.now_ps for entry in entries])
@@ -203,7 +203,8 @@ class GridFolding:
             return None
         if recorder is not None:
             look.note_records(recorder.mark(), len(recorder.commands))
-        look.note_programs(len(self._played.issues), self._launch.running, self._register_cuts())
+        launch, n_issues = self._launch, len(self._played.issues)
+        look.note_programs(n_issues, launch.running, launch.going_on, self._register_cuts())
         return look
 
     def _visit(self, over: GridLook | ProgramJump, entries: Sequence[Any]) -> None:

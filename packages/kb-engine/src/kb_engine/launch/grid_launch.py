@@ -120,6 +120,11 @@ class GridLaunch(Launch):
         return [number for each in self._pes.values() for number in each.runners]
 
     @property
+    def going_on(self) -> list[int]:
+        """As `running`: each may load what it stores."""
+        return self.running
+
+    @property
     def begun(self) -> list[int]:
         """Those of `running` whose kernels have begun."""
         return [number for each in self._pes.values() for number, runner in each.runners.items() if runner.has_begun]

@@ -20,7 +20,8 @@ _NONE = -1
 class LoopLaunch(PeLaunch):
     """The programs repeat *templates*, without their kernel. Turns of their loops stand where a grid has its programs.
 
-    A program has taken a turn when it begins it, and the turn has ended when the next one begins.
+    A program has taken a turn when it begins it. The turn has ended when a later one begins, or the loop is over, and
+    all commands of the turn are done.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class LoopLaunch(PeLaunch):
         self.templates = templates
         self.taken: list[int] = []
         self._n_pes = len(pes)
-        self._turns = [_NONE] * len(pes)
+        self._open: list[list[Repetition]] = [[] for _ in pes]
         self._times: dict[int, tuple[int, int]] = {}
         self._took: Callable[[], None] = _ignore
 
@@ -44,12 +45,15 @@ class LoopLaunch(PeLaunch):
         self._took = took
 
     def fold(self, over: FoldPass) -> None:
-        """As FoldPass says. Raises NotFolded while a program is not in its loop."""
-        if _NONE in self._turns:
+        """As FoldPass says, but for the turns themselves. Raises NotFolded while a program is not in its loop."""
+        if not self.is_in_loop:
             raise NotFolded
         for runner in self._runners.values():
             over.part(runner)
-        self._turns = [over.program(number) for number in self._turns]
+        for place in self._open:
+            over.same(len(place))
+            for run in place:
+                over.program(run.number)
 
     @property
     def streams(self) -> list[CommandStream]:
@@ -58,8 +62,18 @@ class LoopLaunch(PeLaunch):
 
     @property
     def running(self) -> list[int]:
+        """The turns that have not ended, in the order of the PEs."""
+        return [run.number for place in self._open for run in place]
+
+    @property
+    def going_on(self) -> list[int]:
         """The turns that PEs are at, in the order of the PEs."""
-        return [number for number in self._turns if number != _NONE]
+        return [place[-1].number for place in self._open if place]
+
+    @property
+    def is_in_loop(self) -> bool:
+        """Whether all programs are at a turn."""
+        return all(self._open)
 
     @property
     def begun(self) -> list[int]:
@@ -84,21 +98,33 @@ class LoopLaunch(PeLaunch):
 
     def _play(self, _: KernelCall, port: PePort) -> None:
         place, (before, turn, after) = port.program_id, self.templates.parts
-        played, clock = self.templates.watch(), self._session.clock
+        played = self.templates.watch()
         run = Repetition(port, before.row(place))
         before.repeat(run)
         number = place
         while number < self.templates.total:
             run = run.followed(number, turn.row(number), played.issue)
             played.begin(turn, run)
-            self._turns[place], self._times[number] = number, (clock.now_ps, _NONE)
+            self._end_turns(place)
+            self._open[place].append(run)
+            self._times[number] = self._session.clock.now_ps, _NONE
             self.taken.append(number)
             self._took()
             turn.repeat(run)
-            last, self._turns[place] = self._turns[place], _NONE  # a jump may have made it a later one
-            self._times[last] = self._times[last][0], clock.now_ps
-            number = last + self._n_pes
+            number = run.number + self._n_pes  # a jump may have made it a later one
+        self._end_turns(place)
+        self._open[place].clear()
         after.repeat(run.followed(place, after.row(place), None))
+
+    def _end_turns(self, place: int) -> None:
+        """Those turns of the program at *place* end now whose commands are done."""
+        still = []
+        for run in self._open[place]:
+            if run.is_done:
+                self._times[run.number] = self._times[run.number][0], self._session.clock.now_ps
+            else:
+                still.append(run)
+        self._open[place] = still
 
 
 def _ignore() -> None:

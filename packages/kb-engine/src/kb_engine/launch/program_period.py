@@ -41,15 +41,18 @@ class GridLook(ProgramLook):
         self.mark: LogMark | None = None
         self.n_commands = self.n_issues = 0
         self.running: Sequence[int] = ()
+        self.going_on: Sequence[int] = ()
         self.cuts: dict[str, Any] = {}
 
     def note_records(self, mark: LogMark, n_commands: int) -> None:
         """So far the recorder has come, and so many commands has it."""
         self.mark, self.n_commands = mark, n_commands
 
-    def note_programs(self, n_issues: int, running: Sequence[int], cuts: dict[str, Any]) -> None:
-        """The programs *running* run, and all that have a template have issued so many commands."""
-        self.n_issues, self.running, self.cuts = n_issues, running, cuts
+    def note_programs(
+        self, n_issues: int, running: Sequence[int], going_on: Sequence[int], cuts: dict[str, Any]
+    ) -> None:
+        """The programs *running* run, of which *going_on* may call again. All with a template issued *n_issues*."""
+        self.n_issues, self.running, self.going_on, self.cuts = n_issues, running, going_on, cuts
 
 
 class _Source(NamedTuple):
@@ -135,7 +138,7 @@ class Period:
         if not n:
             return 0
         runs, told, in_tcm = self._played.runs, list[ToldStep](), list[ToldStep]()
-        self.loaded = {number: runs[number][1].loaded for number in self.after.running if number in runs}
+        self.loaded = {number: runs[number][1].loaded for number in self.after.going_on if number in runs}
         for source in self._sources:
             port, numbers = source.run.port, self._numbers_of(source.program, n)
             for step in source.told:
@@ -171,8 +174,8 @@ class Period:
                     each.step.repeat(each.repeated(i, self._loaded_by(number, loaded)))
             except KbError:
                 return i - 1
-            running = [number + i * self.by.programs for number in self.after.running]
-            self.loaded = {number: self._loaded_by(number, loaded) for number in running}
+            later = [number + i * self.by.programs for number in self.after.going_on]
+            self.loaded = {number: self._loaded_by(number, loaded) for number in later}
         return n
 
     def _loaded_first(self, number: int) -> Mapping[int, Loaded]:

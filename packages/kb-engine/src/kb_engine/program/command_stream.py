@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kb_engine.block.fold_pass import FoldPass, NotFolded
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.program.engine_queues import EngineQueues
 from kb_engine.program.pe import ProcessingElement
@@ -30,9 +30,9 @@ class CommandStream:
         self._owners: dict[int, tuple[CommandInFlight, Callable[[CompletionRecord], None]]] = {}
 
     def fold(self, over: FoldPass) -> None:
-        """As FoldPass says, after the commands were visited. Raises NotFolded where engines have queues."""
+        """As FoldPass says, after the commands were visited."""
         if self.queues is not None:
-            raise NotFolded
+            over.part(self.queues)
         over.same(len(self._owners), len(self._completions))
         for command, complete in self._owners.values():
             over.part(command)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.program.port import Completion
@@ -48,19 +49,92 @@ class _Entry(NamedTuple):
     arrival_ps: int
     submitted: Callable[[CommandInFlight], None]
 
+    def folded(self, over: FoldPass) -> _Entry:
+        """As FoldPass says: the entry as it is then. The completion is a part of its program."""
+        over.part(self.context)
+        over.call(self.submitted)
+        return self._replace(arrival_ps=over.moment(self.arrival_ps))
+
 
 class _Queue:
-    """The commands of one engine that wait. `first_since_ps` is since when the first one is the first.
+    """The commands of one engine that wait, at most *depth*, in front of *scheduler*.
 
-    `left_seq` is the command that left last. `blocked` is a command that waits for room, with its kernel.
+    `_first_since_ps` is since when the first one is the first, and `_left_seq` is the command that left last.
+    `_blocked` is a command that waits for room, with its kernel.
     """
 
-    def __init__(self) -> None:
-        self.waiting: deque[_Entry] = deque()
-        self.first_since_ps = 0
-        self.left_seq = -1
-        self.wants_room = False
-        self.blocked: tuple[_Entry, GoOn] | None = None
+    def __init__(self, clock: Clock, scheduler: CommandScheduler[Any], scoreboard: Scoreboard, depth: int) -> None:
+        self._clock = clock
+        self._scheduler = scheduler
+        self._scoreboard = scoreboard
+        self._depth = depth
+        self._waiting: deque[_Entry] = deque()
+        self._first_since_ps = 0
+        self._left_seq = -1
+        self._wants_room = False
+        self._blocked: tuple[_Entry, GoOn] | None = None
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
+        over.same(len(self._waiting), self._wants_room, self._blocked is None)
+        self._left_seq = over.seq(self._left_seq)
+        if self._waiting:
+            self._first_since_ps = over.moment(self._first_since_ps)
+        self._waiting = deque([each.folded(over) for each in self._waiting])
+        if self._blocked is not None:
+            entry, go_on = self._blocked
+            over.call(go_on)
+            self._blocked = entry.folded(over), go_on
+
+    def put(self, entry: _Entry, go_on: GoOn) -> None:
+        """Queue the command of *entry*, if there is room; *go_on* is called when the command is in the queue."""
+        if len(self._waiting) >= self._depth:
+            self._blocked = entry, go_on
+            return
+        self._enter(entry)
+        go_on(CallCause.QUEUED, entry.context.submitted.command_seq)
+
+    def submit_ready(self) -> None:
+        """Submit the commands whose turn it is and whose operands are there."""
+        while self._waiting and not self._wants_room:
+            context, _, arrival_ps, _ = self._waiting[0]
+            earlier = self._scoreboard.conflict(context.submitted)
+            if earlier is not None:
+                context.operand_seq = earlier.command_seq
+                return
+            now = context.t_issued_ps = self._clock.now_ps
+            context.operand_ps = now - arrival_ps
+            context.turn_ps = self._first_since_ps - arrival_ps
+            if context.operand_seq < 0 and context.operand_ps:
+                context.operand_seq = self._left_seq
+            if not self._scheduler.has_room:
+                self._wants_room = True
+                self._scheduler.when_room(self._got_room)
+                return
+            self._submit_first()
+
+    def _enter(self, entry: _Entry) -> None:
+        self._scoreboard.issue(entry.context.submitted, entry.completion)
+        self._waiting.append(entry)
+        if len(self._waiting) == 1:
+            self._first_since_ps = self._clock.now_ps
+            self.submit_ready()
+
+    def _got_room(self) -> None:
+        self._wants_room = False
+        self._submit_first()
+        self.submit_ready()
+
+    def _submit_first(self) -> None:
+        context, _, _, submitted = self._waiting.popleft()
+        context.t_submitted_ps = self._first_since_ps = self._clock.now_ps
+        self._left_seq = context.submitted.command_seq
+        submitted(context)
+        self._scheduler.submit(context)
+        if self._blocked is not None:
+            (entry, go_on), self._blocked = self._blocked, None
+            self._enter(entry)
+            go_on(CallCause.SUBMISSION, self._left_seq)
 
 
 class EngineQueues:
@@ -68,10 +142,12 @@ class EngineQueues:
 
     def __init__(self, clock: Clock, scheduler: CommandScheduler[Any], scoreboard: Scoreboard, depth: int) -> None:
         self._clock = clock
-        self._scheduler = scheduler
-        self._scoreboard = scoreboard
-        self._depth = depth
-        self._queues = [_Queue() for _ in EngineKind]
+        self._queues = [_Queue(clock, scheduler, scoreboard, depth) for _ in EngineKind]
+
+    def fold(self, over: FoldPass) -> None:
+        """As FoldPass says."""
+        for queue in self._queues:
+            over.part(queue)
 
     def put(
         self,
@@ -84,56 +160,10 @@ class EngineQueues:
 
         The scheduler gets the command later; *submitted* is called then.
         """
-        queue = self._queues[engine_of(context.submitted.command)]
         entry = _Entry(context, completion, self._clock.now_ps, submitted)
-        if len(queue.waiting) >= self._depth:
-            queue.blocked = entry, go_on
-            return
-        self._enter(queue, entry)
-        go_on(CallCause.QUEUED, context.submitted.command_seq)
+        self._queues[engine_of(context.submitted.command)].put(entry, go_on)
 
     def advance(self) -> None:
         """Submit the commands whose turn it is and whose operands are there. Called when a command is done."""
         for queue in self._queues:
-            self._submit_ready(queue)
-
-    def _enter(self, queue: _Queue, entry: _Entry) -> None:
-        self._scoreboard.issue(entry.context.submitted, entry.completion)
-        queue.waiting.append(entry)
-        if len(queue.waiting) == 1:
-            queue.first_since_ps = self._clock.now_ps
-            self._submit_ready(queue)
-
-    def _submit_ready(self, queue: _Queue) -> None:
-        while queue.waiting and not queue.wants_room:
-            context, _, arrival_ps, _ = queue.waiting[0]
-            earlier = self._scoreboard.conflict(context.submitted)
-            if earlier is not None:
-                context.operand_seq = earlier.command_seq
-                return
-            now = context.t_issued_ps = self._clock.now_ps
-            context.operand_ps = now - arrival_ps
-            context.turn_ps = queue.first_since_ps - arrival_ps
-            if context.operand_seq < 0 and context.operand_ps:
-                context.operand_seq = queue.left_seq
-            if not self._scheduler.has_room:
-                queue.wants_room = True
-                self._scheduler.when_room(lambda: self._got_room(queue))
-                return
-            self._submit_first(queue)
-
-    def _got_room(self, queue: _Queue) -> None:
-        queue.wants_room = False
-        self._submit_first(queue)
-        self._submit_ready(queue)
-
-    def _submit_first(self, queue: _Queue) -> None:
-        context, _, _, submitted = queue.waiting.popleft()
-        context.t_submitted_ps = queue.first_since_ps = self._clock.now_ps
-        queue.left_seq = context.submitted.command_seq
-        submitted(context)
-        self._scheduler.submit(context)
-        if queue.blocked is not None:
-            (entry, go_on), queue.blocked = queue.blocked, None
-            self._enter(queue, entry)
-            go_on(CallCause.SUBMISSION, queue.left_seq)
+            queue.submit_ready()

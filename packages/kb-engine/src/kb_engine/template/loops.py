@@ -23,10 +23,10 @@ from kb_engine.template.period import longest_stretch
 from kb_engine.template.places_used import PlaceUsed, places_used
 from kb_engine.template.played import Played
 from kb_engine.template.purity import is_repeatable
-from kb_engine.template.raw_steps import RawHoles, RawStep, raw_steps, tape_of
+from kb_engine.template.raw_steps import RawHoles, RawStep, ends_of_turns, raw_steps, tape_of
 from kb_engine.template.rehearsal import RehearsedPort
 from kb_engine.template.rehearsed_range import rehearsed_kernel
-from kb_engine.template.steps import Allocation, HeldFrom, Loaded, Submission, carried
+from kb_engine.template.steps import Allocation, HeldFrom, Loaded, carried
 from kb_engine.template.template import Template
 from kb_engine.template.templates import tensors_among
 from kb_engine.template.tracing import Tape, TracingPort
@@ -109,12 +109,12 @@ class LoopTemplates:
 
 
 def loops_of(call: KernelCall, session: Session, pes: Sequence[ProcessingElement]) -> LoopTemplates | None:
-    """The loop that the programs of *call* have on *pes*, one on each, if they do the same and wait for each command.
+    """The loop that the programs of *call* have on *pes*, one on each, if they do the same whatever time it takes.
 
     The kernel is rehearsed once for all of them. None where that is not known beforehand, or TCM may become scarce.
     """
     kernel, arguments = call.kernel, call.arguments
-    if len(pes) < _LEAST_PES or any(pe.cpu.issues_ahead or pe.mmu is not None for pe in pes):
+    if len(pes) < _LEAST_PES or any(pe.mmu is not None for pe in pes):
         return None
     if not isinstance(kernel, FunctionType) or not _has_loop(kernel.__code__):
         return None
@@ -152,8 +152,7 @@ def _rehearsed(call: KernelCall, session: Session, pes: Sequence[ProcessingEleme
 
 
 def _loop_of(steps: Sequence[RawStep], n_pes: int, allocator: Allocator) -> LoopTemplates | None:
-    may_end = [isinstance(each.step, Submission) for each in steps]
-    stretch = longest_stretch([each.kind for each in steps], may_end)
+    stretch = longest_stretch([each.kind for each in steps], ends_of_turns(steps))
     if stretch is None:
         return None
     begin, length = stretch.begin, stretch.length

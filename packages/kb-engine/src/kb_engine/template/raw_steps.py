@@ -12,7 +12,19 @@ from msgspec import Struct
 from kb_engine.program.symbols import Ints, Peers, Symbol, plain
 from kb_engine.template.addresses import GivenAddress
 from kb_engine.template.holes import Build, Holes
-from kb_engine.template.steps import Allocation, KeptTile, LoadLook, PendingMark, Put, Release, Step, Submission, maker
+from kb_engine.template.steps import (
+    Allocation,
+    KeptTile,
+    LoadLook,
+    PendingMark,
+    Put,
+    Release,
+    Step,
+    Submission,
+    Wait,
+    maker,
+)
+from kb_engine.template.template import Told
 from kb_engine.template.tracing import Tape
 from kb_messages import Matrix, VectorProgram
 
@@ -123,10 +135,13 @@ class RawStep(NamedTuple):
 
 
 def raw_steps(tape: Tape) -> list[RawStep] | None:
-    """The steps of *tape*, whose holes are RawHoles; None for a program that holds more than TCM."""
+    """The steps of *tape*, whose holes are RawHoles; None for a program that holds more than TCM.
+
+    A Wait counts commands from the last one backwards, so it is the same step in each turn.
+    """
     found: list[RawStep] = []
     holds: list[int] = []
-    n_given = 0
+    n_given = n_issued = 0
     for step in tape.steps:
         before, given = tuple(holds), -1
         raw: Sequence[Any] = ()  # RawValues, because RawHoles made them
@@ -140,6 +155,9 @@ def raw_steps(tape: Tape) -> list[RawStep] | None:
             holds.remove(step.slot)
         elif isinstance(step, Submission):
             kind, raw = (step.line, step.waits, tuple([before.index(slot) for slot in step.keeps])), [step.command]
+            n_issued += 1
+        elif isinstance(step, Wait):
+            kind = step = step._replace(number=step.number - n_issued)
         elif isinstance(step, PendingMark):
             kind, raw = step.producer, [step.matrix]
         elif isinstance(step, LoadLook):
@@ -155,6 +173,21 @@ def raw_steps(tape: Tape) -> list[RawStep] | None:
     return found
 
 
+def ends_of_turns(steps: Sequence[RawStep]) -> list[bool]:
+    """For each of *steps*, whether a turn may end with it: a command is the last that the turn tells the memory of, and
+    the next turn waits for none of this one."""
+    found, is_told, commands = list[bool](), True, list[int]()
+    for number, (step, *_) in enumerate(steps):
+        found.append(isinstance(step, Submission) or (isinstance(step, Wait) and is_told))
+        if isinstance(step, Submission):
+            commands.append(number)
+        elif isinstance(step, Wait):
+            issued_at = commands[step.number]
+            found[issued_at:number] = [False] * (number - issued_at)
+        is_told = isinstance(step, Submission) or (is_told and not isinstance(step, Told))
+    return found
+
+
 def tape_of(turns: Sequence[Sequence[RawStep]], sizes: Mapping[int, int], n_pes: int) -> Tape:
     """The steps of the first of *turns*, for that of each of *n_pes* programs and the others like it.
 
@@ -165,7 +198,11 @@ def tape_of(turns: Sequence[Sequence[RawStep]], sizes: Mapping[int, int], n_pes:
     holds = first[0].holds if first else ()
     tape = Tape(peers, carried=[sizes[slot] for slot in holds])
     slots = {slot: number for number, slot in enumerate(holds)}
+    n_issued = 0
     for number, raw in enumerate(first):
+        n_issued += isinstance(raw.step, Submission)
+        if isinstance(raw.step, Wait) and n_issued + raw.step.number < 0:
+            peers.leave("waits for a command of an earlier turn")
         addresses = zip(*(turn[number].addresses for turn in turns), strict=True)
         columns = iter([_column(each, peers, n_pes) for each in addresses])
         if raw.given >= 0:

@@ -1,7 +1,7 @@
 """A rehearsal: a kernel runs to its end before its launch, and nothing of the chip hears of that.
 
-Where a PE waits for each command, and nobody looks at values, what a kernel calls does not depend on times. So the
-calls of a whole program are known before the first of its commands is simulated.
+Where a PE waits for each command, or its PE_CPU knows what bytes are in use, and nobody looks at values, what a kernel
+calls does not depend on times. So the calls of a whole program are known before the first of its commands is simulated.
 """
 
 from __future__ import annotations
@@ -88,13 +88,12 @@ class RehearsedPort:
     Each command is done as soon as it is issued.
     """
 
-    issues_ahead = False
-
     def __init__(
         self, session: Session, pe: ProcessingElement, program: Program, call: KernelCall, peers: Peers
     ) -> None:
         self.program_id, self.num_programs, self.grid = program
         self.pe_id = pe.pe_id
+        self.issues_ahead = pe.cpu.issues_ahead
         self.on_wrapped_index = _refuse if session.listeners.on_wrapped_index is not None else None
         self.on_capture = _refuse if session.listeners.on_capture is not None else None
         self.keeps_log = session.recorder is not None
@@ -109,7 +108,8 @@ class RehearsedPort:
 
     def submit(self, _: Command, __: str, completion: Completion, wait_until_done: bool) -> None:
         """As `ProgramPort.submit`. Raises NotRehearsed where other programs do other things."""
-        if not wait_until_done or self._peers.why_alone or not self._peers.agree.all():
+        returns_early = not (wait_until_done or self.issues_ahead)
+        if returns_early or self._peers.why_alone or not self._peers.agree.all():
             raise NotRehearsed
         completion.finish()
 

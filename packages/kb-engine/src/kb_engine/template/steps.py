@@ -68,6 +68,11 @@ class Repetition:
         """As FoldPass says, but for the numbers and what is loaded, which `become` replaces."""
         over.same(self.at, tuple(self.given), tuple(self.held), tuple([each.done for each in self.completions]))
 
+    @property
+    def is_done(self) -> bool:
+        """Whether all commands that it has issued are done."""
+        return all(each.done for each in self.completions)
+
     def do(self, repeats: Sequence[Callable[[Repetition], None]]) -> None:
         """Do the steps, each of which *repeats* has the call of."""
         for number, repeat in enumerate(repeats):
@@ -235,7 +240,7 @@ class Submission(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Waits for the command that was issued as number `number`."""
+    """Waits for the command that was issued as number `number`; a negative number counts from the last one back."""
 
     number: int
     line: str
