@@ -121,6 +121,28 @@ def test_every_function_of_floats_is_right_and_one_that_is_not_is_found(op, dtyp
     assert wrong.where == "op 0 (an_op, pe0, kernel.py:3)"
 
 
+@pytest.mark.parametrize(
+    ("op", "scalars", "dtype"),
+    [("index", (3, 10, 2), DType.I32), ("fill", (2.5,), DType.F16), ("fill", (7,), DType.I32)],
+)
+def test_a_function_without_inputs_is_right_and_one_that_is_not_is_found(op, scalars, dtype):
+    builder = LogBuilder()
+    out = whole(Role.OUT, REG, 0, (5, 7), dtype)
+    builder.add((0, 0, 0), OpKind.MATH, "an_op", [out], params(op, scalars=scalars))
+    log, memory = builder.log(), MemoryStore(REGIONS)
+    found = debug(log, memory)
+    assert found.wrong is None
+    rows, cols = np.mgrid[:5, :7]
+    expected = 3 + 10 * rows + 2 * cols if op == "index" else np.full((5, 7), scalars[0])
+    assert np.array_equal(found.memory.read(REG, 0, 5, 7 * dtype.nbytes, 7 * dtype.nbytes, dtype), expected)
+
+    class Wrong(NumpyBackend):
+        def apply(self, op, arguments, axis):
+            return super().apply(op, arguments, axis) + 1
+
+    assert debug(log, memory, Wrong()).wrong is not None
+
+
 def test_a_wrong_cast_is_found(monkeypatch):
     from kb_dataexec.ops import memory
 

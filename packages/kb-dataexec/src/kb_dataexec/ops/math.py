@@ -31,10 +31,7 @@ class DecodedMath(NamedTuple):
     def evaluate(self, values: Sequence[Array]) -> Array:
         """The result for the *values* of the inputs: a new array of the shape and type of OUT."""
         with np.errstate(all="ignore"):
-            arguments = self.arguments(values)
-            if self.function.generates:
-                arguments += np.ogrid[: self.out.rows, : self.out.shape[1]]
-            result = self.along(arguments)
+            result = self.along(self.arguments(values))
             if not values:
                 result = np.array(np.broadcast_to(result, self.out.shape))
             return cast(result, self.out.dtype)
@@ -44,6 +41,8 @@ class DecodedMath(NamedTuple):
         if self.function.is_layout:
             target = numpy_dtype(self.out.dtype)
             return self.function.apply(*arguments, attributes=self.attributes, shape=self.out.shape, dtype=target)
+        if self.function.generates:
+            arguments = [*arguments, *np.ogrid[: self.out.rows, : self.out.shape[1]]]
         axis, groups = self.attributes.axis, self.groups
         if groups is None:
             return self._along(arguments, axis)
