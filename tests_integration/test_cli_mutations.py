@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from kb_cli.main import kb
 from kb_cli.run.claims import claims
-from kb_cli.run.data import load_data
+from kb_cli.run.data import load_expected
 from kb_cli.run.run_json import write_run
 from kb_cli.run.verify_folder import verify_run
-from kb_dataexec import OpLog
+from kb_dataexec import OpLog, read_log
 from kb_dataexec.analysis import backward_slice
 from kb_dataexec.log import write_log
 from kb_dataexec.verify import product_sample
@@ -27,8 +27,8 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        data = load_data(folder)
-        self.log, self.outputs = data.log, [expected.tensor for expected in data.expected.values()]
+        self.log = read_log(folder / "log")
+        self.outputs = [expected.tensor for expected in load_expected(folder / "expected").values()]
         self.stored = json.loads((folder / "run.json").read_text())
 
     def passes(self, log: OpLog) -> bool:

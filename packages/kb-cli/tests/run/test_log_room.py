@@ -27,7 +27,8 @@ def test_a_log_beyond_the_memory_is_refused(invoke, monkeypatch):
     assert f"gemm on one_pe: got {N_RECORDS} records of the op log or more" in done.stderr
     assert f"needs at most the {N_RECORDS - 1} that fit the" in done.stderr
     assert done.stderr.rstrip().endswith(
-        "run with --no-verify, which reads the log in parts, or with --no-log, or choose smaller sizes"
+        "run with --no-verify, or with --verify sample where the benchmark states products(), which read the log in "
+        "parts, or with --no-log, or choose smaller sizes"
     )
 
 
@@ -38,7 +39,8 @@ def test_a_log_that_just_fits_is_kept(invoke, monkeypatch):
 
 def test_a_log_that_is_read_in_parts_has_room_for_its_commands(invoke, monkeypatch):
     monkeypatch.setattr(log_room, "available_nbytes", lambda: COMMAND_NBYTES)
-    assert invoke(*PRODUCT, *TILES, "--no-verify").exit_code == 0
+    for options in (["--no-verify"], ["--verify", "sample"]):
+        assert invoke(*PRODUCT, *TILES, *options).exit_code == 0
     done = invoke("run", "softmax", "--topology", "one_pe", "--no-verify")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "softmax on one_pe: got 2 commands of the op log or more, needs at most the 1 that fit the" in done.stderr

@@ -37,11 +37,6 @@ class Setup(NamedTuple):
         return self.verify and self.log
 
     @property
-    def needs_rows(self) -> bool:
-        """Whether something needs all rows of the log together: pass 2, or the search for hazards."""
-        return self.checks or self.compute or self.sanitize
-
-    @property
     def where(self) -> str:
         """The run as the place of an error: its benchmark and its chip."""
         return f"{self.loaded.name} on {self.topology.name}"

@@ -16,8 +16,10 @@ from msgspec.structs import replace
 from kb_cli.benchmark.expected import AnyExpected, Expected, ExpectedProduct
 from kb_cli.benchmark.tensor_argument import dtype_of
 from kb_cli.run.files import EXPECTED, LOG, MEMORY, RunFolderError, write_json
-from kb_dataexec import MemoryStore, OpLog, numpy_dtype, read_log
+from kb_cli.run.own_log import MOST_WHOLE
+from kb_dataexec import MemoryStore, numpy_dtype
 from kb_dataexec.files import file_in, read_array, read_json, write_array, writing
+from kb_dataexec.log import LogFolder, LogParts
 from kb_dataexec.verify import why_not_sampled
 from kb_engine import Tensor
 from kb_messages import ADDRESS_BITS, OFFSET_BITS, DType, join_address
@@ -59,16 +61,25 @@ class StoredOutput(Struct, frozen=True, kw_only=True):
 
 
 class RunData(NamedTuple):
-    """All that `kb verify` computes with."""
+    """All that `kb verify` computes with, and the digest of the log."""
 
-    log: OpLog
+    log: LogParts
+    digest: str | None
     memory: MemoryStore
     expected: dict[str, AnyExpected]
 
 
-def load_data(folder: Path) -> RunData:
-    """Log, initial memory and expected outputs of the run folder *folder*. Raises a KbError when one is damaged."""
-    return RunData(read_log(folder / LOG), MemoryStore.load(folder / MEMORY), load_expected(folder / EXPECTED))
+def load_data(folder: Path, n_records: int) -> RunData:
+    """Log, initial memory and expected outputs of the run folder *folder*. Raises a KbError when one is damaged.
+
+    A log of *n_records* that are many is not read whole where all outputs are checked by sample.
+    """
+    expected = load_expected(folder / EXPECTED)
+    are_sampled = all(isinstance(each, ExpectedProduct) for each in expected.values())
+    source = LogFolder(folder / LOG)
+    in_parts = source.by_command() if are_sampled and n_records > MOST_WHOLE else None
+    log = source.whole() if in_parts is None else in_parts
+    return RunData(log, source.summary.digest, MemoryStore.load(folder / MEMORY), expected)
 
 
 def save_expected(folder: Path, expected: Mapping[str, AnyExpected]) -> None:

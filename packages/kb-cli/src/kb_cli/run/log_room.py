@@ -13,7 +13,10 @@ from kb_messages import BenchmarkError
 WITHOUT_LOG: Final = "run with --no-log for the time alone, or choose smaller sizes"
 """What works where a log is too large."""
 
-READ_IN_PARTS: Final = "run with --no-verify, which reads the log in parts, or with --no-log, or choose smaller sizes"
+READ_IN_PARTS: Final = (
+    "run with --no-verify, or with --verify sample where the benchmark states products(), which read the log in parts, "
+    "or with --no-log, or choose smaller sizes"
+)
 """What works where the rows of a log are needed together to verify."""
 
 RECORD_NBYTES: Final = 600
@@ -28,13 +31,14 @@ class LogRoom(Observer):
     """Counts what the op log of *setup* has for each command that is issued: its stages, each of which is a record.
 
     A run of very many records would be simulated and written to disk, and would find at its end that nobody can read
-    its log. Where the log is *on_disk* and nothing needs its rows together, commands are all that is in memory.
+    its log. Where the log is *on_disk* and not *is_whole*, because nothing needs its rows together, commands are all
+    that is in memory.
     """
 
-    def __init__(self, setup: Setup, on_disk: bool) -> None:
+    def __init__(self, setup: Setup, on_disk: bool, is_whole: bool) -> None:
         self._where = setup.where
         self._nbytes = available_nbytes()
-        self._in_parts = on_disk and not setup.needs_rows
+        self._in_parts = on_disk and not is_whole
         needs_rows_for_more = setup.compute or setup.sanitize
         self._fix = READ_IN_PARTS if on_disk and setup.checks and not needs_rows_for_more else WITHOUT_LOG
         self._n = 0

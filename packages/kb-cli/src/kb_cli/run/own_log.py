@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from kb_cli.run.files import LOG, RunFolderError
 from kb_cli.run.run_json import RunJson
 from kb_dataexec import OpLog
 from kb_dataexec.log import LogFolder
+
+MOST_WHOLE: Final = 1 << 20
+"""Records of a log that are read together although nothing needs that. Source: assumed; 600 MB."""
 
 
 def own_log(

@@ -9,29 +9,28 @@ import click
 
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.log_room import WITHOUT_LOG
+from kb_cli.run.own_log import MOST_WHOLE
 from kb_cli.run.progress import PASS_2, RunProgress
 from kb_cli.run.stage_tally import StageTally
 from kb_dataexec import LargeLogError, LogWriter, OpLog
 from kb_dataexec.analysis import NoWindowsError, Where, where, where_in_windows
-from kb_dataexec.log import LogFolder, LogSummary
+from kb_dataexec.log import LogFolder, LogParts, LogSummary
 from kb_messages import BenchmarkError
 
-MOST_WHOLE: Final = 1 << 20
-"""Records that are read together although nothing needs that. Source: assumed; 600 MB."""
-_ALL_ROWS: Final = (
-    "All {n_records:,} records of the log are read into memory together to follow the critical path, because a part of "
-    "the log has {reason}."
-)
+_ALL_ROWS: Final = "All {n_records:,} records of the log are read into memory together to {what}, because {reason}."
 _READING, _FOLLOWING = "reading the log", "following the critical path"
 
 
 class ReadBack(NamedTuple):
-    """The log of a run, if it was read whole; its digest and counts, the sums of its stages, and where its time went.
+    """The log of a run as pass 2 takes it, all of its rows, its digest and counts, the sums of its stages, and where
+    its time went.
 
-    All are None for a run without a log.
+    The rows are None where the log was read in parts, and `log`, too, where nothing executes such a log. All are None
+    for a run without a log.
     """
 
-    log: OpLog | None = None
+    log: LogParts | None = None
+    rows: OpLog | None = None
     summary: LogSummary | None = None
     stage_times: dict[str, dict[str, int]] | None = None
     where: Where | None = None
@@ -44,43 +43,54 @@ def read_back(
     folder: Path | None,
     progress: RunProgress,
     n_records: int,
+    is_whole: bool,
 ) -> ReadBack:
     """What a run of *setup* wrote by *writer*, about *n_records* records; where the log went to *folder*, from there.
 
-    Raises BenchmarkError for a log whose rows are needed together and take too much memory.
+    Something needs all rows together if *is_whole*. Raises BenchmarkError for rows that take too much memory.
     """
     progress.begin(PASS_2, _READING)
     stages = StageTally()
     if isinstance(closed, LogSummary):
         assert folder is not None, "a summary says that the log went to a folder"
         try:
-            if setup.needs_rows or n_records <= MOST_WHOLE:
+            if is_whole or n_records <= MOST_WHOLE:
                 return _whole(LogFolder(folder), stages, progress)
-            return _in_windows(LogFolder(folder), stages, progress, n_records)
+            return _in_parts(LogFolder(folder), stages, progress, n_records, setup.checks)
         except LargeLogError as error:  # names a folder that is taken away
             raise BenchmarkError(setup.where, f"an op log of {error.got}", error.needs, WITHOUT_LOG) from None
     if closed is None or writer is None:
         return ReadBack()
     stages.look(closed)
     progress.begin(PASS_2, _FOLLOWING)
-    return ReadBack(closed, writer.summary, stages.stage_times, where(closed))
+    return ReadBack(closed, closed, writer.summary, stages.stage_times, where(closed))
 
 
 def _whole(source: LogFolder, stages: StageTally, progress: RunProgress) -> ReadBack:
     log = source.whole(look=stages.look)
     progress.begin(PASS_2, _FOLLOWING)
-    return ReadBack(log, source.summary, stages.stage_times, where(log))
+    return ReadBack(log, log, source.summary, stages.stage_times, where(log))
 
 
-def _in_windows(source: LogFolder, stages: StageTally, progress: RunProgress, n_records: int) -> ReadBack:
+def _in_parts(
+    source: LogFolder, stages: StageTally, progress: RunProgress, n_records: int, is_executed: bool
+) -> ReadBack:
     counted = _Counted(stages, progress, n_records)
     try:
         found = where_in_windows(source, counted.look, counted.followed)
     except NoWindowsError as error:
-        click.echo(_ALL_ROWS.format(n_records=source.summary.n_ops, reason=error), err=True)
+        _tell_all_rows(source, "follow the critical path", f"a part of the log has {error}")
         progress.begin(PASS_2, _FOLLOWING)
         found = where(source.whole())
-    return ReadBack(None, source.summary, stages.stage_times, found)
+    log: LogParts | None = source.by_command() if is_executed else None
+    if is_executed and log is None:
+        _tell_all_rows(source, "compute the data", "the log has records that do not follow from whole commands")
+        log = source.whole()
+    return ReadBack(log, None, source.summary, stages.stage_times, found)
+
+
+def _tell_all_rows(source: LogFolder, what: str, reason: str) -> None:
+    click.echo(_ALL_ROWS.format(n_records=source.summary.n_ops, what=what, reason=reason), err=True)
 
 
 class _Counted:

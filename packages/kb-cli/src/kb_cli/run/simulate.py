@@ -26,7 +26,7 @@ from kb_cli.run.log_room import LogRoom
 from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.plan_tally import PlanTally
 from kb_cli.run.progress import PASS_1, SET_UP, VERIFY, RunProgress
-from kb_cli.run.read_back import read_back
+from kb_cli.run.read_back import ReadBack, read_back
 from kb_cli.run.result_parts import Compared, CounterSum, Sanitized, ValueWait
 from kb_cli.run.sanitizer import SanitizerWatch, sanitize_run
 from kb_cli.run.simulation_watch import SimulationWatch
@@ -142,7 +142,8 @@ def _simulate(
     made = _made(setup)
     digests = {name: array_sha256(array) for name, array in made.inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None
-    plans, usage, room = PlanTally(), Usage(), LogRoom(setup, log_folder is not None) if setup.log else None
+    plans, usage = PlanTally(), Usage()
+    room = LogRoom(setup, log_folder is not None, _needs_rows(setup, made.factors)) if setup.log else None
     watched = SanitizerWatch(LeakWatch(), WrapWatch()) if setup.sanitize else None
     counters, captures, looks = BlockCounters(), CaptureCollector(), ValueWaits()
     traced = Callbacks(on_trace=trace) if trace is not None else None
@@ -163,14 +164,16 @@ def _simulate(
     timing = host.wall_s + perf_counter() - began
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"
-    log, summary, stage_times, found = read_back(setup, writer, closed, log_folder, progress, plans.n_stages)
+    sampled = sampled_outputs(setup, made.factors, outputs)
+    needs_rows = _needs_rows(setup, sampled)
+    read = read_back(setup, writer, closed, log_folder, progress, plans.n_stages, needs_rows)
     passed = (
-        _data_pass(setup, log, initial, (made, outputs), captures, progress)
-        if (setup.checks or setup.compute) and log is not None
+        _data_pass(setup, read, initial, (made, outputs), sampled, captures, progress)
+        if (setup.checks or setup.compute) and read.log is not None
         else DataPass(Wall(0.0), captured=captures.without_pass_2())
     )
     print_captured(passed.captured)
-    sanitized = _sanitized(watched, log, initial, host, progress)
+    sanitized = _sanitized(watched, read.rows, initial, host, progress)
     metrics = measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage)
     return RunOutcome(
         metrics=metrics,
@@ -180,15 +183,15 @@ def _simulate(
         host=host.times,
         flops=made.flops,
         inputs_sha256=digests,
-        log=summary,
-        stage_times=stage_times,
-        where=found,
+        log=read.summary,
+        stage_times=read.stage_times,
+        where=read.where,
         initial_memory=initial,
         expected=passed.expected,
         verdict=passed.verdict,
         wall=passed.wall._replace(timing=timing),
         sanitized=sanitized,
-        computed=_computed(setup, log, passed, outputs),
+        computed=_computed(setup, read.rows, passed, outputs),
         captured=[each for each in passed.captured if not each.capture.is_print],
         value_waits=looks.found,
         compared=compared,
@@ -243,35 +246,41 @@ def _computed(setup: Setup, log: OpLog | None, passed: DataPass, tensors: dict[s
     return Computed(log, passed.memory, tensors) if setup.compute and log and passed.memory is not None else None
 
 
+def _needs_rows(setup: Setup, sampled: Mapping[str, object] | None) -> bool:
+    """Whether something needs all rows of the log together: a call, the search for hazards, or the check of outputs of
+    which none are *sampled*, because the allowed errors may follow from the sums in the log."""
+    return setup.compute or setup.sanitize or (setup.checks and not sampled)
+
+
 def _data_pass(
     setup: Setup,
-    log: OpLog,
+    read: ReadBack,
     initial: MemoryStore,
     given: tuple[Made, dict[str, Tensor]],
+    sampled: Mapping[str, AnyExpected] | None,
     captures: CaptureCollector,
     progress: RunProgress,
 ) -> DataPass:
     """Pass 2, and the comparison where *setup* asks for one. The wall times have no `timing`."""
+    assert read.log is not None, "the log was read to be executed"
     began = perf_counter()
-    memory, seen = execute_and_look(log, initial, captures.looks, progress)
+    memory, seen = execute_and_look(read.log, initial, captures.looks, progress)
     executed = perf_counter()
     found = captures.captured(seen)
     if not setup.checks:
         return DataPass(Wall(0.0, executed - began), memory, captured=found)
-    expected = _expected(setup, log, *given, progress)
-    verdict = judge(log, memory, expected, progress)
+    expected = _in_full(setup, read.rows, *given, progress) if sampled is None else sampled
+    verdict = judge(read.log, memory, expected, progress)
     return DataPass(Wall(0.0, executed - began, perf_counter() - executed), memory, expected, verdict, found)
 
 
-def _expected(
-    setup: Setup, log: OpLog, made: Made, outputs: dict[str, Tensor], progress: RunProgress
+def _in_full(
+    setup: Setup, rows: OpLog | None, made: Made, outputs: dict[str, Tensor], progress: RunProgress
 ) -> Mapping[str, AnyExpected]:
-    """What is expected of *outputs*: factors where they are sampled, else references and allowed errors."""
-    sampled = sampled_outputs(setup, made.factors, outputs)
-    if sampled is not None:
-        return sampled
+    """The references of *outputs*, and the allowed errors, which may follow from the sums in *rows*."""
+    assert rows is not None, "they were read together for this check"
     progress.begin(VERIFY, "reference() and tolerance()")
-    return expected_outputs(setup, made.inputs, outputs, partial(terms_behind, log))
+    return expected_outputs(setup, made.inputs, outputs, partial(terms_behind, rows))
 
 
 def array_sha256(array: npt.NDArray[Any]) -> str:

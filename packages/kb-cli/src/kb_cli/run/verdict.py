@@ -14,6 +14,7 @@ from kb_cli.run.progress import PASS_2, VERIFY, RunProgress
 from kb_cli.run.result_parts import OutputCheck
 from kb_dataexec import Executor, MemoryStore, OpLog
 from kb_dataexec.execute import Look
+from kb_dataexec.log import LogParts
 from kb_dataexec.verify import ProductSample, compare_output, debug, read_output, sample_output, sum_lengths
 from kb_engine import Tensor
 from kb_messages import KbError
@@ -36,13 +37,13 @@ class Verdict(Struct, frozen=True, kw_only=True):
         return max(errors, default=None)
 
 
-def execute(log: OpLog, memory: MemoryStore, progress: RunProgress) -> MemoryStore | KbError:
+def execute(log: LogParts, memory: MemoryStore, progress: RunProgress) -> MemoryStore | KbError:
     """The memory after *log*, or the error that stopped its execution."""
     return execute_and_look(log, memory, (), progress)[0]
 
 
 def execute_and_look(
-    log: OpLog, memory: MemoryStore, looks: Sequence[Look], progress: RunProgress
+    log: LogParts, memory: MemoryStore, looks: Sequence[Look], progress: RunProgress
 ) -> tuple[MemoryStore | KbError, Seen]:
     """As `execute`, with what each of *looks* saw on the way. After an error nothing was seen."""
     progress.begin(PASS_2)
@@ -52,7 +53,7 @@ def execute_and_look(
         return error, [error] * len(looks)
 
 
-def execute_debugging(log: OpLog, memory: MemoryStore, progress: RunProgress) -> MemoryStore | KbError:
+def execute_debugging(log: LogParts, memory: MemoryStore, progress: RunProgress) -> MemoryStore | KbError:
     """As `execute`, but each op is compared with float64. The first wrong op stops the execution with an error."""
     progress.begin(PASS_2, "op by op")
     try:
@@ -66,7 +67,7 @@ def execute_debugging(log: OpLog, memory: MemoryStore, progress: RunProgress) ->
 
 
 def judge(
-    log: OpLog, memory: MemoryStore | KbError, expected: Mapping[str, AnyExpected], progress: RunProgress
+    log: LogParts, memory: MemoryStore | KbError, expected: Mapping[str, AnyExpected], progress: RunProgress
 ) -> Verdict:
     """Compare every output in *memory*, which *log* leaves behind, with what the benchmark expects."""
     if isinstance(memory, KbError):
@@ -99,7 +100,7 @@ def _tolerance_used(output: AnyExpected) -> str:
     return f"{default}; state another with tolerance=, or in the benchmark's tolerance()"
 
 
-def _check(log: OpLog, name: str, memory: MemoryStore, expected: AnyExpected) -> OutputCheck:
+def _check(log: LogParts, name: str, memory: MemoryStore, expected: AnyExpected) -> OutputCheck:
     output = OutputTensor(expected.tensor)
     try:
         got = read_output(log, memory, output)

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from kb_cli.run.claims import broken_claim, extra_files
 from kb_cli.run.data import load_data
-from kb_cli.run.files import LOG, RUN, WALL, RunFolderError
+from kb_cli.run.files import LOG, MEMORY, RUN, WALL, RunFolderError
 from kb_cli.run.progress import PASS_2, VERIFY, RunProgress
 from kb_cli.run.result_parts import OutputCheck, Sanitized
 from kb_cli.run.run_json import RowClaim, RowsJson, RunJson, is_sealed, read_run
 from kb_cli.run.sanitizer import sanitize_stored
 from kb_cli.run.verdict import Verdict, execute, execute_debugging, judge, refused
-from kb_dataexec import LargeLogError
+from kb_dataexec import LargeLogError, MemoryStore, read_log
 from kb_dataexec.files import file_in
 from kb_messages import KbError
 
@@ -90,13 +90,13 @@ def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None =
         return refused(broken)
     told.begin(PASS_2, "reading the log")
     try:
-        data = load_data(folder)
+        data = load_data(folder, run.results.tile_stages)
     except LargeLogError as error:  # says nothing of the run
         raise RunFolderError(error.where, error.got, error.needs, error.fix) from None
     except KbError as error:
         return refused(str(error))
-    if data.log.digest != run.log_digest:
-        return refused(f"{folder / LOG}: got a log of digest {data.log.digest}, needs {run.log_digest}")
+    if data.digest != run.log_digest:
+        return refused(f"{folder / LOG}: got a log of digest {data.digest}, needs {run.log_digest}")
     names = [check.name for check in run.results.outputs]
     if names and names != list(data.expected):
         return refused(f"{folder / RUN}: got results of the outputs {names}, needs those of {list(data.expected)}")
@@ -191,5 +191,4 @@ def _refused(folder: Path, run: RunJson | RowsJson, verified: bool | None, refus
 
 
 def _sanitized(folder: Path, run: RunJson) -> Sanitized:
-    data = load_data(folder)
-    return sanitize_stored(data.log, data.memory, run.results.launches)
+    return sanitize_stored(read_log(folder / LOG), MemoryStore.load(folder / MEMORY), run.results.launches)

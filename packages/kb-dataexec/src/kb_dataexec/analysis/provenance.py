@@ -3,12 +3,14 @@ nothing more."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.log_parts import LogParts
 from kb_dataexec.log.names import op_name
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import StoreError
@@ -51,18 +53,28 @@ def position_of(record: OpRecord) -> Position:
     return record.command_seq, record.tile_id, record.stage_index, record.op_id
 
 
-def last_writer(log: OpLog, owner: int, offset: int, before: Position | None = None) -> OpRecord | None:
+def last_writer(log: LogParts, owner: int, offset: int, before: Position | None = None) -> OpRecord | None:
     """The last op in the order of pass 2 that writes byte *offset* of memory *owner*. Only ops before *before*
     count."""
-    return _last(log, _touching(log, owner, offset) & np.isin(log.operands["role"], _WRITES), before)
+
+    def writes(part: OpLog) -> Array:
+        touching: Array = _touching(part, owner, offset) & np.isin(part.operands["role"], _WRITES)
+        return touching
+
+    return _last(log, writes, before)
 
 
-def last_release(log: OpLog, owner: int, offset: int, before: Position | None = None) -> OpRecord | None:
+def last_release(log: LogParts, owner: int, offset: int, before: Position | None = None) -> OpRecord | None:
     """The last op in the order of pass 2 that un-initialises the byte. Only ops before *before* count."""
-    return _last(log, _touching(log, owner, offset) & (log.operands["release"] != 0), before)
+
+    def releases(part: OpLog) -> Array:
+        touching: Array = _touching(part, owner, offset) & (part.operands["release"] != 0)
+        return touching
+
+    return _last(log, releases, before)
 
 
-def origin(log: OpLog, owner: int, offset: int) -> Origin:
+def origin(log: LogParts, owner: int, offset: int) -> Origin:
     """The op that wrote the byte last, and the op that computed its value. An odd log raises no error.
 
     A cast (`copy`) computes nothing of its own: the op before it is named.
@@ -79,9 +91,9 @@ def origin(log: OpLog, owner: int, offset: int) -> Origin:
     return Origin(writer, record)
 
 
-def history(log: OpLog, owner: int, offset: int, reader: int | None) -> str:
+def history(log: LogParts, owner: int, offset: int, reader: int | None) -> str:
     """The history of a byte that op *reader* could not read. None stands for a reader after the whole log."""
-    before = None if reader is None else position_of(log.record(int(np.argmax(log.ops["op_id"] == reader))))
+    before = None if reader is None else _position(log, reader)
     writer, release = (find(log, owner, offset, before) for find in (last_writer, last_release))
     if writer is not None and release is not None and position_of(release) >= position_of(writer):
         return f"last written by {describe(writer)}, then released by {describe(release)}"
@@ -93,7 +105,7 @@ def history(log: OpLog, owner: int, offset: int, reader: int | None) -> str:
     return f"only later written, by {describe(later)}" if later is not None else "no op of the log writes it"
 
 
-def explained(log: OpLog, error: StoreError) -> StoreError:
+def explained(log: LogParts, error: StoreError) -> StoreError:
     """*error* with the ops that wrote and released the byte that could not be read, as far as *log* has them."""
     if error.byte is None:
         return error
@@ -113,15 +125,24 @@ def _touching(log: OpLog, owner: int, offset: int) -> Array:
     return touching
 
 
-def _last(log: OpLog, operands: Array, before: Position | None) -> OpRecord | None:
-    indices = np.flatnonzero(np.isin(log.ops["op_id"], log.operands["op_id"][operands]))
-    if not len(indices):
-        return None
-    order = indices[np.lexsort(tuple(log.ops[key][indices] for key in _KEYS))]
-    for index in order[::-1].tolist():
-        place: tuple[Any, ...] = tuple(int(log.ops[key][index]) for key in reversed(_KEYS))
-        if before is None or place < before:
-            return log.record(index)
+def _position(log: LogParts, op_id: int) -> Position:
+    """The position of the record of op *op_id*."""
+    for part in log.parts():
+        found = np.flatnonzero(part.ops["op_id"] == op_id)
+        if len(found):
+            return position_of(part.record(int(found[0])))
+    raise AssertionError("an op that was executed has a record")
+
+
+def _last(log: LogParts, chosen: Callable[[OpLog], Array], before: Position | None) -> OpRecord | None:
+    """The last record before *before* that has one of the *chosen* operands of its part."""
+    for part in log.parts(backwards=True):
+        indices = np.flatnonzero(np.isin(part.ops["op_id"], part.operands["op_id"][chosen(part)]))
+        order = indices[np.lexsort(tuple(part.ops[key][indices] for key in _KEYS))]
+        for index in order[::-1].tolist():
+            place: tuple[Any, ...] = tuple(int(part.ops[key][index]) for key in reversed(_KEYS))
+            if before is None or place < before:
+                return part.record(index)
     return None
 
 

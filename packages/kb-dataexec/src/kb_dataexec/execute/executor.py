@@ -12,8 +12,8 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.execute.fused.run import FUSE_FROM
 from kb_dataexec.execute.fused.run import run as run_fused
+from kb_dataexec.log.log_parts import LogParts
 from kb_dataexec.log.schedule import Schedule
-from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import one_by_one
 from kb_messages import DType, MemorySpace, Rectangle
@@ -41,7 +41,7 @@ class Executor:
 
     def __init__(
         self,
-        log: OpLog,
+        log: LogParts,
         memory: MemoryStore,
         mode: Mode = "fused",
         backend: Backend | str = "numpy",
@@ -71,19 +71,25 @@ class Executor:
 
         The log is executed in parts that end at the looks, so many of them make fused mode slower.
         """
-        schedule = Schedule(self._log)
         store = prepared(self._log, self._memory)
-        total = len(schedule.ops)
-        report = None if progress is None else lambda done: progress(done, total)
-        seqs = np.ascontiguousarray(schedule.ops["command_seq"])
         seen: list[Array | StoreError] = [np.empty(0)] * len(looks)
-        done = 0
-        for number in sorted(range(len(looks)), key=lambda each: looks[each].command_seq):
-            stop = int(np.searchsorted(seqs, looks[number].command_seq))
-            self._part(schedule, store, done, stop, report)
-            done = stop
+        pending = sorted(range(len(looks)), key=lambda each: looks[each].command_seq, reverse=True)
+        begin = 0
+        for part in self._log.parts():
+            schedule = Schedule(part)
+            seqs = np.ascontiguousarray(schedule.ops["command_seq"])
+            report = None if progress is None else _progress_behind(begin, self._log.n_ops, progress)
+            done = 0
+            while pending and len(seqs) and looks[pending[-1]].command_seq <= seqs[-1]:
+                number = pending.pop()
+                stop = int(np.searchsorted(seqs, looks[number].command_seq))
+                self._part(schedule, store, done, stop, report)
+                done = stop
+                seen[number] = self._seen(store, looks[number])
+            self._part(schedule, store, done, len(seqs), report)
+            begin += len(seqs)
+        for number in pending:
             seen[number] = self._seen(store, looks[number])
-        self._part(schedule, store, done, total, report)
         store.remove_region(0)
         return store, seen
 
@@ -107,7 +113,12 @@ class Executor:
             return error
 
 
-def prepared(log: OpLog, memory: MemoryStore) -> MemoryStore:
+def _progress_behind(begin: int, total: int, progress: Callable[[int, int], None]) -> Callable[[int], None]:
+    """Tells *progress* of records of a part that are done, behind *begin* records of other parts; *total* are all."""
+    return lambda done: progress(begin + done, total)
+
+
+def prepared(log: LogParts, memory: MemoryStore) -> MemoryStore:
     """A snapshot of *memory* with the immediates of *log* as memory 0."""
     store = memory.snapshot()
     blob = log.immediates

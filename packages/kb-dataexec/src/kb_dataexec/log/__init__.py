@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kb_dataexec.log.digest import LogSummary as LogSummary
     from kb_dataexec.log.jsonl import LogLines as LogLines
     from kb_dataexec.log.late import LateOpLog as LateOpLog
+    from kb_dataexec.log.log_parts import LogParts as LogParts
     from kb_dataexec.log.parquet import ParquetError as ParquetError
     from kb_dataexec.log.parquet import export_parquet as export_parquet
     from kb_dataexec.log.reader import LogFolder as LogFolder
@@ -32,6 +33,7 @@ _NAMES = {
     "kb_dataexec.log.digest": ("LogSummary",),
     "kb_dataexec.log.jsonl": ("LogLines",),
     "kb_dataexec.log.late": ("LateOpLog",),
+    "kb_dataexec.log.log_parts": ("LogParts",),
     "kb_dataexec.log.parquet": ("ParquetError", "export_parquet"),
     "kb_dataexec.log.reader": ("LogFolder", "open_log", "read_log"),
     "kb_dataexec.log.rows": ("Op", "OperandRow"),

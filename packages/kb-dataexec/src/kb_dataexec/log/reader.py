@@ -35,7 +35,7 @@ from kb_dataexec.log.tables import OpLog
 from kb_messages import LOG_FORMAT_VERSION, LogError
 
 if TYPE_CHECKING:
-    from kb_dataexec.log.formulas import Chunk, FormulaReader
+    from kb_dataexec.log.formulas import Chunk, CommandLog, FormulaReader
 
 
 def open_log(path: Path, prefix: bool = False) -> LogFolder | LogLines:
@@ -177,6 +177,20 @@ class LogFolder:
         if operands is None:
             return LateOperandsLog(ops.joined(), partial(self._operands, self._operands_digest), *others)
         return OpLog(ops.joined(), operands.joined(), *others)
+
+    def by_command(self) -> CommandLog | None:
+        """The records of the log in the order of pass 2, of which one part at a time is in memory.
+
+        None for a log that has rows beside formulas, and for one in which a command lacks a record. The log is read as
+        `summary` reads it, unless it was.
+        """
+        paths = [formulas_path(self.folder, number) for number in range(self.n_chunks)]
+        if not self.is_complete or self.version <= VERSION_OF_ROWS or not all(map(os.path.lexists, paths)):
+            return None
+        from kb_dataexec.log.formulas import CommandLog
+
+        chunks = ((read_part(self.folder, path.name), str(path)) for path in paths)
+        return CommandLog.read(chunks, self.strings, self.immediates, self.summary.n_ops)
 
     def _operands(self, expected: str) -> Array:
         """The operands, whose digest is *expected*."""

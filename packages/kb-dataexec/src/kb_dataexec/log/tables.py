@@ -75,6 +75,10 @@ class OpLog:
         """The number of rows of the operands table."""
         return len(self.operands)
 
+    def parts(self, backwards: bool = False) -> Iterator[OpLog]:  # of one part, each order is the same
+        """The log, which is its only part, as `LogParts` has it."""
+        yield self
+
     @property
     def missing(self) -> tuple[str, ...]:
         """The names of the further tables that the log does not have."""

@@ -8,7 +8,7 @@ passes debug mode. Its outputs are wrong then, and `provenance` names the ops th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from msgspec import Struct
@@ -18,9 +18,9 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.backends.blas_threads import single_threaded
 from kb_dataexec.execute.executor import prepared
+from kb_dataexec.log.log_parts import LogParts
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.log.schedule import Schedule
-from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import gemm, math, memory
 from kb_dataexec.ops.one_by_one import RUN
@@ -50,7 +50,7 @@ class Debugged(Struct, frozen=True, kw_only=True):
 
 
 def debug(
-    log: OpLog,
+    log: LogParts,
     initial: MemoryStore,
     backend: Backend | str = "numpy",
     progress: Callable[[int, int], None] | None = None,
@@ -61,13 +61,12 @@ def debug(
 
     Raises LogError and StoreError as `Executor.run` does.
     """
-    schedule = Schedule(log)
-    store, total = prepared(log, initial), len(schedule.ops)
+    store, total = prepared(log, initial), log.n_ops
     found: WrongOp | None = None
     done = 0
     try:
         with using(load_backend(backend) if isinstance(backend, str) else backend), single_threaded():
-            for op in schedule.iterate(0, total):
+            for op in _ops(log):
                 found = _step(op, store)
                 done += 1
                 if found is not None:
@@ -78,6 +77,12 @@ def debug(
         raise explained(log, error) from error
     store.remove_region(0)
     return Debugged(memory=store, n_ops=done, wrong=found)
+
+
+def _ops(log: LogParts) -> Iterator[Op]:
+    for part in log.parts():
+        schedule = Schedule(part)
+        yield from schedule.iterate(0, len(schedule.ops))
 
 
 def _step(op: Op, store: MemoryStore) -> WrongOp | None:

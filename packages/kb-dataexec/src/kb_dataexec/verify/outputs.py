@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from kb_dataexec.analysis.provenance import Origin, explained, origin
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.tables import OpLog
+from kb_dataexec.log.log_parts import LogParts
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.verify.compare import Comparison, compare
 from kb_dataexec.verify.product_sample import check_product
@@ -31,7 +31,7 @@ class OutputVerdict(NamedTuple):
     origin: Origin | None
 
 
-def read_output(log: OpLog, memory: MemoryStore, output: StoredArray) -> Array:
+def read_output(log: LogParts, memory: MemoryStore, output: StoredArray) -> Array:
     """The values of *output* in *memory*, which *log* leaves behind.
 
     Raises StoreError when a byte is not initialised. The error says which op of *log* wrote and released that byte.
@@ -43,14 +43,14 @@ def read_output(log: OpLog, memory: MemoryStore, output: StoredArray) -> Array:
 
 
 def compare_output(
-    log: OpLog, name: str, output: StoredArray, got: Array, expected: Array, allowed: Array | float
+    log: LogParts, name: str, output: StoredArray, got: Array, expected: Array, allowed: Array | float
 ) -> OutputVerdict:
     """Compare *got*, the values of *output*, as `compare` does. Names the origin of a wrong element."""
     return _with_origin(log, output, compare(name, got, expected, allowed))
 
 
 def sample_output(
-    log: OpLog, name: str, output: StoredArray, got: Array, factors: tuple[Array, Array], dtype: DType, seed: int
+    log: LogParts, name: str, output: StoredArray, got: Array, factors: tuple[Array, Array], dtype: DType, seed: int
 ) -> tuple[OutputVerdict, ProductSample]:
     """Compare *got*, the values of *output* in *dtype*, with the product of *factors* as `check_product` does.
 
@@ -60,5 +60,5 @@ def sample_output(
     return _with_origin(log, output, comparison), sample
 
 
-def _with_origin(log: OpLog, output: StoredArray, comparison: Comparison) -> OutputVerdict:
+def _with_origin(log: LogParts, output: StoredArray, comparison: Comparison) -> OutputVerdict:
     return OutputVerdict(comparison, None if comparison.ok else origin(log, *output.byte_of(comparison.worst)))

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from kb_dataexec.log.formulas.checked_ints import INT64 as INT64
     from kb_dataexec.log.formulas.checked_ints import int64s as int64s
     from kb_dataexec.log.formulas.command import SlotRing as SlotRing
+    from kb_dataexec.log.formulas.command_log import CommandLog as CommandLog
     from kb_dataexec.log.formulas.expected_rows import ClosedRows as ClosedRows
     from kb_dataexec.log.formulas.formula_reader import FormulaReader as FormulaReader
     from kb_dataexec.log.formulas.formula_writer import FormulaWriter as FormulaWriter
@@ -38,6 +39,7 @@ _NAMES = {
     "kb_dataexec.log.formulas.address_arrays": ("addresses_of",),
     "kb_dataexec.log.formulas.command": ("SlotRing",),
     "kb_dataexec.log.formulas.expected_rows": ("ClosedRows",),
+    "kb_dataexec.log.formulas.command_log": ("CommandLog",),
     "kb_dataexec.log.formulas.formula_reader": ("FormulaReader",),
     "kb_dataexec.log.formulas.formula_writer": ("FormulaWriter",),
     "kb_dataexec.log.formulas.further_rows": (

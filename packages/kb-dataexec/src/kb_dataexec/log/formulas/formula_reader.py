@@ -2,91 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
-from msgspec.structs import replace
-
-from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.formulas.chunk_tables import CAUSES, COMMAND_TIMES, KINDS, SLOTS, ints, unpack_chunk
-from kb_dataexec.log.formulas.expected_rows import ClosedRows
 from kb_dataexec.log.formulas.further_rows import command_table
-from kb_dataexec.log.formulas.row_formula import Part, Repeat, RowFormula, Table
-from kb_dataexec.log.formulas.row_formulas import DISPATCHES, RECORDS, TRANSFERS, WAITS, RowFormulas
-from kb_dataexec.log.formulas.row_maker import Chunk, Places, RowMaker, n_finished
+from kb_dataexec.log.formulas.row_formula import Table
+from kb_dataexec.log.formulas.row_formulas import RowFormulas
+from kb_dataexec.log.formulas.row_maker import Chunk, RowMaker, n_finished
 from kb_dataexec.log.formulas.row_source import RowSource
+from kb_dataexec.log.formulas.told_commands import ToldCommands, read_as_written
 from kb_dataexec.log.left_out import LeftOut
-from kb_messages import KbError, LogError, PipelinePlan, Place, decode_plan, join_address
-
-_FORMS: Final = RECORDS, WAITS, DISPATCHES, TRANSFERS
-_PENDING: Final = -1
-_NEEDS: Final = "a log as it was written"
-_MOST_CHUNK_RECORDS: Final = 1 << 20
-_MOST_UNORDERED: Final = 1 << 24
-"""Rows that may have to be sorted, where some that an earlier chunk left come before them. Source: assumed; 640 MB."""
-_MISFITS: Final = (
-    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
-)  # fmt: skip
-"""What a forged chunk comes to where a number in it stands for something that is not there."""
-
-
-class _Slots(Struct, frozen=True):
-    base: int
-    nbytes: int
-    count: int
-    first: int
-
-
-class _Issued(NamedTuple):
-    command_seq: int
-    pe: str
-    line: str
-
-
-class _Placement(NamedTuple):
-    input: _Slots | None
-    panel: _Slots | None
-    output: _Slots | None
-    registers: _Slots | None
-    accumulators: _Slots | None
-    moved: Mapping[Place, Mapping[int, int]]
-
-
-class _Command(NamedTuple):
-    """A LoggedCommand, with the columns of its row of `commands`."""
-
-    first_op: int
-    submitted: _Issued
-    shared_plan: PipelinePlan
-    addresses: tuple[int, ...]
-    placement: _Placement
-    t_call_ps: int
-    t_issued_ps: int
-    t_submitted_ps: int
-    t_taken_ps: int
-    t_decoded_ps: int
-    t_fed_ps: int
-    t_done_ps: int
-    after_seq: int
-    after: int
-    operand_seq: int
-    operand_ps: int
 
 
 class FormulaReader:
     """Makes rows from the chunks of a `FormulaWriter`, one chunk after the other. *strings* are those of the log.
 
-    A chunk tells of commands: those that are new, and those that were told and were not done, again. It has formulas,
-    which later chunks may refer to by number, and names the closed commands of which rows are left, by their first op.
     Rows that come at the time of the chunk or later belong to the next chunk.
     """
 
     def __init__(self, strings: Sequence[str]) -> None:
-        self._strings = strings
-        self._number_of = {text: number for number, text in enumerate(strings)}
-        self._commands: dict[int, _Command] = {}
-        self._formulas: dict[int, RowFormulas] = {}
+        self._told = ToldCommands(strings)
         self._rest: list[Table] = []
         self._maker: RowMaker | None = None
 
@@ -96,120 +30,25 @@ class FormulaReader:
 
         Raises LogError, which begins with *where*, for bytes that no FormulaWriter made.
         """
-        try:
-            yield from self._chunks(*unpack_chunk(data, where), is_left_out)
-        except KbError as error:
-            if str(error).startswith(where):
-                raise
-            raise LogError(where, f"a chunk that says: {error}", _NEEDS) from None
-        except _MISFITS as error:
-            raise LogError(where, f"formulas that do not fit together ({repr(error)[:120]})", _NEEDS) from None
+        with read_as_written(where):
+            yield from self._chunks(data, where, is_left_out)
 
-    def _chunks(
-        self, tables: dict[str, Array], forms: list[bytes], is_left_out: LeftOut | None = None
-    ) -> Iterator[Chunk]:
-        ((before_ps, chunk_records),) = ints(tables["chunk"]).tolist()
-        maker = self._maker = self._maker or RowMaker(self._places(tables["pes"], chunk_records), self._intern)
-        self._add_commands(tables, self._plans(tables, [*map(decode_plan, forms)]))
-        pending = self._add_formulas(tables)
-        self._expect(tables, maker)
-        commands = [self._commands[first_op] for first_op in sorted(self._commands)]
+    def _chunks(self, data: bytes, where: str, is_left_out: LeftOut | None) -> Iterator[Chunk]:
+        told = self._told
+        before_ps, pending, closed, tables = told.read(data, where, self._rest)
+        assert told.places is not None, "a chunk was read"
+        maker = self._maker = self._maker or RowMaker(told.places, told.intern)
+        for first_op, rows in closed.items():
+            if rows is not None:
+                maker.expected.add(first_op, rows)
+        for first_op in [each for each in maker.expected.first_ops if each not in closed]:
+            maker.expected.drop(first_op)
+        commands = [told.commands[first_op] for first_op in sorted(told.commands)]
         finished = commands[: n_finished(commands, before_ps)]
         ending = {name: tables[name] for name in ("kernels", "messages")}
-        ending["commands"] = command_table(finished, self._intern)
+        ending["commands"] = command_table(finished, told.intern)
         for each in finished:
-            del self._commands[each.first_op]
+            del told.commands[each.first_op]
         source = RowSource(RowFormulas(*[formula.in_order() for formula in pending]))
         yield from maker.chunks(source, commands, before_ps, ending, is_left_out)
         self._rest = source.rest()
-
-    def _intern(self, text: str) -> int:
-        return self._number_of[text]
-
-    def _text(self, number: int) -> str:
-        if number < 0:
-            raise IndexError(f"string {number}")
-        return self._strings[number]
-
-    def _places(self, pes: Array, chunk_records: int) -> Places:
-        rows = [(self._text(pe), tcm, registers) for pe, tcm, registers in ints(pes).tolist()]
-        numbers = {pe: number for number, (pe, _, _) in enumerate(rows)}
-        owners = {pe: tcm for pe, tcm, _ in rows}, {pe: registers for pe, _, registers in rows}
-        return Places(numbers, owners, min(max(chunk_records, 1), _MOST_CHUNK_RECORDS))
-
-    def _plans(self, tables: dict[str, Array], forms: Sequence[PipelinePlan]) -> list[PipelinePlan]:
-        """The plans of the chunk: those of *forms* with their blocks and lines."""
-        stages, plans = iter(ints(tables["stages"]).tolist()), []
-        for (number,) in ints(tables["plans"]).tolist():
-            found = []
-            for stage in forms[number].stages:
-                component, line = next(stages)
-                text = self._text(line) if line >= 0 else ""
-                found.append(replace(stage, component=self._text(component), line=text))
-            plans.append(replace(forms[number], stages=tuple(found)))
-        return plans
-
-    def _add_commands(self, tables: dict[str, Array], plans: Sequence[PipelinePlan]) -> None:
-        addresses, moved = iter(ints(tables["addresses"]).tolist()), iter(ints(tables["moved"]).tolist())
-        slots: list[_Slots | None] = [*(_Slots(*row) for row in ints(tables["slots"]).tolist()), None]
-        if any(each is not None and each.count < 1 for each in slots):
-            raise ValueError("a buffer without slots")
-        n_times, n_causes = len(COMMAND_TIMES), len(CAUSES)
-        for row in ints(tables["commands"]).tolist():
-            first_op, seq, pe, line, number, n_moved, *others = row
-            plan = plans[number]
-            places: dict[Place, dict[int, int]] = {}
-            for _ in range(n_moved):
-                place, piece, offset = next(moved)
-                places.setdefault(Place(place), {})[piece] = offset
-            at = tuple(join_address(*next(addresses)) for _ in plan.addresses)
-            cuts = dict(zip(SLOTS, (slots[cut] for cut in others[n_times + n_causes :]), strict=True))
-            self._commands[first_op] = _Command(
-                first_op,
-                _Issued(seq, self._text(pe), self._text(line)),
-                plan,
-                at,
-                _Placement(**cuts, moved=places),
-                *others[: n_times + n_causes],
-            )
-
-    def _add_formulas(self, tables: dict[str, Array]) -> RowFormulas:
-        """Keep the formulas of the chunk. Returns the one that no closed command has."""
-        left = [ints(tables[kind]) for kind in KINDS]
-        rest: list[list[Part]] = [[rows] if len(rows) else [] for rows in self._rest] or [[], [], [], []]
-        found = {_PENDING: rest}
-        for number, kind, n_rows, n, ops, ps in ints(tables["parts"]).tolist():
-            parts = found.setdefault(number, [[], [], [], []])[kind]
-            if n_rows < 0:
-                if not (-n_rows <= len(parts) and n > 0 and ps > 0):
-                    raise ValueError("a repetition of nothing, or at once")
-                parts.append(Repeat(-n_rows, n, ops, ps))
-            else:
-                parts.append(left[kind][:n_rows])
-                left[kind] = left[kind][n_rows:]
-        for number, kinds in found.items():
-            formulas = self._formulas[number] = RowFormulas(*map(RowFormula, _FORMS, kinds))
-            for formula in formulas:
-                _check(formula, _MOST_UNORDERED if number == _PENDING else 0)
-        return self._formulas.pop(_PENDING)
-
-    def _expect(self, tables: dict[str, Array], maker: RowMaker) -> None:
-        memories, left = iter(ints(tables["memories"])[:, 0].tolist()), set()
-        for first_op, begin_ps, end_ps, number, n_memories in ints(tables["closed"]).tolist():
-            left.add(first_op)
-            if number >= 0:
-                mine = [next(memories) for _ in range(n_memories)]
-                maker.expected.add(first_op, ClosedRows(self._formulas[number], mine, (begin_ps, end_ps)))
-        for first_op in [each for each in maker.expected.first_ops if each not in left]:
-            maker.expected.drop(first_op)
-
-
-def _check(formula: RowFormula, most_unordered: int) -> None:
-    """Raises ValueError for rows that came in no order, and are more than *most_unordered*, or too late for 64 bits.
-
-    So a number of repetitions that somebody forged takes no memory: rows are made as their times come.
-    """
-    if formula.last_ps >= 1 << 63:
-        raise ValueError("a time beyond 64 bits")
-    if formula.n_rows > most_unordered and not formula.is_in_order:
-        raise ValueError("rows in another order than that of their times")
