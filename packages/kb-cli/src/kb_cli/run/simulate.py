@@ -165,13 +165,8 @@ def _simulate(
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"
     sampled = sampled_outputs(setup, made.factors, outputs)
-    needs_rows = _needs_rows(setup, sampled)
-    read = read_back(setup, writer, closed, log_folder, progress, plans.n_stages, needs_rows)
-    passed = (
-        _data_pass(setup, read, initial, (made, outputs), sampled, captures, progress)
-        if (setup.checks or setup.compute) and read.log is not None
-        else DataPass(Wall(0.0), captured=captures.without_pass_2())
-    )
+    read = read_back(setup, writer, closed, log_folder, progress, plans.n_stages, _needs_rows(setup, sampled))
+    passed = _data_pass(setup, read, initial, (made, outputs), sampled, captures, progress)
     print_captured(passed.captured)
     sanitized = _sanitized(watched, read.rows, initial, host, progress)
     metrics = measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage)
@@ -261,8 +256,9 @@ def _data_pass(
     captures: CaptureCollector,
     progress: RunProgress,
 ) -> DataPass:
-    """Pass 2, and the comparison where *setup* asks for one. The wall times have no `timing`."""
-    assert read.log is not None, "the log was read to be executed"
+    """Pass 2 and the comparison, as far as *setup* asks for them. The wall times have no `timing`."""
+    if read.log is None or not (setup.checks or setup.compute):
+        return DataPass(Wall(0.0), captured=captures.without_pass_2())
     began = perf_counter()
     memory, seen = execute_and_look(read.log, initial, captures.looks, progress)
     executed = perf_counter()
