@@ -38,7 +38,7 @@ def product(sizes: tuple[int, int, int], folder: Path, order: str = "mnk", times
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of formulas have a few hundred rows."""
     monkeypatch.setattr("kb_dataexec.log.formulas.row_maker._MOST_RECORDS", 1024)
-    monkeypatch.setattr("kb_dataexec.log.formulas.formula_reader._MOST_CHUNK_RECORDS", 128)
+    monkeypatch.setattr("kb_dataexec.log.formulas.told_commands._MOST_CHUNK_RECORDS", 128)
 
 
 @pytest.mark.parametrize(
