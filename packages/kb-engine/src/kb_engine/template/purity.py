@@ -235,7 +235,7 @@ class _Purity:
             return True
         if value in function.__globals__:
             return self.is_usable(function.__globals__[value])
-        names = function.__builtins__  # type: ignore[attr-defined]  # the stubs do not have it
+        names = function.__builtins__  # type: ignore[attr-defined, unused-ignore]  # a cache of mypy does not have it
         return type(names) is dict and value in names and self._is_usable_builtin(names[value])
 
     def _is_usable_builtin(self, value: object) -> bool:
