@@ -86,6 +86,7 @@ SECTIONS = {
             ("rooms.md", "how is the code divided, and which way does a launch go through it?"),
             ("changes/index.md", "what changed?"),
             ("repository.md", "what is where in the repository, and how do I run its tests?"),
+            ("CONTRIBUTING.md", "how do I run one of the checks, and what belongs to a change?"),
             ("site.md", "how is this site made, and how do I add a page?"),
         ],
     ),

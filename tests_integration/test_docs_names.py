@@ -36,6 +36,15 @@ def test_what_a_page_names_exists(page: Path) -> None:
     assert [name for name in FILE.findall(text) if not (ROOT / name).exists()] == []
 
 
+def test_every_session_of_nox_is_in_the_page_of_checks() -> None:
+    """A session is a function under `@nox.session`. The page names sessions in the first columns of its tables."""
+    source = (ROOT / "noxfile.py").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    firsts = "".join(re.findall(r"^\|([^|]+)\|", page, re.MULTILINE))
+    sessions = re.findall(r"^@nox\.session.*\n(?:@.*\n)*def (\w+)\(", source, re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", firsts)) == sorted(sessions)
+
+
 def test_the_check_tells_names_that_are_not_there() -> None:
     assert exists("kb_engine.host.benchmark.Benchmark")
     assert not exists("kb_engine.nowhere")

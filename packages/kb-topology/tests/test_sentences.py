@@ -21,6 +21,7 @@ IMPLS = ["builtin.cached", "builtin.hbm_banked", "builtin.hbm_fixed", "builtin.p
         ("xbar", IMPLS, "'builtin.xbar'"),
         ("H100", ["devices/a100", "devices/h100", "one_pe"], "'devices/h100'"),
         ("gemv", ["gemm", "decode_gemv"], "'decode_gemv'"),
+        ("cubes", ["cube", "cubes_per_sip"], "'cube'"),
         ("norm", ["layer_norm", "rms_norm", "rope"], "'layer_norm' or 'rms_norm'"),
         ("m", ["M", "N"], "'M'"),
         ("cube0.pe3.gem", ["cube0.pe3.gemm", "cube10.pe3.gemm"], "'cube0.pe3.gemm'"),

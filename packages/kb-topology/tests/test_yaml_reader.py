@@ -3,6 +3,8 @@ import pytest
 from kb_messages import TopologyError
 from kb_topology.yaml_reader import format_path, read_marks, read_yaml
 
+STRANGE = "found character that cannot start any token"
+
 
 def test_a_document_becomes_dicts_lists_and_scalars():
     text = "a: {b: [1, 2.5, x], c: on}\nd: '1'\ne: |\n  one\n  two\n"
@@ -31,6 +33,9 @@ def test_a_document_becomes_dicts_lists_and_scalars():
             "a: [1, 2\nb: 3",
             "f.yaml:2:2: $.a[2]: got text that is not YAML (did not find expected ',' or ']'), needs valid YAML",
         ),
+        ("a:\n\tb: 1", "f.yaml:2:1: $.a: got a tab, needs spaces in its place"),
+        ("a:\n  b: 1\n \tc: 2", "f.yaml:3:2: $.a.b: got a tab, needs spaces in its place"),
+        ("a: @b", f"f.yaml:1:4: $.a: got text that is not YAML ({STRANGE}), needs valid YAML"),
         ("a: x\nb: \x00", "f.yaml:2:4: got the character '\\x00', needs printable text"),
         ("a: \ud800", "f.yaml:1:4: got the character '\\ud800', needs printable text"),
         ('a: "\\e[31m"', "f.yaml:1:4: $.a: got the character '\\x1b', needs printable text"),

@@ -44,19 +44,32 @@ def in_out(shapes, out, dtype=DType.F32):
 
 ONE = in_out([(2, 3)], (2, 3))
 TWO = in_out([(2, 3)] * 2, (2, 3))
+JSON = (
+    'needs JSON such as {"op": "add"} with no fields but op, axis, scalars, scalar_at, reverse, '
+    "group, lengths, strides, first"
+)
 
 
 @pytest.mark.parametrize(
     ("operands", "params", "text"),
     [
-        (ONE, "", "got params '', needs the JSON of MathAttributes"),
-        (ONE, '{"op":"abs","x":1}', 'got params \'{"op":"abs","x":1}\', needs the JSON of MathAttributes'),
+        (ONE, "", f"got params '' (Input data was truncated), {JSON}"),
+        (
+            ONE,
+            '{"op":"abs","x":1}',
+            f"""got params '{{"op":"abs","x":1}}' (Object contains unknown field `x`), {JSON}""",
+        ),
+        (
+            ONE,
+            '{"op":"add","scalars":["2.0"]}',
+            f"""got params '{{"op":"add","scalars":["2.0"]}}' (Invalid enum value '2.0' - at `$.scalars[0]`), {JSON}""",
+        ),
         (ONE, attributes("gamma"), f"got op 'gamma', needs one of {', '.join(FUNCTIONS)}"),
         (ONE[:1], attributes("abs"), "got operands IN, needs IN operands and one OUT"),
         ([], attributes("abs"), "got operands none, needs IN operands and one OUT"),
         ([*ONE, ONE[1]], attributes("abs"), "got operands IN, OUT, OUT, needs IN operands and one OUT"),
         (ONE, attributes("add"), "got add of 1 IN operands and 0 scalars, needs 2 arguments"),
-        (ONE, attributes("abs", scalars=(1.0,)), "got abs of 1 IN operands and 1 scalars, needs 1 arguments"),
+        (ONE, attributes("abs", scalars=(1.0,)), "got abs of 1 IN operands and 1 scalars, needs 1 argument"),
         (
             ONE,
             attributes("sub", scalars=(1.0,), scalar_at=(2,)),

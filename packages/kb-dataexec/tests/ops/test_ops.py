@@ -141,7 +141,8 @@ def test_an_accumulating_gemm_needs_its_accumulator():
 
 
 def test_a_gemm_with_unknown_attributes_is_an_error():
-    with expect(LogError, f"{WHERE}: got params '{{\"alpha\":2}}', needs the JSON of GemmAttributes"):
+    needs = "needs JSON with no fields but accumulate, transpose_a, transpose_b, each true or false"
+    with expect(LogError, f"{WHERE}: got params '{{\"alpha\":2}}' (Object contains unknown field `alpha`), {needs}"):
         run(OpKind.GEMM, gemm_operands(2, 2, 2), '{"alpha":2}')
 
 

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 _SHOWN = 60
 _LIKE = 0.6  # Source: assumed; the cutoff of difflib.get_close_matches
-_PART = 0.95  # what a word of a name counts beside the whole name; Source: assumed
+_PART = 0.85  # what a word of a name counts beside the whole name; Source: assumed
 _MOST = 3
 
 
@@ -32,9 +32,9 @@ def near_names(name: str, names: Iterable[str]) -> list[str]:
 
 def _likenesses(name: str, names: Iterable[str]) -> dict[str, tuple[int, float]]:
     """How like *name* each of the *names* is that is like it at all: how many characters of a namespace they share,
-    and how like they are below, from 0.6 to 1."""
+    and how like they are below, up to 1."""
     scores = {each: _likeness(name[:_SHOWN], each) for each in names}
-    return {each: score for each, score in scores.items() if score[1] >= _LIKE}
+    return {each: score for each, score in scores.items() if score[1] > 0}
 
 
 def _likeness(name: str, other: str) -> tuple[int, float]:
@@ -55,7 +55,8 @@ def _likeness(name: str, other: str) -> tuple[int, float]:
 def _ratio(one: str, other: str) -> float:
     matcher = SequenceMatcher(None, other, one, autojunk=False)
     bounds = matcher.real_quick_ratio, matcher.quick_ratio
-    return matcher.ratio() if all(bound() >= _LIKE for bound in bounds) else 0.0
+    found = matcher.ratio() if all(bound() >= _LIKE for bound in bounds) else 0.0
+    return found if found >= _LIKE else 0.0
 
 
 def listing(names: Iterable[str], limit: int = 24) -> str:

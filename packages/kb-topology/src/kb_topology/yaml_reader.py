@@ -67,6 +67,13 @@ def _mark_of(position: _Position | None) -> Mark:
     return (position.line + 1, position.column + 1) if position else (1, 1)
 
 
+def _indentation(text: str, mark: Mark) -> str:
+    """The blanks with which the line of *mark* begins, up to the character at *mark*."""
+    before = text.splitlines()[mark[0] - 1 : mark[0]]
+    begin = "".join(before)[: mark[1]]
+    return begin[: len(begin) - len(begin.lstrip())]
+
+
 class _Frame(Struct):
     """A container that is being filled. `key` is the mapping key whose value comes next."""
 
@@ -92,7 +99,10 @@ class _Reader:
             for event in yaml.parse(text, Loader=yaml.CSafeLoader):
                 self._take(event, _mark_of(event.start_mark))
         except yaml.MarkedYAMLError as error:
-            self._refuse(_mark_of(error.problem_mark), f"text that is not YAML ({error.problem})", "valid YAML")
+            mark = _mark_of(error.problem_mark)
+            if "\t" in _indentation(text, mark):
+                self._refuse(mark, "a tab", "spaces in its place")
+            self._refuse(mark, f"text that is not YAML ({error.problem})", "valid YAML")
         return self.roots[0] if self.roots else None
 
     def _check_characters(self, text: str) -> None:

@@ -11,6 +11,7 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import current
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.memory.store import MemoryStore
+from kb_dataexec.ops.params import flaw
 from kb_messages import GemmAttributes, Role
 
 
@@ -25,6 +26,7 @@ class DecodedGemm(NamedTuple):
 
 
 _DECODE: Final = msgspec.json.Decoder(GemmAttributes).decode
+_FIELDS: Final = ", ".join(GemmAttributes.__struct_fields__)
 
 
 @lru_cache(maxsize=256)
@@ -40,7 +42,10 @@ def decode(op: Op) -> DecodedGemm:
     """The operands of *op* by role. Raises LogError when one is missing, or shapes or types do not fit together."""
     attributes = attributes_of(op.params)
     if attributes is None:
-        raise op.error(f"params {op.params!r}", "the JSON of GemmAttributes")
+        raise op.error(
+            f"params {op.params!r} ({flaw(_DECODE, op.params)})",
+            f"JSON with no fields but {_FIELDS}, each true or false",
+        )
     roles = [Role.A, Role.B, *([Role.ACC] if attributes.accumulate else []), Role.OUT]
     if sorted(row.role for row in op.operands) != roles:
         found = ", ".join(Role(row.role).name for row in op.operands) or "none"

@@ -15,6 +15,7 @@ from kb_dataexec.arrays.row_groups import RowGroups
 from kb_dataexec.backends import current
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.memory.store import MemoryStore
+from kb_dataexec.ops.params import flaw
 from kb_messages import DType, MathAttributes, Role, VectorValue, has_own_form, misfit
 
 
@@ -78,6 +79,7 @@ class DecodedMath(NamedTuple):
 
 
 _DECODE: Final = msgspec.json.Decoder(MathAttributes).decode
+_FIELDS: Final = ", ".join(MathAttributes.__struct_fields__)
 
 
 @lru_cache(maxsize=256)
@@ -93,7 +95,10 @@ def decode(op: Op) -> DecodedMath:
     """The function and the operands of *op*. Raises LogError when they do not fit together."""
     attributes = attributes_of(op.params)
     if attributes is None:
-        raise op.error(f"params {op.params!r}", "the JSON of MathAttributes")
+        raise op.error(
+            f"params {op.params!r} ({flaw(_DECODE, op.params)})",
+            f'JSON such as {{"op": "add"}} with no fields but {_FIELDS}',
+        )
     function = FUNCTIONS.get(attributes.op)
     if function is None:
         raise op.error(f"op {attributes.op!r}", f"one of {', '.join(FUNCTIONS)}")
@@ -116,7 +121,7 @@ def _check_arguments(op: Op, attributes: MathAttributes, function: Function, inp
     name, axis = attributes.op, attributes.axis
     if len(inputs) + len(attributes.scalars) != function.arity:
         found = f"{len(inputs)} IN operands and {len(attributes.scalars)} scalars"
-        raise op.error(f"{name} of {found}", f"{function.arity} arguments")
+        raise op.error(f"{name} of {found}", f"{function.arity} argument{'s' if function.arity != 1 else ''}")
     try:
         attributes.arguments(inputs)
     except ValueError as error:
