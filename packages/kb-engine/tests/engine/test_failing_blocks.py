@@ -10,7 +10,7 @@ from kb_engine.engine.engine import Engine
 from kb_engine.engine.registry import GROUP, Registry
 from kb_engine.host import Host
 from kb_engine.program import author_errors
-from kb_messages import TopologyError
+from kb_messages import PlanError, TopologyError
 
 PLACE = "toy.yaml:14:32: $.cube.pe_template.nodes.pe_gemm.impl: "
 
@@ -68,6 +68,12 @@ def test_what_a_block_refuses_is_told_at_the_authors_line(bought, monkeypatch, r
     assert (
         explained(engine, request.path.parent) == f"test_failing_blocks.py:{line}: unit: got this plan, needs another"
     )
+
+
+def test_what_a_block_refuses_at_its_wires_passes_as_it_is(bought):
+    with pytest.raises(PlanError) as caught:
+        bought("    def connect(self): raise PlanError('unit', 'this wire', 'another')")
+    assert caught.value.__cause__ is None
 
 
 @pytest.mark.parametrize(

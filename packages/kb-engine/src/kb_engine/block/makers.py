@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from types import FrameType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from msgspec import Struct
 
@@ -36,7 +36,7 @@ def walked_frames(error: BaseException) -> list[tuple[FrameType, int]]:
     SimPy raises what a process raised again, as an equal exception without its frames. The cause has them.
     """
     walked, cause = list(traceback.walk_tb(error.__traceback__)), error.__cause__
-    if type(cause) is type(error) and cause.args == error.args:
+    if cause is not None and walked and str(walked[-1][0].f_globals.get("__name__")).startswith("simpy."):
         walked += traceback.walk_tb(cause.__traceback__)
     return walked
 
@@ -45,12 +45,17 @@ def block_entry(walked: Sequence[tuple[FrameType, int]]) -> BlockEntry | None:
     """The first of the frames *walked*, from the outside in, that runs a method of somebody else's block."""
     for at, (frame, _) in enumerate(walked):
         code = frame.f_code
-        owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-        if isinstance(owner, ComponentBase) and is_foreign(type(owner)):
-            paths = _paths(type(owner))
+        owner: type = type(frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None)
+        if _is_block(owner) and is_foreign(owner):
+            paths = _paths(owner)
             if code.co_filename.startswith(paths):
-                return BlockEntry(at, f"{type(owner).__name__}.{code.co_name}", paths)
+                return BlockEntry(at, f"{owner.__name__}.{code.co_name}", paths)
     return None
+
+
+def _is_block(owner_type: type) -> TypeGuard[type[ComponentBase[Any]]]:
+    """Whether *owner_type* is a class of blocks. `isinstance` would run code of its author."""
+    return any(base is ComponentBase for base in owner_type.__mro__)
 
 
 def is_foreign(block_type: type[ComponentBase[Any]]) -> bool:

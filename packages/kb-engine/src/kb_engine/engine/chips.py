@@ -71,20 +71,20 @@ def _blocks(topology: Topology, registry: Registry, context: Any) -> dict[str, C
         try:
             made = components[node.id] = component_type(spec, its_context)
         except Exception as error:
-            raise _failed(error, component_type, "__init__", node, topology) from error
+            _refuse(error, component_type, "__init__", node, topology)
+            raise
         if getattr(made, "context", None) is not its_context:
             raise _impl_error(node, topology, "__init__ calls no super().__init__(spec, context)", "a block that does")
     return components
 
 
-def _failed(
+def _refuse(
     error: Exception, block_type: type[ComponentBase[Any]], method: str, node: Node, topology: Topology
-) -> Exception:
-    """What to raise for an *error* in *method* of the block of *node*: a TopologyError, if somebody else made it."""
-    if isinstance(error, KbError) or not is_foreign(block_type):
-        return error
-    said = f"{method} raised {error!r} at {last_line(error.__traceback__)}"
-    return _impl_error(node, topology, said, "a block that can be made and wired")
+) -> None:
+    """Raise a TopologyError for an *error* in *method* of the block of *node*, if somebody else made the block."""
+    if not isinstance(error, KbError) and is_foreign(block_type):
+        said = f"{method} raised {error!r} at {last_line(error.__traceback__)}"
+        raise _impl_error(node, topology, said, "a block that can be made and wired") from error
 
 
 def _impl_error(node: Node, topology: Topology, said: str, needs: str) -> TopologyError:
@@ -103,14 +103,16 @@ def _wire(
         try:
             component.connect()
         except Exception as error:
-            raise _failed(error, type(component), "connect", graph.nodes[component.node_id], topology) from error
+            _refuse(error, type(component), "connect", graph.nodes[component.node_id], topology)
+            raise
     for component in components.values():
         reachable = [component, *component.context.downstream]
         for server in component.servers.values():
             try:
                 gates = component.gates(server.stage_type)
             except Exception as error:
-                raise _failed(error, type(component), "gates", graph.nodes[component.node_id], topology) from error
+                _refuse(error, type(component), "gates", graph.nodes[component.node_id], topology)
+                raise
             server.guard(gates)
             for target_block in reachable:
                 for stage_type, downstream in target_block.servers.items():
