@@ -133,6 +133,27 @@ def test_other_programs_run(kernel: Any, begun: list[str]) -> None:
     assert mine == run(kernel, exact="events")[0]
 
 
+def decides_by_name(tl: Language, tensors: list[list[TensorRef]], pe: int) -> None:
+    """Program *pe* multiplies half as many columns of a tensor whose name begins with "ax"."""
+    a, b, c = tensors[tl.program_id()]
+    k = 32 if tl.program_id() == pe and str(a).startswith("ax") else 64
+    tl.wait(tl.composite("gemm", a[:, :k], b[:k, :], out=c, tile=TILE))
+
+
+@pytest.mark.parametrize("pe", [0, 2])
+@pytest.mark.parametrize("log", [False, True])
+def test_a_launch_whose_kernel_asks_for_a_name_is_not_repeated(pe: int, log: bool) -> None:
+    """Names are no part of a key. So the second launch has to run, also if just program 2 asks for one."""
+    results = []
+    for exact in ("closed", "events"):
+        engine, host = built(exact, log)
+        launches = [host.launch(decides_by_name, triples(host, of), pe, pes=range(N_PES)) for of in ("", "x")]
+        ends_ps = {after - launches[1].call_ps for after in launches[1].pe_end_ps.values()}
+        assert len(ends_ps) == 2
+        results.append(found(engine, launches))
+    assert results[0] == results[1]
+
+
 def test_a_kernel_that_fails_fails_in_its_launch() -> None:
     def too_deep(tl: Language, tensors: list[list[TensorRef]]) -> None:
         a, b, c = tensors[tl.program_id()]

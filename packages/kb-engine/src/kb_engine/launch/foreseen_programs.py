@@ -16,6 +16,7 @@ from kb_engine.memory.pending import Producer
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion
 from kb_engine.program.runner import KernelCall, run_kernel
+from kb_engine.program.tensors import TEXTS_MADE
 from kb_messages import Command, Matrix, PipelinePlan, SubmittedCommand
 
 
@@ -45,12 +46,14 @@ Programs = list[ForeseenProgram | None]
 def foreseen_programs(
     call: KernelCall, pes: Sequence[ProcessingElement], now_ps: int, keeps_log: bool
 ) -> Programs | None:
-    """The programs of *call* on *pes*, of which no two go to one memory or link; None where they cannot be told.
+    """The programs of *call* on *pes*, of which no two go to one memory or link; None where they cannot be told, or one
+    of them asks for the name of a tensor, which a launch that runs it has to note.
 
     A program that does nothing is None. The kernel is pure, and nothing is scheduled. *keeps_log* says whether the run
     has an op log.
     """
     found: Programs = []
+    texts_made = TEXTS_MADE.n
     taken: set[object] = set()
     for number, pe in enumerate(pes):
         port = _ForeseenPort(call, pe, (number, len(pes)), keeps_log)
@@ -58,6 +61,8 @@ def foreseen_programs(
             run_kernel(call, port)  # type: ignore[arg-type]  # it refuses what it has not
             program = _program_of(port, pe)
         except (Exception, SystemExit):  # noqa: BLE001  # the launch raises what the kernel raises, in its time and place
+            return None
+        if TEXTS_MADE.n != texts_made:
             return None
         found.append(program)
         if program is None:
