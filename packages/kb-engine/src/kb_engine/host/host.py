@@ -5,7 +5,7 @@ On a topology with a host its calls take time on the fabric, one after the other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -305,6 +305,20 @@ class Host:
         if isinstance(argument, TensorRef):
             self._tensors.check_live("launch", argument.tensor)
         elif type(argument) is dict:
-            for each in argument.values():
-                self._as_reference(each)
+            self._check_refs_in(argument)
         return argument
+
+    def _check_refs_in(self, held: Mapping[Any, Any]) -> None:
+        """Raise KernelError for a reference in *held*, or in what it holds, to a tensor that was freed.
+
+        A dict reaches the kernel as it is, so it may hold itself.
+        """
+        left: list[Any] = [held]
+        seen: set[int] = set()
+        while left:
+            each = left.pop()
+            if isinstance(each, TensorRef):
+                self._tensors.check_live("launch", each.tensor)
+            elif type(each) in (dict, list, tuple) and id(each) not in seen:
+                seen.add(id(each))
+                left += each.values() if type(each) is dict else each
