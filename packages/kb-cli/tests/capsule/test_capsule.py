@@ -7,6 +7,8 @@ import json
 import os
 import random
 import shutil
+import stat
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +20,9 @@ from click.testing import Result
 import kernbench as kb
 from kb_cli.capsule import unpack as unpacking
 from kb_cli.capsule.replay import replay
-from kb_cli.capsule.unpack import unpack
+from kb_cli.capsule.unpack import opened, unpack
 from kb_cli.main import main
+from kb_cli.run.claims import files_of
 from kb_cli.run.progress import RunProgress
 from kb_cli.run.run_json import write_run
 from kb_messages import KbError
@@ -137,7 +140,7 @@ def test_a_file_in_the_place_of_a_folder_names_the_capsule(capsule: Path, tmp_pa
     rezipped(capsule, lambda files: claimed(files, tmp_path, **{"memory/x": b"x", name: b"y"}))
     with pytest.raises(KbError) as error, RunProgress() as progress:
         replay(capsule, True, None, progress)
-    assert str(error.value).startswith(f"{capsule}: got a file {name}, where another file is on this file system")
+    assert str(error.value).startswith(f"{capsule}: got a file called {name!r}, needs names of a run folder, each once")
     assert not Path("ran").exists()
 
 
@@ -150,6 +153,85 @@ def test_names_that_a_file_system_takes_for_the_same_are_refused(capsule: Path, 
     with pytest.raises(KbError, match=r"got a file Bench\.py, where another file is on this file system, needs names"):
         unpack(capsule, folder)
     assert (folder / "Bench.py").read_text() == "print('mine')"
+
+
+def test_trust_is_asked_for_before_anything_is_unpacked(
+    capsule: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the files hold is not looked at: other bytes than those of run.json are told with trust alone."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    rezipped(capsule, lambda files: files.update({"topology.yaml": bytes(4 << 20)}))
+    assert ended("replay", capsule) == 2
+    assert "needs your trust" in capsys.readouterr().err
+    monkeypatch.setattr("tempfile.tempdir", None)
+    assert ended("replay", capsule, "--trust") == 2
+    assert "other bytes in topology.yaml" in capsys.readouterr().err
+
+
+def test_a_replay_writes_only_what_it_reads(capsule: Path, tmp_path: Path) -> None:
+    rezipped(capsule, lambda files: claimed(files, tmp_path, **{"log/big": bytes(1 << 20), "inputs/x": b"x"}))
+    least, whole = tmp_path / "least", tmp_path / "whole"
+    for folder in (least, whole):
+        folder.mkdir()
+    with opened(capsule) as packed:
+        packed.unpack(least, is_replay=True)
+    unpack(capsule, whole)
+    of_replay = ["bench.py", "inputs/x", "run.json", "topology.yaml"]
+    assert sorted(files_of(least)) == of_replay
+    assert sorted(files_of(whole)) == sorted([*of_replay, "log/big", "where.json"])
+    rezipped(capsule, lambda files: files.update({"log/big": bytes((1 << 20) - 1) + b"x"}))
+    with pytest.raises(KbError, match="other bytes in log/big"), RunProgress() as progress:
+        replay(capsule, True, None, progress)
+
+
+def test_a_program_of_another_size_is_no_bundled_benchmark(invoke: Invoke, tmp_path: Path) -> None:
+    """run.json may claim that a capsule has the bytes of a benchmark that comes with kb; the bytes decide."""
+    shape = ["-p", "M=32", "-p", "N=32", "-p", "K=32"]
+    run = json.loads(invoke("run", "gemm", *shape, "--no-verify", "--json").stdout)["run_dir"]
+    assert invoke("pack", run, "-o", "gemm.kbrun").exit_code == 0
+    rezipped(Path("gemm.kbrun"), lambda files: files.update({"bench.py": files["bench.py"] + b"\nprint('mine')\n"}))
+    with pytest.raises(KbError, match=r"other bytes in bench\.py"), RunProgress() as progress:
+        replay(Path("gemm.kbrun"), False, None, progress)
+
+
+def test_lists_and_claims_larger_than_any_run_has_are_not_read(capsule: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = b"[]," * (6 << 20)
+    rezipped(capsule, lambda files: files.update({"run.json": b'{"x":[' + lists + b"[]]}"}))
+    with pytest.raises(KbError, match=r"got more than 16777216 bytes in run\.json"), RunProgress() as progress:
+        replay(capsule, True, None, progress)
+    monkeypatch.setattr(unpacking, "_MOST_DIRECTORY_NBYTES", 100)
+    with pytest.raises(KbError, match=r"got bytes that are no capsule \(ValueError: a list of files of \d+ bytes\)"):
+        unpack(capsule, capsule.parent)
+
+
+def test_names_of_other_systems_and_names_behind_a_nul_are_refused(capsule: Path) -> None:
+    whole = capsule.read_bytes()
+    for name in ("C:/evil.py", "C:evil.py", "..\\evil.py", "a//b", "./bench.py", "bench.py/", "a\nb", "bench.py\0.txt"):
+        capsule.write_bytes(whole)
+        with zipfile.ZipFile(capsule, "a") as packed, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a name that stands twice
+            entry = zipfile.ZipInfo("x")
+            entry.filename = name
+            packed.writestr(entry, b"x")
+        with pytest.raises(KbError, match="needs names of a run folder, each once"), RunProgress() as progress:
+            replay(capsule, True, None, progress)
+
+
+def test_a_link_in_a_capsule_is_a_plain_file(capsule: Path, tmp_path: Path) -> None:
+    """A zip says in the mode of an entry that its bytes are where a link leads. No link is made."""
+    rezipped(capsule, lambda files: claimed(files, tmp_path, **{"inputs/x": b"/etc/passwd"}))
+    with zipfile.ZipFile(capsule) as packed:
+        files = {name: packed.read(name) for name in packed.namelist()}
+    with zipfile.ZipFile(capsule, "w") as packed:
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = (stat.S_IFLNK | 0o777) << 16
+            packed.writestr(entry, content)
+    folder = tmp_path / "to"
+    folder.mkdir()
+    unpack(capsule, folder)
+    assert not (folder / "inputs" / "x").is_symlink()
+    assert (folder / "inputs" / "x").read_bytes() == b"/etc/passwd"
 
 
 def test_mutants_give_a_sentence_and_run_nothing(capsule: Path, tmp_path: Path) -> None:

@@ -28,11 +28,17 @@ def names(kind: Kind) -> list[str]:
     return sorted(path.relative_to(root).as_posix().removesuffix(suffix) for path in root.glob(pattern))
 
 
-def shipped(file: str, source: bytes) -> Path | None:
-    """The bundled benchmark called *file*, if it has exactly the bytes *source*; otherwise None."""
+def benchmark(file: str) -> Path | None:
+    """The bundled benchmark called *file*, such as `gemm.py`, if there is one."""
     path = folder("benchmarks") / file
     known = file.removesuffix(_SUFFIX["benchmarks"]) in names("benchmarks") and path.name == file
-    return path if known and path.is_file() and path.read_bytes() == source else None
+    return path if known and path.is_file() else None
+
+
+def shipped(file: str, source: bytes) -> Path | None:
+    """The bundled benchmark called *file*, if it has exactly the bytes *source*; otherwise None."""
+    path = benchmark(file)
+    return path if path is not None and path.read_bytes() == source else None
 
 
 def topology(text: str) -> Path:

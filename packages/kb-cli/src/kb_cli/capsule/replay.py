@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,8 +11,7 @@ from msgspec import Struct
 
 from kb_cli.benchmark import bundled
 from kb_cli.capsule.pack import SUFFIX
-from kb_cli.capsule.unpack import unpack
-from kb_cli.run.claims import check_written
+from kb_cli.capsule.unpack import opened
 from kb_cli.run.files import BENCH, RunFolderError
 from kb_cli.run.identity import environment, versions
 from kb_cli.run.progress import RunProgress
@@ -44,27 +44,27 @@ def replay(capsule: Path, trust: bool, out: Path | None, progress: RunProgress) 
     """Repeat the run of *capsule*, in a run folder below *out* if that is given.
 
     Without *trust*, only benchmarks that come with kb are run, from where kb is installed. Raises RunFolderError for
-    any other benchmark then, before any code of it runs, and for a file that is no capsule.
+    any other benchmark then, before anything is unpacked, and for a file that is no capsule.
     """
     if capsule.is_dir():
         fix = f"kb pack {shlex.quote(str(capsule))} -o run{SUFFIX} makes one of a run folder"
         raise RunFolderError(str(capsule), "a folder", "a file that kb pack wrote", fix)
-    with TemporaryDirectory(prefix="kb-replay-") as place:
-        folder = Path(place) / "run"
-        folder.mkdir()
-        run = unpack(capsule, folder)
-        check_written(folder, run, (BENCH,))
-        _refuse_without_inputs(capsule, run)
+    with opened(capsule) as packed:
+        _refuse_without_inputs(capsule, packed.run)
         if not trust:
-            _refuse_unknown(capsule, folder, run)
-        ran = read_setup(folder)
-        setup = ran.setup._replace(verify=run.flags.verify, log=run.flags.log)
-        if out is not None:
-            result = run_once(setup, out, Policy.AUTO).result
-        else:
-            repeated = Path(place) / "repeated"
-            result = record_run((repeated, repeated), setup, Policy.NONE, progress).result
-        return _compared(capsule, run, result, out is not None)
+            _refuse_unknown(capsule, packed.run)
+        with TemporaryDirectory(prefix="kb-replay-") as place:
+            folder = Path(place) / "run"
+            folder.mkdir()
+            packed.unpack(folder, is_replay=True)
+            ran = read_setup(folder, only_bundled=not trust)
+            setup = ran.setup._replace(verify=ran.run.flags.verify, log=ran.run.flags.log)
+            if out is not None:
+                result = run_once(setup, out, Policy.AUTO).result
+            else:
+                repeated = Path(place) / "repeated"
+                result = record_run((repeated, repeated), setup, Policy.NONE, progress).result
+            return _compared(capsule, ran.run, result, out is not None)
 
 
 def _refuse_without_inputs(capsule: Path, run: RunJson) -> None:
@@ -75,11 +75,14 @@ def _refuse_without_inputs(capsule: Path, run: RunJson) -> None:
         raise RunFolderError(str(capsule), got, "the arrays that the kernel was given", fix)
 
 
-def _refuse_unknown(capsule: Path, folder: Path, run: RunJson) -> None:
-    """Raise RunFolderError unless the benchmark in *folder* is one that comes with kb, byte by byte."""
-    source = (folder / BENCH).read_bytes()
-    if bundled.shipped(run.benchmark.file, source) is None or run.call is not None or run.script is not None:
-        got = f"the program {run.benchmark.file!r} of {len(source)} bytes, which does not come with kb"
+def _refuse_unknown(capsule: Path, run: RunJson) -> None:
+    """Raise RunFolderError unless *run*, the run.json of *capsule*, claims a benchmark that comes with kb."""
+    name, claim = run.benchmark.file, run.files.get(BENCH)
+    installed = bundled.benchmark(name)
+    known = claim is not None and installed is not None and sha256(installed.read_bytes()).hexdigest() == claim.sha256
+    if not known or run.call is not None or run.script is not None:
+        size = "no" if claim is None else claim.nbytes
+        got = f"the program {name[:80]!r} of {size} bytes, which does not come with kb"
         fix = f"read it with unzip -p {shlex.quote(str(capsule))} {BENCH}, and add --trust if you trust it"
         raise RunFolderError(str(capsule), got, "your trust, because a replay runs it with all your rights", fix)
 

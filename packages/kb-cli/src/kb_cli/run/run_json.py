@@ -17,7 +17,7 @@ from kb_cli.benchmark.script_record import RecordedScript
 from kb_cli.run.files import FORMAT, FORMAT_VERSION, RUN, RunFolderError, write_json
 from kb_cli.run.result_parts import Kept
 from kb_cli.run.run_result import RunResult
-from kb_dataexec.files import decode_json, file_in, read_bytes, read_json
+from kb_dataexec.files import decode_json, file_in, read_json
 
 
 class RanBenchmark(Struct, frozen=True, kw_only=True):
@@ -117,14 +117,34 @@ def write_run(folder: Path, fields: dict[str, Any]) -> str:
 
 def read_run(folder: Path) -> RunJson | RowsJson:
     """The run.json of *folder*. Raises RunFolderError when *folder* is no run folder of this format."""
-    fields = _fields(folder)
+    return _typed(_fields(folder), str(folder / RUN))
+
+
+def read_packed_run(content: bytes, where: str) -> RunJson:
+    """The run.json of one run with the bytes *content*, which lie in no folder; *where* is the place in errors.
+
+    Raises RunFolderError for the runs of a shapes file, and for other content than the run wrote.
+    """
+    fields = decode_json(content, dict[str, Any], where, RunFolderError)
+    run = _typed(fields, where)
+    if not isinstance(run, RunJson):
+        raise RunFolderError(where, "several runs", "one run")
+    if not _is_own(fields):
+        raise RunFolderError(where, "other content than the run wrote", "the run's own")
+    return run
+
+
+def _typed(fields: dict[str, Any], where: str) -> RunJson | RowsJson:
     found = (fields.get("format"), fields.get("version"))
     if found != (FORMAT, FORMAT_VERSION):
         got = f"format {str(found[0])[:80]!r} version {str(found[1])[:20]}"
         fix = "run the benchmark again" if found[0] == FORMAT else ""
-        raise RunFolderError(str(folder / RUN), got, f"{FORMAT} version {FORMAT_VERSION}", fix)
+        raise RunFolderError(where, got, f"{FORMAT} version {FORMAT_VERSION}", fix)
     kind: type[RunJson | RowsJson] = RowsJson if "rows" in fields else RunJson
-    return decode_json(read_bytes(folder / RUN, RunFolderError), kind, str(folder / RUN), RunFolderError)
+    try:
+        return msgspec.convert(fields, kind)
+    except msgspec.ValidationError as reason:
+        raise RunFolderError(where, f"JSON of another form ({reason})", "what kb wrote") from None
 
 
 def read_one_run(folder: Path) -> RunJson:
@@ -140,8 +160,12 @@ def read_one_run(folder: Path) -> RunJson:
 
 def is_sealed(folder: Path) -> bool:
     """Whether the run.json of *folder* holds what the run wrote there. Raises RunFolderError when it cannot be read."""
-    fields = _fields(folder)
-    return bool(fields.pop("sha256", None) == _content_sha256(fields))
+    return _is_own(_fields(folder))
+
+
+def _is_own(fields: dict[str, Any]) -> bool:
+    content = {name: value for name, value in fields.items() if name != "sha256"}
+    return bool(fields.get("sha256") == _content_sha256(content))
 
 
 def _fields(folder: Path) -> dict[str, Any]:
