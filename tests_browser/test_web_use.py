@@ -159,6 +159,44 @@ def tell(folder: Path, t_ps: int) -> None:
     os.replace(new, folder / "progress.json")
 
 
+PLACES = """() => {
+    const [main, view] = ["main", ".view"].map((each) => document.querySelector(each));
+    const text = view.querySelector("h1").getBoundingClientRect();
+    return [main.scrollWidth - main.clientWidth, Math.round(text.left)];
+}"""
+
+
+@pytest.mark.parametrize("width", [360, 800, 1400])
+def test_views_are_as_wide_as_the_window_and_begin_at_one_place(shown: Shown, copied: Path, width: int) -> None:
+    before = shutil.copytree(copied, copied.parent / f"gemm-{'of-a-long-name-' * 6}0")
+    shown.page.wait_for_timeout(400)  # a look at the folder is good for so long
+    shown.page.set_viewport_size({"width": width, "height": 800})
+    run, lefts = shown.id(copied), set()
+    for view in ("overview", "why", "source", "stalls", "topology", "roofline", "compare"):
+        shown.go(view=view, run=run, **{"why": {"op": 20}, "compare": {"with": shown.id(before)}}.get(view, {}))
+        shown.until("document.querySelector('.view h1')")
+        wider, left = shown.page.evaluate(PLACES)
+        assert wider <= 0, view
+        lefts.add(left)
+        shown.keep(f"{view}-{width}")
+    assert len(lefts) == 1
+    assert shown.said == []
+
+
+def test_half_of_a_small_window_is_source_and_the_chip_fits_into_it(shown: Shown, copied: Path) -> None:
+    shown.page.set_viewport_size({"width": 800, "height": 800})
+    shown.go(view="source", run=shown.id(copied))
+    shown.until("document.querySelector('td.code')")
+    assert shown.page.evaluate("document.querySelector('td.code').getBoundingClientRect().left") < 400
+    shown.page.set_viewport_size({"width": 640, "height": 800})
+    shown.go(view="topology", run=shown.id(copied))
+    shown.until("document.querySelector('.chip-picture')")
+    chip = "document.querySelector('.chip-picture')"
+    assert shown.page.evaluate(f"{chip}.scrollWidth - {chip}.clientWidth") == 0
+    shown.page.set_viewport_size({"width": 360, "height": 800})
+    assert shown.page.evaluate(f"{chip}.scrollWidth / {chip}.clientWidth") > 1.2, "labels stay large enough to be read"
+
+
 def test_two_marks_add_up_what_was_at_work_and_copy_it(shown: Shown, copied: Path) -> None:
     shown.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     log = read_log(copied / "log")

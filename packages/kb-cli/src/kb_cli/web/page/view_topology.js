@@ -22,11 +22,14 @@ export async function show(place, page) {
         found.notes.map(note), picture(found.svg), parts(found, page));
 }
 
+const LEAST_SCALE = 0.7; // at which the smallest labels can be read; a smaller window moves over the picture
+
 function picture(svg) {
     // The picture brings its own colours, which stay within it.
+    const least = LEAST_SCALE * Number(/<svg[^>]* width="([\d.]+)"/.exec(svg)?.[1] ?? 0);
     const host = h("div", {class: "chart chip-picture", tabindex: "0", role: "group", "aria-label": "diagram of the chip; the table below has its numbers"});
     const sheet = new CSSStyleSheet();
-    sheet.replaceSync(`${/<style>([^<]*)<\/style>/.exec(svg)?.[1] ?? ""} rect.page{width:100%;height:100%} svg{display:block;max-width:none}`);
+    sheet.replaceSync(`${/<style>([^<]*)<\/style>/.exec(svg)?.[1] ?? ""} rect.page{width:100%;height:100%} svg{display:block;max-width:max(100%,${least}px);height:auto}`);
     const shadow = host.attachShadow({mode: "open"});
     shadow.adoptedStyleSheets = [sheet];
     shadow.append(drawing(svg.replace(/<style>[^<]*<\/style>/, "")));
@@ -41,7 +44,7 @@ function parts({parts: found, more, is_counted}, page) {
         if (each.users > users.length) users.push(`, and ${count(each.users - users.length)} more`);
         return h("tr", null, h("td", {class: "text"}, each.name), h("td", {class: "text"}, each.share === null ? "" : bar(["path", each.share])),
             h("td", {class: "number"}, each.share === null ? "-" : percent(each.share)), h("td", {class: "number"}, quantity(each.nbytes, "B")),
-            h("td", {class: "text"}, h("div", {class: "wrap"}, users)));
+            h("td", {class: "text"}, h("div", {class: "wrap users"}, users)));
     });
     return section("Links and memories", `${is_counted ? "The share of the time of the launches in which links and memories moved bytes." : "The share of the bandwidth that DMAs used in the window."}${more ? ` ${count(more)} more moved less.` : ""}`,
         h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "links and memories"}, h("table", null,
