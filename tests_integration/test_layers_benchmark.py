@@ -15,6 +15,12 @@ def test_the_products_have_the_weights_of_llama_3_70b() -> None:
     assert 80 * weights + 2 * 128256 * 8192 == pytest.approx(70.55e9, rel=1e-3)
 
 
+def test_a_product_repeats_another_one_of_its_sizes() -> None:
+    layer = layers.products(layers.LLAMA_3_70B)
+    new = [each.name for each, is_new in zip(layer, layers.of_new_sizes(layer), strict=True) if is_new]
+    assert new == ["q", "k", "gate", "down"]
+
+
 @pytest.mark.parametrize("tokens", [256, 7])
 def test_a_layer_comes_to_the_same_by_every_event(tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layers, "CHIP", "one_cube")

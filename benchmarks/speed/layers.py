@@ -17,8 +17,8 @@ median of the rounds. A `first` layer is on a chip that has simulated nothing, a
 refuses sides that end at different picoseconds.
 
 With `--starts`, a start of a program is the CPU time of a launch over its 512 programs. The launch may be the first one
-on the chip (q), the first one of its product (the mean of o, gate and down), one that repeats another (k, v and up), or
-one of the next layer (all seven). Closing the log is not part of it.
+on the chip (q), the first one of its sizes (the mean of k, gate and down), one that repeats another on other tensors
+(v, o and up), or one of the next layer (all seven). Closing the log is not part of it.
 """
 
 from __future__ import annotations
@@ -182,13 +182,21 @@ def compare(tokens: int, log: bool, other: tuple[Path, str | None], rounds: int)
     return f"{tokens:6} {'yes' if log else 'no':>4} {one.stages:10} {before_s:9.2f} {gains} {two.peak_gib:9.1f}"
 
 
+def of_new_sizes(layer: list[Product]) -> list[bool]:
+    """Of each product of *layer*, whether none before it has its N and K."""
+    sizes = [(each.n, each.k) for each in layer]
+    return [each not in sizes[:number] for number, each in enumerate(sizes)]
+
+
 def starts(tokens: int, log: bool, checkout: Path, rounds: int) -> str:
     """A line of the table of starts: CPU milliseconds a program of each kind of launch, medians of the rounds."""
+    layer = products(LLAMA_3_70B)
     found = []
     for _ in range(rounds):
-        (q, *others), again = alone(checkout, tokens, log, "closed", 2).launches_s
-        k, v, o, gate, up, down = others
-        found.append((q, mean((o, gate, down)), mean((k, v, up)), mean(again)))
+        first_s, next_s = alone(checkout, tokens, log, "closed", 2).launches_s
+        new_s = [each for each, is_new in zip(first_s, of_new_sizes(layer), strict=True) if is_new]
+        repeated_s = [each for each, is_new in zip(first_s, of_new_sizes(layer), strict=True) if not is_new]
+        found.append((new_s[0], mean(new_s[1:]), mean(repeated_s), mean(next_s)))
     medians = [median(each) * 1e3 / N_PES for each in zip(*found, strict=True)]
     return f"{tokens:6} {'yes' if log else 'no':>4} " + " ".join(f"{each:9.3f}" for each in medians)
 
