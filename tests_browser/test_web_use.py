@@ -231,6 +231,86 @@ def test_two_marks_add_up_what_was_at_work_and_copy_it(shown: Shown, copied: Pat
     assert shown.said == []
 
 
+def test_marks_stay_when_views_change_and_pages_are_loaded_again(shown: Shown, copied: Path) -> None:
+    end = int(read_log(copied / "log").ops["t_out_ps"].max())
+    shown.go(view="timeline", run=shown.id(copied), a=end // 4, b=end // 2)
+    shown.until("document.querySelector('aside table')")
+    before = shown.page.locator("aside table").first.inner_text()
+    page = shown.page
+    steps = [
+        lambda: [page.locator("nav a", has_text=each).click() for each in ("Stalls", "Timeline")],
+        lambda: [page.keyboard.press(each) for each in "43"],
+        lambda: [page.go_back(), page.go_forward()],
+        page.reload,
+    ]
+    for step in steps:
+        step()
+        shown.until("document.body.dataset.view === 'timeline' && document.querySelector('aside table')")
+        assert shown.page.locator("aside table").first.inner_text() == before
+        assert (int(shown.fragment["a"]), int(shown.fragment["b"])) == (end // 4, end // 2)
+    assert shown.said == []
+
+
+def test_sums_that_had_no_answer_are_asked_for_again(shown: Shown, copied: Path) -> None:
+    shown.page.route("**/api/sums*", lambda route: route.abort())
+    shown.go(view="timeline", run=shown.id(copied), a=1000, b=9000)
+    shown.until("document.querySelector('aside p.note')")
+    assert "kb web does not answer" in shown.page.locator("aside p.note").inner_text()
+    shown.page.unroute("**/api/sums*")
+    shown.until("document.querySelector('aside table')", 20)
+
+
+def test_sums_of_a_run_that_was_written_again_are_those_of_the_new_one(shown: Shown, copied: Path) -> None:
+    shown.go(view="timeline", run=shown.id(copied))
+    shown.drawn()
+    lanes = shown.page.locator(".lanes")
+    lanes.press("Enter")
+    shown.until("document.querySelector('.facts')")
+    for number in range(3):  # the server keeps as many runs
+        other = Path(shutil.copytree(copied, copied.parent / f"gemm-{number}"))
+        shown.page.wait_for_timeout(400)  # a look at the folder is good for so long
+        shown.page.evaluate(f"fetch('/api/lanes?table=ops&run={shown.id(other)}').then((each) => each.text())")
+    shutil.copy(copied / "run.json", copied / "new")
+    os.replace(copied / "new", copied / "run.json")
+    lanes.press("M")
+    shown.until("document.querySelector('aside table')", 20)
+    assert shown.page.locator("p.note").count() == 0
+
+
+def test_sums_of_a_run_that_goes_on_keep_the_focus(shown: Shown, copied: Path) -> None:
+    going = going_on(copied)
+    shown.page.wait_for_timeout(400)
+    shown.go(view="timeline", run=shown.id(going[0]), a=1000, b=9000)
+    shown.until("document.querySelector('aside table')")
+    asked = list[str]()
+    shown.page.on("requestfinished", lambda each: asked.append(each.url) if "/api/sums" in each.url else None)
+    copy = shown.page.locator("aside button", has_text="Copy").first
+    copy.focus()
+    t_ps = 5000
+    while not asked:
+        shown.page.wait_for_timeout(1000)
+        tell(going[1], t_ps := t_ps + 1000)
+        assert t_ps < 30_000
+    shown.page.wait_for_timeout(500)
+    assert shown.page.evaluate("document.activeElement.textContent") == "Copy"
+
+
+def test_marks_do_not_lie_outside_of_the_run(shown: Shown, copied: Path) -> None:
+    shown.go(view="timeline", run=shown.id(copied))
+    shown.drawn()
+    box = shown.page.locator(".lanes canvas").bounding_box()
+    shown.page.keyboard.down("Shift")
+    shown.page.mouse.move(box["x"] + box["width"] - 20, box["y"] + 100)
+    shown.page.mouse.down()
+    shown.page.mouse.move(box["x"] + 5, box["y"] + 100, steps=5)  # over the names of the lanes
+    shown.page.mouse.up()
+    shown.page.keyboard.up("Shift")
+    shown.until("new URLSearchParams(location.hash).has('b')")
+    assert int(shown.fragment["a"]) == 0
+    shown.until("document.querySelector('aside table')")
+    assert shown.page.locator("p.note").count() == 0
+
+
 def test_a_link_with_a_search_shows_what_it_found(shown: Shown, copied: Path) -> None:
     shown.go(view="timeline", run=shown.id(copied), find="dma_read")
     shown.until("document.querySelector('ol.found button')")

@@ -244,6 +244,22 @@ def test_a_wrong_question_gets_a_sentence(asked: Asked, name: str, fields: dict,
     assert found.text.startswith(text)
 
 
+def test_more_runs_than_are_kept_do_not_make_each_other_old(asked: Asked, tmp_path: Path) -> None:
+    """A page may be open on each of them. A run that was written again is another one."""
+    folders = [Path(shutil.copytree(asked.folder, tmp_path / f"gemm-{each}")) for each in range(5)]
+    with served(tmp_path) as client:
+        ids = {each["name"]: each["id"] for each in client.ask("/api/runs").json["runs"]}
+        stamps = [client.ask(f"/api/lanes?run={ids[each.name]}&table=ops").json["stamp"] for each in folders]
+        assert len(set(stamps)) == len(folders)
+        pairs = zip(folders, stamps, strict=True)
+        sums = [f"/api/sums?run={ids[each.name]}&stamp={stamp}&t0=0&t1=999" for each, stamp in pairs]
+        assert [client.ask(each).status for each in sums * 2] == [200] * 10
+        for folder in folders:
+            shutil.copy(folder / "run.json", folder / "new")
+            (folder / "new").replace(folder / "run.json")
+        assert client.ask(sums[0]).status == 409
+
+
 def test_a_run_whose_log_was_not_kept_says_which_keep_keeps_it(asked: Asked) -> None:
     found = asked.get("lanes", asked.other, table="ops")
     assert found.status == 400

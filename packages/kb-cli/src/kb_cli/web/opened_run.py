@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from secrets import token_hex
 
 from kb_cli.compare.side import Side, read_side
 from kb_cli.report.run_report import TimeReport, make_report
@@ -19,11 +18,10 @@ from kb_topology import Topology, load_topology
 
 
 class OpenedRun:
-    """The run at *place*, as it was when it was opened. `stamp` tells it from the same run, read again."""
+    """The run at *place*, as it was when it was opened. *stamp* tells it from the same run, written again."""
 
-    def __init__(self, place: RunPlace) -> None:
-        self.place = place
-        self.stamp = token_hex(4)
+    def __init__(self, place: RunPlace, stamp: str) -> None:
+        self.place, self.stamp = place, stamp
         self._parts = LazyParts()
 
     @property

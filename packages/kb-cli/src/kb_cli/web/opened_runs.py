@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from hashlib import sha256
 from http import HTTPStatus
+from secrets import token_hex
 from threading import Lock
 from time import monotonic
 from typing import Final, NamedTuple
@@ -42,17 +44,18 @@ class OpenedRuns:
     def run(self, place: RunPlace, stamp: str | None) -> OpenedRun:
         """The run at *place*; with *stamp*, as it was read when it got that stamp. Nothing of it is read here.
 
-        Raises RunWentOnError where what had the stamp is no longer kept.
+        Raises RunWentOnError where what had the stamp is no longer kept, and the run has been written since.
         """
         with self._lock:
             found = self._runs.get(stamp) if stamp is not None else self._latest(place)
             if found is None or found.run.place.path != place.path:
-                if stamp is not None:
+                written = _written(place)
+                run = OpenedRun(place, _stamp(place, written))
+                if stamp not in (None, run.stamp):
                     raise RunWentOnError(
                         place.name, "a run that was written again", "the run of now", "reload the page"
                     )
-                run = OpenedRun(place)
-                found = _Kept(run, _written(place), monotonic())
+                found = _Kept(run, written, monotonic())
                 self._runs[run.stamp] = found
                 while len(self._runs) > _MOST:
                     self._runs.popitem(last=False)
@@ -66,6 +69,16 @@ class OpenedRuns:
         if last is None or last.written == _written(place):
             return last
         return last if place.state == "running" and monotonic() - last.opened_s < _FRESH_S else None
+
+
+def _stamp(place: RunPlace, written: object) -> str:
+    """The stamp of the run at *place*, whose files were *written* then: the same one as long as nobody writes them.
+
+    So a page may ask for a run that is no longer kept. Each look at the log of a run that goes on has another stamp.
+    """
+    if place.state == "running":
+        return token_hex(4)
+    return sha256(repr((str(place.path), place.state, written)).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _written(place: RunPlace) -> object:

@@ -44,11 +44,10 @@ export const page = {
 };
 
 function head() {
-    const within = {run: state.run, line: state.line, t0: state.t0, t1: state.t1, pe: state.pe, op: state.op};
     const views = document.getElementById("views");
     const held = views.contains(document.activeElement) ? document.activeElement.textContent : null;
     views.replaceChildren(...KEYS.filter((each) => state.run || ALONE.has(each)).map((each) => {
-        const target = ALONE.has(each) ? {view: each} : {...within, view: each};
+        const target = ALONE.has(each) ? {view: each} : {...state, view: each};
         const current = each === state.view ? "page" : null;
         return h("a", {href: written(target), title: VIEWS[each][1], "aria-current": current}, VIEWS[each][0]);
     }));

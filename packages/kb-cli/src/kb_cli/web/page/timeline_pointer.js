@@ -59,7 +59,9 @@ class Pointer {
         if (Math.abs(dx) + Math.abs(dy) > 4) this.drag.moved = true;
         if (!this.drag.moved || this.drag.x < drawing.names) return;
         if (this.drag.span) {
-            this.timeline.marks = [this.drag.x, x].map((each) => Math.round(drawing.t(each, view))).sort((a, b) => a - b);
+            const {t0, t1} = this.timeline.bounds;
+            this.timeline.marks = [this.drag.x, x].map((each) => Math.min(Math.max(Math.round(drawing.t(each, view)), t0), t1))
+                .sort((a, b) => a - b);
         } else {
             const {t0, t1} = this.drag.view;
             const by = dx / (drawing.width - drawing.names) * (t1 - t0);

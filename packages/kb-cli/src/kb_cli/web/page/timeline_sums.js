@@ -5,6 +5,7 @@ import {copier, h, note, table} from "/dom.js";
 import {count, duration, exact, percent} from "/format.js";
 
 const CALM_MS = 200; // for which marks stand still before their sums are asked for
+const AGAIN_MS = 3000; // before sums are asked for again that had no answer
 
 export class Between {
     constructor(timeline) {
@@ -26,13 +27,28 @@ export class Between {
     }
 
     async ask(asked, key) {
-        let shown;
+        let found;
         try {
-            shown = sums(await json("sums", asked), asked.line, this.timeline);
+            found = await json("sums", asked);
         } catch (error) {
-            shown = [note(error.message)];
+            this.failed(error, asked, key);
+            return;
         }
-        if (key === this.key) this.place.replaceChildren(...shown);
+        const text = JSON.stringify([found, asked.line]);
+        if (key !== this.key || text === this.text && this.place.firstChild) return; // a run that goes on has these sums still
+        this.text = text;
+        this.place.replaceChildren(...sums(found, asked.line, this.timeline));
+    }
+
+    failed(error, asked, key) {
+        if (key !== this.key) return;
+        if (error.status === 409) {
+            this.timeline.reopen();
+            return;
+        }
+        this.text = null;
+        this.place.replaceChildren(note(error.message));
+        if (!error.status) this.waits = setTimeout(() => this.ask(asked, key), AGAIN_MS);
     }
 
     close() {
