@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from kb_cli.report import sweep_tables
+from kb_cli.sweep import sensitivity
+
 Invoke = Callable[..., Result]
 
 
@@ -82,6 +85,18 @@ def test_a_workload_is_added_up(invoke: Invoke, bench_file: Callable[..., Path])
     assert [each["latency_ps"] for each in found["configurations"]] == [sum(latencies[2:]), sum(latencies[:2])]
     assert found["by"] == "latency"
     assert [effect["axis"] for effect in found["sensitivity"]["effects"]] == ["bw_gbs"]
+
+
+def test_axes_of_many_values_say_what_is_left_out(
+    invoke: Invoke, bench_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = [bench_file(), "-p", "size=8,16,24", "--set", f"{BW}=1.6,102.4", "--jobs", 1]
+    monkeypatch.setattr(sweep_tables, "MOST_VALUES", 1)
+    assert "8: 1.000x  and 2 more; --json has all" in invoke("sweep", *options).stdout
+    monkeypatch.setattr(sensitivity, "MOST_CELLS", 1)
+    said = invoke("sweep", *options).stdout
+    assert "What each axis does is not told: two axes have too many values." in said
+    assert "take the same time" not in said
 
 
 def test_failed_points_are_listed_and_kept(invoke: Invoke, bench_file: Callable[..., Path]) -> None:

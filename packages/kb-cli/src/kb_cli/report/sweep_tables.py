@@ -17,6 +17,8 @@ from kb_cli.terminal.units import duration, percent
 
 MOST_FAILURES = 10
 """Sentences about failed points that a table has."""
+MOST_VALUES = 40
+"""Values of an axis in the table of effects."""
 
 
 def sweep_tables(result: SweepResult, most: int) -> Iterator[Any]:
@@ -46,6 +48,9 @@ def front_sentence(result: SweepResult) -> str:
 def explained_sentence(result: SweepResult) -> str:
     """How much of the latency the axes explain one by one."""
     if result.sensitivity.explained is None:
+        is_untold = all(effect.swing is None for effect in result.sensitivity.effects)
+        if is_untold and len({each.latency_ps for each in result.configurations}) > 1:
+            return "What each axis does is not told: two axes have too many values. A sweep of fewer of one axis tells."
         return "All points take the same time."
     told = percent(max(result.sensitivity.explained, 0.0))
     return f"Axis by axis, this explains {told} of the variance of log(latency). The rest is what axes do together."
@@ -115,7 +120,10 @@ def _effects(effects: Iterable[Effect]) -> Table:
     table = new_table("axis", "swing", "latency by value", left=1, text=["latency by value"], wrapped=[2])
     for effect in effects:
         swing = "not told apart" if effect.swing is None else f"{effect.swing:.3f}x"
-        parts = [f"{value}: {'-' if ratio is None else f'{ratio:.3f}x'}" for value, ratio in effect.ratios.items()]
+        shown = islice(effect.ratios.items(), MOST_VALUES)
+        parts = [f"{value}: {'-' if ratio is None else f'{ratio:.3f}x'}" for value, ratio in shown]
+        if len(effect.ratios) > MOST_VALUES:
+            parts.append(f"and {len(effect.ratios) - MOST_VALUES:,} more; --json has all")
         table.add_row(effect.axis, swing, "  ".join(parts) if effect.swing is not None else "")
     return table
 
