@@ -71,7 +71,10 @@ ALLOWED = {
     "kb_engine.program.author_errors": ("where", "an error names the line of the author"),
     "kb_cli.benchmark.process_state": ("name", "the standard streams are put back into sys"),
     "kb_cli.terminal.dropped_signals": ("unraisablehook", "Python asks sys for the hook"),
-    "kb_cli.golden.plugin": ("exitstatus", "pytest takes its exit code from the session"),
+    "kb_cli.golden.plugin": (
+        "exitstatus kb_golden",
+        "pytest takes its exit code from the session, and a report carries golden times from a worker",
+    ),
     "kb_cli.run.rows": ("where", "an error names the row of the shapes file"),
 }
 """By module or room: attributes, and the reason. `writeable` of a numpy array's flags is allowed everywhere."""

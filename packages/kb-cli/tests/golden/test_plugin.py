@@ -103,6 +103,16 @@ def test_golden_times(project: Path) -> None:
     assert "on the path before" in said, "and the blocks"
 
 
+def test_a_worker_that_dies_leaves_the_golden_times_of_tests_that_passed(project: Path) -> None:
+    """Test 1 is done before the process of the worker ends in test 2."""
+    dying = TEST.replace("[8, 16]", "[16, 8]").replace("    r = ", "    if rows == 8:\n        os._exit(1)\n    r = ")
+    (project / "test_add.py").write_text(f"import os\n{dying}")
+    code, said = pytest_of(project, "--kb-update", "-n", "1", "--max-worker-restart", "0")
+    assert code == 1
+    assert "crashed while running 'test_add.py::test_add[8]'" in said
+    assert list(json.loads((project / "kb-golden.json").read_text())) == ["test_add.py::test_add[16]"]
+
+
 def test_a_test_that_fails_leaves_its_golden_time(project: Path) -> None:
     assert pytest_of(project, "--kb-update")[0] == 0
     golden = (project / "kb-golden.json").read_text()

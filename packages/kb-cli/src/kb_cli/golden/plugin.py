@@ -18,7 +18,7 @@ _RUNS: Any = _pytest.StashKey()
 _SAID: Any = _pytest.StashKey()
 _RUNS_OF_TEST: Any = _pytest.StashKey()
 _REPORT: Any = _pytest.StashKey()
-_UPDATED = "kb_golden"
+_UPDATED: Any = _pytest.StashKey()
 _MARKER = "kb_golden(within=0.02): fail when a run of kb_run takes more than the golden time, by this share of it"
 
 
@@ -31,8 +31,7 @@ def pytest_addoption(parser: Any) -> None:
 def pytest_configure(config: Any) -> None:
     """Register the marker."""
     config.addinivalue_line("markers", _MARKER)
-    if config.pluginmanager.hasplugin("xdist"):
-        config.pluginmanager.register(_Workers(), "kb-golden-workers")
+    config.pluginmanager.register(_Reports(config), "kb-golden-reports")
 
 
 def _runs_of_test(request: Any, tmp_path_factory: Any) -> GoldenRuns:
@@ -70,11 +69,16 @@ def pytest_runtest_call(item: Any) -> None:
 
 @_pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
 def pytest_runtest_makereport(item: Any) -> Iterator[None]:
-    """Keep the report of a test, which says whether it passed: a test may fail without an error of its function."""
+    """Keep the report of a test, which says whether it passed: a test may fail without an error of its function.
+
+    The last report of a test takes its new golden times with it, also from a worker of pytest-xdist.
+    """
     outcome: Any = yield
     report = outcome.get_result()
     if report.when != "teardown":
         item.stash[_REPORT] = report
+    elif updated := item.stash.get(_UPDATED, None):
+        report.kb_golden = (str(Path(item.path).parent), updated)
 
 
 @_pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
@@ -89,8 +93,7 @@ def pytest_runtest_teardown(item: Any) -> Iterator[None]:
             said = f"{item.nodeid}: got {error}, needs a folder kb-golden that can be written beside the test"
             outcome.force_exception(_pytest.fail.Exception(said, pytrace=False))
             return
-        if updated:
-            _updated(item.config).setdefault(str(Path(item.path).parent), {}).update(updated)
+        item.stash[_UPDATED] = updated
 
 
 def _within(marker: Any, test: str) -> float:
@@ -101,21 +104,17 @@ def _within(marker: Any, test: str) -> float:
     return float(within)
 
 
-def _updated(config: Any) -> dict[str, dict[str, Any]]:
-    """New golden times by folder and run. A worker of pytest-xdist hands them to the process that writes the files."""
-    if hasattr(config, "workeroutput"):
-        found: dict[str, dict[str, Any]] = config.workeroutput.setdefault(_UPDATED, {})
-        return found
-    return config.stash.setdefault(_RUNS, {})  # type: ignore[no-any-return]
+class _Reports:
+    """Takes new golden times, by folder and run, from reports of tests. Workers of pytest-xdist send each report."""
 
+    def __init__(self, config: Any) -> None:
+        self._updated: dict[str, dict[str, Any]] = config.stash.setdefault(_RUNS, {})
 
-class _Workers:
-    """Hears of the workers of pytest-xdist, whose hooks exist only where it is installed."""
-
-    def pytest_testnodedown(self, node: Any, error: Any) -> None:
-        """A worker is done: take its golden times."""
-        for folder, runs in getattr(node, "workeroutput", {}).get(_UPDATED, {}).items():
-            _updated(node.config).setdefault(folder, {}).update(runs)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """A report has come: take its golden times."""
+        if hasattr(report, "kb_golden"):
+            folder, runs = report.kb_golden
+            self._updated.setdefault(folder, {}).update(runs)
 
 
 @_pytest.hookimpl(tryfirst=True)  # type: ignore[untyped-decorator]
@@ -127,7 +126,7 @@ def pytest_sessionfinish(session: Any) -> None:
     if hasattr(session.config, "workeroutput"):
         return
     said: list[str] = session.config.stash.setdefault(_SAID, [])
-    for folder, runs in _updated(session.config).items():
+    for folder, runs in session.config.stash[_RUNS].items():
         from kb_cli.golden.golden_runs import write_updated
         from kb_messages import BenchmarkError
 
