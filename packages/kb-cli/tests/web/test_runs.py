@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 from click.testing import Result
@@ -138,6 +140,19 @@ def test_news_come_when_a_run_goes_on(tmp_path: Path) -> None:
             pass
         assert (first["id"], first["progress"]["done"]) == (now["id"], 3)
         assert now["progress"]["done"] == 4
+
+
+def test_nobody_looks_for_news_for_a_page_that_was_closed(tmp_path: Path) -> None:
+    with served(tmp_path) as client:
+        before = set(threading.enumerate())
+        stream = client.sent(client.connection(), "/api/live")
+        assert stream.readline().startswith(b"data: ")
+        (thread,) = set(threading.enumerate()) - before
+        stream.close()
+        last = monotonic() + 6
+        while thread.is_alive():
+            assert monotonic() < last
+            sleep(0.05)
 
 
 def test_a_folder_whose_name_is_no_text_is_listed_beside_the_others(invoke: Invoke, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from kb_cli.web.web_request import WebRequest
 
 _LOOK_S: Final = 0.25
 """Seconds between two looks. Runs tell how far they are as often."""
-_SIGN_OF_LIFE_S: Final = 15.0
+_SIGN_OF_LIFE_S: Final = 1.0
+"""Seconds without news until something is written. The second write fails when the page was closed."""
 
 
 class RunList(Struct, frozen=True, kw_only=True):
