@@ -8,11 +8,15 @@ import pytest
 from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kb_cli.compare.comparison import RunComparison, compare, row_changes
+from kb_cli.compare.configuration import ConfigurationChange
 from kb_cli.compare.line_match import LineMatch
+from kb_cli.compare.pes import PeChange
 from kb_cli.compare.side import Side, read_side
 from kb_cli.report.compare_tables import comparison_parts
+from kb_cli.terminal.output import as_text
 from kb_dataexec.analysis import LaunchWhere, PeWhere, Where, WhereRow
 from kb_messages import KbError
 
@@ -94,6 +98,47 @@ def test_a_run_against_itself_is_empty(side: Callable[..., Side]) -> None:
     assert found.change_ps == 0
     assert next(iter(comparison_parts(found))) == "The same run: the digests of the two logs are equal."
     assert len(list(comparison_parts(found))) == 3
+
+
+def test_equal_logs_of_two_chips_are_not_called_the_same_run(side: Callable[..., Side], tmp_path: Path) -> None:
+    before = side()
+    chip = tmp_path / "other.yaml"
+    chip.write_text(before.topology.source.text.replace("name: one_pe", "name: other"))
+    after = side(options=("--topology", str(chip)))
+    found = compare(before, after)
+    assert found.same
+    assert list(comparison_parts(found))[:3] == [
+        "The digests of the two logs are equal: what is different changed no operation and no time.",
+        "What is different:",
+        "  topology $.name: one_pe -> other",
+    ]
+
+
+def test_a_time_that_was_nothing_has_no_share(side: Callable[..., Side]) -> None:
+    one = side()
+    found = replace(compare(one, one), latency_ps=(0, 152_140), change_ps=152_140)
+    assert "latency 0 ps -> 152.140 ns (+152.140 ns)" in list(comparison_parts(found))
+    found = replace(found, latency_ps=(0, 0), change_ps=0)
+    assert "latency 0 ps -> 0 ps (0.0 %)" in list(comparison_parts(found))
+
+
+def test_what_is_not_shown_is_told(side: Callable[..., Side]) -> None:
+    """14 values of a chip, 14 kinds of PEs with 6 changes each, of which 12, 12 and 4 are shown."""
+    one = side()
+    changes = [
+        ConfigurationChange(part=part, place=f"$.x[{number}]", before=number, after=number + 1)
+        for part in ("topology", "parameter")
+        for number in range(14 if part == "topology" else 1)
+    ]
+    pes = [
+        PeChange(pes=[f"pe{number}", f"pe{number + 14}"], change_ps={f"b{each}": 100 - each for each in range(6)})
+        for number in range(14)
+    ]
+    parts = list(comparison_parts(replace(compare(one, one), same=False, configuration=changes, pes=pes)))
+    lines = [each for each in parts if isinstance(each, str)]
+    assert lines[13:15] == ["  and 2 more values of topology; --json has all", "  parameter $.x[0]: 0 -> 1"]
+    assert lines[-1] == "and 4 more PEs with 2 other changes; --json has all"
+    assert "B3 +97 ps, 2 more" in as_text(*parts)
 
 
 def test_lines_are_matched_through_a_diff(side: Callable[..., Side]) -> None:

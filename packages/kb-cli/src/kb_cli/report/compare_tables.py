@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from kb_cli.compare.comparison import RunComparison
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from kb_cli.whatif.whatif import WhatIf
 
 MOST_ROWS = 12
-"""Rows of a table; the JSON has all."""
+"""Rows of a table, and differences of a part of the configuration; the JSON has all."""
+
+MOST_BLOCKS = 4
+"""Blocks of a PE's own view; the JSON has all."""
 
 
 def whatif_lines(found: WhatIf) -> Iterator[str]:
@@ -32,11 +36,13 @@ def whatif_lines(found: WhatIf) -> Iterator[str]:
 
 def comparison_parts(found: RunComparison) -> Iterator[Any]:
     """Configuration, latency, sentences, then the tables of blocks, rows and PEs."""
-    if found.same:
+    if found.same and found.configuration:
+        yield "The digests of the two logs are equal: what is different changed no operation and no time."
+    elif found.same:
         yield "The same run: the digests of the two logs are equal."
     if found.configuration:
         yield "What is different:"
-        yield from (f"  {_difference(each)}" for each in found.configuration)
+        yield from _configuration_lines(found.configuration)
     before, after = found.latency_ps
     yield f"latency {duration(before)} -> {duration(after)} ({_signed(found.change_ps, before)})"
     if found.whole_ps is not None and found.whole_ps != found.latency_ps:
@@ -57,6 +63,17 @@ def comparison_parts(found: RunComparison) -> Iterator[Any]:
     if len(found.pes) > 1:
         yield ""
         yield _pe_table(found)
+        if len(found.pes) > MOST_ROWS:
+            pes = sum(len(each.pes) for each in found.pes[MOST_ROWS:])
+            yield f"and {pes} more PEs with {len(found.pes) - MOST_ROWS} other changes; --json has all"
+
+
+def _configuration_lines(changes: list[ConfigurationChange]) -> Iterator[str]:
+    for part, group in groupby(changes, key=lambda each: each.part):
+        found = list(group)
+        yield from (f"  {_difference(each)}" for each in found[:MOST_ROWS])
+        if len(found) > MOST_ROWS:
+            yield f"  and {len(found) - MOST_ROWS} more values of {part}; --json has all"
 
 
 def _difference(each: ConfigurationChange) -> str:
@@ -85,8 +102,10 @@ def _row_table(found: RunComparison) -> Any:
 def _pe_table(found: RunComparison) -> Any:
     table = new_table("PEs", "first", "change in its own view", left=3)
     for each in found.pes[:MOST_ROWS]:
-        changes = ", ".join(f"{block_name(block)} {_change(ps)}" for block, ps in list(each.change_ps.items())[:4])
-        table.add_row(str(len(each.pes)), each.pes[0], changes)
+        told = islice(each.change_ps.items(), MOST_BLOCKS)
+        changes = ", ".join(f"{block_name(block)} {_change(ps)}" for block, ps in told)
+        rest = len(each.change_ps) - MOST_BLOCKS
+        table.add_row(str(len(each.pes)), each.pes[0], f"{changes}, {rest} more" if rest > 0 else changes)
     return table
 
 
@@ -95,7 +114,8 @@ def _change(ps: int) -> str:
 
 
 def _signed(change: int, before: int) -> str:
-    return signed_percent(change / before if before else 0.0)
+    """The share of *before*; of nothing there is none, so the change itself."""
+    return _change(change) if change and not before else signed_percent(change / (before or 1))
 
 
 def _text(value: object) -> str:

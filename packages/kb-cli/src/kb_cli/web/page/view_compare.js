@@ -7,6 +7,7 @@ import {via} from "/words.js";
 
 const MOST = 40;
 const FEW = 12;
+const BLOCKS = 4;
 
 export async function show(place, page) {
     const {runs} = await json("runs");
@@ -44,12 +45,28 @@ function configuration(changes) {
     return h("details", null, h("summary", null, `${count(changes.length)} values`), rows(changes));
 }
 
+function same(found) {
+    return found.configuration.length ? "The digests of the two logs are equal: what is different changed no operation and no time."
+        : "The same run: the digests of the two logs are equal.";
+}
+
+function blocks(changes, names) {
+    const all = Object.entries(changes);
+    const told = all.slice(0, BLOCKS).map(([block, ps], at) => [at ? ", " : "", `${names[block]} `, change(ps)]);
+    return all.length > BLOCKS ? [...told, `, ${count(all.length - BLOCKS)} more`] : told;
+}
+
+function leftOut(pes) {
+    const number = pes.slice(MOST).reduce((sum, each) => sum + each.pes.length, 0);
+    return number ? ` ${count(number)} PEs with other changes are left out.` : "";
+}
+
 function comparison({found, names, blocks_alone: blocksAlone}, page) {
     const [before, after] = found.latency_ps;
     const rows = found.rows.filter((each) => !page.state.line || each.line_after === page.state.line);
     return [
-        h("p", {class: "sentence"}, found.same ? "The same run: the digests of the two logs are equal."
-            : [`${duration(before)} → ${duration(after)}, `, signed(before ? found.change_ps / before : 0), "."]),
+        h("p", {class: "sentence"}, found.same ? same(found)
+            : [`${duration(before)} → ${duration(after)}, `, before || !after ? signed(before ? found.change_ps / before : 0) : change(after), "."]),
         found.sentences.map((each) => h("p", null, each)),
         found.same ? null : found.missing.map(note),
         blocksAlone ? note("The benchmarks differ, so blocks alone are compared.") : null,
@@ -62,7 +79,7 @@ function comparison({found, names, blocks_alone: blocksAlone}, page) {
             table(["line", "block", "what", "held up by", "before", "after", "change"], rows.slice(0, MOST).map((each) => [
                 each.line === each.line_after ? each.line || "none" : `${each.line || "none"} → ${each.line_after || "none"}`, names[each.block], each.what,
                 via(each.via), duration(each.before_ps), duration(each.after_ps), change(each.change_ps)]), {text: 4})) : null,
-        found.pes.length > 1 ? section("PEs", "Changes in the PEs' own views.", table(["PEs", "first", "change"], found.pes.slice(0, MOST).map((each) =>
-            [count(each.pes.length), each.pes[0], Object.entries(each.change_ps).slice(0, 4).map(([block, ps], at) => [at ? ", " : "", `${names[block]} `, change(ps)])]), {text: 3})) : null,
+        found.pes.length > 1 ? section("PEs", `Changes in the PEs' own views.${leftOut(found.pes)}`, table(["PEs", "first", "change"], found.pes.slice(0, MOST).map((each) =>
+            [count(each.pes.length), each.pes[0], blocks(each.change_ps, names)]), {text: 3})) : null,
     ];
 }
