@@ -194,6 +194,14 @@ def test_bytes_that_the_kernel_never_wrote_are_no_output() -> None:
         (lambda: kb.run(kb.call(add_one, X, X), X), r"^kernbench\.run: got arguments beside a call, needs the call al"),
         (lambda: kb.run(keyword_only, X, y=X), r"^kernel keyword_only: got arguments by keyword alone \(y\)"),
         (
+            lambda: kb.run(add_one, X, X).output,
+            r"^add_one: got no result, needs kernbench\.empty\(shape, dtype\), or kernbench\.tensor\(x, output=True",
+        ),
+        (
+            lambda: kb.run(add_one, X, X).check(X),
+            r"^check: got a run without a result, needs kernbench\.empty\(shape, dtype\), or",
+        ),
+        (
             lambda: kb.run(add_one, X, EMPTY).check({"nobody": X}),
             r"got outputs \['nobody'\], needs those of launch\(\)",
         ),

@@ -78,6 +78,8 @@ class KernelRun:
     @property
     def output(self) -> npt.NDArray[Any]:
         """The only result. Raises BenchmarkError when there are none or several."""
+        if not self.outputs:
+            raise BenchmarkError(self.result.benchmark, "no result", _RESULT)
         if len(self.outputs) != 1:
             got = f"{len(self.outputs)} outputs ({', '.join(self.outputs)})"
             raise BenchmarkError(self.result.benchmark, got, "one for .output", "use .outputs, a dict by name")
@@ -172,11 +174,17 @@ class KernelRun:
 _SHOWN = 8
 """Kernel lines in the text of a run."""
 
+_RESULT = (
+    "kernbench.empty(shape, dtype), or kernbench.tensor(x, output=True), in place of an array that the kernel writes"
+)
+
 
 def _by_name(what: str, given: Any, names: list[str]) -> dict[str, npt.ArrayLike]:
     """*given* by output, of which the run has those of *names*."""
     if isinstance(given, Mapping):
         return dict(given)
+    if not names:
+        raise BenchmarkError("check", "a run without a result", _RESULT)
     if len(names) != 1:
         raise BenchmarkError(f"check: {what}", "one array", f"a dict of arrays by output, of {names}")
     return {names[0]: given}

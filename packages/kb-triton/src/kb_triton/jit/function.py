@@ -166,7 +166,9 @@ class JITFunction:
         try:
             found = self.signature.bind(*arguments, **named)
         except TypeError as error:
-            raise KernelError(f"launch of {self.__name__}", str(error), f"{self.__name__}{self.signature}") from None
+            needs = f"those of {self.__name__}({', '.join(each.text for each in self.params)})"
+            got = f"arguments that do not fit ({error})"
+            raise KernelError(f"launch of {self.__name__}", got, needs) from None
         found.apply_defaults()
         return dict(found.arguments)
 

@@ -21,6 +21,12 @@ class KernelParameter:
         self.is_const = False
         self.do_not_specialize = self.do_not_specialize_on_alignment = not_specialized
 
+    @property
+    def text(self) -> str:
+        """The parameter as the kernel's author writes it, such as `BLOCK: tl.constexpr = 64`."""
+        default = f"{' = ' if self.is_constexpr else '='}{self.default!r}" if self.has_default else ""
+        return f"{self.name}{': tl.constexpr' if self.is_constexpr else ''}{default}"
+
     def __repr__(self) -> str:
         return f"KernelParameter({self.num}, {self.name!r})"
 

@@ -28,7 +28,10 @@ def arange(start: Any, end: Any) -> tensor:
     """The integers from *start* to *end* - 1. Their number is a power of two, as Triton has it."""
     first, last = plain_number(start), plain_number(end)
     if not isinstance(first, int) or not isinstance(last, int):
-        refuse(f"tl.arange from {describe(start)} to {describe(end)}", "two tl.constexpr integers")
+        refuse(
+            f"tl.arange from {describe(start)} to {describe(end)}",
+            "two integers of Python or of parameters that are tl.constexpr",
+        )
     count = plain(last - first)
     if count < 1 or count & (count - 1):
         refuse(f"tl.arange from {first} to {last}", "a number of integers that is a power of two")
