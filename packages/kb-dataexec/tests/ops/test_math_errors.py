@@ -53,7 +53,7 @@ JSON = (
 @pytest.mark.parametrize(
     ("operands", "params", "text"),
     [
-        (ONE, "", f"got params '' (Input data was truncated), {JSON}"),
+        (ONE, "", f"got no params, {JSON}"),
         (
             ONE,
             '{"op":"abs","x":1}',

@@ -96,7 +96,7 @@ def decode(op: Op) -> DecodedMath:
     attributes = attributes_of(op.params)
     if attributes is None:
         raise op.error(
-            f"params {op.params!r} ({flaw(_DECODE, op.params)})",
+            f"params {op.params!r} ({flaw(_DECODE, op.params)})" if op.params else "no params",
             f'JSON such as {{"op": "add"}} with no fields but {_FIELDS}',
         )
     function = FUNCTIONS.get(attributes.op)
