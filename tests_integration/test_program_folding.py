@@ -1,6 +1,7 @@
 """Programs of a grid that come in periods are folded, and nothing can be told from a run of every event."""
 
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,26 @@ def test_a_folded_launch_is_that_of_every_event(seed: int) -> None:
     found = folding.compare(seed)
     assert (found.differs, found.refusal) == ([], "")
     assert found.skipped > 30
+
+
+def test_what_a_program_put_into_tl_is_called_by_each_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load that makes each third program load twice."""
+    load, digests, found = Language.load, [], []
+    for options in ({}, {"templates": False}):
+        calls = count()
+
+        def counted(tl: Language, ref: TensorRef, calls: Any = calls) -> Any:
+            if next(calls) % 3 == 0:
+                load(tl, ref)
+            return load(tl, ref)
+
+        monkeypatch.setattr(Language, "load", counted)
+        _, data, digest = launched(256, **options)
+        digests.append(digest)
+        found.append((data.tolist(), next(calls)))
+    assert digests[0] == digests[1]
+    assert found[0] == found[1]
+    assert found[0][1] == 256
 
 
 def test_the_comparison_sees_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:

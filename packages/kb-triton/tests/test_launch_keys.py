@@ -2,6 +2,7 @@
 
 import math
 from enum import Enum, IntEnum
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import kb_triton as triton
 import kb_triton.language as tl
-from kb_messages import KernelError
+from kb_messages import KbError, KernelError
 
 SCALE = 3
 
@@ -295,3 +296,69 @@ def test_equal_code_of_another_source_is_another_kernel(device, tmp_path):
         else:  # `and` of blocks needs the source
             with pytest.raises(KernelError, match="the truth of a block of 16"):
                 triton.jit(names["chosen"])[(1,)](x, y)
+
+
+@triton.jit
+def of_added_kernel(y_ptr):
+    tl.store(y_ptr + tl.program_id(0), tl.added())
+
+
+def test_what_a_program_added_to_tl_is_called_by_each_program(device, monkeypatch):
+    """64 programs run on 8 PEs, and those of a kernel that only computes follow from a few."""
+    y, calls = np.zeros(64, np.float32), count()
+    monkeypatch.setattr(tl, "added", lambda: next(calls), raising=False)
+    of_added_kernel[(64,)](y)
+    assert sorted(y) == [*range(64)]
+    assert device.n_repeated == 0
+
+
+def first():
+    return 5
+
+
+@triton.jit
+def of_either_kernel(y_ptr):
+    tl.store(y_ptr, first() + (1 if isinstance(EITHER, int) else 2))
+
+
+EITHER = first
+
+
+def test_a_function_is_told_from_its_number_among_all(device, monkeypatch):
+    y = np.zeros(1, np.float32)
+    for value, wanted in ((first, 7), (1, 6), (first, 7)):
+        monkeypatch.setattr(f"{__name__}.EITHER", value)
+        of_either_kernel[(1,)](y)
+        assert y[0] == wanted
+    assert device.n_repeated == 1
+
+
+@triton.jit
+def of_either_name_kernel(y_ptr):
+    tl.store(y_ptr, math.OWN if EITHER else math.OTHER)
+
+
+def test_a_name_that_was_taken_away_is_missed(device, monkeypatch):
+    y = np.zeros(1, np.float32)
+    with monkeypatch.context() as patch:
+        patch.setattr(math, "OWN", 3, raising=False)
+        of_either_name_kernel[(1,)](y)
+    assert y[0] == 3
+    monkeypatch.setattr(math, "OTHER", 3, raising=False)
+    with pytest.raises(KbError, match="no attribute 'OWN'"):
+        of_either_name_kernel[(1,)](y)
+
+
+class Pair(NamedTuple):
+    number: int
+    other: int
+
+
+def test_which_field_a_name_stands_for_decides(device, monkeypatch):
+    y, fields = np.zeros(1, np.float32), (Pair.number, Pair.other)
+    for wanted, (number, other) in ((3, fields), (5, fields[::-1]), (3, fields)):
+        monkeypatch.setattr(Pair, "number", number)
+        monkeypatch.setattr(Pair, "other", other)
+        field_kernel[(1,)](y, Pair(3, 5))
+        assert y[0] == wanted
+    assert device.n_repeated == 1

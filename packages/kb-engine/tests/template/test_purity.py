@@ -3,12 +3,14 @@
 import math
 import random
 from enum import Enum, EnumMeta, IntEnum
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from msgspec import Struct
 
+from kb_engine import Language, TensorRef
 from kb_engine.template.purity import is_repeatable, parts_of
 from kb_messages import DType, TileShape
 
@@ -212,6 +214,54 @@ def test_what_is_in_place_of_a_builtin_is_looked_at(monkeypatch):
     assert is_repeatable(nothing_with, [])
     for found, wanted in ((helper, True), (draws_a_number, False), (id, False), (Callable(), False), (len, True)):
         monkeypatch.setattr("builtins.abs", found)
+        assert is_repeatable(nothing_with, []) == wanted
+
+
+def calls_what_was_added(tl):
+    return tl.added()
+
+
+def calls_by_what_was_added(tl):
+    return tl.other()
+
+
+class Doubled:
+    @property
+    def counted(self):
+        return counts(1)
+
+    @staticmethod
+    def static():
+        return counts(1)
+
+    @property
+    def helped(self):
+        return helper(1)
+
+
+ADDED = vars(Doubled)
+
+
+@pytest.mark.parametrize(
+    ("added", "wanted"),
+    [
+        (helper, True), (plain, True), (np.prod, True), (np.arange, True), (np.full, True), (ADDED["helped"], True),
+        (counts, False), (draws_a_number, False), (CALLS.append, False), (CALLS, False), (RNG.random, False),
+        (print, False), (partial(helper, 1), False), (np.vectorize(counts), False),
+        (np.frompyfunc(counts, 1, 1), False), (ADDED["counted"], False), (ADDED["static"], False),
+        (calls_by_what_was_added, False),
+    ],
+)  # fmt: skip
+def test_what_a_program_added_to_a_front_end_is_looked_at(added, wanted, monkeypatch):
+    monkeypatch.setattr(Language, "other", counts, raising=False)
+    monkeypatch.setattr(Language, "added", added, raising=False)
+    assert is_repeatable(calls_what_was_added, [], Language) == wanted
+    assert is_repeatable(nothing_with, [], Language)
+
+
+def test_an_operator_that_a_program_replaced_is_looked_at(monkeypatch):
+    for added, wanted in ((helper, True), (counts, False)):
+        monkeypatch.setattr(TensorRef, "__getitem__", added)
         assert is_repeatable(nothing_with, []) == wanted
 
 

@@ -24,13 +24,13 @@ from kb_engine.language.tl import Language
 from kb_engine.program.runner import KernelCall
 from kb_engine.program.tensors import Tensor, TensorRef
 from kb_engine.template.namespaces import Untold, is_told
-from kb_engine.template.purity import used_by
+from kb_engine.template.purity import GIVEN, used_by
 from kb_messages import OFFSET_BITS, CubeTarget
 
 _HIDDEN: Final = frozenset(("tensor", "plain_matrix"))
 """Attributes by which a kernel could tell addresses."""
-_FRONT: Final = Language, TensorRef
-"""Classes of what kernels are given."""
+_FRONT: Final = Language, *GIVEN
+"""Classes of what kernels are given, and of what calls give them."""
 _SIMPLE: Final = (int, str, bytes, bool, type(None), type(Ellipsis))
 _OWN: Final = frozenset(("kb_messages", "kb_engine"))
 """Packages whose types have no code that decides by anything else than its values."""

@@ -118,7 +118,7 @@ def loops_of(call: KernelCall, session: Session, pes: Sequence[ProcessingElement
         return None
     if not isinstance(kernel, FunctionType) or not _has_loop(kernel.__code__):
         return None
-    if any(each.near for each in tensors_among(arguments)) or not is_repeatable(kernel, arguments):
+    if any(each.near for each in tensors_among(arguments)) or not is_repeatable(kernel, arguments, call.front_end):
         return None
     found = _rehearsed(call._replace(kernel=rehearsed_kernel(kernel)), session, pes)
     if found is None or any(pe.tcm.largest_nbytes() < max(each.needs_nbytes for each in found.parts) for pe in pes):

@@ -9,7 +9,9 @@ import builtins
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from operator import is_
+from pathlib import Path
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -17,6 +19,7 @@ from types import (
     MemberDescriptorType,
     MethodDescriptorType,
     ModuleType,
+    NoneType,
     SimpleNamespace,
     WrapperDescriptorType,
 )
@@ -31,6 +34,14 @@ _OWN: Final = frozenset(("kb_dataexec", "kb_engine", "kb_messages", "kb_topology
 _PURE: Final = ("kb_messages", "kb_engine.language", "kb_engine.program", "kb_triton.language", "kb_triton.jit")
 """Modules and packages whose functions decide by their arguments, and by the program that runs, alone."""
 _PURE_FUNCTIONS: Final = frozenset((("kb_triton.module_names", "cdiv"), ("kb_triton.module_names", "next_power_of_2")))
+BUILTINS: Final = frozenset((
+    "abs", "all", "any", "bool", "dict", "divmod", "enumerate", "filter", "float", "int", "len", "list", "map", "max",
+    "min", "next", "iter", "range", "reversed", "round", "set", "frozenset", "slice", "sorted", "str", "sum",
+    "tuple", "zip", "isinstance", "ValueError", "AssertionError", "Ellipsis",
+))  # fmt: skip
+"""Names of Python's own that compute, and do nothing else."""
+_NUMPY: Final = str(Path(np.__file__).parent)
+"""The folder of numpy's sources."""
 _OF_TYPES: Final = (MemberDescriptorType, GetSetDescriptorType, MethodDescriptorType, WrapperDescriptorType)
 _CLOCKS: Final = (np.datetime64, np.timedelta64, np.void, np.object_)
 """Types of numpy that can look at the time, or hold what changes."""
@@ -39,7 +50,10 @@ _IS_MADE: Final = 1 << 9
 
 
 class Untold:
-    """Stands for a value that may do something else at the next launch although it is the same one."""
+    """Stands for *value*, which may do something else at the next launch although it is the same one."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
 
 
 class ClassOperators:
@@ -47,10 +61,10 @@ class ClassOperators:
 
 
 class _Seen(NamedTuple):
-    """The operators that a class had, and what stands for them."""
+    """The operators that a class had, and what stands for them: the Untold ones, or one object for all."""
 
     has: dict[str, object]
-    stands: Untold | ClassOperators
+    stand: list[Untold] | list[ClassOperators]
 
 
 _OPERATORS: Final[WeakKeyDictionary[type, _Seen]] = WeakKeyDictionary()
@@ -82,21 +96,25 @@ class Reads(NamedTuple):
     def values(self, used: Iterable[object]) -> list[object]:
         """What the namespaces among *used*, the classes of the front end, and namespaces in these have.
 
-        There is an Untold in the place of a value that does not tell what it does.
+        A text says which of the names each of them has. There is an Untold in the place of a value that does not tell
+        what it does.
         """
         found: list[object] = []
+        places: list[str] = []
         unread = [*self.front, *filter(self._is_namespace, used)]
         seen = set(map(id, unread))
         while unread:
             for has in _names_of(unread.pop()):
-                values = [has[name] for name in self.names if name in has]
+                names = [name for name in self.names if name in has]
+                values = [has[name] for name in names]
+                places += "", *names
                 found += values
                 for each in values:
                     if self._is_namespace(each) and id(each) not in seen:
                         seen.add(id(each))
                         unread.append(each)
-        told = [each if self._is_told(each) else Untold() for each in found]
-        return [*map(_operators_of, self.front), *told]
+        told = [each if self._is_told(each) else Untold(each) for each in found]
+        return [*chain.from_iterable(map(_operators_of, self.front)), ".".join(places), *told]
 
     def _is_told(self, value: object) -> bool:
         return self._is_namespace(value) or self.is_constant(value) or is_told(value)
@@ -111,13 +129,14 @@ class Reads(NamedTuple):
         return package_of(type(value)) in _OWN and self.is_known(value)
 
 
-def _operators_of(kind: type) -> Untold | ClassOperators:
-    """What stands for the operators of *kind*: the object of the last time, if they are those of the last time."""
+def _operators_of(kind: type) -> list[Untold] | list[ClassOperators]:
+    """What stands for the operators of *kind*: the objects of the last time, if they are those of the last time."""
     has = {name: each for name, each in vars(kind).items() if name.startswith("__") and callable(each)}
     found = _OPERATORS.get(kind)
     if found is None or [*found.has] != [*has] or not all(map(is_, found.has.values(), has.values())):
-        found = _OPERATORS[kind] = _Seen(has, ClassOperators() if all(map(is_told, has.values())) else Untold())
-    return found.stands
+        untold = [Untold(each) for each in has.values() if not is_told(each)]
+        found = _OPERATORS[kind] = _Seen(has, untold or [ClassOperators()])
+    return found.stand
 
 
 def is_told(value: object) -> bool:
@@ -128,9 +147,9 @@ def is_told(value: object) -> bool:
         return is_own(value.__code__.co_filename) and (is_pure or (where, value.__name__) in _PURE_FUNCTIONS)
     if isinstance(value, BuiltinFunctionType):
         of = value.__self__
-        return (
-            of is math or of is builtins or (isinstance(of, type) and of.__module__ == "builtins" and not _is_made(of))
-        )
+        if of is builtins:
+            return value.__name__ in BUILTINS
+        return of is math or (isinstance(of, type) and of.__module__ == "builtins" and not _is_made(of))
     if isinstance(value, type):
         is_number = issubclass(value, np.generic) and not issubclass(value, _CLOCKS)
         return package_of(value) in _OWN or (not _is_made(value) and (is_number or value.__module__ == "builtins"))
@@ -141,11 +160,32 @@ def is_told(value: object) -> bool:
 
 def _is_told_descriptor(value: object) -> bool:
     """As `is_told`, of what a class makes of functions."""
+    functions = functions_in(value)
+    return functions is not None and all(map(is_told, functions))
+
+
+def functions_in(value: object) -> list[object] | None:
+    """What a class has made *value* of, such as the functions of a property; None for a value of another kind."""
     if isinstance(value, property):
-        return all(each is None or is_told(each) for each in (value.fget, value.fset, value.fdel))
+        return [each for each in (value.fget, value.fset, value.fdel) if each is not None]
     if isinstance(value, (staticmethod, classmethod)):
-        return is_told(value.__func__)
-    return isinstance(value, cached_property) and is_told(value.func)
+        return [value.__func__]
+    return [value.func] if isinstance(value, cached_property) else None
+
+
+def is_of_library(value: object) -> bool:
+    """Whether *value* is a function or a class of numpy, or anything of kernbench.
+
+    Programs of one launch find the same there. Another launch may not: some functions look at files, or at the time.
+    """
+    if isinstance(value, FunctionType):
+        return is_own(value.__code__.co_filename) or value.__code__.co_filename.startswith(_NUMPY)
+    if isinstance(value, BuiltinFunctionType):
+        is_bound = not isinstance(value.__self__, (ModuleType, NoneType))
+        return not is_bound and (value.__module__ or "").partition(".")[0] == "numpy"
+    if isinstance(value, type):
+        return package_of(value) in _OWN or package_of(value) == "numpy"
+    return type(value) is type(np.prod) or package_of(type(value)) in _OWN
 
 
 def _names_of(space: object) -> list[Mapping[str, object]]:

@@ -26,18 +26,17 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from msgspec import Struct
 
+from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.kernel_lines import is_own
+from kb_engine.program.known import Known
 from kb_engine.program.tensors import TensorRef
-from kb_engine.template.namespaces import Reads, Untold, is_told, package_of
+from kb_engine.template.namespaces import BUILTINS, Reads, Untold, functions_in, is_of_library, is_told, package_of
 
 Unfold: TypeAlias = Callable[[object], Iterable[FunctionType] | None]
 """Gives the functions that a value stands for; None for a value that it does not know."""
 
-_BUILTINS: Final = frozenset((
-    "abs", "all", "any", "bool", "dict", "divmod", "enumerate", "filter", "float", "int", "len", "list", "map", "max",
-    "min", "next", "iter", "range", "reversed", "round", "set", "frozenset", "slice", "sorted", "str", "sum",
-    "tuple", "zip", "isinstance", "ValueError", "AssertionError", "Ellipsis",
-))  # fmt: skip
+GIVEN: Final = TensorRef, Handle, LoadedTensor, CompositeHandle, Known
+"""Classes of what kernels in `tl` are given, and of what its calls give them."""
 _INSTRUCTIONS: Final = frozenset((
     "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "IMPORT_NAME", "IMPORT_FROM", "POP_EXCEPT",
     "LOAD_BUILD_CLASS", "LOAD_NAME", "STORE_NAME", "LOAD_LOCALS", "GET_AWAITABLE", "MATCH_CLASS",
@@ -78,14 +77,18 @@ class MadeKernel(Protocol):
         """Whether programs of the kernel differ by the program's number alone."""
 
 
-def is_repeatable(kernel: object, arguments: Sequence[Any]) -> bool:
-    """Whether programs of *kernel* with *arguments* differ by the program's number alone."""
+def is_repeatable(kernel: object, arguments: Sequence[Any], front_end: object = None) -> bool:
+    """Whether programs of *kernel* with *arguments* differ by the program's number alone.
+
+    *front_end* is the class of the first argument, or makes it.
+    """
     if isinstance(kernel, MadeKernel):
         return not arguments and kernel.is_repeatable()
     if not isinstance(kernel, FunctionType):
         return False
     purity = _Purity(lambda _: None)
-    return all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel)
+    front = [front_end, *GIVEN] if isinstance(front_end, type) else GIVEN
+    return all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel) and purity.found(front) is not None
 
 
 def parts_of(
@@ -119,9 +122,9 @@ class _Purity:
     """Looks at functions and classes, each once. *unfold* is as for `parts_of`. Attributes in *hidden* are not pure.
 
     `used` has the code of the functions, and what they use, in the order of the looks: how many defaults a function has
-    by place, and the names of the others; for a function that was looked at before, its number among all; and the
-    constants of classes. After a list or a dict among the arguments, no function may have
-    code that could change one.
+    by place, and the names of the others; for a function that was looked at before, `FunctionType`, which is no
+    constant, and its number among all; and the fields and constants of classes. After a list or a dict among the
+    arguments, no function may have code that could change one.
     """
 
     def __init__(self, unfold: Unfold, hidden: Collection[str] = _ATTRIBUTES) -> None:
@@ -137,7 +140,7 @@ class _Purity:
     def is_pure(self, function: FunctionType) -> bool:
         """Whether *function*, and all that it calls, touches nothing but its own values."""
         if function in self._seen:
-            self.used.append(self._seen[function])
+            self.used += FunctionType, self._seen[function]
             return True
         self._seen[function] = len(self._seen)
         defaults, by_name = function.__defaults__ or (), function.__kwdefaults__ or {}
@@ -152,15 +155,30 @@ class _Purity:
             return False
         return all(self._is_harmless(each, function) for each in _instructions(function.__code__))
 
-    def found(self, front: Sequence[type]) -> list[object]:
+    def found(self, front: Sequence[type]) -> list[object] | None:
         """`used`, then what its namespaces, and *front*, have under the names of attributes that the code reads.
 
-        A program may give a module another value. A name may be that of another object's attribute.
+        A program may give a module another value. A name may be that of another object's attribute. None where an
+        author's code among these values, which may read more, does more than compute.
         """
-        reads = Reads([*self._attributes], front, lambda each: self._unfold(each) is not None, self._is_constant)
-        read = reads.values(self.used)
-        own = [each for each in self.used if isinstance(each, FunctionType) and not is_told(each)]
-        return [*self.used, *read, *[Untold() for _ in own]]
+        looked: set[int] = set()
+        while True:
+            reads = Reads([*self._attributes], front, lambda each: self._unfold(each) is not None, self._is_constant)
+            read = reads.values(self.used)
+            untold = [each.value for each in read if isinstance(each, Untold) and id(each.value) not in looked]
+            if not untold:
+                own = [each for each in self.used if isinstance(each, FunctionType) and not is_told(each)]
+                return [*self.used, *read, *map(Untold, own)]
+            if not all(map(self._is_same_in_a_launch, untold)):
+                return None
+            looked.update(map(id, untold))
+
+    def _is_same_in_a_launch(self, value: object) -> bool:
+        """Whether each program of a launch finds *value* in a namespace as the first one does."""
+        if self._unfold(value) is None and is_of_library(value):
+            return True
+        functions = functions_in(value)
+        return self.is_usable(value) if functions is None else all(map(self._is_same_in_a_launch, functions))
 
     def is_fixed(self, value: object) -> bool:
         """Whether nothing but a kernel can change the argument *value*, and no code of it does more than compute."""
@@ -188,6 +206,7 @@ class _Purity:
     def _is_plain_part(self, kind: type, name: str, part: object) -> bool:
         """Whether the attribute *name* of *kind*, which is *part*, does nothing but compute."""
         if isinstance(part, _FIELDS):
+            self.used.append(part)
             return True
         parts = [part.fget, part.fset, part.fdel] if isinstance(part, property) else [getattr(part, "__func__", part)]
         for each in parts:
@@ -240,7 +259,7 @@ class _Purity:
 
     def _is_usable_builtin(self, value: object) -> bool:
         """As `is_usable`, of what a program may have put in place of a builtin."""
-        if not isinstance(value, (BuiltinFunctionType, type)) or not is_told(value) or value.__name__ not in _BUILTINS:
+        if not isinstance(value, (BuiltinFunctionType, type)) or not is_told(value) or value.__name__ not in BUILTINS:
             return self.is_usable(value)
         self.used.append(value)
         return True

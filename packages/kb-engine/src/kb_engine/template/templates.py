@@ -26,7 +26,7 @@ _MOST_VAIN: Final = 3
 
 def templates_of(call: KernelCall, count: int, n_pes: int) -> Templates | None:
     """The templates by which the *count* programs of a grid on *n_pes* PEs are played; None where they are not."""
-    if count > n_pes and is_repeatable(call.kernel, call.arguments):
+    if count > n_pes and is_repeatable(call.kernel, call.arguments, call.front_end):
         return Templates(call, count)
     return None
 
