@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from operator import is_
 from pathlib import Path
@@ -45,6 +45,8 @@ _NUMPY: Final = str(Path(np.__file__).parent)
 _OF_TYPES: Final = (MemberDescriptorType, GetSetDescriptorType, MethodDescriptorType, WrapperDescriptorType)
 _CLOCKS: Final = (np.datetime64, np.timedelta64, np.void, np.object_)
 """Types of numpy that can look at the time, or hold what changes."""
+_MOST_KINDS: Final = 1 << 8
+"""Orders of classes of which those of kernbench are kept. Source: assumed."""
 _IS_MADE: Final = 1 << 9
 """Of `__flags__`: a class that was made while Python ran. Source: Py_TPFLAGS_HEAPTYPE of CPython."""
 
@@ -61,9 +63,10 @@ class ClassOperators:
 
 
 class _Seen(NamedTuple):
-    """The operators that a class had, and what stands for them: the Untold ones, or one object for all."""
+    """All that a class had, its operators, and what stands for these: the Untold ones, or one object for all."""
 
     has: dict[str, object]
+    operators: dict[str, object]
     stand: list[Untold] | list[ClassOperators]
 
 
@@ -131,12 +134,22 @@ class Reads(NamedTuple):
 
 def _operators_of(kind: type) -> list[Untold] | list[ClassOperators]:
     """What stands for the operators of *kind*: the objects of the last time, if they are those of the last time."""
-    has = {name: each for name, each in vars(kind).items() if name.startswith("__") and callable(each)}
     found = _OPERATORS.get(kind)
-    if found is None or [*found.has] != [*has] or not all(map(is_, found.has.values(), has.values())):
-        untold = [Untold(each) for each in has.values() if not is_told(each)]
-        found = _OPERATORS[kind] = _Seen(has, untold or [ClassOperators()])
-    return found.stand
+    if found is not None and _are_one(found.has, vars(kind)):
+        return found.stand
+    has = dict(vars(kind))
+    operators = {name: each for name, each in has.items() if name.startswith("__") and callable(each)}
+    if found is not None and _are_one(found.operators, operators):
+        stand = found.stand
+    else:
+        stand = [Untold(each) for each in operators.values() if not is_told(each)] or [ClassOperators()]
+    _OPERATORS[kind] = _Seen(has, operators, stand)
+    return stand
+
+
+def _are_one(before: Mapping[str, object], now: Mapping[str, object]) -> bool:
+    """Whether both have the same objects under the same names, in one order."""
+    return [*before] == [*now] and all(map(is_, before.values(), now.values()))
 
 
 def is_told(value: object) -> bool:
@@ -194,4 +207,10 @@ def _names_of(space: object) -> list[Mapping[str, object]]:
         return [vars(space)]
     kinds = space.__mro__ if isinstance(space, type) else type(space).__mro__
     own = [] if isinstance(space, type) else [getattr(space, "__dict__", {})]
-    return own + [vars(each) for each in kinds if package_of(each) in _OWN]
+    return own + [vars(each) for each in _own_among(kinds)]
+
+
+@lru_cache(maxsize=_MOST_KINDS)
+def _own_among(kinds: tuple[type, ...]) -> list[type]:
+    """Those of *kinds* that are of kernbench."""
+    return [each for each in kinds if package_of(each) in _OWN]
