@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kb_engine import read_tensor
+from kb_engine import Host, read_tensor
 from kb_messages import KbError, MmuMap, MmuUnmap
 
 PAGE = 4096
@@ -41,6 +41,18 @@ def test_every_block_of_every_copy_is_mapped_for_every_pe(chip_host, mmu, two_pe
     assert seen == [4095 + 1] * 2  # f16 rounds 4095 to 4096
     host.unmap(a)
     assert [mapping(host, pe) for pe in range(2)] == ["nothing"] * 2
+
+
+def test_hosts_of_one_chip_know_each_others_virtual_addresses(chip_host, mmu):
+    host = chip_host(*mmu)
+    other = Host(host.engine)
+    physical = host.tensor("a", SQUARE, "f16")
+    a = host.map(physical)
+    assert "a tensor at virtual addresses" in refused(lambda: other.free(physical))
+    assert other.map(other.tensor("b", SQUARE, "f16")).virtual == (((3 * PAGE,),),)
+    other.unmap(a)
+    other.free(physical)
+    assert (host.map_ps > 0, other.map_ps > 0) == (host.engine.host_calls is not None,) * 2
 
 
 def test_the_host_reads_and_writes_both(chip_host, mmu):

@@ -92,5 +92,5 @@ def test_templates_can_be_turned_off(repeats):
 
 
 def test_a_function_of_another_front_end_is_not_taken_for_repeatable():
-    call = SimpleNamespace(kernel=lambda _: SEEN.append(1), arguments=[])
+    call = SimpleNamespace(kernel=lambda _: SEEN.append(1), arguments=[], front_end=None)
     assert templates_of(call, 9, 1) is None

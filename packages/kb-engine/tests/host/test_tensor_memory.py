@@ -348,6 +348,33 @@ def test_a_full_memory_says_who_holds_it(toy_host):
     host.empty("f", (104 * 1024,), "i8")  # what the first block had is free again
 
 
+def make_of_another_type(host):
+    host.tensor("a", NUMBERS, "f32", memory="tcm")
+
+
+def make_more_than_fit(host):
+    host.replicas("a", np.zeros((1, 100 * 1024), np.int8), "i8", slices=[[0], [0]], memory="tcm")  # of 128 KiB
+
+
+def make_but_interrupt(host):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kb_dataexec.MemoryStore.write_tensor", interrupt)
+        host.tensor("a", NUMBERS, "i32", memory="tcm")
+
+
+@pytest.mark.parametrize("make", [make_of_another_type, make_more_than_fit, make_but_interrupt])
+def test_tensors_whose_making_fails_take_no_memory(toy_host, make):
+    host = toy_host()
+    with pytest.raises((KernelError, OutOfMemoryError, KeyboardInterrupt)):
+        make(host)
+    whole = host.empty("b", (128 * 1024,), "i8", memory="tcm")
+    with pytest.raises(StoreError, match="were released"):
+        host.read(whole)
+
+
 def test_a_kernels_tcm_and_the_hosts_tensors_share_one_allocator(toy_host):
     host, seen = toy_host(), []
     tensor = host.empty("a", (100, 1024), "i8", memory="tcm")  # of 128 KiB

@@ -48,7 +48,7 @@ class Host:
         self._root = root or Path.cwd()
         self._tensors = engine.shared_by_hosts(TensorMemory)
         self._memories = self._tensors.memories
-        self._virtual = VirtualMemory(engine)
+        self._virtual = VirtualMemory(engine, self._tensors.mappings)
         self.write_ps = 0
         self.read_ps = 0
 
@@ -121,11 +121,13 @@ class Host:
     ) -> Tensor:
         """A tensor that holds a copy of *data*. The other arguments are those of `empty`.
 
-        Raises KernelError when the numpy dtype of *data* is not that of *dtype*, and the errors of `empty`.
+        Raises KernelError when the numpy dtype of *data* is not that of *dtype*, and the errors of `empty`. Then the
+        memory is free again.
         """
-        tensor = self.empty(name, data.shape, dtype, blocks, slices, memory=memory, shard=shard, cube=cube)
-        self.write(tensor, data)
-        return tensor
+        with self._tensors.freed_at_an_error() as made:
+            made.append(self.empty(name, data.shape, dtype, blocks, slices, memory=memory, shard=shard, cube=cube))
+            self.write(made[0], data)
+        return made[0]
 
     def replicas(
         self,
@@ -141,21 +143,21 @@ class Host:
 
         On the chip, that is what as many calls of `tensor` give. Of *data*, the simulator keeps one copy for all of the
         tensors; a write to one of them changes that tensor alone. Raises the errors of `tensor`, and KernelError
-        without *slices*.
+        without *slices*. Then no replica is left.
         """
         if not len(slices):
             raise KernelError(f"replicas of {name}", "no slices", "the memories of the blocks of each replica")
         kept: _Blocks = {}
-        tensors = []
-        for homes in slices:
-            tensors.append(self.empty(name, data.shape, dtype, blocks, homes, memory=memory))
-            self._place(tensors[-1], data, kept)
-        return tensors
+        with self._tensors.freed_at_an_error() as made:
+            for homes in slices:
+                made.append(self.empty(name, data.shape, dtype, blocks, homes, memory=memory))
+                self._place(made[-1], data, kept)
+        return made
 
     def free(self, tensor: Tensor) -> None:
         """Give the memory of *tensor* back. Raises KernelError for a tensor that is freed or still mapped."""
         self._tensors.check_live("free", tensor)
-        if self._virtual.is_mapped(replace(tensor, virtual=())):
+        if self._tensors.mappings.has(replace(tensor, virtual=())):
             raise KernelError(f"free of {tensor.name}", "a tensor at virtual addresses", "an unmapped one", "unmap it")
         self._tensors.free(tensor)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from kb_engine.engine.engine import Engine
 from kb_engine.host.homes import choose_homes, copy_of_each_pe
 from kb_engine.host.memories import Memories, space_named
 from kb_engine.host.sharding import Layout, Sharding, block_bounds
+from kb_engine.host.virtual_memory import Mappings
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_engine.program.affine import sides_of
 from kb_engine.program.tensors import BlockAddresses, Tensor
@@ -23,6 +25,7 @@ class TensorMemory:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.memories = Memories(engine.topology, list(engine.pes.values()))
+        self.mappings = Mappings()
         self.live: dict[int, Tensor] = {}
 
     def empty(
@@ -107,6 +110,17 @@ class TensorMemory:
         memory = self.engine.memory
         memory.pending.clear(Matrix.packed(1, nbytes, DType.I8, address))
         memory.store.reserve(*split_address(address), nbytes)
+
+    @contextmanager
+    def freed_at_an_error(self) -> Iterator[list[Tensor]]:
+        """Within the block, live tensors are added to the list. An error, or an interrupt, frees these."""
+        made: list[Tensor] = []
+        try:
+            yield made
+        except BaseException:
+            for each in made:
+                self.free(each)
+            raise
 
     def free(self, tensor: Tensor) -> None:
         """Give the memory of a live tensor back. Its bytes are uninitialised from now on."""

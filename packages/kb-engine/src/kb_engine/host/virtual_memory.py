@@ -14,16 +14,33 @@ from kb_messages import AddressError, KernelError, MmuMap, MmuMessage, MmuUnmap
 from kb_topology import did_you_mean
 
 
+class Mappings:
+    """The tensors of one chip that have virtual addresses, by the first of these, and the first address behind all
+    that were ever used. All hosts of the chip have the same one."""
+
+    def __init__(self) -> None:
+        self.mapped: dict[int, tuple[Tensor, list[MmuMap]]] = {}
+        self.end = 0
+
+    def add(self, first: int, end: int, tensor: Tensor, messages: list[MmuMap]) -> None:
+        """*tensor* has the virtual addresses from *first* on, by *messages*. *end* is the first page behind them."""
+        self.mapped[first] = replace(tensor, virtual=()), messages
+        self.end = max(self.end, end)
+
+    def has(self, tensor: Tensor) -> bool:
+        """Whether *tensor*, at physical addresses, has virtual addresses on any PE."""
+        return any(physical == tensor for physical, _ in self.mapped.values())
+
+
 class VirtualMemory:
-    """The tensors of one chip that have virtual addresses. Addresses are handed out from page 1 on, each at most once.
+    """Maps tensors for one host, to addresses from page 1 on, each at most once. *mappings* are those of its chip.
 
     `elapsed_ps` is the picoseconds that all calls have taken.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, mappings: Mappings) -> None:
         self._engine = engine
-        self._mapped: dict[int, tuple[Tensor, list[MmuMap]]] = {}
-        self._next = 0
+        self._mappings = mappings
         self.elapsed_ps = 0
 
     def send(self, message: MmuMessage) -> None:
@@ -37,7 +54,7 @@ class VirtualMemory:
     def map(self, tensor: Tensor, virtual: int | None, pe_ids: Sequence[str]) -> Tensor:
         """*tensor* at virtual addresses from *virtual* on. Each block takes whole pages. Raises as `send`."""
         page_nbytes = max((self._translator(pe_id).page_nbytes for pe_id in pe_ids), default=1)
-        at = first = max(self._next, page_nbytes) if virtual is None else virtual
+        at = first = max(self._mappings.end, page_nbytes) if virtual is None else virtual
         messages: list[MmuMap] = []
         grids = []
         for copy in range(tensor.n_copies):
@@ -50,22 +67,17 @@ class VirtualMemory:
             along = len(tensor.col_bounds) - 1
             grids.append(tuple(tuple(addresses[row : row + along]) for row in range(0, len(addresses), along)))
         self._send_all(messages)
-        self._next = max(self._next, -(-at // page_nbytes) * page_nbytes)
-        self._mapped[first] = replace(tensor, virtual=()), messages
+        self._mappings.add(first, -(-at // page_nbytes) * page_nbytes, tensor, messages)
         return replace(tensor, virtual=tuple(grids))
 
     def unmap(self, tensor: Tensor) -> None:
         """Undo the call of `map` that returned *tensor*. Raises KernelError for a tensor that is not mapped."""
         first = tensor.virtual[0][0][0] if tensor.virtual else -1
-        physical, messages = self._mapped.get(first, (None, []))
+        physical, messages = self._mappings.mapped.get(first, (None, []))
         if physical != replace(tensor, virtual=()):
             raise KernelError(f"unmap of {tensor.name}", "a tensor that is not mapped", "what host.map returned")
         self._send_all([MmuUnmap(virtual=each.virtual, nbytes=each.nbytes, pes=each.pes) for each in messages])
-        del self._mapped[first]
-
-    def is_mapped(self, tensor: Tensor) -> bool:
-        """Whether *tensor*, at physical addresses, has virtual addresses on any PE."""
-        return any(physical == tensor for physical, _ in self._mapped.values())
+        del self._mappings.mapped[first]
 
     def _send_all(self, messages: Sequence[MmuMessage]) -> None:
         """Send *messages* in one call, after a trial on copies of the page tables that finds refusals."""
