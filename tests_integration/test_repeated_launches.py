@@ -20,6 +20,7 @@ from kb_engine.closed.known_outcomes import KnownOutcomes, OutcomesOfKey
 from kb_engine.closed.outcome import Outcome
 from kb_engine.launch.noted_port import Notes
 from kb_engine.observe import Callbacks
+from kb_engine.program.handles import CompositeHandle
 from kb_messages import KbError, KernelError
 from kb_topology import loads_topology
 
@@ -100,6 +101,25 @@ def test_a_method_of_the_language_that_a_program_replaced_is_called(monkeypatch:
     assert (len(calls), repeated(engine)) == (2 * N_PES, 0)
     monkeypatch.undo()
     host.launch(product, tensors, pes=range(N_PES))
+    assert repeated(engine) == 1
+
+
+def product_by_handle(tl: Language, parts: Any) -> None:
+    a, b, c = parts[tl.program_id()]
+    handle: Any = tl.composite("gemm", a, b, out=c)
+    tl.wait(handle)
+    for _ in range(handle.TURNS):
+        product(tl, parts)
+
+
+def test_what_a_program_put_into_the_class_of_a_handle_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, host = built("closed", True)
+    tensors, took = triples(host), []
+    for turns in (1, 2, 1):
+        monkeypatch.setattr(CompositeHandle, "TURNS", turns, raising=False)
+        result = host.launch(product_by_handle, tensors, pes=range(N_PES))
+        took.append(result.response_ps - result.call_ps)
+    assert took[0] == took[2] < took[1]
     assert repeated(engine) == 1
 
 
