@@ -80,7 +80,12 @@ ONE_PE = Path(__file__).parents[4] / "topologies" / "one_pe.yaml"
 
 
 @pytest.mark.parametrize(
-    ("wire", "command"), [("pe_dma -> pe_fetch_store", "gemm"), ("pe_math -> pe_fetch_store", "softmax")]
+    ("wire", "command"),
+    [
+        ("pe_scheduler -> pe_dma", "vector_add"),
+        ("pe_dma -> pe_fetch_store", "gemm"),
+        ("pe_math -> pe_fetch_store", "softmax"),
+    ],
 )
 def test_blocks_without_a_wire_are_told(invoke: Invoke, here: Path, wire: str, command: str) -> None:
     text = ONE_PE.read_text()

@@ -12,6 +12,7 @@ from kb_messages import MemorySpace
 from kb_topology import FORWARDING, Graph, NodeKind, Topology, count_kinds, format_nbytes, listing
 
 _NEXT = (
+    (NodeKind.PE_SCHEDULER, NodeKind.PE_DMA),
     (NodeKind.PE_DMA, NodeKind.PE_FETCH_STORE),
     (NodeKind.PE_FETCH_STORE, NodeKind.PE_GEMM),
     (NodeKind.PE_FETCH_STORE, NodeKind.PE_MATH),
