@@ -108,18 +108,18 @@ class Simulated(NamedTuple):
 @contextmanager
 def counted(repeats: list[int]) -> Iterator[None]:
     """Take every kernel for one that can be repeated, and count the programs that were."""
-    repeat, suits = template.Template.repeat, templates.is_repeatable
+    repeat, suits = template.Template.repeat, templates.impurity_of
 
     def noted(self: Any) -> Any:
         repeats.append(1)
         return partial(repeat, self)
 
     template.Template.repeat = property(noted)  # type: ignore[assignment, method-assign]
-    templates.is_repeatable = lambda *_: True  # type: ignore[assignment]
+    templates.impurity_of = lambda *_: None  # type: ignore[assignment]
     try:
         yield
     finally:
-        template.Template.repeat, templates.is_repeatable = repeat, suits  # type: ignore[method-assign]
+        template.Template.repeat, templates.impurity_of = repeat, suits  # type: ignore[method-assign]
 
 
 def simulate(case: Case, issue: str, tcm_nbytes: int | None = None, with_templates: bool = True) -> Simulated:

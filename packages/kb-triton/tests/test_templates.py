@@ -8,6 +8,7 @@ import pytest
 
 import kb_triton as triton
 import kb_triton.language as tl
+from kb_engine.observe.by_event import WhyNot
 from kb_engine.template import Templates, templates_of
 from kb_topology import load_topology
 from kb_triton.host import Device, options_of, using
@@ -92,5 +93,5 @@ def test_templates_can_be_turned_off(repeats):
 
 
 def test_a_function_of_another_front_end_is_not_taken_for_repeatable():
-    call = SimpleNamespace(kernel=lambda _: SEEN.append(1), arguments=[], front_end=None)
-    assert templates_of(call, 9, 1) is None
+    call = SimpleNamespace(kernel=lambda _: SEEN.append(1), arguments=[], front_end=None, root=Path())
+    assert isinstance(templates_of(call, 9, 1), WhyNot)

@@ -84,6 +84,11 @@ from kb_topology import load_topology
     help="How to find the times, which are the same: closed works out at once what nothing can meet and what repeats; "
     "events simulates every event; check does a share both ways and compares.",
 )
+@click.option(
+    "--work",
+    is_flag=True,
+    help="Also list what was closed, folded and repeated, and why the rest was simulated event by event.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with --shapes), nothing else.")
 def command(
     bench: str,
@@ -101,6 +106,7 @@ def command(
     sanitize: bool,
     no_templates: bool,
     exact: Literal["closed", "events", "check"],
+    work: bool,
     as_json: bool,
 ) -> None:
     """Run BENCH, a bundled benchmark's name or a Python file, and check its numbers against its reference."""
@@ -137,6 +143,8 @@ def command(
             else run_rows(setup, rows, out, Policy(policy))
         )
     _print(results, as_json, rows is not None)
+    if work and not as_json:
+        _print_work(results)
     failed = any(result.verified is False or found_something(result.sanitizer) for result in results)
     click.get_current_context().exit(1 if failed else 0)
 
@@ -163,6 +171,13 @@ def _print(results: list[RunResult], as_json: bool, shapes: bool) -> None:
         from kb_cli.report.run_tables import run_tables
 
         emit_tables(*run_tables(results[0]))
+
+
+def _print_work(results: list[RunResult]) -> None:
+    from kb_cli.report.work_tables import work_tables
+
+    for each in results:
+        emit_tables(*work_tables(each.simulated))
 
 
 def _tell_if_dropped(results: list[RunResult]) -> None:

@@ -64,6 +64,7 @@ def make_result(
         refusal=None if verdict is None else verdict.refusal,
         sanitizer=UNSET if outcome.sanitized is None else outcome.sanitized,
         compared=UNSET if outcome.compared is None else outcome.compared,
+        simulated=UNSET if outcome.simulated is None else outcome.simulated,
         keep=kept,
         wall_s=outcome.wall._asdict(),
         run_dir=UNSET if run_dir is None else run_dir,

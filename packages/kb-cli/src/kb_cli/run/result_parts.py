@@ -81,6 +81,43 @@ class Compared(Struct, frozen=True, kw_only=True):
     repeated_launches: int
 
 
+class EventReason(Struct, frozen=True, kw_only=True):
+    """`commands` of the `kernel` that were simulated event by event, because of `cause`, a clause.
+
+    `what` names what could have been skipped, such as "turns of a loop". `line` is the kernel's line, and `change` what
+    its author could do; both are "" where that is not known.
+    """
+
+    what: str
+    kernel: str
+    line: str
+    cause: str
+    change: str
+    commands: int
+
+
+class HowSimulated(Struct, frozen=True, kw_only=True):
+    """How pass 1 found the times, as `Engine.work` has it.
+
+    Of `commands`, `closed_commands` were worked out at once, `skipped_commands` are those of `skipped_programs` and
+    turns of loops, and `event_commands` were simulated event by event, but for `skipped_tiles` of them. Of `launches`,
+    `repeated_launches` did as an earlier one did, and of `foreseen_launches` one program of each kind ran. `events` is
+    the number of all events. `by_event` has the reasons, that with the most commands first.
+    """
+
+    launches: int
+    repeated_launches: int
+    foreseen_launches: int
+    commands: int
+    closed_commands: int
+    skipped_commands: int
+    skipped_programs: int
+    skipped_tiles: int
+    event_commands: int
+    events: int
+    by_event: list[EventReason]
+
+
 class OutputCheck(Struct, frozen=True, kw_only=True):
     """The outcome for one output, as `--json` prints it.
 

@@ -9,7 +9,17 @@ from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.run.fidelity import Fidelity
 from kb_cli.run.launch_times import HostTime, LaunchTimes
-from kb_cli.run.result_parts import ChosenTile, Compared, CounterSum, Kept, OutputCheck, Sanitized, Traffic, ValueWait
+from kb_cli.run.result_parts import (
+    ChosenTile,
+    Compared,
+    CounterSum,
+    HowSimulated,
+    Kept,
+    OutputCheck,
+    Sanitized,
+    Traffic,
+    ValueWait,
+)
 from kb_cli.run.roofline import Roofline
 from kb_dataexec.analysis import PathShare
 
@@ -31,9 +41,9 @@ class RunResult(Struct, frozen=True, kw_only=True):
     a chip that states no limits. Older folders have none of `whole_ns`, `fidelity` and `roofline`. `shape` is the row
     of a shapes file, and missing for other runs. `where` is the critical path by block, the largest share first, and
     missing without a log.
-    `sanitizer` and `compared` are missing unless they were asked for. `waits_ps` adds up over all tile stages.
-    `counters` has what blocks counted during launches. `value_waits` is missing unless kernels looked at computed
-    values. `chosen_tiles` is missing unless GEMMs left their tile to the chip.
+    `sanitizer` and `compared` are missing unless they were asked for. `simulated` is missing from run folders.
+    `waits_ps` adds up over all tile stages. `counters` has what blocks counted during launches. `value_waits` is
+    missing unless kernels looked at computed values, and `chosen_tiles` unless GEMMs left their tile to the chip.
     """
 
     benchmark: str
@@ -71,6 +81,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     refusal: str | None
     sanitizer: Sanitized | UnsetType = UNSET
     compared: Compared | UnsetType = UNSET
+    simulated: HowSimulated | UnsetType = UNSET
     keep: Kept
     wall_s: dict[str, float] | UnsetType = UNSET
     run_dir: str | UnsetType = UNSET
@@ -78,6 +89,6 @@ class RunResult(Struct, frozen=True, kw_only=True):
     def without_place(self) -> dict[str, Any]:
         """The fields that every repetition gives, on any machine, in any folder, whatever else was looked for."""
         found: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("wall_s", "run_dir", "sanitizer", "compared"):
+        for name in ("wall_s", "run_dir", "sanitizer", "compared", "simulated"):
             found.pop(name, None)
         return found

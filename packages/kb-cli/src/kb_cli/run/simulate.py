@@ -22,12 +22,13 @@ from kb_cli.benchmark.setup import Setup
 from kb_cli.run.captures import CaptureCollector, Captured, print_captured
 from kb_cli.run.compared import compared_of, compared_text
 from kb_cli.run.counters import BlockCounters
+from kb_cli.run.how_simulated import how_simulated
 from kb_cli.run.log_room import LogRoom
 from kb_cli.run.metrics import Metrics, measure
 from kb_cli.run.plan_tally import PlanTally
 from kb_cli.run.progress import PASS_1, SET_UP, VERIFY, RunProgress
 from kb_cli.run.read_back import ReadBack, read_back
-from kb_cli.run.result_parts import Compared, CounterSum, Sanitized, ValueWait
+from kb_cli.run.result_parts import Compared, CounterSum, HowSimulated, Sanitized, ValueWait
 from kb_cli.run.sanitizer import SanitizerWatch, sanitize_run
 from kb_cli.run.simulation_watch import SimulationWatch
 from kb_cli.run.timed_host import HostTimes, TimedHost
@@ -88,7 +89,8 @@ class RunOutcome(NamedTuple):
 
     `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log; `sanitized`,
     `computed` and `compared` are None unless they were asked for. `captured` has the values that the kernels
-    captured, and `value_waits` those that they looked at. `host` is None on a topology without a host.
+    captured, `value_waits` those that they looked at, and `simulated` how the times were found. `host` is None on a
+    topology without a host.
     """
 
     metrics: Metrics
@@ -110,6 +112,7 @@ class RunOutcome(NamedTuple):
     captured: Sequence[Captured] = ()
     value_waits: Sequence[ValueWait] = ()
     compared: Compared | None = None
+    simulated: HowSimulated | None = None
 
 
 def simulate(setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None = None) -> RunOutcome:
@@ -190,6 +193,7 @@ def _simulate(
         captured=[each for each in passed.captured if not each.capture.is_print],
         value_waits=looks.found,
         compared=compared,
+        simulated=how_simulated(engine, is_noted=setup.exact != "events"),
     )
 
 

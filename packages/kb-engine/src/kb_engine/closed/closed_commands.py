@@ -98,8 +98,9 @@ class ClosedCommands:
     """The closed commands of a chip. *recorder* has the op log, if there is one.
 
     `n_run` counts the commands that ran apart, `n_taken` those that took a known outcome, `n_opened` those that were
-    met. `known` has the outcomes. With *checks*, a share of those that would take a known outcome is run, too, and both
-    are compared; `n_checked` counts them. Within the block of *event_by_event*, nothing skips a part of a run.
+    met, and `n_closed` those that were closed and not met. `known` has the outcomes. With *checks*, a share of those
+    that would take a known outcome is run, too, and both are compared; `n_checked` counts them. Within the block of
+    *event_by_event*, nothing skips a part of a run.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class ClosedCommands:
         self._is_apart = False
         self._ran_ps = 0
         self._has_peers = True
-        self.n_run = self.n_taken = self.n_opened = self.n_checked = 0
+        self.n_run = self.n_taken = self.n_opened = self.n_checked = self.n_closed = 0
         self._notes: list[NotedCommand] | None = None
         chip.fabric.watch(self._closed.keys(), self._meet)
 
@@ -139,6 +140,7 @@ class ClosedCommands:
     def take(self, known: Iterable[OutcomesOfKey], n_commands: int) -> None:
         """*n_commands* took outcomes of *known* outside of this object."""
         self.n_taken += n_commands
+        self.n_closed += n_commands
         for each in known:
             self.known.use(each)
 
@@ -206,6 +208,7 @@ class ClosedCommands:
             self._recorder.expect(work.command, outcome.rows, span_ps, closed.memories)
         if self._notes is not None:
             self._notes.append(closed.noted)
+        self.n_closed += 1
         self._clock.push(closed.entry)
         self._closed.update(dict.fromkeys(places, closed))
         return True
@@ -318,6 +321,7 @@ class ClosedCommands:
         if recorder is not None and mark is not None:
             recorder.drop_written(mark)
         self.n_opened += 1
+        self.n_closed -= 1
 
 
 def _do_nothing(_: Any) -> None:

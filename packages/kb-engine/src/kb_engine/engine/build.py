@@ -23,6 +23,7 @@ from kb_engine.launch.host_path_check import find_host
 from kb_engine.launch.launch import Launch
 from kb_engine.launch.pe_messages import PeMessages
 from kb_engine.memory.device_memory import DeviceMemory
+from kb_engine.observe.by_event import Reasons
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.listeners import Listeners, listener
 from kb_engine.observe.observer import Observer
@@ -33,7 +34,7 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
 from kb_topology import Node, NodeKind, Topology
 
-_OF_STAGES: Final = ("on_stage", "on_wait")
+OF_STAGES: Final = ("on_stage", "on_wait")
 """What observers are told of every stage of every tile."""
 
 Exactness: TypeAlias = Literal["closed", "events", "check"]
@@ -60,11 +61,13 @@ def build(
     observers: Sequence[Observer],
     folds: bool,
     closing: tuple[Exactness, int],
+    reasons: Reasons,
 ) -> Built:
     """Everything that *topology* describes, watched by *observers*. With a *writer* there is an op log.
 
     With *folds*, tiles that come in periods are not all simulated, unless an observer is told of every stage. *closing*
-    says how commands are simulated that nothing can meet, and the stages of those that are worth it.
+    says how commands are simulated that nothing can meet, and the stages of those that are worth it. *reasons* takes
+    why others are simulated event by event.
 
     Raises TopologyError when the topology names blocks that are not installed, or attributes that they do not take.
     """
@@ -80,9 +83,9 @@ def build(
     store = MemoryStore((region.owner, region.nbytes, region.node_id) for region in regions)
     memory = DeviceMemory(store, burst_nbytes)
     pes = {pe_id: _pe(pe_id, chip) for pe_id in topology.graph.pe_ids}
-    sees_stages = tracer is not None or any(listener([each], name) for each in observers for name in _OF_STAGES)
+    sees_stages = tracer is not None or any(listener([each], name) for each in observers for name in OF_STAGES)
     folds = folds and chip.fabric.is_foreseen
-    folder = Folder(chip, recorder) if folds and closing[0] != "events" and not sees_stages else None
+    folder = Folder(chip, recorder, reasons) if folds and closing[0] != "events" and not sees_stages else None
     for pe in pes.values():
         if folder is not None:
             pe.scheduler.on_feed = partial(

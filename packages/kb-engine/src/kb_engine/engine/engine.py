@@ -13,7 +13,8 @@ from kb_dataexec.log import LogSummary
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.stage_server import StageServer
 from kb_engine.closed.closed_commands import LEAST_CLOSED_STAGES
-from kb_engine.engine.build import Exactness, build
+from kb_engine.engine.build import OF_STAGES, Exactness, build
+from kb_engine.engine.event_work import EventWork, SimulatedWork, why_nothing_folds
 from kb_engine.engine.polling import MOST_REPEATED_LOADS, PollingGuard
 from kb_engine.engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
 from kb_engine.engine.registry import Registry
@@ -33,6 +34,7 @@ from kb_engine.launch.repeats import LaunchRepeats, RepeatedLaunch
 from kb_engine.launch.targets import check_form, check_there, targets_of
 from kb_engine.launch.watched_launch import WatchedLaunch
 from kb_engine.memory.device_memory import DeviceMemory
+from kb_engine.observe.by_event import Reasons, WhyNot
 from kb_engine.observe.listeners import listener
 from kb_engine.observe.observer import Callbacks, Observer
 from kb_engine.program.author_errors import authors_line
@@ -43,7 +45,7 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
 from kb_engine.program.session import Session
-from kb_engine.template import loops_of
+from kb_engine.template import LoopTemplates, loops_of
 from kb_engine.template.purity import MadeKernel
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.collector import collector_off, look_once
@@ -64,6 +66,8 @@ from kb_topology import Topology
 _OF_PROGRAMS: Final = ("on_issue", "on_allocate", "on_free", "on_program_end")
 """What observers are told of programs that look at no values. Of those that are skipped they are told `on_issue`."""
 
+_VALUES: Final = WhyNot("the front end does not tell when it decides by values")
+
 SharedT = TypeVar("SharedT")
 
 
@@ -82,7 +86,7 @@ class Engine:
     *exact* says how commands are simulated that nothing can meet. `closed`: each kind of them once
     (`kb_engine.closed`); `events`: all of them, event by event, and nothing is folded; `check`: as `closed`, and a
     share of those that were not simulated is simulated beside that, event by event, and both are compared. So are
-    periods of programs before and behind those that are skipped. `checked` counts. Times,
+    periods of programs before and behind those that are skipped. `checked` counts. `work` tells what was done. Times,
     counts and the op log are the same. Commands of fewer than *least_closed_stages* are not worth it. `closed` counts
     such commands; it is None where there are none, as with observers that hear of stages or of the trace.
 
@@ -108,9 +112,10 @@ class Engine:
         guard = ProgressGuard(no_progress_events, self._stands_still)
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values(), lambda: self.memory)
         watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
+        reasons = Reasons()
         with collector_off():
-            watching = (*watching, guard, polling)
-            built = build(topology, registry or Registry(), writer, watching, folds, (exact, least_closed_stages))
+            watching, closing = (*watching, guard, polling), (exact, least_closed_stages)
+            built = build(topology, registry or Registry(), writer, watching, folds, closing, reasons)
         look_once()
         self.chip = built.chip
         self.pes = built.pes
@@ -119,9 +124,7 @@ class Engine:
         self.folder = built.folder
         heard = [name for name in _OF_PROGRAMS if listener(watching[:-2], name) is not None]
         is_told_all = not heard or (heard == ["on_issue"] and writer is not None)
-        self._folds_programs = built.folder is not None and exact != "events" and is_told_all
         self._checks = exact == "check"
-        self._programs = 0, 0
         self.grid_folding: GridFolding | None = None
         self._launches = built.launches
         self._launched = 0
@@ -132,6 +135,16 @@ class Engine:
         self.repeats: LaunchRepeats | None = None
         if built.closed is not None and templates and not heard:
             self.repeats = LaunchRepeats(built.session, built.closed, built.chip, self._checks)
+        self._work = EventWork(built.session, built.closed, built.folder, self.repeats, reasons)
+        self._why_not: WhyNot | None = None
+        if not templates:
+            self._why_not = WhyNot(
+                "the engine was made with `templates=False`",
+                "make it with `templates=True`: `kb run` does so without --no-templates and --sanitize",
+            )
+        elif built.folder is None or not is_told_all:
+            told = [name for name in (*OF_STAGES, "on_trace", *heard) if listener(watching[:-2], name) is not None]
+            self._why_not = why_nothing_folds(exact, folds, built.chip.fabric.is_foreseen, told)
 
     @property
     def topology(self) -> Topology:
@@ -204,6 +217,7 @@ class Engine:
         key = self.repeats.key_of(call, where[2], targets) if self.repeats is not None and grid is None else None
         self._launches.clear()
         self._stopped = []
+        self._work.begins()
         try:
             launch, folding = self._made_launch(where, call, grid, key)
         except KeyboardInterrupt as error:  # kernels may be run to see what they do, before their launch
@@ -226,8 +240,7 @@ class Engine:
             raise
         if listeners.on_launched is not None:
             listeners.on_launched()
-        if folding is not None:
-            self._programs = self._programs[0] + folding.checked, self._programs[1] + folding.skipped
+        self._work.ended(kernel, launch, folding)
         return result
 
     def _made_launch(
@@ -236,8 +249,9 @@ class Engine:
         call: KernelCall,
         grid: Grid | None,
         key: LaunchKey | None,
-    ) -> tuple[Launch, GridFolding | None]:
-        """The launch of *call*, and what folds its programs, or the loops in them; None where nothing can.
+    ) -> tuple[Launch, GridFolding | WhyNot | None]:
+        """The launch of *call*, and what folds its programs, or the loops in them, or why nothing does; None where
+        nothing is to be folded.
 
         A launch with a *key* is repeated if it is known, and else watched.
         """
@@ -247,19 +261,20 @@ class Engine:
             known = again.find(key)
             if known is not None and not again.wants_check():
                 return again.launch(where, key, known), None
-        repeats = self._templates and _tells_of_values(call.kernel, call.front_end)
+        tells = _tells_of_values(call.kernel, call.front_end)
+        why = self._why_not if tells else _VALUES
         if grid is None:
-            loops = loops_of(call, *where[1:]) if repeats and self._folds_programs else None
-            if loops is None:
+            loops = loops_of(call, *where[1:]) if why is None else why
+            if not isinstance(loops, LoopTemplates):
                 if again is None or key is None:
-                    return PeLaunch(*where, call), None
-                return again.watched(where, call, key, known), None
+                    return PeLaunch(*where, call), loops
+                return again.watched(where, call, key, known), loops
             launch = LoopLaunch(*where, call, loops)
         else:
-            launch = GridLaunch(*where, call, grid, repeats)
+            launch = GridLaunch(*where, call, grid, self._templates and tells)
         templates = launch.templates
-        if templates is None or templates.is_near or not self._folds_programs:
-            return launch, None
+        if templates is None or templates.is_near or why is not None:
+            return launch, why or launch.why_not
         self.grid_folding = GridFolding(launch, templates, self.session, self.chip, where[2], self._checks)
         return launch, self.grid_folding
 
@@ -280,6 +295,11 @@ class Engine:
         return self.host_calls.accepted(self.host_calls.call(messages)) if messages else None
 
     @property
+    def work(self) -> SimulatedWork:
+        """How the launches were simulated: what was closed, skipped or repeated, and why the rest was not."""
+        return self._work.so_far()
+
+    @property
     def checked(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
         """With `exact="check"`: the closed commands that were compared and those that took a known outcome; the
         programs that were compared and those that were skipped, of all launches; and the launches that were compared
@@ -287,7 +307,7 @@ class Engine:
         closed, repeats = self.closed, self.repeats
         return (
             (0, 0) if closed is None else (closed.n_checked, closed.n_taken),
-            self._programs,
+            self._work.programs,
             (0, 0) if repeats is None else (repeats.n_checked, repeats.n_repeated),
         )
 

@@ -17,6 +17,7 @@ from kb_engine.fabric.paths import MemoryPath
 from kb_engine.fabric.stream import Stream
 from kb_engine.fabric.transfer import Transfer
 from kb_engine.fold.entries import arguments_of
+from kb_engine.observe.by_event import WhyNot
 from kb_messages import OFFSET_BITS, StageType, memory_side
 
 _WORK: Final = ("begin", "process", "reserve", "held_ps", "issued_ps", "state")
@@ -65,13 +66,15 @@ def site_of(
     components: Mapping[str, ComponentBase[Any]],
     pe: Sequence[ComponentBase[Any]],
     fabric: Fabric,
-) -> Site | None:
-    """The site of *command* on the blocks *pe*. None where one of its parts cannot be folded."""
+) -> Site | WhyNot:
+    """The site of *command* on the blocks *pe*, or why it cannot be folded."""
     plan = command.plan
-    if command.mapped or any(
-        stage.in_pieces or (stage.math and stage.stage_type in _TRANSFERS) for stage in plan.stages
-    ):
-        return None
+    if command.mapped:
+        return WhyNot("the command has virtual addresses", "pass tensors that are not mapped")
+    if any(stage.in_pieces for stage in plan.stages):
+        return WhyNot("the command moves its rows in pieces", "load and store blocks whose rows lie behind each other")
+    if any(stage.math and stage.stage_type in _TRANSFERS for stage in plan.stages):
+        return WhyNot("the command combines what it stores with what is there", "add up in TCM, and store once")
     serving: dict[str, ComponentBase[Any]] = {}
     servers: dict[int, StageServer] = {}
     paths: dict[int, MemoryPath] = {}
@@ -83,14 +86,21 @@ def site_of(
         if stage.stage_type in _TRANSFERS:
             path = fabric.path(block.node_id, memory_side(stage).base >> OFFSET_BITS)
             if type(path) is not MemoryPath:
-                return None
+                return WhyNot("an operand is spread over several memories", "place a tensor in one memory for each PE")
             paths[id(path)] = path
     others = [each for each in pe if isinstance(each, (CommandScheduler, RegisterFileOwner, Scratchpad))]
     memories = [path.memory for path in paths.values()]
     blocks = list({id(each): each for each in (*others, *serving.values(), *memories)}.values())
-    if not all(map(can_fold, blocks)):
-        return None
+    for block in blocks:
+        if not can_fold(block):
+            return why_no_fold(block)
     return Site(command, blocks, list(servers.values()), list(paths.values()))
+
+
+def why_no_fold(block: ComponentBase[Any]) -> WhyNot:
+    """The reason that *block* cannot be folded."""
+    cause = f"the block {block.node_id} is of the class {type(block).__name__}, which does not say how to fold it"
+    return WhyNot(cause, "give the class a `fold`, or a pure cost")
 
 
 def can_fold(block: ComponentBase[Any]) -> bool:

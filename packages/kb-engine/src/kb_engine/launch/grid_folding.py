@@ -17,11 +17,12 @@ from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.fold.entries import visit_entries
 from kb_engine.fold.look_search import LookSearch
 from kb_engine.fold.program_passes import Numbers, ProgramJump
-from kb_engine.fold.site import can_fold
+from kb_engine.fold.site import can_fold, why_no_fold
 from kb_engine.launch.expected_period import ExpectedPeriod
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.program_period import GridLook, Period
+from kb_engine.observe.by_event import WhyNot
 from kb_engine.observe.chip import Chip
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
@@ -36,6 +37,8 @@ _PROGRAMS_A_LOOK: Final = 16
 """Programs of a PE for which a look may be taken, beyond the free ones. Source: benchmarks/speed/program_folds.py."""
 _MOST_PROGRAMS: Final = 1 << 13
 """Programs of which it is kept what they did; a longer period is not looked for. Source: assumed; they take 20 MB."""
+_TOO_FEW: Final = 4
+"""Programs of a PE with which a launch that was not folded is called short. Source: assumed."""
 _MOST_RECORDS: Final = 1 << 20
 """Records that are repeated at once: they are kept until the log is written."""
 
@@ -44,7 +47,7 @@ class GridFolding:
     """Looks for periods of programs of *launch*, which *templates* repeat, on *pes* of *chip*.
 
     With *checks*, one period before each jump and one behind it are simulated and compared with those that repeat.
-    `skipped` counts programs that were not simulated, and `checked` those that were compared.
+    `skipped` counts programs that were not simulated, `skipped_commands` theirs, `checked` programs that were compared.
     """
 
     def __init__(
@@ -71,7 +74,8 @@ class GridFolding:
         self._checks = checks
         self._expected: ExpectedPeriod | None = None
         self._has_jumped = False
-        self.skipped = self.checked = 0
+        self.skipped = self.checked = self.skipped_commands = 0
+        self._found_other = self._has_state = self._cannot_look = self._has_too_many = False
         launch.watch(self._took)
 
     @property
@@ -82,11 +86,37 @@ class GridFolding:
     @cached_property
     def _blocks(self) -> Sequence[ComponentBase[Any]] | None:
         """The blocks of the PEs, and all memories; None where one of them cannot be folded."""
+        blocks = self._every_block()
+        return blocks if all(map(can_fold, blocks)) else None
+
+    def _every_block(self) -> Sequence[ComponentBase[Any]]:
+        """The blocks of the PEs, and all memories."""
         components, nodes = self._chip.components, self._chip.topology.graph
         own = [components[node.id] for pe in self._pes for node in nodes.pe_nodes(pe.pe_id)]
         memories = [each for each in components.values() if isinstance(each, MemoryComponent)]
-        blocks = list({id(each): each for each in (*own, *memories)}.values())
-        return blocks if all(map(can_fold, blocks)) else None
+        return list({id(each): each for each in (*own, *memories)}.values())
+
+    @property
+    def why_not(self) -> WhyNot | None:
+        """Why no program was skipped; None if one was."""
+        if self.skipped:
+            return None
+        alone = self._templates.why_alone
+        if alone is not None:
+            return alone
+        refused = [each for each in self._every_block() if not can_fold(each)]
+        if refused:
+            return why_no_fold(refused[0])
+        if self._found_other:
+            return WhyNot("programs that come later use other banks, blocks or bytes of others than those before")
+        if len(self._launch.taken) <= _TOO_FEW * len(self._pes):
+            return WhyNot("each PE has too few programs or turns for a period to show")
+        if self._has_too_many and not self._looks:
+            return WhyNot(f"more than {_MOST_ENTRIES} events are scheduled at once")
+        if self._cannot_look and not self._has_state:
+            cause = "something is under way between two programs that cannot be folded, such as a command of many tiles"
+            return WhyNot(cause)
+        return WhyNot("the chip did not come into a state in which it was before")
 
     def _numbers(self) -> Numbers:
         session = self._session
@@ -113,6 +143,7 @@ class GridFolding:
             self._compare(self._expected, entries)
             return
         if entries is None:
+            self._has_too_many = True
             return
         if not self._looks and isinstance(self._launch, LoopLaunch):
             if not self._launch.is_in_loop:
@@ -200,7 +231,9 @@ class GridFolding:
         try:
             self._visit(look, entries)
         except NotFolded:
+            self._cannot_look = True
             return None
+        self._has_state = True
         if recorder is not None:
             look.note_records(recorder.mark(), len(recorder.commands))
         launch, n_issues = self._launch, len(self._played.issues)
@@ -240,6 +273,7 @@ class GridFolding:
         if told < n:
             n, issued, commands = period.commands(told)
         if n == 0:
+            self._found_other = True
             return False
         jump = ProgramJump(period.before, period.after, n, issued)
         ran = period.ran(n)
@@ -259,6 +293,7 @@ class GridFolding:
         self._session.skip(jump.numbers.commands, jump.numbers.ops)
         self._chip.clock.skip(jump.ps)
         self.skipped += jump.numbers.programs
+        self.skipped_commands += jump.numbers.commands
         self._looked_at = len(self._launch.taken)
         return True
 

@@ -10,6 +10,7 @@ from simpy.events import NORMAL
 from kb_engine.block.fold_pass import FoldPass
 from kb_engine.launch.launch import Launch, ProgramTimes
 from kb_engine.launch.program_queue import queue_of
+from kb_engine.observe.by_event import WhyNot
 from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.grid import Grid, Program
 from kb_engine.program.pe import ProcessingElement
@@ -68,7 +69,7 @@ class GridLaunch(Launch):
 
     A PE is free when the kernel of its program has returned. Then it takes the next program, which costs PE_CPU its
     `program_ps`; commands of the program before may still be under way. Of the PEs that are free at one picosecond,
-    the first one in *pes* takes first.
+    the first one in *pes* takes first. `why_not` says why no program may repeat another one; None if one may.
     """
 
     def __init__(
@@ -82,7 +83,11 @@ class GridLaunch(Launch):
     ) -> None:
         super().__init__(number, session, pes, grid.n_programs)
         self._call = call
-        self._templates = templates_of(call, grid.n_programs, len(pes)) if templates else None
+        found = templates_of(call, grid.n_programs, len(pes)) if templates else None
+        self.why_not = found if isinstance(found, WhyNot) else None
+        if isinstance(found, Templates) and found.is_near:
+            self.why_not = WhyNot("a tensor has a copy near each PE")
+        self._templates = None if isinstance(found, WhyNot) else found
         self._play = run_kernel if self._templates is None else self._templates.play
         self._grid = grid
         self._queue = queue_of(grid, len(pes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from kb_engine.block.fold_pass import FoldPass, NotFolded
 from kb_engine.launch.grid_launch import ProgramRun
@@ -23,6 +24,9 @@ class LoopLaunch(PeLaunch):
     A program has taken a turn when it begins it. The turn has ended when a later one begins, or the loop is over, and
     all commands of the turn are done.
     """
+
+    why_not: ClassVar[None] = None
+    """Every turn has a template."""
 
     def __init__(
         self,

@@ -25,13 +25,15 @@ _MOST_LISTED: Final = 64
 class Peers:
     """The programs that do as program *number* of *count* does: `agree` is true for each of them, by number.
 
-    `why_alone` says what the program did that no other can repeat; "" if nothing.
+    `why_alone` says what the program did that no other can repeat, and `alone_at` where; "" if nothing. *line* tells
+    where the program is.
     """
 
-    def __init__(self, number: int, count: int) -> None:
+    def __init__(self, number: int, count: int, line: Callable[[], str] = str) -> None:
         self.number = number
         self.agree = np.ones(count, np.bool_)
-        self.why_alone = ""
+        self.why_alone = self.alone_at = ""
+        self._line = line
         self.is_open = True
 
     @property
@@ -46,7 +48,9 @@ class Peers:
 
     def leave(self, why: str) -> None:
         """The program does what no other can repeat."""
-        self.why_alone = self.why_alone or why
+        if not self.why_alone:
+            self.why_alone = why
+            self.alone_at = self._line() if self.is_open else ""
 
     def close(self) -> None:
         """The program has been traced. Symbols are numbers from now on, where the programs agree on them."""

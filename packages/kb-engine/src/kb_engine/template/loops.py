@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import warnings
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Final, NamedTuple, cast
 
@@ -12,27 +13,34 @@ import numpy as np
 
 from kb_engine.block.fold_pass import FoldPass
 from kb_engine.memory.allocator import Allocator
+from kb_engine.observe.by_event import WhyNot
+from kb_engine.program.author_errors import authors_line
 from kb_engine.program.grid import Program
+from kb_engine.program.kernel_lines import kernel_lines
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import ProgramPort
 from kb_engine.program.runner import KernelCall, run_kernel
 from kb_engine.program.session import Session
 from kb_engine.program.symbols import Ints, Peers
-from kb_engine.template.period import longest_stretch
+from kb_engine.template.alone import OTHER_WAYS, alone
+from kb_engine.template.period import LEAST_TURNS, longest_stretch
 from kb_engine.template.places_used import PlaceUsed, places_used
 from kb_engine.template.played import Played
-from kb_engine.template.purity import is_repeatable
+from kb_engine.template.purity import impurity_of
 from kb_engine.template.raw_steps import RawHoles, RawStep, ends_of_turns, raw_steps, tape_of
-from kb_engine.template.rehearsal import RehearsedPort
+from kb_engine.template.rehearsal import NotRehearsed, RehearsedPort
 from kb_engine.template.rehearsed_range import rehearsed_kernel
-from kb_engine.template.steps import Allocation, HeldFrom, Loaded, carried
+from kb_engine.template.steps import Allocation, HeldFrom, Loaded, Submission, Wait, carried
 from kb_engine.template.template import Template
 from kb_engine.template.templates import tensors_among
 from kb_engine.template.tracing import Tape, TracingPort
 
 _LEAST_PES: Final = 4
 """PEs from which on one rehearsal for all of them pays. Source: benchmarks/speed/commands.py."""
+_MOST_CODES: Final = 1 << 8
+"""Kernels of which it is kept whether they have a loop. Source: assumed."""
+NO_LOOP: Final = WhyNot("the kernel has no loop of its own: those of functions that it calls are not looked for")
 
 
 class LoopParts(NamedTuple):
@@ -48,6 +56,8 @@ class LoopTemplates:
 
     is_near: Final = False
     """No program differs by its PE."""
+    why_alone: Final = None
+    """Every turn has a template."""
 
     def __init__(self, parts: LoopParts, n_pes: int) -> None:
         self.parts = parts
@@ -108,30 +118,41 @@ class LoopTemplates:
         return which.reshape(-1)
 
 
-def loops_of(call: KernelCall, session: Session, pes: Sequence[ProcessingElement]) -> LoopTemplates | None:
+def loops_of(call: KernelCall, session: Session, pes: Sequence[ProcessingElement]) -> LoopTemplates | WhyNot | None:
     """The loop that the programs of *call* have on *pes*, one on each, if they do the same whatever time it takes.
 
-    The kernel is rehearsed once for all of them. None where that is not known beforehand, or TCM may become scarce.
+    The kernel is rehearsed once for all of them. Else why that is not known beforehand, or that TCM may become scarce.
+    None for a kernel that a front end has made.
     """
     kernel, arguments = call.kernel, call.arguments
-    if len(pes) < _LEAST_PES or any(pe.mmu is not None for pe in pes):
+    if not isinstance(kernel, FunctionType):
         return None
-    if not isinstance(kernel, FunctionType) or not _has_loop(kernel.__code__):
-        return None
-    if any(each.near for each in tensors_among(arguments)) or not is_repeatable(kernel, arguments, call.front_end):
-        return None
+    if not _has_loop(kernel.__code__):
+        return NO_LOOP
+    if len(pes) < _LEAST_PES:
+        return WhyNot(f"the launch is on {len(pes)} PEs, and loops are folded on {_LEAST_PES} or more")
+    if any(pe.mmu is not None for pe in pes):
+        return WhyNot("the PEs translate addresses by an MMU")
+    if any(each.near for each in tensors_among(arguments)):
+        return WhyNot("a tensor has a copy near each PE")
+    impurity = impurity_of(kernel, arguments, call.front_end)
+    if impurity is not None:
+        return impurity.why(call.root)
     found = _rehearsed(call._replace(kernel=rehearsed_kernel(kernel)), session, pes)
-    if found is None or any(pe.tcm.largest_nbytes() < max(each.needs_nbytes for each in found.parts) for pe in pes):
-        return None
+    if isinstance(found, LoopTemplates):
+        needs = max(each.needs_nbytes for each in found.parts)
+        if any(pe.tcm.largest_nbytes() < needs for pe in pes):
+            return WhyNot(f"{needs} bytes of TCM would have to be free in one piece", "keep fewer or smaller tiles")
     return found
 
 
+@lru_cache(maxsize=_MOST_CODES)
 def _has_loop(code: CodeType) -> bool:
     return any(each.opname == "FOR_ITER" or "JUMP_BACKWARD" in each.opname for each in dis.get_instructions(code))
 
 
-def _rehearsed(call: KernelCall, session: Session, pes: Sequence[ProcessingElement]) -> LoopTemplates | None:
-    peers = Peers(0, len(pes))
+def _rehearsed(call: KernelCall, session: Session, pes: Sequence[ProcessingElement]) -> LoopTemplates | WhyNot:
+    peers = Peers(0, len(pes), kernel_lines(call.root).here)
     tape = Tape(peers)
     tape.holes = RawHoles(peers, tape.held)
     port = RehearsedPort(session, pes[0], Program(0, len(pes)), call, peers)
@@ -142,23 +163,54 @@ def _rehearsed(call: KernelCall, session: Session, pes: Sequence[ProcessingEleme
             run_kernel(call, cast(ProgramPort, tracing))
             tracing.end()
         steps = raw_steps(tape)
-    except Exception:  # noqa: BLE001  # whatever it is, the launch meets it again in its time
-        return None
+    except NotRehearsed as error:
+        return alone(str(error), peers.alone_at or authors_line(error, call.root))
+    except Exception as error:  # noqa: BLE001  # whatever it is, the launch meets it again in its time
+        return WhyNot(f"the kernel raises {type(error).__name__}", line=authors_line(error, call.root))
     finally:
         peers.close()
-    if warned or steps is None or tape.held or peers.why_alone or not peers.agree.all():
-        return None
+    if peers.why_alone:
+        return alone(peers.why_alone, peers.alone_at)
+    if warned:
+        return WhyNot("the kernel warns")
+    if steps is None:
+        return alone("holds sums in registers, or makes values of a constant")
+    if tape.held:
+        return alone("holds TCM at its end")
+    if not peers.agree.all():
+        return alone(OTHER_WAYS)
     return _loop_of(steps, len(pes), pes[0].tcm)
 
 
-def _loop_of(steps: Sequence[RawStep], n_pes: int, allocator: Allocator) -> LoopTemplates | None:
+def _loop_of(steps: Sequence[RawStep], n_pes: int, allocator: Allocator) -> LoopTemplates | WhyNot:
     stretch = longest_stretch([each.kind for each in steps], ends_of_turns(steps))
     if stretch is None:
-        return None
+        return _why_no_turns(steps)
     begin, length = stretch.begin, stretch.length
     turns = [steps[at : at + length] for at in range(begin, stretch.end, length)]
     sizes = {each.given: each.step.nbytes for each in steps if isinstance(each.step, Allocation)}
     tapes = [tape_of(each, sizes, n_pes) for each in ([steps[:begin]], turns, [steps[stretch.end :]])]
-    if any(each.peers.why_alone for each in tapes):
-        return None
+    for tape in tapes:
+        if tape.peers.why_alone:
+            return alone(tape.peers.why_alone)
     return LoopTemplates(LoopParts(*[Template(each, allocator) for each in tapes]), n_pes)
+
+
+def _why_no_turns(steps: Sequence[RawStep]) -> WhyNot:
+    """Why *steps* have no turns that are alike.
+
+    What a turn computes is issued where it is needed. So a sum over turns is one command behind the loop, for which the
+    program keeps what each turn has loaded. Its turns differ in what is held.
+    """
+    stretch = longest_stretch([each.kind for each in steps], [True] * len(steps))
+    turn = steps[stretch.begin : stretch.begin + stretch.length] if stretch is not None else ()
+    waits = [each.step for each in turn if isinstance(each.step, Wait)]
+    if waits:
+        return alone("waits for a command of an earlier turn", waits[0].line)
+    middle = [each for each in steps[len(steps) // 4 : -len(steps) // 4] if isinstance(each.step, Submission)]
+    held = [len(each.holds) for each in middle]
+    if len(middle) >= LEAST_TURNS // 2 and held == sorted(held) and held[-1] - held[0] >= LEAST_TURNS // 4:
+        cause = f"each turn keeps TCM up to the end of the loop, up to {max(len(each.holds) for each in steps)} values"
+        line = cast(Submission, middle[-1].step).line
+        return WhyNot(cause, "`tl.wait` for a sum in each turn, which issues it", line)
+    return WhyNot(f"the kernel's calls have no {LEAST_TURNS} equal turns that are half of all of them")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
 from itertools import chain
+from pathlib import Path
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -21,13 +22,14 @@ from types import (
     ModuleType,
     NoneType,
 )
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from msgspec import Struct
 
+from kb_engine.observe.by_event import WhyNot
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
-from kb_engine.program.kernel_lines import is_own
+from kb_engine.program.kernel_lines import is_own, line_of
 from kb_engine.program.known import Known
 from kb_engine.program.tensors import TensorRef
 from kb_engine.template.namespaces import BUILTINS, Reads, Untold, functions_in, is_of_library, is_told, package_of
@@ -68,6 +70,8 @@ _MOST_CODES: Final = 1 << 8
 _FIELDS: Final = (MemberDescriptorType, type(vars(dis.Positions)["lineno"]))
 """Types of what a class has for a field of a Struct or of a named tuple."""
 
+_REPLACED: Final = "a name that the kernel reads has been given code that does more than compute"
+
 
 @runtime_checkable
 class MadeKernel(Protocol):
@@ -77,18 +81,37 @@ class MadeKernel(Protocol):
         """Whether programs of the kernel differ by the program's number alone."""
 
 
-def is_repeatable(kernel: object, arguments: Sequence[Any], front_end: object = None) -> bool:
-    """Whether programs of *kernel* with *arguments* differ by the program's number alone.
+class Impurity(NamedTuple):
+    """What a kernel does, or is given, that may differ between programs: a clause, and where, if that is known."""
+
+    cause: str
+    filename: str = ""
+    lineno: int = 0
+
+    def why(self, root: Path) -> WhyNot:
+        """The reason, with a line relative to *root*."""
+        line = line_of(self.filename, self.lineno, root) if self.filename else ""
+        return WhyNot(self.cause, "let the kernel use its arguments and names of its own alone", line)
+
+
+def impurity_of(kernel: object, arguments: Sequence[Any], front_end: object = None) -> Impurity | None:
+    """Why programs of *kernel* with *arguments* may differ by more than the program's number; None if they do not.
 
     *front_end* is the class of the first argument, or makes it.
     """
     if isinstance(kernel, MadeKernel):
-        return not arguments and kernel.is_repeatable()
+        is_fine = not arguments and kernel.is_repeatable()
+        return None if is_fine else Impurity("a function of the kernel does more than compute with its own values")
     if not isinstance(kernel, FunctionType):
-        return False
+        return Impurity("the kernel is no plain function")
     purity = _Purity(lambda _: None)
+    for number, each in enumerate(arguments, 1):
+        if not purity.is_fixed(each):
+            return Impurity(f"argument {number}, of type {type(each).__name__}, may change while programs run")
+    if not purity.is_pure(kernel):
+        return purity.impurity
     front = [front_end, *GIVEN] if isinstance(front_end, type) else GIVEN
-    return all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel) and purity.found(front) is not None
+    return Impurity(_REPLACED) if purity.found(front) is None else None
 
 
 def parts_of(
@@ -136,6 +159,7 @@ class _Purity:
         self._plain: set[type] = set()
         self._has_containers = False
         self._around: set[int] = set()
+        self.impurity = Impurity("the kernel, or a function that it calls, has names around it that may change")
 
     def is_pure(self, function: FunctionType) -> bool:
         """Whether *function*, and all that it calls, touches nothing but its own values."""
@@ -153,7 +177,25 @@ class _Purity:
             return False
         if function.__dict__ or not all(map(self.is_usable, (*defaults, *by_name.values(), *cells))):
             return False
-        return all(self._is_harmless(each, function) for each in _instructions(function.__code__))
+        for each in _instructions(function.__code__):
+            if not self._is_harmless(each, function):
+                self._note(each, function)
+                return False
+        return True
+
+    def _note(self, instruction: dis.Instruction, function: FunctionType) -> None:
+        """*instruction* of *function* is the impurity, unless one in a function that it uses was noted."""
+        if not self.impurity.filename:
+            place, code = instruction.positions, function.__code__
+            name, value = instruction.opname, instruction.argval
+            lineno = code.co_firstlineno if place is None or place.lineno is None else place.lineno
+            if name in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+                cause = f"the kernel uses `.{value}`, which does or tells more than commands do"
+            elif name == "LOAD_GLOBAL":
+                cause = f"the kernel uses `{value}`, which may change between programs"
+            else:
+                cause = f"the kernel changes or looks at more than values of its own, by {name}"
+            self.impurity = Impurity(cause, code.co_filename, lineno)
 
     def found(self, front: Sequence[type]) -> list[object] | None:
         """`used`, then what its namespaces, and *front*, have under the names of attributes that the code reads.

@@ -21,12 +21,13 @@ from kb_engine.program.port import Completion
 from kb_engine.program.runner import KernelCall
 from kb_engine.program.session import Session
 from kb_engine.program.symbols import Peers
+from kb_engine.template.alone import OTHER_WAYS
 from kb_engine.template.holes import Holes
 from kb_messages import Command, Matrix, PlanError, SubmittedCommand
 
 
 class NotRehearsed(Exception):
-    """The kernel does what has to be simulated, or what its peers do not."""
+    """The kernel does what has to be simulated, or what its peers do not: the argument says what."""
 
 
 class RehearsedLease:
@@ -108,9 +109,10 @@ class RehearsedPort:
 
     def submit(self, _: Command, __: str, completion: Completion, wait_until_done: bool) -> None:
         """As `ProgramPort.submit`. Raises NotRehearsed where other programs do other things."""
-        returns_early = not (wait_until_done or self.issues_ahead)
-        if returns_early or self._peers.why_alone or not self._peers.agree.all():
-            raise NotRehearsed
+        if not (wait_until_done or self.issues_ahead):
+            raise NotRehearsed(_RETURNS_EARLY)
+        if self._peers.why_alone or not self._peers.agree.all():
+            raise NotRehearsed(self._peers.why_alone or OTHER_WAYS)
         completion.finish()
 
     def fits(self, command: Command) -> bool:
@@ -124,14 +126,23 @@ class RehearsedPort:
         return True
 
     def __getattr__(self, name: str) -> Any:
-        raise NotRehearsed(name)
+        raise NotRehearsed(self._peers.why_alone or _DOES.get(name, f"asks for `{name}`"))
 
 
 _STORED: Final = Producer("a store", "a rehearsal")
 """Produces what the rehearsal stores. Whether it would be known makes no difference to what programs share."""
 _ALIGNMENT: Final = 64
 """Bytes; some of which an address in TCM is a multiple, as that of an Allocator."""
+_RETURNS_EARLY: Final = "goes on before its command is done, on PEs with `issue: blocking`"
+_DOES: Final = {
+    "constant": "makes values of a constant, as `tl.zeros` does",
+    "materialize": "looks at a computed value",
+    "waits_for_value": "looks at a computed value",
+    "wait_for_all": "waits for all commands",
+    "commands_issued": "counts its commands",
+}
+"""What a kernel does that asks for something that a rehearsal has not."""
 
 
 def _refuse(*_: object) -> None:
-    raise NotRehearsed
+    raise NotRehearsed("captures, or wraps an index")

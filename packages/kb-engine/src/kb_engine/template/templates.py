@@ -8,14 +8,16 @@ from typing import Any, Final, cast
 import numpy as np
 
 from kb_engine.block.fold_pass import FoldPass, NotFolded
+from kb_engine.observe.by_event import WhyNot
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import ProgramPort
 from kb_engine.program.runner import KernelCall, run_kernel
 from kb_engine.program.symbols import Ints, Peers
 from kb_engine.program.tensors import Tensor, TensorRef
+from kb_engine.template.alone import OTHER_WAYS, alone
 from kb_engine.template.places_used import PlaceUsed, places_used
 from kb_engine.template.played import Played
-from kb_engine.template.purity import is_repeatable
+from kb_engine.template.purity import impurity_of
 from kb_engine.template.steps import HeldFrom, Loaded, Repetition
 from kb_engine.template.template import Template
 from kb_engine.template.tracing import Tape, TracingPort
@@ -24,17 +26,22 @@ _MOST_VAIN: Final = 3
 """Traces in a row that no other program could repeat, before programs of the launch are traced no more."""
 
 
-def templates_of(call: KernelCall, count: int, n_pes: int) -> Templates | None:
-    """The templates by which the *count* programs of a grid on *n_pes* PEs are played; None where they are not."""
-    if count > n_pes and is_repeatable(call.kernel, call.arguments, call.front_end):
-        return Templates(call, count)
-    return None
+def templates_of(call: KernelCall, count: int, n_pes: int) -> Templates | WhyNot | None:
+    """The templates by which the *count* programs of a grid on *n_pes* PEs are played, or why they are not.
+
+    None where each PE runs one program at most.
+    """
+    if count <= n_pes:
+        return None
+    impurity = impurity_of(call.kernel, call.arguments, call.front_end)
+    return Templates(call, count) if impurity is None else impurity.why(call.root)
 
 
 class Templates:
     """Plays the programs of a grid of *count*: from a template, by a trace that may become one, or just so.
 
     One program is traced at a time. Programs on PEs that use other copies of tensors have templates of their own.
+    `why_alone` says why the last program that was traced has no template.
     """
 
     def __init__(self, call: KernelCall, count: int) -> None:
@@ -44,6 +51,7 @@ class Templates:
         self._room: dict[str, tuple[int, int]] = {}
         self._is_tracing = False
         self._vain = 0
+        self.why_alone: WhyNot | None = None
         self._played: Played | None = None
 
     def play(self, call: KernelCall, port: PePort) -> None:
@@ -127,7 +135,7 @@ class Templates:
         template.repeat(run)
 
     def _trace(self, call: KernelCall, port: PePort, copies: str) -> None:
-        peers = Peers(port.program_id, self._count)
+        peers = Peers(port.program_id, self._count, port.line)
         tape = Tape(peers)
         tracing = TracingPort(port, tape)
         self._is_tracing = True
@@ -141,6 +149,7 @@ class Templates:
             peers.leave("holds TCM at its end")
         if peers.why_alone or int(peers.agree.sum()) < 2:
             self._vain += 1
+            self.why_alone = alone(peers.why_alone or OTHER_WAYS, peers.alone_at)
             return
         self._vain = 0
         template = Template(tape, port.tcm.allocator)

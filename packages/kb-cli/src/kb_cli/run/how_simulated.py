@@ -1,0 +1,62 @@
+"""How a run was simulated, and the note on a run of which much was simulated event by event."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from kb_cli.run.result_parts import EventReason, HowSimulated
+from kb_engine import Engine
+
+MANY_EVENTS: Final = 100_000
+"""Events from which on the note is printed. Source: assumed; they take about a second."""
+
+
+def how_simulated(engine: Engine, is_noted: bool) -> HowSimulated:
+    """How the launches of *engine* were simulated. With *is_noted*, many events are noted on standard error."""
+    work = engine.work
+    found = HowSimulated(
+        launches=work.launches,
+        repeated_launches=work.repeated_launches,
+        foreseen_launches=work.foreseen_launches,
+        commands=work.commands,
+        closed_commands=work.closed_commands,
+        skipped_commands=work.skipped_commands,
+        skipped_programs=work.skipped_programs,
+        skipped_tiles=work.skipped_tiles,
+        event_commands=work.event_commands,
+        events=work.events,
+        by_event=[
+            EventReason(
+                what=each.what,
+                kernel=each.kernel,
+                line=each.why.line,
+                cause=each.why.cause,
+                change=each.why.change,
+                commands=each.commands,
+            )
+            for each in work.by_event
+        ],
+    )
+    note = events_note(found) if is_noted else ""
+    if note:
+        click.echo(note, err=True)
+    return found
+
+
+def events_note(found: HowSimulated) -> str:
+    """The line that `kb run` prints of a run with many events of which some could have been skipped; "" for others."""
+    if found.events < MANY_EVENTS or not found.by_event:
+        return ""
+    others = len(found.by_event) - 1
+    more = f"; --work lists {others} more reason{'s' if others > 1 else ''}" if others else ""
+    events = f"{found.events:,} events were simulated, and {MANY_EVENTS:,} or more are noted"
+    return f"note: {events}: {_reason_text(found.by_event[0])}{more}"
+
+
+def _reason_text(reason: EventReason) -> str:
+    kernel = f" in {reason.kernel}" if reason.kernel else ""
+    line = f" ({reason.line})" if reason.line else ""
+    change = f": {reason.change}" if reason.change else ""
+    return f"{reason.what}{kernel} were not folded, because {reason.cause}{line}{change}"

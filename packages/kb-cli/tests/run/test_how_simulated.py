@@ -1,0 +1,58 @@
+"""What `kb run` says of how the times were found: one line where much was simulated, a table, and its JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kb_cli.run.how_simulated import MANY_EVENTS, events_note
+from kb_cli.run.result_parts import EventReason, HowSimulated
+
+REASON = EventReason(
+    what="turns of a loop", kernel="softmax", line="s.py:14", cause="the kernel warns", change="do not", commands=9
+)
+COUNTS = {name: 0 for name in HowSimulated.__struct_fields__ if name not in ("events", "by_event")}
+
+
+def found(events, reasons):
+    return HowSimulated(**COUNTS, events=events, by_event=reasons)
+
+
+@pytest.mark.parametrize(
+    ("n_reasons", "more"),
+    [(1, ""), (2, "; --work lists 1 more reason"), (4, "; --work lists 3 more reasons")],
+)
+def test_the_line_names_the_reason_with_the_most_commands(n_reasons, more):
+    assert events_note(found(MANY_EVENTS, [REASON] * n_reasons)) == (
+        "note: 100,000 events were simulated, and 100,000 or more are noted: turns of a loop in softmax were not "
+        f"folded, because the kernel warns (s.py:14): do not{more}"
+    )
+
+
+@pytest.mark.parametrize(("events", "reasons"), [(MANY_EVENTS - 1, [REASON]), (MANY_EVENTS, [])])
+def test_few_events_and_events_without_a_reason_are_not_noted(events, reasons):
+    assert events_note(found(events, reasons)) == ""
+
+
+def test_the_json_has_the_counts_and_run_json_has_none(invoke, bench_file):
+    done = invoke("run", bench_file(), "--json")
+    result = json.loads(done.stdout)
+    simulated = result["simulated"]
+    assert (simulated["launches"], simulated["commands"], simulated["event_commands"]) == (1, 1, 1)
+    assert simulated["events"] > 0
+    assert "simulated" not in json.loads(Path(result["run_dir"], "run.json").read_text())["results"]
+
+
+def test_the_note_and_the_table_are_those_of_the_run(invoke, bench_file, monkeypatch):
+    monkeypatch.setattr("kb_cli.run.how_simulated.MANY_EVENTS", 1)
+    done = invoke("run", bench_file(), "--no-templates", "--work")
+    assert done.exit_code == 0
+    because = "the engine was made with `templates=False`"
+    assert f"were not folded, because {because}: make it with" in done.stderr
+    assert because in done.stdout
+    assert "simulated event by event" in done.stdout
+
+
+def test_events_that_were_asked_for_are_not_noted(invoke, bench_file, monkeypatch):
+    monkeypatch.setattr("kb_cli.run.how_simulated.MANY_EVENTS", 1)
+    assert "note:" not in invoke("run", bench_file(), "--exact", "events").stderr
