@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from playwright.sync_api import Browser
-from web_page import Shown, new_run, served
+from web_page import Shown, new_run, run_kb, served
 
 from kb_cli.run.makers import maker
 from kb_dataexec import read_log
@@ -180,6 +180,27 @@ def test_views_are_as_wide_as_the_window_and_begin_at_one_place(shown: Shown, co
         lefts.add(left)
         shown.keep(f"{view}-{width}")
     assert len(lefts) == 1
+    assert shown.said == []
+
+
+def test_a_comparison_says_what_it_leaves_out_and_when_logs_are_equal(
+    shown: Shown, copied: Path, tmp_path: Path
+) -> None:
+    small = ["gemm", "-p", "M=64", "-p", "N=64", "-p", "K=64"]
+    one, many = (new_run(copied.parent, *small, "--topology", chip) for chip in ("one_pe", "one_sip"))
+    chip = tmp_path / "other.yaml"
+    chip.write_text((one / "topology.yaml").read_text().replace("name: one_pe", "name: other"))
+    renamed = new_run(copied.parent, *small, "--topology", chip)
+    shown.page.wait_for_timeout(400)  # a look at the folder is good for so long
+    shown.go(view="compare", run=shown.id(many), **{"with": shown.id(one)})
+    shown.until("document.querySelectorAll('.view table').length")
+    of_first = json.loads(run_kb("compare", one, many, "--json"))["pes"][0]
+    row = shown.page.locator("tr", has_text=of_first["pes"][0]).last.inner_text()
+    assert row.endswith(f", {len(of_first['change_ps']) - 4} more")
+    shown.go(view="compare", run=shown.id(renamed), **{"with": shown.id(one)})
+    shown.until("document.querySelector('.view .sentence')?.innerText.startsWith('The')")
+    sentence = "The digests of the two logs are equal: what is different changed no operation and no time."
+    assert shown.page.locator(".view .sentence").inner_text() == sentence
     assert shown.said == []
 
 
