@@ -141,6 +141,13 @@ def test_what_is_not_shown_is_told(side: Callable[..., Side]) -> None:
     assert "B3 +97 ps, 2 more" in as_text(*parts)
 
 
+def test_a_wire_has_quotes_because_its_arrow_is_none_of_the_difference(side: Callable[..., Side]) -> None:
+    one = side()
+    wire = ConfigurationChange(part="topology", place="$.wires[0]", before="a -> b", after=None)
+    parts = list(comparison_parts(replace(compare(one, one), configuration=[wire])))
+    assert parts[2] == '  topology $.wires[0]: "a -> b" -> not stated'
+
+
 def test_lines_are_matched_through_a_diff(side: Callable[..., Side]) -> None:
     row = ("pe_gemm", "steps", "data")
     before = side(launch({("small.py:9", *row): 70, ("other.py:3", *row): 5}))

@@ -119,4 +119,5 @@ def _signed(change: int, before: int) -> str:
 
 
 def _text(value: object) -> str:
-    return "not stated" if value is None else str(value)
+    text = "not stated" if value is None else str(value)
+    return f'"{text}"' if " -> " in text else text
