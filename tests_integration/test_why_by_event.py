@@ -193,9 +193,14 @@ REASONS = [
     (plain, {"exact": "events"}, "`exact` is `events`", ""),
     (plain, {"folds": False}, "the engine was made with `folds=False`", ""),
     (plain, {"templates": False}, "the engine was made with `templates=False`", ""),
-    (plain, {"observers": [Callbacks(on_stage=lambda *_: None)]}, "an observer is told by on_stage", ""),
-    (plain, {"observers": [Callbacks(on_allocate=lambda *_: None)]}, "an observer is told by on_allocate", ""),
-    (plain, {"log": False, "observers": [Callbacks(on_issue=lambda _: None)]}, "an observer is told by on_issue", ""),
+    (plain, {"observers": [Callbacks(on_stage=lambda *_: None)]}, "an observer is told of each stage", ""),
+    (plain, {"observers": [Callbacks(on_allocate=lambda *_: None)]}, "an observer is told of TCM that is given", ""),
+    (
+        plain,
+        {"log": False, "observers": [Callbacks(on_issue=lambda _: None)]},
+        "an observer is told of each command, and there is no op log",
+        "",
+    ),
     (
         plain,
         {"math": "Unsaid"},

@@ -22,6 +22,17 @@ TURNS, PROGRAMS = "turns of a loop", "programs of a grid"
 _MANY: Final = 64
 """Commands of a program from which on it is said that a kernel has no loop of its own. Source: assumed."""
 
+_HEARS: Final = {
+    "on_stage": "each stage",
+    "on_wait": "each wait of a tile",
+    "on_trace": "each event, as `kb run --trace` asks",
+    "on_issue": "each command, and there is no op log",
+    "on_allocate": "TCM that is given",
+    "on_free": "TCM that is free again",
+    "on_program_end": "each end of a program",
+}
+"""What an observer is told of, by its method."""
+
 
 class SimulatedWork(Struct, frozen=True, kw_only=True):
     """How a run was simulated so far, since the engine was made.
@@ -125,4 +136,6 @@ def why_nothing_folds(exact: Exactness, folds: bool, is_foreseen: bool, told: Se
         return WhyNot("the engine was made with `folds=False`", "make it with `folds=True`")
     if not is_foreseen:
         return WhyNot("links of the chip decide who goes first when requests wait", "take a chip without such links")
-    return WhyNot(f"an observer is told by {' and '.join(told)}", "leave the observer out")
+    hears = " and ".join([_HEARS.get(name, name) for name in told])
+    change = "keep the op log" if list(told) == ["on_issue"] else "leave the observer out"
+    return WhyNot(f"an observer is told of {hears}", change)
