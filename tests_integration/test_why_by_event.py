@@ -194,6 +194,12 @@ REASONS = [
     (plain, {"folds": False}, "the engine was made with `folds=False`", ""),
     (plain, {"templates": False}, "the engine was made with `templates=False`", ""),
     (plain, {"observers": [Callbacks(on_stage=lambda *_: None)]}, "an observer is told of each stage", ""),
+    (
+        plain,
+        {"observers": [Callbacks(on_trace=lambda _: None), Callbacks(on_issue=lambda _: None)]},
+        "an observer is told of each event, as `kb run --trace` asks",
+        "",
+    ),
     (plain, {"observers": [Callbacks(on_allocate=lambda *_: None)]}, "an observer is told of TCM that is given", ""),
     (
         plain,

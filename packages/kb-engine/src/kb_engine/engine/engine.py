@@ -143,7 +143,8 @@ class Engine:
                 "make it with `templates=True`: `kb run` does so without --no-templates and --sanitize",
             )
         elif built.folder is None or not is_told_all:
-            told = [name for name in (*OF_STAGES, "on_trace", *heard) if listener(watching[:-2], name) is not None]
+            told = [name for name in (*OF_STAGES, "on_trace") if listener(watching[:-2], name) is not None]
+            told += [name for name in heard if name != "on_issue" or writer is None]
             self._why_not = why_nothing_folds(exact, folds, built.chip.fabric.is_foreseen, told)
 
     @property
