@@ -296,3 +296,8 @@ def test_what_is_closed_counts_as_closed() -> None:
 def test_tiles_that_are_skipped_are_counted() -> None:
     assert products(multiplied, 256).skipped_tiles > 1000
     assert products(multiplied, 64).skipped_tiles == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"templates": False}, {"folds": False}, {"exact": "events"}])
+def test_a_kernel_without_a_loop_is_not_said_to_have_one(options: dict[str, Any]) -> None:
+    assert products(multiplied, 64, **options).by_event == ()

@@ -43,16 +43,17 @@ def test_the_json_has_the_counts_and_run_json_has_none(invoke, bench_file):
     assert "simulated" not in json.loads(Path(result["run_dir"], "run.json").read_text())["results"]
 
 
-def test_the_note_and_the_table_are_those_of_the_run(invoke, bench_file, monkeypatch):
+def test_the_note_and_the_table_are_those_of_the_run(invoke, monkeypatch):
     monkeypatch.setattr("kb_cli.run.how_simulated.MANY_EVENTS", 1)
-    done = invoke("run", bench_file(), "--no-templates", "--work")
+    done = invoke("run", "layer_norm", "--no-log", "--work")
     assert done.exit_code == 0
-    because = "the engine was made with `templates=False`"
-    assert f"were not folded, because {because}: make it with" in done.stderr
+    because = "an observer is told of each command, and there is no op log"
+    assert f"were not folded, because {because}: keep the op log" in done.stderr
     assert because in done.stdout
     assert "simulated event by event" in done.stdout
 
 
-def test_events_that_were_asked_for_are_not_noted(invoke, bench_file, monkeypatch):
+@pytest.mark.parametrize("asked", [("--exact", "events"), ("--no-templates",), ("--sanitize",)])
+def test_events_that_were_asked_for_are_not_noted(asked, invoke, bench_file, monkeypatch):
     monkeypatch.setattr("kb_cli.run.how_simulated.MANY_EVENTS", 1)
-    assert "note:" not in invoke("run", bench_file(), "--exact", "events").stderr
+    assert "note:" not in invoke("run", bench_file(), *asked).stderr

@@ -193,7 +193,7 @@ def _simulate(
         captured=[each for each in passed.captured if not each.capture.is_print],
         value_waits=looks.found,
         compared=compared,
-        simulated=how_simulated(engine, is_noted=setup.exact != "events"),
+        simulated=how_simulated(engine, is_noted=templates and setup.exact != "events"),
     )
 
 

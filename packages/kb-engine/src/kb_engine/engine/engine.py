@@ -265,7 +265,7 @@ class Engine:
         tells = _tells_of_values(call.kernel, call.front_end)
         why = self._why_not if tells else _VALUES
         if grid is None:
-            loops = loops_of(call, *where[1:]) if why is None else why
+            loops = loops_of(call, *where[1:], why)
             if not isinstance(loops, LoopTemplates):
                 if again is None or key is None:
                     return PeLaunch(*where, call), loops

@@ -118,17 +118,21 @@ class LoopTemplates:
         return which.reshape(-1)
 
 
-def loops_of(call: KernelCall, session: Session, pes: Sequence[ProcessingElement]) -> LoopTemplates | WhyNot | None:
+def loops_of(
+    call: KernelCall, session: Session, pes: Sequence[ProcessingElement], refused: WhyNot | None
+) -> LoopTemplates | WhyNot | None:
     """The loop that the programs of *call* have on *pes*, one on each, if they do the same whatever time it takes.
 
     The kernel is rehearsed once for all of them. Else why that is not known beforehand, or that TCM may become scarce.
-    None for a kernel that a front end has made.
+    *refused* is why no loop is to be looked for, if there is a reason. None for a kernel that a front end has made.
     """
     kernel, arguments = call.kernel, call.arguments
     if not isinstance(kernel, FunctionType):
         return None
     if not _has_loop(kernel.__code__):
         return NO_LOOP
+    if refused is not None:
+        return refused
     if len(pes) < _LEAST_PES:
         return WhyNot(f"the launch is on {len(pes)} PEs, and loops are folded on {_LEAST_PES} or more")
     if any(pe.mmu is not None for pe in pes):
