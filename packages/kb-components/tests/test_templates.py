@@ -49,6 +49,14 @@ def ahead(tl, x, w, y, z):
     tl.store(z[rows, :], acc.to("f16"))
 
 
+def many_steps(tl, x, w, y, z):
+    rows = slice(tl.program_id() * 4, tl.program_id() * 4 + 4)
+    acc = 0
+    for a, b in tl.ahead((tl.load_async(x[rows, :]), tl.load_async(w)) for _ in range(99)):
+        acc = tl.dot(a, b, acc)
+    tl.store(z[rows, :], acc.to("f16"))
+
+
 def composites(tl, x, w, y, z):
     rows = slice(tl.program_id() * 4, tl.program_id() * 4 + 4)
     result = tl.composite("gemm", x[rows, :], w, tile=(4, 16, 16))
@@ -96,7 +104,17 @@ def branches(tl, x, w, y, z):
     tl.store(y[part, :], value + 0.25)
 
 
-REPEATED = {softmax: 14, matmul: 12, ahead: 10, composites: 10, strided: 10, branches: 40, copies: 14, left_out: 12}
+REPEATED = {
+    softmax: 14,
+    matmul: 12,
+    ahead: 10,
+    many_steps: 10,
+    composites: 10,
+    strided: 10,
+    branches: 40,
+    copies: 14,
+    left_out: 12,
+}
 
 
 def axes(tl, x, w, y, z):

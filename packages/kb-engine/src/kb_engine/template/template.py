@@ -20,6 +20,7 @@ from kb_engine.template.steps import (
     Repetition,
     Step,
     Submission,
+    Wait,
 )
 from kb_engine.template.tracing import Tape
 
@@ -98,15 +99,31 @@ def _held_last(tape: Tape) -> tuple[int, ...]:
 
 
 def _needed_nbytes(tape: Tape, allocator: Allocator) -> int:
-    """The bytes among which there is always room: n ranges leave n + 1 gaps, of which the largest has its share."""
+    """The bytes among which there is always room: n ranges leave n + 1 gaps, of which the largest has its share.
+
+    What a command keeps may be free when the program has let it go and has waited for the command, and not before.
+    """
     held = {slot: allocator.rounded(nbytes) for slot, nbytes in enumerate(tape.carried)}
-    given, needed = len(held), sum(held.values())
+    uses, kept_by = dict.fromkeys(held, 1), dict[int, tuple[int, ...]]()
+    given, needed, n_issued = len(held), sum(held.values()), 0
     for step in tape.steps:
+        over: tuple[int, ...] = ()
         if isinstance(step, Allocation):
             size = allocator.rounded(step.nbytes)
             needed = max(needed, sum(held.values()) + size * (len(held) + 1))
-            held[given] = size
-        elif isinstance(step, Release) and not tape.keeps_bytes:
-            del held[step.slot]
+            held[given], uses[given] = size, 1
+        elif isinstance(step, Submission):
+            kept_by[n_issued] = step.keeps
+            n_issued += 1
+            for slot in step.keeps:
+                uses[slot] += 1
+        elif isinstance(step, Wait):
+            over = kept_by.pop(step.number if step.number >= 0 else n_issued + step.number, ())
+        elif isinstance(step, Release):
+            over = (step.slot,)
+        for slot in over:
+            uses[slot] -= 1
+            if not uses[slot]:
+                del held[slot]
         given += isinstance(step, _GIVING)
     return needed
