@@ -2,8 +2,9 @@
 
 Every byte holds the number of the expression it is part of. A move copies numbers, a cast makes new ones; an element of
 a math result has the number of its op and of the elements it depends on, an element of a product that of a row and a
-column. Sums do not depend on their order, and neither do functions of two interchangeable arguments. So logs that give
-an output the same numbers compute the same output, whatever the data, up to the order of additions.
+column. Sums do not depend on their order, and neither do functions of two interchangeable arguments. Elements that a
+sort or a rearrangement has moved are the same elements, so a sort of sorted parts is one of the whole. So logs that
+give an output the same numbers compute the same output, whatever the data, up to the order of additions.
 
 With *shift_free*, what a whole row is reduced by does not count: exp(x - s) / sum(exp(x - s)) is the same for every s,
 as long as nothing overflows, which the outputs tell.
@@ -127,6 +128,9 @@ class Values:
             self._laid_out(found, inputs)
             return
         kind = "byte" if MATH_FUNCTIONS[attributes.op].is_test and found.out.dtype in _BYTES else found.out.dtype
+        if attributes.op == "sort":
+            self._sort(found)
+            return
         numbers = f"{attributes.scalars} {attributes.scalar_at} {attributes.reverse} {attributes.group}"
         name = text_number(f"{attributes.op} {attributes.axis} {numbers} {found.working} {kind}")
         groups = found.groups
@@ -139,6 +143,27 @@ class Values:
                 result = groups.apart(_computed(found, name, [groups.together(inputs[0])]), found.out.shape)
         self._write(found.out, result)
 
+    def _sort(self, found: math.DecodedMath) -> None:
+        """Elements of which each depends on all, and whose sum is the sum of the elements before.
+
+        So a sort of them depends on the elements before, and not on how parts of them were sorted.
+        """
+        attributes, (source,), out = found.attributes, found.inputs, found.out
+        size, axis = source.dtype.nbytes, attributes.axis
+        assert axis is not None
+        parts = self._view(*source.bytes_of).reshape(source.rows, -1, size)
+        are_sorted = (parts == _of_sorted(parts[:, :, 0], size)).all(axis=2)
+        elements = np.where(are_sorted, parts[:, :, 0], self._elements(source))
+        name = text_number(f"sort {axis} {attributes.scalars} {attributes.reverse} {found.working} {out.dtype}")
+        with np.errstate(over="ignore"):
+            total = elements.sum(axis=axis, keepdims=True)
+            if source.dtype is not out.dtype:
+                total = mixed(text_number(f"cast {source.dtype} {out.dtype}"), total)
+            last = np.indices(elements.shape)[axis] == elements.shape[axis] - 1
+            result = np.where(last, np.uint64(0), mixed(name, total, np.indices(elements.shape)[axis]))
+            result = np.where(last, total - result.sum(axis=axis, keepdims=True), result)
+        self._view(*out.bytes_of)[...] = _of_sorted(result, out.dtype.nbytes).reshape(out.rows, out.row_nbytes)
+
     def _laid_out(self, found: math.DecodedMath, inputs: list[Numbers]) -> None:
         """Elements in another order keep their numbers, and bytes of another type theirs.
 
@@ -148,6 +173,15 @@ class Values:
         name = text_number(f"{attributes.op} {attributes.axis} {found.out.dtype}")
         if found.function.retypes:
             self._view(*found.out.bytes_of)[...] = self._view(*found.inputs[0].bytes_of).copy()
+            return
+        is_moved = attributes.op != "histogram" and not found.function.picks
+        if is_moved and all(_keeps_bits(row.dtype, found.out.dtype) for row in found.inputs):
+            size = found.out.dtype.nbytes
+            taken = [self._view(*row.bytes_of).copy() for row in found.inputs]
+            for at in range(size):
+                parts = [each[:, at::size] for each in taken]
+                move = found.function.apply(*parts, attributes=attributes, shape=shape, dtype=np.dtype(np.uint64))
+                self._view(*found.out.bytes_of)[:, at::size] = move
             return
         with np.errstate(over="ignore"):
             if attributes.op == "histogram":
@@ -168,11 +202,14 @@ def _keeps_bits(source: DType, target: DType) -> bool:
     return source is target or (integers and source.nbytes == target.nbytes)
 
 
+def _of_sorted(elements: Numbers, size: int) -> Numbers:
+    """The bytes of sorted *elements* of *size* bytes: a row of them for each element."""
+    return np.stack([elements, *(mixed(elements, at) for at in range(1, size))], axis=-1)
+
+
 def _computed(found: math.DecodedMath, name: Numbers, inputs: list[Numbers]) -> Numbers:
     """The numbers of the elements of a result, from those of *inputs* and of the function."""
     attributes, axis = found.attributes, found.attributes.axis
-    if attributes.op == "sort":
-        return mixed(name, mixed(name, inputs[0]).sum(axis=axis, keepdims=True), np.indices(found.out.shape)[axis])
     if found.function.scans:
         return mixed(name, _up_to_each(mixed(name, inputs[0]), axis, attributes.reverse))
     if attributes.op == "index":
