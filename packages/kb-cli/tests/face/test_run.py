@@ -265,6 +265,10 @@ def test_a_chip_may_have_other_values() -> None:
             kb.run(rows, x, kb.empty(x.shape, "f16"), chip=kb.chip(slow, {f"$.cube.nodes.hbm.{place}": value}))
     with pytest.raises(kb.KbError, match="nowhere"):
         kb.chip("one_cube", {"$.nowhere.at.all": 10})
+    with pytest.raises(kb.KbError, match=r"chip: got 3, needs a bundled name, the path of a YAML file, or a Topology"):
+        kb.run(rows, x, kb.empty(x.shape, "f16"), chip=3)  # type: ignore[arg-type]
+    with pytest.raises(kb.KbError, match=r"values of a chip: got \['a'\], needs a dict of places and values"):
+        kb.chip("one_cube", ["a"])  # type: ignore[arg-type]
 
 
 def test_on_a_chip_that_interleaves_a_tensor_lies_over_all_slices() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kb_cli.benchmark import bundled
+from kb_messages import TopologyError
 from kb_topology import Topology, load_topology, loads_topology, parse_path, with_values
 
 Chip = str | os.PathLike[str] | Topology
@@ -17,8 +18,14 @@ def chip(named: Chip, values: Mapping[str, object] | None = None) -> Topology:
 
     With *values*, it is that chip with other values at their places in its file, such as
     `{"$.cube.nodes.hbm.bw_gbs": 204.8}`, as `kb whatif --set` takes them. Raises TopologyError for an unknown name, a
-    file that is no chip, and a place that no chip has. A value that a block does not take is refused by the run.
+    file that is no chip, arguments of other types, and a place that no chip has. A value that a block does not take is
+    refused by the run.
     """
+    if not isinstance(named, str | os.PathLike | Topology):
+        raise TopologyError("chip", repr(named), "a bundled name, the path of a YAML file, or a Topology")
+    if values is not None and not isinstance(values, Mapping):
+        needs = 'a dict of places and values, such as {"$.cube.nodes.hbm.bw_gbs": 204.8}'
+        raise TopologyError("values of a chip", repr(values), needs)
     if isinstance(named, Topology):
         topology = named
     else:
