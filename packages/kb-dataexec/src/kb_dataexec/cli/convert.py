@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kb_dataexec.cli.output import Progress, UsageError, emit, emit_json
+from kb_dataexec.cli.output import Progress, UsageError, counted, emit, emit_json
 from kb_dataexec.log.jsonl import LINES_SUFFIX
 from kb_dataexec.logfile import FolderLogWriter, LogLines, LogSummary
 
@@ -38,7 +38,8 @@ def convert(options: argparse.Namespace) -> int:
         emit_json(found)
     else:
         cut = "" if found.complete else ", of a log that was cut off"
-        emit([f"{found.out}: {found.records} records, {found.operands} operands{cut}"])
+        rows = f"{counted(found.records, 'record')}, {counted(found.operands, 'operand')}"
+        emit([f"{found.out}: {rows}{cut}"])
     return 0
 
 

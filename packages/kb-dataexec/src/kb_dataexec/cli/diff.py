@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from kb_dataexec.analysis.provenance import describe, position_of
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.cli.output import emit, emit_json
+from kb_dataexec.cli.output import counted, emit, emit_json
 from kb_dataexec.logfile import OpLog, read_log
 from kb_messages import LOG_TABLES, OPERAND_COLUMNS, OPS_COLUMNS, OpRecord
 
@@ -169,8 +169,8 @@ def _record(log: OpLog, op_id: int) -> OpRecord | None:
 
 def _lines(found: Difference) -> list[str]:
     if found.same:
-        return [f"the same: {found.records[0]} records"]
-    lines = [f"different: {found.records[0]} records in {found.a}, {found.records[1]} in {found.b}"]
+        return [f"the same: {counted(found.records[0], 'record')}"]
+    lines = [f"different: {counted(found.records[0], 'record')} in {found.a}, {found.records[1]} in {found.b}"]
     lines.append(f"  only in a {found.only_in_a}, only in b {found.only_in_b}, changed {found.changed}")
     lines += ["  the immediates differ"] if found.immediates_differ else []
     lines += [f"  tables that differ: {', '.join(found.tables_differ)}"] if found.tables_differ else []

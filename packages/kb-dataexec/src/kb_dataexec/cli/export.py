@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kb_dataexec.cli.output import Progress, emit, emit_json
+from kb_dataexec.cli.output import Progress, counted, emit, emit_json
 from kb_dataexec.log.parquet import export_parquet
 from kb_dataexec.logfile import open_log
 
@@ -15,5 +15,6 @@ def export(options: argparse.Namespace) -> int:
     if options.json:
         emit_json(found)
     else:
-        emit([f"{found.out}: {found.records} records, {found.operands} operands in {found.parts} parts"])
+        rows = f"{counted(found.records, 'record')}, {counted(found.operands, 'operand')}"
+        emit([f"{found.out}: {rows} in {counted(found.parts, 'part')}"])
     return 0

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.cli.output import Progress, emit, emit_json, refuse
+from kb_dataexec.cli.output import Progress, counted, emit, emit_json, refuse
 from kb_dataexec.log.manifest import ManifestError
 from kb_dataexec.logfile import LogFolder, LogLines, open_log
 from kb_dataexec.memory.names import memory_name
@@ -129,7 +129,8 @@ def _add_memories(memories: dict[int, MemoryUse], operands: Array) -> None:
 
 def _lines(found: Info) -> list[str]:
     state = "complete" if found.complete else "cut off: it was never closed"
-    lines = [f"{found.log}: {state}, {found.records} records, {found.operands} operands, {found.chunks} chunks"]
+    rows = f"{counted(found.records, 'record')}, {counted(found.operands, 'operand')}"
+    lines = [f"{found.log}: {state}, {rows}, {counted(found.chunks, 'chunk')}"]
     if found.digest is not None:
         lines.append(f"digest   {found.digest} ({'ok' if found.digest_ok else 'WRONG'})")
     if found.problem is not None:

@@ -26,6 +26,11 @@ def _escaped(letter: str) -> str:
     return letter if letter.isprintable() else letter.encode("unicode_escape").decode()
 
 
+def counted(number: int, noun: str) -> str:
+    """*number* and *noun*, which gets an s but for 1."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def emit(lines: Iterable[str]) -> None:
     """Write *lines* to stdout."""
     sys.stdout.writelines(f"{plain(line)}\n" for line in lines)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import load_backend
 from kb_dataexec.cli.inputs import initial_memory
-from kb_dataexec.cli.output import Progress, emit, emit_json
+from kb_dataexec.cli.output import Progress, counted, emit, emit_json
 from kb_dataexec.cli.outputs import Output, parse_outputs
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.logfile import OpLog, read_log
@@ -147,7 +147,7 @@ def _range(got: Array) -> str:
 def _lines(report: RunReport) -> list[str]:
     verdict = "ok" if report.ok else "FAILED"
     cut = "" if report.complete else " of a log that was cut off"
-    lines = [f"{report.log}: {verdict}, {report.records} records{cut}"]
+    lines = [f"{report.log}: {verdict}, {counted(report.records, 'record')}{cut}"]
     lines += [f"  {text}" for text in (report.refusal, report.wrong_op) if text is not None]
     for result in report.outputs:
         lines += [f"  {result.text}", *([f"    that element: {result.origin}"] if result.origin else [])]

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from kb_dataexec.analysis.sanitize import Finding, sanitize
-from kb_dataexec.cli.output import UsageError, emit, emit_json
+from kb_dataexec.cli.output import UsageError, counted, emit, emit_json
 from kb_dataexec.logfile import read_log
 
 _LATEST_PS: Final = 2**63 - 1
@@ -32,7 +32,8 @@ def sanitize_log(options: argparse.Namespace) -> int:
         emit_json(SanitizeReport(log=str(options.log), complete=log.is_complete, records=log.n_ops, findings=findings))
     else:
         cut = "" if log.is_complete else " of a log that was cut off"
-        emit([f"{options.log}: {len(findings)} found in {log.n_ops} records{cut}", *(f"  {each}" for each in findings)])
+        found = f"{len(findings)} found in {counted(log.n_ops, 'record')}{cut}"
+        emit([f"{options.log}: {found}", *(f"  {each}" for each in findings)])
     return 1 if findings else 0
 
 
