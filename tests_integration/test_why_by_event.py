@@ -14,6 +14,7 @@ from kb_engine import Engine, Host, Language, TensorRef
 from kb_engine.engine.event_work import PROGRAMS, TURNS, SimulatedWork
 from kb_engine.engine.registry import GROUP, Registry
 from kb_engine.observe import Callbacks
+from kb_messages import KbError
 from kb_topology import loads_topology
 
 ROOT = Path(__file__).parents[1]
@@ -190,6 +191,7 @@ REASONS = [
     pytest.param(warning, {}, "the kernel warns", "", marks=pytest.mark.filterwarnings("ignore:overflow")),
     (growing, {}, "the kernel's calls have no 16 equal turns that are half of all of them", ""),
     (plain, {"pes": 3}, "the launch is on 3 PEs, and loops are folded on 4 or more", ""),
+    (plain, {"pes": 1}, "the launch is on 1 PE, and loops are folded on 4 or more", ""),
     (plain, {"exact": "events"}, "`exact` is `events`", ""),
     (plain, {"folds": False}, "the engine was made with `folds=False`", ""),
     (plain, {"templates": False}, "the engine was made with `templates=False`", ""),
@@ -291,6 +293,29 @@ def test_what_is_closed_counts_as_closed() -> None:
     work = products(multiplied, 64)
     assert (work.launches, work.commands, work.closed_commands, work.event_commands) == (3, 3, 2, 1)
     assert products(multiplied, 64, exact="events").event_commands == 3
+
+
+def multiplied_often(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, fails: bool) -> None:
+    for _ in range(20):
+        tl.wait(tl.composite("gemm", a, b, out=c, tile=(16, 16, 16)))
+    if fails:
+        raise ValueError("after all of them")
+
+
+def test_a_launch_counts_as_a_whole_when_it_has_ended() -> None:
+    """Of 20 equal products, the first is simulated. An observer of the launch's end finds all of them; a launch that
+    fails behind its products counts none, closed or not."""
+    seen: list[SimulatedWork] = []
+    watch = Callbacks(on_launched=lambda: seen.append(engine.work))
+    engine = Engine(loads_topology((ROOT / "topologies/one_cube.yaml").read_text()), MemoryLogWriter(), [watch])
+    host = Host(engine, ROOT)
+    tensors = [host.tensor(name, np.ones((64, 64), np.float16), "f16", blocks=(1, 1), slices=[0]) for name in "abc"]
+    host.launch(multiplied_often, *tensors, False, pes=[0])
+    with pytest.raises(KbError, match="after all of them"):
+        host.launch(multiplied_often, *tensors, True, pes=[0])
+    for work in (*seen, engine.work):
+        assert (work.launches, work.commands, work.closed_commands, work.event_commands) == (1, 20, 19, 1)
+    assert len(seen) == 1
 
 
 def test_tiles_that_are_skipped_are_counted() -> None:

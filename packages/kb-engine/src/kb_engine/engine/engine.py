@@ -239,9 +239,9 @@ class Engine:
                 self.closed.open_all()
             launch.abandon(error)
             raise
+        self._work.ended(kernel, launch, folding)
         if listeners.on_launched is not None:
             listeners.on_launched()
-        self._work.ended(kernel, launch, folding)
         return result
 
     def _made_launch(

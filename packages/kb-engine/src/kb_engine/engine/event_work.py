@@ -35,7 +35,8 @@ _HEARS: Final = {
 
 
 class SimulatedWork(Struct, frozen=True, kw_only=True):
-    """How a run was simulated so far, since the engine was made.
+    """How the launches that have ended were simulated, since the engine was made. `skipped_tiles`, `events` and
+    `by_event` also have what a launch has done that goes on or has failed.
 
     Of `commands`, `closed_commands` were worked out at once, and `skipped_commands` are those of `skipped_programs` of
     grids and turns of loops; the others were simulated event by event, but for `skipped_tiles` of them. Of `launches`,
@@ -81,7 +82,7 @@ class EventWork:
         self._folder = folder
         self._repeats = repeats
         self._reasons = reasons
-        self._launches = self._commands = self._skipped_commands = 0
+        self._launches = self._commands = self._closed_commands = self._skipped_commands = 0
         self._begin = self.programs = 0, 0
 
     def begins(self) -> None:
@@ -93,20 +94,22 @@ class EventWork:
         be folded."""
         commands = self._session.commands_issued - self._begin[0]
         skipped = folding.skipped_commands if isinstance(folding, GridFolding) else 0
+        closed = self._n_closed - self._begin[1]
         self._launches += 1
         self._commands += commands
+        self._closed_commands += closed
         self._skipped_commands += skipped
         if isinstance(folding, GridFolding):
             self.programs = self.programs[0] + folding.checked, self.programs[1] + folding.skipped
         why = folding.why_not if isinstance(folding, GridFolding) else folding
-        by_event = commands - skipped - (self._n_closed - self._begin[1])
+        by_event = commands - skipped - closed
         if why is not None and (why is not NO_LOOP or by_event >= _MANY * launch.total):
             what = PROGRAMS if isinstance(launch, GridLaunch) else TURNS
             name = getattr(kernel, "__name__", type(kernel).__name__)
             self._reasons.note(what, name, why, by_event)
 
     def so_far(self) -> SimulatedWork:
-        """What was simulated so far."""
+        """What was done in the launches so far."""
         folder, repeats = self._folder, self._repeats
         by_event = (*self._reasons.found, *(() if folder is None else folder.by_event))
         return SimulatedWork(
@@ -114,7 +117,7 @@ class EventWork:
             repeated_launches=0 if repeats is None else repeats.n_repeated,
             foreseen_launches=0 if repeats is None else repeats.n_foreseen,
             commands=self._commands,
-            closed_commands=self._n_closed,
+            closed_commands=self._closed_commands,
             skipped_commands=self._skipped_commands,
             skipped_programs=self.programs[1],
             skipped_tiles=0 if folder is None else folder.skipped,

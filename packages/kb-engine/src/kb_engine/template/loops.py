@@ -134,7 +134,8 @@ def loops_of(
     if refused is not None:
         return refused
     if len(pes) < _LEAST_PES:
-        return WhyNot(f"the launch is on {len(pes)} PEs, and loops are folded on {_LEAST_PES} or more")
+        there = "1 PE" if len(pes) == 1 else f"{len(pes)} PEs"
+        return WhyNot(f"the launch is on {there}, and loops are folded on {_LEAST_PES} or more")
     if any(pe.mmu is not None for pe in pes):
         return WhyNot("the PEs translate addresses by an MMU")
     if any(each.near for each in tensors_among(arguments)):
