@@ -189,6 +189,13 @@ def test_bytes_that_the_kernel_never_wrote_are_no_output() -> None:
         ),
         (lambda: kb.run("gem"), r"^benchmark 'gem': got an unknown name, .*did you mean 'gemm'\?$"),
         (lambda: kb.run("gemm", X), r"^gemm: got 1 arguments without names, needs parameters by name \(M, N, K"),
+        (
+            lambda: kb.run("gemm", topology="one_pe"),
+            r"^kernbench\.run: got topology=, needs chip=; write chip='one_pe'$",
+        ),
+        (lambda: kb.run(add_one, X, X, topology="one_pe"), r"^kernbench\.run: got topology=, needs chip=; write"),
+        (lambda: kb.run("-"), r"^benchmark '-': got standard input, needs a name or a file, because no benchmark is"),
+        (lambda: kb.run("gemm", chip="-"), r"^topology '-': got standard input, needs a name or a file, because no"),
         (lambda: kb.run("gemm", m=4), r"^-p m: got an unknown parameter, .*did you mean 'M'\?$"),
         (lambda: kb.run(add_one, X, X, folder="x", keep="some"), r"^keep: got 'some', needs one of auto, all, none$"),
         (lambda: kb.run(kb.call(add_one, X, X), X), r"^kernbench\.run: got arguments beside a call, needs the call al"),

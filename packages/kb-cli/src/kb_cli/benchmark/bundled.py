@@ -49,9 +49,12 @@ def topology(text: str) -> Path:
 def find(kind: Kind, text: str) -> Path:
     """The file that a user means by *text*: a bundled name, or a path. A path has a suffix or a separator.
 
-    Raises BenchmarkError or TopologyError when there is no such name or file.
+    Raises BenchmarkError or TopologyError when there is no such name or file, and for `-`, which names standard input.
     """
     known = names(kind)
+    if text == "-":
+        what = _SINGULAR[kind]
+        raise _ERROR[kind](f"{what} '-'", "standard input", f"a name or a file, because no {what} is read from there")
     if text in known:
         return folder(kind) / f"{text}{_SUFFIX[kind]}"
     if "/" in text or "\\" in text or Path(text).suffix or Path(text).is_dir():

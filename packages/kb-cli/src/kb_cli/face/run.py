@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,8 @@ def _loaded(kernel: Any, arguments: Sequence[Any], named: dict[str, Any]) -> tup
     """The benchmark to run, and its parameters."""
     if isinstance(kernel, str):
         return _with_params(load_benchmark(kernel), arguments, named)
+    if inspect.isfunction(kernel):
+        _refuse_topology(named, inspect.signature(kernel).parameters)
     if isinstance(kernel, FunctionBenchmark) or (isinstance(kernel, type) and issubclass(kernel, Benchmark)):
         return _with_params(load_defined(kernel), arguments, named)
     if isinstance(kernel, Call):
@@ -107,7 +110,14 @@ def _with_params(
     if arguments:
         known = ", ".join(field.encode_name for field in fields(loaded.bench.Params))
         raise BenchmarkError(loaded.name, f"{len(arguments)} arguments without names", f"parameters by name ({known})")
+    _refuse_topology(named, [field.encode_name for field in fields(loaded.bench.Params)])
     return loaded, build_params(loaded.bench.Params, {name: _text(value) for name, value in named.items()})
+
+
+def _refuse_topology(named: Mapping[str, Any], known: Container[str]) -> None:
+    """Refuse `topology=` where it is no parameter, because `kb run` calls the chip so."""
+    if "topology" in named and "topology" not in known:
+        raise BenchmarkError("kernbench.run", "topology=", "chip=", f"write chip={named['topology']!r}")
 
 
 def _text(value: object) -> str:
