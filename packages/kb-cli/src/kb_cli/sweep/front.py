@@ -2,60 +2,77 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+
+_Rows = npt.NDArray[np.float64]
+_Marks = npt.NDArray[np.bool_]
+_FEW_PAIRS: Final = 1 << 12
+"""So many pairs of rows are compared at once. Source: the fastest of the powers of two on fronts of 40,000 points."""
 
 
 def front(figures: npt.NDArray[np.float64]) -> list[int]:
     """The rows of *figures* (points, figures) that no other row is at most as large as in all columns and smaller in
     one, in order of the first column and then of the others. Smaller is better. Equal rows are all there.
 
-    Up to three columns take about the time of a sort. With more of them, each row is compared with those of the front
-    before it.
+    Of n points with k figures it takes about n log(n)^(k - 2) steps, and no more than for three figures where there
+    are fewer.
     """
     order = np.lexsort(figures.T[::-1])
     rows = figures[order]
     is_first = np.ones(len(rows), np.bool_)
     is_first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    kept = _of_different(rows[is_first])[np.cumsum(is_first) - 1]
+    different = rows[is_first]
+    others = np.zeros((len(different), max(2, rows.shape[1] - 1)))
+    others[:, : rows.shape[1] - 1] = different[:, 1:]
+    kept = _unbeaten(others)[np.cumsum(is_first) - 1]
     found: list[int] = order[kept].tolist()
     return found
 
 
-def _of_different(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Which of *rows* are on the front. No two are equal, and each can only be beaten by one before it."""
-    n, columns = rows.shape
-    if columns <= 3:
-        return _by_stairs(np.hstack([rows, np.zeros((n, 3 - columns))])[:, 1:].tolist())
-    kept = np.ones(n, np.bool_)
-    best, n_best = np.empty_like(rows), 0
-    for at, row in enumerate(rows):
-        kept[at] = not (best[:n_best] <= row).all(axis=1).any()
-        if kept[at]:
-            best[n_best] = row
-            n_best += 1
-    return kept
+def _unbeaten(rows: _Rows) -> _Marks:
+    """Which of *rows* have none before them that is at most as large in all columns.
 
-
-def _by_stairs(pairs: list[tuple[float, float]]) -> npt.NDArray[np.bool_]:
-    """Which of *pairs* have none before them that is at most as large in both.
-
-    Of the pairs so far, those that none beats are stairs: the first numbers rise, and the second ones fall.
     Source: H. T. Kung, F. Luccio and F. P. Preparata, On Finding the Maxima of a Set of Vectors, 1975.
     """
-    kept = np.zeros(len(pairs), np.bool_)
-    rising: list[float] = []
-    falling: list[float] = []
-    for at, (first, second) in enumerate(pairs):
-        begin = bisect_right(rising, first)
-        if begin and falling[begin - 1] <= second:
-            continue
-        kept[at] = True
-        begin = bisect_left(rising, first, hi=begin)
-        end = begin
-        while end < len(falling) and falling[end] >= second:
-            end += 1
-        rising[begin:end], falling[begin:end] = [first], [second]
+    n = len(rows)
+    if n * n <= _FEW_PAIRS:
+        beats = (rows[:, None] <= rows).all(axis=2)
+        unbeaten: _Marks = ~np.triu(beats, 1).any(axis=0)
+        return unbeaten
+    half = n // 2
+    kept = np.concatenate([_unbeaten(rows[:half]), _unbeaten(rows[half:])])
+    behind = half + np.flatnonzero(kept[half:])
+    kept[behind] = ~_beaten(rows[:half][kept[:half]], rows[behind])
     return kept
+
+
+def _beaten(by: _Rows, rows: _Rows) -> _Marks:
+    """Which of *rows* some row of *by* is at most as large as in all columns, of which there are two or more."""
+    if len(by) * len(rows) <= _FEW_PAIRS:
+        few: _Marks = (by[:, None] <= rows).all(axis=2).any(axis=0)
+        return few
+    if rows.shape[1] == 2:
+        return _beaten_in_two(by, rows)
+    values = np.unique(np.concatenate([by[:, -1], rows[:, -1]]))
+    if len(values) == 1:
+        return _beaten(by[:, :-1], rows[:, :-1])
+    middle = values[(len(values) - 1) // 2]
+    is_low, low = by[:, -1] <= middle, rows[:, -1] <= middle
+    beaten = np.empty(len(rows), np.bool_)
+    beaten[low] = _beaten(by[is_low], rows[low])
+    beaten[~low] = _beaten(by[~is_low], rows[~low])
+    left = np.flatnonzero(~low & ~beaten)
+    beaten[left] = _beaten(by[is_low, :-1], rows[left, :-1])
+    return beaten
+
+
+def _beaten_in_two(by: _Rows, rows: _Rows) -> _Marks:
+    """As `_beaten`, for two columns: the least second number of all that are at most as large in the first decides."""
+    by = by[np.argsort(by[:, 0], kind="stable")]
+    least = np.concatenate([[np.inf], np.minimum.accumulate(by[:, 1])])
+    n_smaller = np.searchsorted(by[:, 0], rows[:, 0], side="right")
+    beaten: _Marks = (n_smaller > 0) & (least[n_smaller] <= rows[:, 1])
+    return beaten
