@@ -40,7 +40,7 @@ def _unbeaten(rows: _Rows) -> _Marks:
     n = len(rows)
     if n * n <= _FEW_PAIRS:
         beats = (rows[:, None] <= rows).all(axis=2)
-        unbeaten: _Marks = ~np.triu(beats, 1).any(axis=0)
+        unbeaten: _Marks = ~np.any(np.triu(beats, 1), axis=0)
         return unbeaten
     half = n // 2
     kept = np.concatenate([_unbeaten(rows[:half]), _unbeaten(rows[half:])])
@@ -52,7 +52,7 @@ def _unbeaten(rows: _Rows) -> _Marks:
 def _beaten(by: _Rows, rows: _Rows) -> _Marks:
     """Which of *rows* some row of *by* is at most as large as in all columns, of which there are two or more."""
     if len(by) * len(rows) <= _FEW_PAIRS:
-        few: _Marks = (by[:, None] <= rows).all(axis=2).any(axis=0)
+        few: _Marks = np.any((by[:, None] <= rows).all(axis=2), axis=0)
         return few
     if rows.shape[1] == 2:
         return _beaten_in_two(by, rows)
