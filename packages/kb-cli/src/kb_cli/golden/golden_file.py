@@ -11,8 +11,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from kb_cli.golden.folder_lock import locked
 from kb_cli.run.files import write_whole
-from kb_dataexec.files import decode_json
+from kb_dataexec.files import decode_json, writing
 from kb_messages import BenchmarkError, read_bytes
 
 FILE, RUNS = "kb-golden.json", "kb-golden"
@@ -44,10 +45,12 @@ def read_golden(folder: Path) -> dict[str, Golden]:
 
 
 def write_golden(folder: Path, changed: Mapping[str, Golden]) -> None:
-    """Write *changed* into the file of *folder*; the other times stay. Keys are sorted, so that a review is short."""
-    found = {**read_golden(folder), **changed}
-    text = json.dumps({name: msgspec.to_builtins(found[name]) for name in sorted(found)}, indent=1)
-    write_whole(folder / FILE, f"{text}\n".encode())
+    """Write *changed* into the file of *folder*; the other times stay, also those that another process writes at the
+    same time. Keys are sorted, so that a review is short."""
+    with writing(folder / FILE), locked(folder):
+        found = {**read_golden(folder), **changed}
+        text = json.dumps({name: msgspec.to_builtins(found[name]) for name in sorted(found)}, indent=1)
+        write_whole(folder / FILE, f"{text}\n".encode())
 
 
 def capsule_name(key: str) -> str:
