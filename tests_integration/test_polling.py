@@ -5,11 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host
 from kb_messages import SimulationStuckError
 from kb_topology import load_topology
 
-ONE_PE = Path(__file__).parents[1] / "topologies" / "one_pe.yaml"
+TOPOLOGIES = Path(__file__).parents[1] / "topologies"
+ONE_PE, ONE_CUBE = TOPOLOGIES / "one_pe.yaml", TOPOLOGIES / "one_cube.yaml"
+PES, TURNS = 8, 1200
 
 
 def polls(tl, flag):
@@ -30,6 +33,22 @@ def counts(tl, flag):
         tl.free(total)
 
 
+def loads_own_row(tl, rows):
+    row = tl.program_id() % PES
+    for _ in range(TURNS):
+        tl.load(rows[row : row + 1, :])
+
+
+def loads_row_of_pe(tl, rows):
+    row = tl.program_id() % PES
+    tl.load(rows[row : row + 1, :])
+
+
+def loads_often(tl, flag):
+    for _ in range(600):
+        tl.free(tl.load(flag))
+
+
 def host_and_flag(dtype):
     host = Host(Engine(load_topology(ONE_PE), most_repeated_loads=500), Path(__file__).parent)
     return host, host.tensor("flag", np.zeros((1, 16), np.dtype(dtype)), {"int32": "i32", "float32": "f32"}[dtype])
@@ -46,3 +65,27 @@ def test_arithmetic_on_integers_does_not_hide_a_poll():
 def test_arithmetic_on_floats_ends_the_row():
     host, flag = host_and_flag("float32")
     host.launch(counts, flag)
+
+
+@pytest.mark.parametrize("log", [MemoryLogWriter, lambda: None])
+@pytest.mark.parametrize(
+    ("kernel", "options"),
+    [(loads_own_row, {}), (loads_row_of_pe, {"grid": PES * TURNS, "schedule": "static"})],
+)
+def test_loads_that_are_known_to_end_are_no_poll(kernel, options, log):
+    """A jump tells of all loads that it skips at once; 500 in a row would be a poll."""
+    engine = Engine(load_topology(ONE_CUBE), log(), most_repeated_loads=500)
+    host = Host(engine, Path(__file__).parent)
+    near = {"blocks": (PES, 1), "slices": range(PES)}
+    rows = host.tensor("rows", np.ones((PES, 16), np.float32), "f32", **near)
+    host.launch(kernel, rows, pes=range(PES), **options)
+    assert engine.grid_folding.skipped > PES * TURNS // 2
+    assert sum(
+        block.read_nbytes for block in engine.components.values() if block.node_id.startswith("sip0.cube0.hbm")
+    ) == (PES * TURNS * 64)
+
+
+def test_a_kernel_that_has_ended_polls_no_more():
+    """All loads happen before the guard looks, which it does again at the end."""
+    host, flag = host_and_flag("int32")
+    host.launch(loads_often, flag)

@@ -49,7 +49,8 @@ class PollingGuard(Observer):
 
     A load from a new place ends the row, and so does a command that may change memory or give a new value. *launches*
     gives the launches under way. The row begins again when one of their kernels has a PE and has not begun, and when
-    since the last look a PE has taken a program, or a tile of another command in flight has ended.
+    since the last look a PE has taken a program, or a tile of another command in flight has ended. So it does when all
+    programs are known to end. A jump over programs or turns tells of all their loads at once, also of the last ones.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class PollingGuard(Observer):
         launches = list(self._launches())
         before, self._others = self._others, _others_in_flight(launches)
         queued, self._queued = self._queued, sum(each.queued for each in launches)
-        if _has_closed(launches):
+        if _has_closed(launches) or all(launch.will_end for launch in launches):
             self._row = 0
             return
         begun = all(launch.has_begun for launch in launches)

@@ -161,6 +161,14 @@ class GridLaunch(Launch):
         return [runner for each in self._pes.values() for runner in each.runners.values()]
 
     @property
+    def will_end(self) -> bool:
+        """As Launch says: a program ends that has a template."""
+        templates = self._templates
+        return not self.unfinished or (
+            templates is not None and all(templates.of(number) is not None for number in self.running)
+        )
+
+    @property
     def queued(self) -> int:
         """The number of programs in the queue."""
         return self._queue.left

@@ -74,6 +74,11 @@ class Launch(ABC):
         return self.total - self.unfinished
 
     @property
+    def will_end(self) -> bool:
+        """Whether all programs that have a PE are known to end: they have ended, or what they call is known."""
+        return not self.unfinished
+
+    @property
     def has_begun(self) -> bool:
         """Whether the launch has reached all PEs, and all programs that have a PE have begun."""
         return len(self._start_ps) == len(self.pe_ids) and all(runner.has_begun for runner in self.runners)

@@ -44,6 +44,11 @@ class LoopLaunch(PeLaunch):
         self._times: dict[int, tuple[int, int]] = {}
         self._took: Callable[[], None] = _ignore
 
+    @property
+    def will_end(self) -> bool:
+        """Yes: the turns are known."""
+        return True
+
     def watch(self, took: Callable[[], None]) -> None:
         """Call *took* when PEs have taken turns."""
         self._took = took
