@@ -231,6 +231,13 @@ def test_warnings_of_a_kernel_are_those_of_every_event() -> None:
     assert len(seen) == PES
 
 
+def test_settings_of_numpy_around_a_launch_are_not_those_of_its_kernel() -> None:
+    """A program begins with numpy's own settings, and a rehearsal with those too: a kernel warns in both or in none."""
+    with np.errstate(over="ignore"), pytest.warns(RuntimeWarning) as seen:
+        launched(warning)
+    assert len(seen) == PES
+
+
 def test_turns_are_skipped_and_computed() -> None:
     (folded, computed, digest), (_, _, every_digest) = launched(), launched(exact="events")
     assert skipped(folded) > PES * TURNS // 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import warnings
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Final, NamedTuple, cast
@@ -165,7 +166,7 @@ def _rehearsed(call: KernelCall, session: Session, pes: Sequence[ProcessingEleme
     try:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            run_kernel(call, cast(ProgramPort, tracing))
+            Context().run(run_kernel, call, cast(ProgramPort, tracing))  # a program begins with an empty one, too
             tracing.end()
         steps = raw_steps(tape)
     except NotRehearsed as error:

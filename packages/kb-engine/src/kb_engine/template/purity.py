@@ -48,10 +48,11 @@ after an error."""
 _ATTRIBUTES: Final = frozenset((
     "known", "place", "holder", "producer", "completion", "readers", "matrix", "operators", "is_pending", "freed",
     "in_registers", "print", "capture", "materialize", "free", "random", "datetime64", "format", "format_map",
-    "gi_frame", "cr_frame", "ag_frame",
+    "gi_frame", "cr_frame", "ag_frame", "geterr", "seterr", "geterrcall", "seterrcall", "getbufsize", "setbufsize",
+    "get_printoptions", "set_printoptions",
 ))  # fmt: skip
-"""Attributes that tell how the simulation goes on or what time it is, calls whose effect is not in the commands, and
-ways to attributes by names in a text, or to all names of a frame."""
+"""Attributes that tell how the simulation goes on or what time it is, calls whose effect is not in the commands, ways
+to attributes by names in a text, or to all names of a frame, and settings of numpy, which last after a program."""
 _CHANGES: Final = frozenset((
     "append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update",
     "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "+=", "*=", "|=",
