@@ -1,5 +1,6 @@
 """Values that do not fit the register file: results, and the commands and pieces that they take."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import yaml
 
 from kb_dataexec import Executor, MemoryLogWriter, OpLog, cast, numpy_dtype, sanitize
 from kb_engine import Engine, Host, read_tensor
-from kb_messages import DType, KernelError
+from kb_messages import DType, KernelError, OpKind
 from kb_topology import loads_topology
 
 ROOT = Path(__file__).parents[1]
@@ -284,6 +285,24 @@ def test_a_row_is_sorted_by_blocks(registers: str, descending: bool, axis: int) 
     run(kernel, [x, y], registers=registers)
     expected = np.sort(x, axis)
     assert y.tobytes() == np.ascontiguousarray(np.flip(expected, axis) if descending else expected).tobytes()
+
+
+def test_a_merge_of_sorted_blocks_takes_the_last_stage_of_a_sort() -> None:
+    """A PE has 128 lanes at 1 GHz. 300 f32 do not fit 2 KiB of registers beside their result, so there are 4 blocks."""
+
+    def kernel(tl: Any, x: Any, y: Any) -> None:
+        tl.store(y, tl.sort(tl.load(x)))
+
+    log = run(kernel, [X[:1, :300].copy(), np.zeros((1, 300), np.float32)])
+    times = [
+        (json.loads(each.params)["op"], each.t_end_ps - each.t_start_ps)
+        for each in log.records()
+        if each.kind is OpKind.MATH
+    ]
+    # 75 elements are a group. Their sort has 7 stages of 1 to 7 steps.
+    assert [each for each in times if each[0] == "sort"] == [("sort", 28_000)] * 4
+    # Batcher's network of 4 blocks has 5 comparators. 150 elements are two groups, and their last stage has 8 steps.
+    assert [each for each in times if each[0] == "merge"] == [("merge", 2 * 8_000)] * 5
 
 
 def test_the_largest_of_a_long_row() -> None:

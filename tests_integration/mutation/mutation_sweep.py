@@ -58,6 +58,7 @@ _FLIPS = (
     ('"reverse":true', '"reverse":false'),
     ('"op":"where"', '"op":"fma"'),
     ('"op":"sort"', '"op":"cummax"'),
+    ('"op":"merge"', '"op":"cummax"'),
     ('"op":"bitcast"', '"op":"copy"'),
     ('"op":"rearrange"', '"op":"copy"'),
     ('"op":"bit_and"', '"op":"bit_or"'),

@@ -128,7 +128,7 @@ class Values:
             self._laid_out(found, inputs)
             return
         kind = "byte" if MATH_FUNCTIONS[attributes.op].is_test and found.out.dtype in _BYTES else found.out.dtype
-        if attributes.op == "sort":
+        if attributes.op in ("sort", "merge"):
             self._sort(found)
             return
         numbers = f"{attributes.scalars} {attributes.scalar_at} {attributes.reverse} {attributes.group}"

@@ -89,6 +89,7 @@ how much of the time each kernel line took.
 | reduction | 1 a group; over the last axis also `ceil(log2(min(columns, lanes)))` a row, for a tree over the lanes |
 | scan | over rows 1 a group; over the last axis `ceil(log2(min(columns, lanes))) + 1` a group |
 | sort | `k (k + 1) / 2` a group, with `k = ceil(log2(n))` of n elements along the axis |
+| merge | `k` a group, with the same `k`: of two sorted blocks of a row that does not fit the registers |
 | gather | for each group of the index, 1 for each group of the row that it chooses from; over rows 1 for each row |
 | histogram | 1 an element |
 | philox | 10 a group for each of its rounds, which are 10 |

@@ -38,6 +38,9 @@ def math(op, rows, cols, axis=None, depth=1):
         (math("sort", 8, 40, 1), 8 * 3 * 21),  # 64 places: six stages of one to six steps
         (math("sort", 5, 40, 0), 5 * 3 * 6),  # eight rows: three stages
         (math("sort", 8, 1, 1), 8),
+        (math("merge", 8, 40, 1), 8 * 3 * 6),  # the last of the six stages
+        (math("merge", 5, 40, 0), 5 * 3 * 3),
+        (math("merge", 8, 1, 1), 8),
         (math("rearrange", 8, 40), 320 // 16),
         (math("combine", 3, 11), 3),
         (math("bitcast", 1, 17), 2),

@@ -80,11 +80,12 @@ def test_bytes_are_elements_of_another_type():
     assert back.tolist() == X.tolist()
 
 
-def test_sorted_rows_and_columns():
+@pytest.mark.parametrize("op", ["sort", "merge"])
+def test_sorted_rows_and_columns(op):
     x = np.random.default_rng(1).standard_normal((4, 6)).astype(np.float32)
     for axis in (0, 1):
-        assert apply("sort", x, out=(4, 6), axis=axis).tolist() == np.sort(x, axis).tolist()
-        found = apply("sort", x, out=(4, 6), axis=axis, reverse=True)
+        assert apply(op, x, out=(4, 6), axis=axis).tolist() == np.sort(x, axis).tolist()
+        found = apply(op, x, out=(4, 6), axis=axis, reverse=True)
         assert found.tolist() == np.flip(np.sort(x, axis), axis).tolist()
 
 

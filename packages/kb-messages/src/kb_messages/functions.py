@@ -70,7 +70,7 @@ def _table() -> dict[str, MathFunction]:
         "sum prod max min max_number min_number": MathFunction(1, reduces=True),
         "reduce_and reduce_or reduce_xor": MathFunction(1, int_only=True, reduces=True),
         "argmax argmin argmax_number argmin_number": MathFunction(1, reduces=True, finds=True),
-        "cumsum cumprod cummax cummin cummax_number cummin_number sort": MathFunction(1, scans=True),
+        "cumsum cumprod cummax cummin cummax_number cummin_number sort merge": MathFunction(1, scans=True),
     }
     return {name: kind for names, kind in kinds.items() for name in names.split()}
 

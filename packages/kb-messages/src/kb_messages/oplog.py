@@ -142,7 +142,7 @@ class MathAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     u64, and else in i64, broadcasts 2-D shapes as numpy does, and casts the result to the type of OUT. `scalar_at` has
     the places of the scalars among the arguments, from 0 and ascending; without it, scalars follow the operands. A
     reduction goes over `axis` (0 or 1), whose length becomes 1, and a scan along `axis`, from the last element on with
-    `reverse`; `sort` is a scan.
+    `reverse`; `sort` and `merge` are scans.
 
     `group` is (n, step). A reduction or scan over axis 0 goes over each n rows that are `step` rows apart, and not over
     all rows: rows r, r + step, ... of each n * step rows. `spread` is the opposite: each n * step rows of its result

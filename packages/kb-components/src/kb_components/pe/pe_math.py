@@ -13,13 +13,14 @@ from kb_messages import Lever, MathParams, PipelinePlan, PlanError, StageParams,
 
 class FunctionClass(Enum):
     """The cost of a function: a cycle a group, `transcendental_cycles` a group, or also a tree over the lanes, once a
-    row (a reduction) or in each group (a scan). The last four have one function each."""
+    row (a reduction) or in each group (a scan). The last five have one function each."""
 
     ELEMENTWISE = "elementwise"
     TRANSCENDENTAL = "transcendental"
     REDUCTION = "reduction"
     SCAN = "scan"
     SORT = "sort"
+    MERGE = "merge"
     GATHER = "gather"
     HISTOGRAM = "histogram"
     PHILOX = "philox"
@@ -43,6 +44,7 @@ _BY_CLASS: Final = {
     ),
     FunctionClass.SCAN: "cumsum cumprod cummax cummin cummax_number cummin_number",
     FunctionClass.SORT: "sort",
+    FunctionClass.MERGE: "merge",
     FunctionClass.GATHER: "gather",
     FunctionClass.HISTOGRAM: "histogram",
     FunctionClass.PHILOX: "philox",
@@ -82,7 +84,8 @@ class PeMath(ComponentBase[PeMathSpec]):
         does; over columns each group is passed over `ceil(log2(min(cols, lanes)))` times, and once more to add what the
         groups before it came to. Source: assumed (scans: Hillis and Steele, "Data parallel algorithms", 1986).
 
-        A sort passes over every group `k (k + 1) / 2` times, with `k = ceil(log2(n))` of the n elements along its axis.
+        A sort passes over every group `k (k + 1) / 2` times, with `k = ceil(log2(n))` of the n elements along its axis,
+        and a merge of two sorted parts, which is the last stage of a sort, `k` times.
         Source: Batcher, "Sorting networks and their applications", 1968; a cycle for each compare and exchange is
         assumed. Source of the next three: assumed. A gather looks, for each group of its index, at each group of the
         row that it chooses from, or over rows at each of the rows. A histogram counts an element a cycle. Philox takes
@@ -94,6 +97,8 @@ class PeMath(ComponentBase[PeMathSpec]):
         if function is FunctionClass.SORT:
             steps = ((cols if params.axis == 1 else rows) - 1).bit_length()
             return self._clock.ps(groups * max(1, steps * (steps + 1) // 2))
+        if function is FunctionClass.MERGE:
+            return self._clock.ps(groups * max(1, ((cols if params.axis == 1 else rows) - 1).bit_length()))
         if function is FunctionClass.GATHER:
             return self._clock.ps(groups * (-(-params.depth // lanes) if params.axis == 1 else params.depth))
         if function is FunctionClass.HISTOGRAM:

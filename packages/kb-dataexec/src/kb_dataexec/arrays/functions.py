@@ -82,6 +82,10 @@ def _sum(x: Array, axis: int) -> Array:
     return np.expand_dims(turned.sum(axis=1), axis)
 
 
+def _in_order(x: Array, axis: int) -> Array:
+    return np.sort(x, axis=axis, kind="stable")
+
+
 def _where(condition: Array, a: Array, b: Array) -> Array:
     return np.where(condition != 0, a, b)
 
@@ -207,7 +211,8 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "combine": Function(2, layouts.combined, as_is=2, exact=True, lays_out=True),
     "histogram": Function(1, layouts.histogram, int_only=True, exact=True, lays_out=True),
     "gather": Function(2, layouts.gathered, as_is=2, exact=True, picks=True),
-    "sort": Function(1, lambda x, axis: np.sort(x, axis=axis, kind="stable"), scans=True, exact=True),
+    "sort": Function(1, _in_order, scans=True, exact=True),
+    "merge": Function(1, _in_order, scans=True, exact=True),
     "sum": Function(1, _sum, reduces=True),
     "prod": Function(1, lambda x, axis: x.prod(axis=axis, keepdims=True), reduces=True),
     "reduce_and": Function(1, _reduction(np.bitwise_and), reduces=True, int_only=True),

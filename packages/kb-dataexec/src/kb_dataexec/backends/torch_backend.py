@@ -186,7 +186,7 @@ def _axis_functions(torch: Any) -> dict[str, Callable[..., Any]]:
         "argmin_number": lambda x, axis: _first_number(torch, x, axis, _least(torch)),
         "cumsum": lambda x, axis: torch.cumsum(x, dim=axis),
         "cumprod": lambda x, axis: torch.cumprod(x, dim=axis),
-        "sort": lambda x, axis: torch.sort(x, dim=axis, stable=True).values,
+        **dict.fromkeys(("sort", "merge"), lambda x, axis: torch.sort(x, dim=axis, stable=True).values),
         "cummax": lambda x, axis: torch.cummax(x, dim=axis).values,
         "cummin": lambda x, axis: torch.cummin(x, dim=axis).values,
         "cummax_number": lambda x, axis: _most_so_far(torch, x, axis),

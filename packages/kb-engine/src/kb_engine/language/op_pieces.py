@@ -201,7 +201,7 @@ def _gathered(op: _Op, fits: Fits) -> list[OpPart]:
 
 
 def _sorted(op: _Op, fits: Fits) -> list[OpPart]:
-    """Of `sort`: blocks of a row are sorted, and then pairs of blocks, in the order of a sorting network."""
+    """Of `sort`: blocks of a row are sorted, and then pairs of blocks merged, in the order of a sorting network."""
     rows, cols = op.result.rows, op.result.cols
     group, step = op.math.group or (rows, 1)
     if op.math.axis == 1:
@@ -229,13 +229,13 @@ def _sorted_block(op: _Op, block: ElementBlock) -> OpPart:
 
 
 def _merged(op: _Op, low: ElementBlock, high: ElementBlock) -> OpPart:
-    """Both blocks of the result, sorted together."""
+    """Both blocks of the result, which are sorted, merged."""
     dtype, size = op.result.dtype, low.size + high.size
     both = VectorValue(size, 1, dtype) if op.math.axis == 0 else VectorValue(1, size, dtype)
     values = _value(low, dtype), _value(high, dtype)
     ops = (
         op.op(MathAttributes(op="combine", lengths=(size,), strides=(1,)), (0, 1), both),
-        op.op(_sort_of(op), (2,), both),
+        op.op(replace(_sort_of(op), op="merge"), (2,), both),
         op.op(MathAttributes(op="rearrange", lengths=(low.size,), strides=(1,)), (3,), values[0]),
         op.op(MathAttributes(op="rearrange", lengths=(high.size,), strides=(1,), first=low.size), (3,), values[1]),
     )
