@@ -272,6 +272,9 @@ class LogFolder:
             if self.version > VERSION_OF_ROWS:
                 stored.feed_rows(ops, operands, tables)
             yield ops, operands, tables
+        if reader is not None and self.is_complete:
+            ends_in_rows = not os.path.lexists(formulas_path(self.folder, self.n_chunks - 1))
+            reader.check_end(str(self.folder), ends_in_rows)
 
     def _formula_reader(self) -> FormulaReader | None:
         """What makes rows of this log's formulas, which is not loaded for a log of rows."""

@@ -83,6 +83,8 @@ class CommandGroup:
         self.which = which
         self.owners = owners
         nth = op_ids[rows] - self.each([command.first_op for command in commands])
+        if nth.max(initial=0) >= plan.n_stages:
+            raise IndexError(f"op {int(op_ids[rows][nth.argmax()])}, which lies behind those of its command")
         order = plan.loop_order
         self.inner_grid = order.outer_first(plan.grid[0], n_grid)[1]
         self.mn, rest, is_later = _sums_of(plan, nth, self.inner_grid)

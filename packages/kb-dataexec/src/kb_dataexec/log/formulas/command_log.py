@@ -58,7 +58,8 @@ class CommandLog:
         """The log of *n_ops* records whose *chunks* of formulas are given, each with its place in error texts.
 
         None where a record is missing or comes twice, as behind an error of a block: such a log is no log of whole
-        commands. No row but op ids is made. Raises LogError for bytes that are no chunks.
+        commands. None where two commands have one place in the order, which `Schedule` refuses in a whole log. No row
+        but op ids is made. Raises LogError for bytes that are no chunks.
         """
         told, seen, n_told = ToldCommands(strings), np.zeros(n_ops, np.bool_), 0
         for data, where in chunks:
@@ -70,11 +71,16 @@ class CommandLog:
                     if n_told > n_ops:
                         return None
                     for table in rows.records.chunks(_PART_RECORDS):
-                        seen[table[:, 0] + first_op] = True
+                        op_ids = table[:, 0] + first_op
+                        if len(op_ids) and (op_ids.min() < 0 or op_ids.max() >= n_ops):
+                            return None
+                        seen[op_ids] = True
         first_ops = sorted(told.commands)
         commands = [told.commands[first_op] for first_op in first_ops]
         ends = accumulate(each.shared_plan.n_stages for each in commands)
         if told.places is None or n_told < n_ops or not seen.all() or [*first_ops, n_ops] != [0, *ends]:
+            return None
+        if len({each.submitted.command_seq for each in commands}) < len(commands):
             return None
         return cls(commands, told.places.owners, told.intern, strings, immediates)
 

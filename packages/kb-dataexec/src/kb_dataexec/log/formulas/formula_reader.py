@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from kb_dataexec.log.formulas.further_rows import command_table
 from kb_dataexec.log.formulas.row_formula import Table
@@ -11,6 +12,10 @@ from kb_dataexec.log.formulas.row_maker import Chunk, RowMaker, n_finished
 from kb_dataexec.log.formulas.row_source import RowSource
 from kb_dataexec.log.formulas.told_commands import ToldCommands, read_as_written
 from kb_dataexec.log.left_out import LeftOut
+from kb_messages import LogError
+
+_MOST_LEFT: Final = 1 << 20
+"""Rows that a chunk may leave for the next one. Source: assumed; 40 MB. A writer that splits its rows leaves none."""
 
 
 class FormulaReader:
@@ -47,8 +52,22 @@ class FormulaReader:
         finished = commands[: n_finished(commands, before_ps)]
         ending = {name: tables[name] for name in ("kernels", "messages")}
         ending["commands"] = command_table(finished, told.intern)
-        for each in finished:
-            del told.commands[each.first_op]
+        told.finish(finished)
         source = RowSource(RowFormulas(*[formula.in_order() for formula in pending]))
         yield from maker.chunks(source, commands, before_ps, ending, is_left_out)
+        if source.n_left > _MOST_LEFT:
+            raise ValueError(f"{source.n_left} rows that come later than the chunk")
         self._rest = source.rest()
+
+    def check_end(self, where: str, ends_in_rows: bool) -> None:
+        """Raise LogError, which begins with *where*, for rows that come later than the last chunk of a whole log.
+
+        A log that *ends_in_rows* may have the rows of its closed commands among those.
+        """
+        n_left = sum(map(len, self._rest))
+        n_closed = 0 if ends_in_rows or self._maker is None else len(self._maker.expected.closed)
+        if n_left or n_closed:
+            got = (
+                f"formulas of rows that come after the last chunk ({n_left} of no command, and of {n_closed} commands)"
+            )
+            raise LogError(where, got, "a `before_ps` in the last chunk of formulas that is later than all rows")

@@ -22,6 +22,12 @@ class RowStream:
         self._ps = ps
         self._chunks = formula.chunks(_CHUNK_ROWS)
         self._ahead = np.empty((0, formula.form.width), dtype=np.int64)
+        self._n_taken = 0
+
+    @property
+    def n_left(self) -> int:
+        """The number of rows that were not taken yet."""
+        return self._formula.n_rows - self._n_taken
 
     def time_of(self, n: int) -> int | None:
         """When row number *n* of those that are left came; None where there is no such row."""
@@ -53,6 +59,7 @@ class RowStream:
             if len(self._ahead):
                 break
         taken = joined(parts, self._form.width)
+        self._n_taken += len(taken)
         return taken if self._step is None else self._form.later(taken, self._step)
 
 
@@ -68,6 +75,11 @@ class RowSource:
     def is_empty(self) -> bool:
         """Whether everything was taken."""
         return all(stream.time_of(0) is None for stream in self._streams)
+
+    @property
+    def n_left(self) -> int:
+        """The number of rows of all kinds that were not taken yet."""
+        return sum(stream.n_left for stream in self._streams)
 
     def time_of(self, n: int) -> int | None:
         """When record number *n* of those that are left came; None where there is no such record."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kb_dataexec.log.formulas.chunk_tables import KINDS, ints, unpack_chunk
+from kb_dataexec.log.formulas.stated_parts import stated_rows
+from kb_dataexec.log.formulas.told_commands import read_as_written
 
 _RECORDS = KINDS.index("records")
 _PENDING = -1
@@ -38,13 +40,11 @@ class StatedRecords:
     def add(self, data: bytes, where: str) -> None:
         """Add the chunk *data*. Raises LogError, which begins with *where*, for bytes that are no such chunk."""
         tables, _ = unpack_chunk(data, where)
-        sizes: dict[int, list[int]] = {}
-        for number, kind, n_rows, n, _, _ in ints(tables["parts"]).tolist():
-            if kind == _RECORDS:
-                mine = sizes.setdefault(number, [])
-                mine.append(n_rows if n_rows >= 0 else max(n, 0) * sum(mine[n_rows:]))
-        self.total += sum(sizes.pop(_PENDING, []))
-        self._of_formula |= {number: sum(each) for number, each in sizes.items()}
+        with read_as_written(where):
+            sizes = stated_rows(tables)
+        n_records = {number: sum(each) for (number, kind), each in sizes.items() if kind == _RECORDS}
+        self.total += n_records.pop(_PENDING, 0)
+        self._of_formula |= n_records
         closed = ints(tables["closed"]).tolist()
         self._end_all_but({first_op for first_op, *_ in closed})
         for first_op, begin_ps, end_ps, number, _ in closed:

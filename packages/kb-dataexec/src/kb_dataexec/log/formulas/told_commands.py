@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.formulas.chunk_tables import CAUSES, COMMAND_TIMES, KINDS, SLOTS, ints, unpack_chunk
@@ -16,7 +15,9 @@ from kb_dataexec.log.formulas.expected_rows import ClosedRows
 from kb_dataexec.log.formulas.row_formula import Part, Repeat, RowFormula, Table
 from kb_dataexec.log.formulas.row_formulas import DISPATCHES, RECORDS, TRANSFERS, WAITS, RowFormulas
 from kb_dataexec.log.formulas.row_maker import Places
-from kb_messages import KbError, LogError, PipelinePlan, Place, decode_plan, join_address
+from kb_dataexec.log.formulas.stated_parts import stated_rows
+from kb_dataexec.log.formulas.told_plans import ToldPlan, check_all_taken, told_plans
+from kb_messages import ADDRESS_BITS, OFFSET_BITS, KbError, LogError, PipelinePlan, Place, join_address
 
 _MISFITS: Final = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
@@ -49,6 +50,12 @@ class _Slots(Struct, frozen=True):
     count: int
     first: int
 
+    @property
+    def can_be(self) -> bool:
+        """Whether a memory may have them."""
+        is_positive = self.base >= 0 and self.nbytes >= 0 and self.count >= 1 and 0 <= self.first < 1 << OFFSET_BITS
+        return is_positive and self.base + self.count * self.nbytes <= 1 << OFFSET_BITS
+
 
 class _Issued(NamedTuple):
     command_seq: int
@@ -64,14 +71,21 @@ class _Placement(NamedTuple):
     accumulators: _Slots | None
     moved: Mapping[Place, Mapping[int, int]]
 
+    def goes_on(self, told: _Placement) -> bool:
+        """Whether all that was *told* is here."""
+        are_slots_same = all(then is None or then == now for then, now in zip(told[:-1], self[:-1], strict=True))
+        pieces = [(pieces, self.moved.get(place, {})) for place, pieces in told.moved.items()]
+        return are_slots_same and all(then.items() <= now.items() for then, now in pieces)
+
 
 class _Command(NamedTuple):
     """A LoggedCommand, with the columns of its row of `commands`."""
 
     first_op: int
     submitted: _Issued
-    shared_plan: PipelinePlan
     addresses: tuple[int, ...]
+    shared_plan: PipelinePlan
+    told_plan: ToldPlan
     placement: _Placement
     t_call_ps: int
     t_issued_ps: int
@@ -84,6 +98,11 @@ class _Command(NamedTuple):
     after: int
     operand_seq: int
     operand_ps: int
+
+    def goes_on(self, told: _Command) -> bool:
+        """Whether this is the command that was *told*, which was not done, with as much or more known of it."""
+        is_same = told[:3] == self[:3] and told.t_done_ps < 0 and self.told_plan.is_like(told.told_plan)
+        return is_same and self.placement.goes_on(told.placement)
 
 
 class ToldChunk(NamedTuple):
@@ -102,14 +121,15 @@ class ToldCommands:
 
     A chunk tells of commands: those that are new, and those that were told and were not done, again. It has formulas,
     which later chunks may refer to by number, and names the closed commands of which rows are left, by their first op.
-    `commands` has all that were told, by their first op, and nobody but the caller takes any out. `places` are known
-    from the first chunk on.
+    `commands` has all that were told, by their first op, until the caller says that they are finished. `places` are
+    known from the first chunk on.
     """
 
     def __init__(self, strings: Sequence[str]) -> None:
         self._strings = strings
         self._number_of = {text: number for number, text in enumerate(strings)}
-        self.commands: dict[int, LoggedCommand] = {}
+        self.commands: dict[int, _Command] = {}
+        self._finished = -1
         self.places: Places | None = None
         self._formulas: dict[int, RowFormulas] = {}
 
@@ -122,7 +142,7 @@ class ToldCommands:
         ((before_ps, chunk_records),) = ints(tables["chunk"]).tolist()
         if self.places is None:
             self.places = self._places(tables["pes"], chunk_records)
-        self._add_commands(tables, self._plans(tables, [*map(decode_plan, forms)]))
+        self._add_commands(tables, told_plans(tables, forms, self._text))
         pending = self._add_formulas(tables, rest)
         return ToldChunk(before_ps, pending, self._closed(tables), tables)
 
@@ -137,27 +157,18 @@ class ToldCommands:
 
     def _places(self, pes: Array, chunk_records: int) -> Places:
         rows = [(self._text(pe), tcm, registers) for pe, tcm, registers in ints(pes).tolist()]
+        for _, *owners_of_pe in rows:
+            for owner in owners_of_pe:
+                _within(max(owner, 0), ADDRESS_BITS - OFFSET_BITS)
         numbers = {pe: number for number, (pe, _, _) in enumerate(rows)}
         owners = {pe: tcm for pe, tcm, _ in rows}, {pe: registers for pe, _, registers in rows}
         return Places(numbers, owners, min(max(chunk_records, 1), _MOST_CHUNK_RECORDS))
 
-    def _plans(self, tables: dict[str, Array], forms: Sequence[PipelinePlan]) -> list[PipelinePlan]:
-        """The plans of the chunk: those of *forms* with their blocks and lines."""
-        stages, plans = iter(ints(tables["stages"]).tolist()), []
-        for (number,) in ints(tables["plans"]).tolist():
-            found = []
-            for stage in forms[number].stages:
-                component, line = next(stages)
-                text = self._text(line) if line >= 0 else ""
-                found.append(replace(stage, component=self._text(component), line=text))
-            plans.append(replace(forms[number], stages=tuple(found)))
-        return plans
-
-    def _add_commands(self, tables: dict[str, Array], plans: Sequence[PipelinePlan]) -> None:
+    def _add_commands(self, tables: dict[str, Array], plans: Sequence[ToldPlan]) -> None:
         addresses, moved = iter(ints(tables["addresses"]).tolist()), iter(ints(tables["moved"]).tolist())
         slots: list[_Slots | None] = [*(_Slots(*row) for row in ints(tables["slots"]).tolist()), None]
-        if any(each is not None and each.count < 1 for each in slots):
-            raise ValueError("a buffer without slots")
+        if any(each is not None and not each.can_be for each in slots):
+            raise ValueError("slots of a buffer that no memory has")
         n_times, n_causes = len(COMMAND_TIMES), len(CAUSES)
         for row in ints(tables["commands"]).tolist():
             first_op, seq, pe, line, number, n_moved, *others = row
@@ -165,28 +176,45 @@ class ToldCommands:
             places: dict[Place, dict[int, int]] = {}
             for _ in range(n_moved):
                 place, piece, offset = next(moved)
-                places.setdefault(Place(place), {})[piece] = offset
-            at = tuple(join_address(*next(addresses)) for _ in plan.addresses)
+                places.setdefault(Place(place), {})[piece] = _within(offset, OFFSET_BITS)
+            at = tuple(_address(*next(addresses)) for _ in plan.plan.addresses)
             cuts = dict(zip(SLOTS, (slots[cut] for cut in others[n_times + n_causes :]), strict=True))
-            self.commands[first_op] = _Command(
-                first_op,
-                _Issued(seq, self._text(pe), self._text(line)),
-                plan,
-                at,
-                _Placement(**cuts, moved=places),
-                *others[: n_times + n_causes],
+            self._add(
+                _Command(
+                    first_op,
+                    _Issued(seq, self._text(pe), self._text(line)),
+                    at,
+                    plan.plan,
+                    plan,
+                    _Placement(**cuts, moved=places),
+                    *others[: n_times + n_causes],
+                )
             )
+        for name, left in (("addresses", addresses), ("moved", moved)):
+            check_all_taken(name, left)
+
+    def _add(self, command: _Command) -> None:
+        """Keep *command*. Raises ValueError where it was told otherwise before: its rows would depend on the chunk."""
+        told = self.commands.get(command.first_op)
+        if (told is None and command.first_op <= self._finished) or (told and not command.goes_on(told)):
+            raise ValueError(f"the command of op {command.first_op}, which an earlier chunk tells of otherwise")
+        self.commands[command.first_op] = command
+
+    def finish(self, commands: Iterable[LoggedCommand]) -> None:
+        """Forget the first *commands*, whose rows are written."""
+        for each in commands:
+            del self.commands[each.first_op]
+            self._finished = each.first_op
 
     def _add_formulas(self, tables: dict[str, Array], rest: Sequence[Table]) -> RowFormulas:
         """Keep the formulas of the chunk. Returns the one that no closed command has."""
+        stated_rows(tables)
         left = [ints(tables[kind]) for kind in KINDS]
         left_before: list[list[Part]] = [[rows] if len(rows) else [] for rows in rest] or [[], [], [], []]
         found = {_PENDING: left_before}
         for number, kind, n_rows, n, ops, ps in ints(tables["parts"]).tolist():
             parts = found.setdefault(number, [[], [], [], []])[kind]
             if n_rows < 0:
-                if not (-n_rows <= len(parts) and n > 0 and ps > 0):
-                    raise ValueError("a repetition of nothing, or at once")
                 parts.append(Repeat(-n_rows, n, ops, ps))
             else:
                 parts.append(left[kind][:n_rows])
@@ -202,7 +230,19 @@ class ToldCommands:
         for first_op, begin_ps, end_ps, number, n_memories in ints(tables["closed"]).tolist():
             mine = [next(memories) for _ in range(n_memories)]
             found[first_op] = ClosedRows(self._formulas[number], mine, (begin_ps, end_ps)) if number >= 0 else None
+        check_all_taken("memories", memories)
         return found
+
+
+def _within(value: int, bits: int) -> int:
+    """*value*, which has so many *bits*. Raises ValueError for another."""
+    if not 0 <= value < 1 << bits:
+        raise ValueError(f"{value} where {bits} bits have room")
+    return value
+
+
+def _address(owner: int, offset: int) -> int:
+    return join_address(_within(owner, ADDRESS_BITS - OFFSET_BITS), _within(offset, OFFSET_BITS))
 
 
 def _check(formula: RowFormula, most_unordered: int) -> None:
