@@ -58,6 +58,64 @@ def test_a_run_without_log(invoke: Invoke) -> None:
     )
 
 
+EMPTY = """
+import numpy as np
+from msgspec import Struct
+
+from kb_engine import Arrays, Benchmark, DType, Host, Language, Tensor, TensorRef
+
+
+def kernel(tl: Language, x: TensorRef) -> None:
+    pass
+
+
+class EmptyParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class Empty(Benchmark[EmptyParams]):
+    Params = EmptyParams
+    name = "empty"
+
+    def inputs(self, p: EmptyParams, rng: np.random.Generator) -> Arrays:
+        return {"x": np.zeros((16, 16), np.float16)}
+
+    def launch(self, host: Host, p: EmptyParams, tensors: Arrays) -> dict[str, Tensor]:
+        x = host.tensor("x", tensors["x"], DType.F16)
+        host.launch(kernel, x, pes=range(1))
+        return {"x": x}
+
+    def reference(self, p: EmptyParams, inputs: Arrays) -> Arrays:
+        return {"x": inputs["x"].astype(np.float64)}
+
+    def flops(self, p: EmptyParams) -> int:
+        return 0
+
+    def footprint(self, p: EmptyParams) -> int:
+        return 512
+
+    def tolerance(self, p: EmptyParams, inputs: Arrays, expected: Arrays) -> Arrays:
+        return {"x": np.zeros((16, 16))}
+"""
+"""A benchmark whose kernel does nothing. Its run takes 0 ps."""
+
+
+def test_a_run_whose_programs_issued_no_command(invoke: Invoke) -> None:
+    """Nothing is wrong with its log, and the sentence does not say so. A log that was cut off is another thing."""
+    Path("empty.py").write_text(EMPTY)
+    run = json.loads(invoke("run", "empty.py", "--topology", "one_pe", "--json").stdout)["run_dir"]
+    assert invoke("verify", run).exit_code == 0
+    assert refused(invoke, run, "-o", "x.pftrace") == (
+        f"error: {run}: got a run whose programs issued no command, needs one with at least one command; "
+        "nothing can be drawn of this one; `kb report` tells of it\n"
+    )
+    (Path(run) / "log/manifest.json").unlink()
+    assert refused(invoke, run, "-o", "x.pftrace") == (
+        f"error: {run}/log: got a log that was cut off before its first record, needs at least one record; "
+        "run it again with --keep all\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "got"),
     [("x.json", ".json"), ("x.gz", ".gz"), ("x.json.gz", ".gz"), ("x", "'x'"), ("pftrace", "'pftrace'")],

@@ -31,8 +31,8 @@ class RunLog(NamedTuple):
 def read_run_log(folder: Path) -> RunLog:
     """The run in *folder* and its log. A log that was cut off is read as far as it goes.
 
-    Raises RunFolderError when *folder* is not the folder of one run, or has no log, that of another run or one that is
-    too large for this machine, and LogError for a damaged one.
+    Raises RunFolderError when *folder* is not the folder of one run, or has no log, that of another run, one without
+    records or one that is too large for this machine, and LogError for a damaged one.
     """
     run = read_one_run(folder)
     if not run.flags.log:
@@ -45,6 +45,10 @@ def read_run_log(folder: Path) -> RunLog:
         log = own_log(folder, run, prefix=True, late_operands=True, look=dma.look)
     except LargeLogError as error:
         raise RunFolderError(str(folder / LOG), error.got, error.needs, _WITHOUT_ROWS) from None
+    if not log.n_ops and log.is_complete:
+        got, fix = "a run whose programs issued no command", "nothing can be drawn of this one; `kb report` tells of it"
+        raise RunFolderError(str(folder), got, "one with at least one command", fix)
     if not log.n_ops:
-        raise RunFolderError(str(folder / LOG), "a log without records", "at least one")
+        got = "a log that was cut off before its first record"
+        raise RunFolderError(str(folder / LOG), got, "at least one record", "run it again with --keep all")
     return RunLog(folder, run, log, dma.ops())
