@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.other_columns import other_columns
 from kb_dataexec.log.table_dtypes import TABLE_DTYPES
 from kb_messages import ID_COLUMNS, LOG_TABLES, LogError
 
@@ -32,8 +33,7 @@ def check_columns(where: str, tables: Tables) -> None:
         if name not in TABLE_DTYPES:
             raise LogError(f"{where}: {name}", "an unknown table", f"one of {', '.join(TABLE_DTYPES)}")
         if table.dtype != TABLE_DTYPES[name]:
-            needs = f"columns {TABLE_DTYPES[name].descr}"
-            raise LogError(f"{where}: {name}", f"columns {str(table.dtype.descr)[:400]}", needs)
+            raise LogError(f"{where}: {name}", *other_columns(table.dtype, TABLE_DTYPES[name]))
 
 
 def check_tables(where: str, tables: Tables, n_strings: int) -> None:

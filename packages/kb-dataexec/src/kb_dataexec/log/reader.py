@@ -28,6 +28,7 @@ from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
 from kb_dataexec.log.late_operands import LateOperandsLog
 from kb_dataexec.log.left_out import LeftOut
 from kb_dataexec.log.manifest import AnyManifest, Manifest, ManifestError, read_manifest
+from kb_dataexec.log.other_columns import other_columns
 from kb_dataexec.log.packed import PACKED_SUFFIX, packed_path, unpack
 from kb_dataexec.log.row_room import RowRoom, nbytes_of
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
@@ -342,7 +343,7 @@ def _read_table(
         raise LogError(str(path), "no such file", f"{chunks} chunks")
     table = read_array(path, LogError, kinds="biufV", ndim=1, into=None if room is None else room.free)
     if table.dtype != dtype:
-        raise LogError(str(path), f"columns {str(table.dtype.descr)[:400]}", f"columns {dtype.descr}")
+        raise LogError(str(path), *other_columns(table.dtype, dtype))
     if room is not None:
         room.take(table)
     return table

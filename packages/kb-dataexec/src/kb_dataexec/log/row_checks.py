@@ -9,6 +9,7 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_chunks
+from kb_dataexec.log.other_columns import other_columns
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
 from kb_messages import (
     DTYPE_BY_CODE,
@@ -36,7 +37,7 @@ def check_rows(where: str, ops: Array, operands: Array, n_strings: int) -> None:
     """Raise LogError, which begins with *where*, unless columns, codes, rectangles and string indices are right."""
     for name, table, dtype in (("ops", ops, OPS_DTYPE), ("operands", operands, OPERAND_DTYPE)):
         if table.dtype != dtype:
-            raise LogError(f"{where}: {name}", f"columns {table.dtype.descr}", f"columns {dtype.descr}")
+            raise LogError(f"{where}: {name}", *other_columns(table.dtype, dtype))
     for table, allowed in ((ops, _OPS_CODES), (operands, _CODES)):
         _check_codes(where, table, allowed)
     _check_rectangles(where, operands)

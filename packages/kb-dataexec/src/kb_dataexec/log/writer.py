@@ -18,6 +18,7 @@ from kb_dataexec.log.digest import Digest, LateLogSummary, LogSummary, string_li
 from kb_dataexec.log.folder_files import IMMEDIATES, MANIFEST, STRINGS, VERSION_OF_ROWS, chunk_path, formulas_path
 from kb_dataexec.log.further import Tables, check_columns, joined
 from kb_dataexec.log.late import LateOpLog
+from kb_dataexec.log.other_columns import other_columns
 from kb_dataexec.log.packed import pack, packed_path
 from kb_dataexec.log.reader import LogFolder
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
@@ -71,7 +72,7 @@ class LogWriter(ABC):
         check_columns("log chunk", tables)
         for name, table, dtype in (("ops", ops, OPS_DTYPE), ("operands", operands, OPERAND_DTYPE)):
             if table.dtype != dtype:
-                raise LogError(f"log chunk: {name}", f"columns {table.dtype.descr}", f"columns {dtype.descr}")
+                raise LogError(f"log chunk: {name}", *other_columns(table.dtype, dtype))
             self._digest.feed(name, np.ascontiguousarray(table).view(np.uint8).data)
         for name, table in tables.items():
             self._digest.feed(name, np.ascontiguousarray(table).view(np.uint8).data)
