@@ -51,7 +51,7 @@ def test_runs_are_listed_with_the_newest_first(invoke: Invoke, three: list[str],
 def test_parameters_that_tell_no_runs_apart_are_left_out() -> None:
     tile = {"tile": [8, 8, 8], "M": 64, "dtype": "f16"}
     runs = [("gemm", tile), ("gemm", {**tile, "tile": None}), ("softmax", {"M": 8}), ("gemm", {})]
-    assert told_apart(runs) == ["tile=[8,8,8]", "tile=null", "", ""]
+    assert told_apart(runs) == ["tile=[8,8,8]", "tile=none", "", ""]
 
 
 def test_a_run_that_lacks_a_parameter_is_told_from_one_that_has_it() -> None:

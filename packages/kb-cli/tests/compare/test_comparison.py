@@ -126,7 +126,7 @@ def test_what_is_not_shown_is_told(side: Callable[..., Side]) -> None:
     """14 values of a chip, 14 kinds of PEs with 6 changes each, of which 12, 12 and 4 are shown."""
     one = side()
     changes = [
-        ConfigurationChange(part=part, place=f"$.x[{number}]", before=number, after=number + 1)
+        ConfigurationChange(part=part, place=(at := f"$.x[{number}]"), place_after=at, before=number, after=number + 1)
         for part in ("topology", "parameter")
         for number in range(14 if part == "topology" else 1)
     ]
@@ -143,9 +143,65 @@ def test_what_is_not_shown_is_told(side: Callable[..., Side]) -> None:
 
 def test_a_wire_has_quotes_because_its_arrow_is_none_of_the_difference(side: Callable[..., Side]) -> None:
     one = side()
-    wire = ConfigurationChange(part="topology", place="$.wires[0]", before="a -> b", after=None)
+    at = "$.wires[0]"
+    wire = ConfigurationChange(
+        part="topology", place=at, place_after=at, before="a -> b", after=None, stated=(True, False)
+    )
     parts = list(comparison_parts(replace(compare(one, one), configuration=[wire])))
     assert parts[2] == '  topology $.wires[0]: "a -> b" -> not stated'
+
+
+def on_chip(side: Callable[..., Side], chip: Path, text: str) -> Side:
+    chip.write_text(text)
+    return side(options=("--topology", str(chip)))
+
+
+def test_links_are_matched_by_their_ends(side: Callable[..., Side], tmp_path: Path) -> None:
+    """A link in front of another one, whose bandwidth changed: two differences of values, at two places each."""
+    before = side()
+    text = before.topology.source.text
+    old = '{from: "xbar[0]", to: "hbm[0]", bw_gbs: 102.4, length_mm: 3}'
+    first = text.index("    - {from:")
+    new = '    - {from: "pe[0].pe_tcm", to: "xbar[0]", bw_gbs: 64, length_mm: 2}\n'
+    changed = text[:first] + new + text[first:].replace(old, old.replace("102.4", "51.2"))
+    lines = list(comparison_parts(compare(before, on_chip(side, tmp_path / "one_pe.yaml", changed))))
+    assert lines[1:6] == [
+        "  topology $.cube.links[1].bw_gbs, now $.cube.links[2].bw_gbs: 102.4 -> 51.2",
+        "  topology $.cube.links[0].from: not stated -> pe[0].pe_tcm",
+        "  topology $.cube.links[0].to: not stated -> xbar[0]",
+        "  topology $.cube.links[0].bw_gbs: not stated -> 64",
+        "  topology $.cube.links[0].length_mm: not stated -> 2",
+    ]
+
+
+def test_an_order_that_differs_is_told(side: Callable[..., Side], tmp_path: Path) -> None:
+    """The order of links and of nodes decides ties between routes."""
+    before = side()
+    text = before.topology.source.text
+    links = [f"    - {line}\n" for line in text.split("  links:\n")[1].replace("    - ", "").splitlines()]
+    turned = text.split("  links:\n")[0] + "  links:\n" + "".join(reversed(links))
+    after = on_chip(side, tmp_path / "one_pe.yaml", turned)
+    said = "  topology $.cube.links[0]: stands at $.cube.links[1] now"
+    assert list(comparison_parts(compare(before, after)))[2] == said
+    name, rest = text.split("\n", 1)[1].split("\n", 1)
+    hbm = next(line for line in rest.splitlines() if line.startswith("    hbm:"))
+    keys = rest.replace(f"{hbm}\n", "").replace("\n\n  pe_layout", f"\n{hbm}\n\n  pe_layout")
+    (change,) = compare(before, on_chip(side, tmp_path / "one_pe.yaml", f"{name}\n{keys}")).configuration
+    assert (change.part, change.place) == ("topology", "the order of its keys")
+
+
+def test_parameters_are_shown_as_they_are_typed(side: Callable[..., Side]) -> None:
+    """None is a value, which a run states, and no value that it lacks."""
+    before = side()
+    params = [{"tile": None, "deep": True, "n": 1}, {"tile": "8x8x8", "deep": False}]
+    sides = [before._replace(run=replace(before.run, params=each)) for each in params]
+    assert list(comparison_parts(compare(*sides)))[2:5] == [
+        "  parameter tile: none -> 8x8x8",
+        "  parameter deep: true -> false",
+        "  parameter n: 1 -> not stated",
+    ]
+    (found,) = compare(sides[0], before._replace(run=replace(before.run, params={"deep": True, "n": 1}))).configuration
+    assert (found.before, found.after, found.stated) == (None, None, (True, False))
 
 
 def test_lines_are_matched_through_a_diff(side: Callable[..., Side]) -> None:

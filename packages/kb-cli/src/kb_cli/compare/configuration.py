@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import unified_diff
 from typing import Any
 
 from msgspec import Struct
 
+from kb_cli.compare.differences import NOT_THERE, Difference, Path, differences
 from kb_cli.compare.side import Side
-from kb_topology import YamlSource, format_path, read_yaml
+from kb_topology import Topology, format_path, read_yaml
 
 
 class ConfigurationChange(Struct, frozen=True, kw_only=True):
     """`before` and `after` at `place` of a part of the configuration: `topology`, `parameter`, `source`, `version`, ...
 
-    None is a value that is not there.
+    `stated` says which of the two are there, because a parameter may be None; what is not there is None. `place_after`
+    is the place in the second run: elements of lists, such as links, are matched by their names and not by their
+    numbers. `moved` says that an element stands elsewhere among the elements that both lists have; `before` and `after`
+    are its numbers then.
     """
 
     part: str
     place: str
     before: Any
     after: Any
+    stated: tuple[bool, bool] = (True, True)
+    place_after: str
+    moved: bool = False
 
 
 def configuration_changes(one: Side, other: Side) -> list[ConfigurationChange]:
     """Every difference between two runs that can have changed their results, in a fixed order."""
     found: list[ConfigurationChange] = []
     if one.topology.digest != other.topology.digest:
-        found += _changes("topology", values_of(one.topology.source), values_of(other.topology.source))
+        found += _topology(one.topology, other.topology)
     runs = one.run, other.run
     found += _changes("benchmark", *({"name": run.benchmark.name, "file": run.benchmark.file} for run in runs))
     found += _changes("parameter", *(run.params for run in runs))
@@ -38,24 +45,35 @@ def configuration_changes(one: Side, other: Side) -> list[ConfigurationChange]:
     return found
 
 
-def values_of(source: YamlSource) -> dict[str, Any]:
-    """Every single value of a topology file by its place."""
-    return dict(_leaves((), read_yaml(source.text, source.path)))
-
-
-def _leaves(path: tuple[str | int, ...], value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict | list):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _leaves((*path, key), each)
-    else:
-        yield format_path(path), value
+def _topology(before: Topology, after: Topology) -> list[ConfigurationChange]:
+    """What the files say differently. Their keys stand in another order where the digests differ and no value does."""
+    values = (read_yaml(each.source.text, each.source.path) for each in (before, after))
+    found = [_change("topology", format_path, each) for each in differences(*values)]
+    if found:
+        return found
+    digests = before.digest[:12], after.digest[:12]
+    return [_change("topology", lambda _: "the order of its keys", Difference((), (), *digests))]
 
 
 def _changes(part: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[ConfigurationChange]:
+    """The values that differ, each whole: a parameter that is a list is one value."""
     for place in dict.fromkeys((*before, *after)):
-        old, new = before.get(place), after.get(place)
-        if (old, type(old)) != (new, type(new)) and old != new:
-            yield ConfigurationChange(part=part, place=place, before=old, after=new)
+        old, new = before.get(place, NOT_THERE), after.get(place, NOT_THERE)
+        if any(differences(old, new)) or (old is NOT_THERE) is not (new is NOT_THERE):
+            yield _change(part, lambda path: str(path[0]), Difference((place,), (place,), old, new))
+
+
+def _change(part: str, named: Callable[[Path], str], each: Difference) -> ConfigurationChange:
+    there = each.before is not NOT_THERE, each.after is not NOT_THERE
+    return ConfigurationChange(
+        part=part,
+        place=named(each.path),
+        before=each.before if there[0] else None,
+        after=each.after if there[1] else None,
+        stated=there,
+        place_after=named(each.path_after),
+        moved=each.moved,
+    )
 
 
 def _source(one: Side, other: Side) -> Iterator[ConfigurationChange]:
@@ -65,6 +83,5 @@ def _source(one: Side, other: Side) -> Iterator[ConfigurationChange]:
     lines = list(unified_diff(one.source, other.source, n=0, lineterm=""))[2:]
     removed, added = (sum(line.startswith(sign) for line in lines) for sign in "-+")
     place = f"{removed} {'line' if removed == 1 else 'lines'} removed, {added} added"
-    yield ConfigurationChange(
-        part="source", place=place, before=one.run.benchmark.sha256[:12], after=other.run.benchmark.sha256[:12]
-    )
+    digests = one.run.benchmark.sha256[:12], other.run.benchmark.sha256[:12]
+    yield _change("source", lambda _: place, Difference((), (), *digests))

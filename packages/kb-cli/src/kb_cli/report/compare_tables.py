@@ -11,6 +11,7 @@ from kb_cli.compare.configuration import ConfigurationChange
 from kb_cli.compare.names import block_name
 from kb_cli.terminal.output import new_table
 from kb_cli.terminal.units import duration, signed_percent
+from kb_cli.terminal.value_text import value_text
 
 if TYPE_CHECKING:
     from kb_cli.whatif.whatif import WhatIf
@@ -25,7 +26,7 @@ MOST_BLOCKS = 4
 def whatif_lines(found: WhatIf) -> Iterator[str]:
     """What was set, and what that gains at best and in fact."""
     for each in found.set:
-        yield f"{each.path}: {_text(each.before)} -> {_text(each.after)}"
+        yield f"{each.path}: {_text(each.before, each.before is not None)} -> {_text(each.after)}"
     if found.bound_ps is not None:
         tiles = " with the tiles of the run" if found.comparison.tiles else ""
         change = _signed(found.bound_ps - found.before_ps, found.before_ps)
@@ -77,7 +78,14 @@ def _configuration_lines(changes: list[ConfigurationChange]) -> Iterator[str]:
 
 
 def _difference(each: ConfigurationChange) -> str:
-    return f"{each.part} {each.place}: {_text(each.before)} -> {_text(each.after)}".replace(" : ", ": ")
+    """The words for a difference. The place of an element of a list is that of the first run, and of the second one."""
+    place = f"{each.part} {each.place}".rstrip()
+    if each.moved:
+        return f"{place}: stands at {each.place_after} now"
+    if each.place_after != each.place:
+        place = f"{place}, now {each.place_after}"
+    before, after = (_text(*told) for told in zip((each.before, each.after), each.stated, strict=True))
+    return f"{place}: {before} -> {after}"
 
 
 def _block_table(found: RunComparison) -> Any:
@@ -118,6 +126,6 @@ def _signed(change: int, before: int) -> str:
     return _change(change) if change and not before else signed_percent(change / (before or 1))
 
 
-def _text(value: object) -> str:
-    text = "not stated" if value is None else str(value)
+def _text(value: object, stated: bool = True) -> str:
+    text = value_text(value) if stated else "not stated"
     return f'"{text}"' if " -> " in text else text

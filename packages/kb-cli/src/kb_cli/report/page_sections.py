@@ -17,6 +17,7 @@ from kb_cli.report.run_report import TimeReport
 from kb_cli.report.where_tables import dearest, main_shares
 from kb_cli.run.result_parts import ChosenTile
 from kb_cli.terminal.units import duration, percent
+from kb_cli.terminal.value_text import value_text
 from kb_cli.whatif.lever_chances import TriedLever
 
 _LANE_PX = 16
@@ -185,7 +186,7 @@ def configuration_section(report: TimeReport) -> Markup:
     rows = [
         [
             "parameters",
-            " ".join(f"{name}={'none' if value is None else value}" for name, value in report.params.items()),
+            " ".join(f"{name}={value_text(value)}" for name, value in report.params.items()),
         ],
         ["seed", str(report.seed)],
         ["topology", f"{report.topology}, digest {report.topology_digest}"],

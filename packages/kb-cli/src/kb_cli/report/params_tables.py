@@ -8,6 +8,7 @@ from msgspec import UnsetType
 
 from kb_cli.benchmark.param_docs import BenchmarkDoc, ParamDoc
 from kb_cli.terminal.output import new_table
+from kb_cli.terminal.value_text import value_text
 
 
 def params_tables(doc: BenchmarkDoc) -> list[Any]:
@@ -23,4 +24,4 @@ def params_tables(doc: BenchmarkDoc) -> list[Any]:
 def _default(doc: ParamDoc) -> str:
     if isinstance(doc.default, UnsetType):
         return "has to be given"
-    return "none" if doc.default is None else str(doc.default)
+    return value_text(doc.default)

@@ -18,6 +18,7 @@ from kb_cli.run.run_result import RunResult
 from kb_cli.run.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.terminal.output import WARNING, new_table, styled
 from kb_cli.terminal.units import PS_PER_NS, bandwidth, duration, percent, quantity
+from kb_cli.terminal.value_text import value_text
 
 _WHOLE = "from the call of the first launch to the last answer"
 _COLUMNS = {
@@ -45,7 +46,7 @@ def run_tables(result: RunResult) -> list[Any]:
 
 
 def _title(result: RunResult) -> str:
-    params = " ".join(f"{name}={'none' if value is None else value}" for name, value in result.params.items())
+    params = " ".join(f"{name}={value_text(value)}" for name, value in result.params.items())
     return f"{result.benchmark} on {result.topology}: {params} (seed {result.seed})"
 
 

@@ -15,6 +15,7 @@ from kb_cli.run.roofline import Roofline
 from kb_cli.run.run_result import RunResult
 from kb_cli.terminal.output import BAD, WARNING, new_table, styled
 from kb_cli.terminal.units import PS_PER_NS, duration, percent
+from kb_cli.terminal.value_text import value_text
 
 
 def shapes_tables(results: Sequence[RunResult]) -> list[Any]:
@@ -42,7 +43,7 @@ def _table(results: Sequence[RunResult]) -> Table:
     figures = ("latency", *whole, *rates, "verified", "max error")
     table = new_table(*labels, *figures, left=len(labels), wrapped=names)
     for result in results:
-        table.add_row(*map(str, _shape(result).values()), *_figures(result, bool(whole)))
+        table.add_row(*map(value_text, _shape(result).values()), *_figures(result, bool(whole)))
     return table
 
 

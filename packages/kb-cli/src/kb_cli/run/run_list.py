@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
 
 from kb_cli.run.claims import extra_files, files_of
@@ -18,6 +17,7 @@ from kb_cli.run.folder import INTERRUPTED, left_by_killed, take_away_stale
 from kb_cli.run.progress import PROGRESS
 from kb_cli.run.result_parts import was_sampled
 from kb_cli.run.run_json import RunJson, read_run
+from kb_cli.terminal.value_text import value_text
 from kb_dataexec.files import file_in, read_json, writing
 
 _SECONDS_A_DAY = 86_400
@@ -139,17 +139,13 @@ def told_apart(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     alike: dict[str, dict[str, str]] = {}
     for benchmark, params in every:
         if params:
-            said = {name: _said(value) for name, value in params.items()}
+            said = {name: value_text(value) for name, value in params.items()}
             known = alike.setdefault(benchmark, said)
             alike[benchmark] = {name: text for name, text in known.items() if said.get(name) == text}
     return [
-        " ".join(f"{name}={_said(value)}" for name, value in params.items() if name not in alike[benchmark])
+        " ".join(f"{name}={value_text(value)}" for name, value in params.items() if name not in alike[benchmark])
         for benchmark, params in every
     ]
-
-
-def _said(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _nbytes(folder: Path) -> int:

@@ -36,6 +36,11 @@ export function count(value) {
     return value.toLocaleString("en");
 }
 
+// A value of a configuration as -p takes it; lists and dicts are JSON.
+export function valueText(value) {
+    return value === null ? "none" : typeof value === "string" ? value : JSON.stringify(value);
+}
+
 export function folded(ids) {
     return ids.length < 3 ? ids.join(" and ") : `${ids.length} PEs alike, ${ids[0]} to ${ids.at(-1)}`;
 }

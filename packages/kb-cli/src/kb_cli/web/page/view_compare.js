@@ -2,7 +2,7 @@
 
 import {json} from "/api.js";
 import {h, note, put, section, table} from "/dom.js";
-import {count, duration, signed} from "/format.js";
+import {count, duration, signed, valueText} from "/format.js";
 import {via} from "/words.js";
 
 const MOST = 40;
@@ -34,13 +34,18 @@ function change(ps) {
     return h("span", {class: ps < 0 ? "better" : ps > 0 ? "bad" : null}, `${ps > 0 ? "+" : ""}${duration(ps)}`);
 }
 
-function text(value) {
-    return value === null ? "not stated" : String(value);
+function place(each) {
+    return each.place === each.place_after ? each.place : `${each.place}, now ${each.place_after}`;
+}
+
+function values(each) {
+    if (each.moved) return [`element ${each.before}`, `element ${each.after}`];
+    return [each.before, each.after].map((value, at) => (each.stated[at] ? valueText(value) : "not stated"));
 }
 
 function configuration(changes) {
     const rows = (some) => table(["part", "place", "before", "after"], some.map((each) =>
-        [each.part, each.place, text(each.before), text(each.after)].map((cell) => h("div", {class: "wrap"}, cell))), {text: 4});
+        [each.part, place(each), ...values(each)].map((cell) => h("div", {class: "wrap"}, cell))), {text: 4});
     if (changes.length <= FEW) return rows(changes);
     return h("details", null, h("summary", null, `${count(changes.length)} values`), rows(changes));
 }

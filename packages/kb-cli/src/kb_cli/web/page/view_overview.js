@@ -2,7 +2,7 @@
 
 import {json} from "/api.js";
 import {bar, h, note, put, section, table} from "/dom.js";
-import {count, duration, folded, percent, quantity, signed} from "/format.js";
+import {count, duration, folded, percent, quantity, signed, valueText} from "/format.js";
 
 const MOST = 12;
 const LEAST = 0.001;
@@ -118,7 +118,7 @@ function pes(report) {
 function configuration(report, folder) {
     const pairs = (values) => Object.entries(values).map(([name, value]) => `${name} ${value}`).join(", ");
     const rows = [
-        ["parameters", Object.entries(report.params).map(([name, value]) => `${name}=${value === null ? "none" : value}`).join(" ")],
+        ["parameters", Object.entries(report.params).map(([name, value]) => `${name}=${valueText(value)}`).join(" ")],
         ["seed", String(report.seed)],
         ["topology", `${report.topology}, digest ${report.topology_digest}`],
         ["benchmark", `${report.benchmark}, sha256 ${report.benchmark_sha256}`],
