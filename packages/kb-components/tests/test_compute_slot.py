@@ -147,7 +147,8 @@ def test_a_chip_without_a_math_unit_says_so(simulate):
         simulate(relu, *PINNED, changes=changes)
     assert str(caught.value) == (
         f"test_compute_slot.py:{relu.__code__.co_firstlineno + 2}: sip0.cube0.pe0.pe_scheduler: got a MATH for "
-        "sip0.cube0.pe0.pe_math, needs a wire to it; add a pe_math to pe_template"
+        "sip0.cube0.pe0.pe_math, needs a wire to it; add `pe_scheduler -> pe_math` to the wires of pe_template, "
+        "and a pe_math if there is none"
     )
 
 

@@ -48,6 +48,7 @@ def test_byte_order_mark_crlf_spaces_and_quotes_do_not_matter(tmp_path: Path) ->
         ("M,N,K\n1,2,3\nx,1,1\n", "shapes.csv:3: M: got 'x', needs an int >= 1"),
         ("M,N,K\n1,0,3\n", "shapes.csv:2: N: got 0, needs an int >= 1"),
         ("M,N,K\n1,2,\n", "shapes.csv:2: K: got '', needs an int >= 1"),
+        ("M,N,K\n1\n", "shapes.csv:2: got 1 cell, needs 3, one for each column"),
         ("M,N,K\n1,2\n", "shapes.csv:2: got 2 cells, needs 3, one for each column"),
         ("M,N,K\n1,2,3,4\n", "shapes.csv:2: got 4 cells, needs 3, one for each column"),
         ("", "shapes.csv: got an empty file, needs a CSV file in UTF-8 whose first row names parameters"),

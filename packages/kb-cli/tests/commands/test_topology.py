@@ -93,7 +93,10 @@ def test_blocks_without_a_wire_are_told(invoke: Invoke, here: Path, wire: str, c
     (here / "open.yaml").write_text(text.replace(f"- {wire}\n", "\n"))
     pe, (first, second) = "sip0.cube0.pe0", wire.split(" -> ")
     assert invoke("topology", "check", "open.yaml").stdout.splitlines()[-2:] == [
-        f"  note: no wire {pe}.{first} -> {pe}.{second}; add the wires to pe_template, or GEMMs and math cannot run",
+        (
+            f"  note: no wire {pe}.{first} -> {pe}.{second}; add the wires to pe_template, or "
+            "GEMMs and math cannot run, or have tiles that suit no array"
+        ),
         "open.yaml: ok",
     ]
     assert "needs a wire to a block that serves it" in invoke("run", command, "--topology", "open.yaml").stderr
@@ -102,6 +105,39 @@ def test_blocks_without_a_wire_are_told(invoke: Invoke, here: Path, wire: str, c
 @pytest.mark.parametrize("chip", sorted(ONE_PE.parent.rglob("*.yaml")), ids=lambda path: path.stem)
 def test_bundled_chips_have_no_gap(invoke: Invoke, chip: Path) -> None:
     assert "  note: " not in invoke("topology", "check", chip).stdout
+
+
+def test_a_scheduler_that_does_not_know_the_array_is_told(invoke: Invoke, here: Path) -> None:
+    """A GEMM runs, in a tile that is chosen without the array."""
+    (here / "open.yaml").write_text(ONE_PE.read_text().replace("- pe_scheduler -> pe_gemm\n", "\n"))
+    found = json.loads(invoke("topology", "check", "open.yaml", "--json").stdout)
+    assert found["unwired"] == ["sip0.cube0.pe0.pe_scheduler -> sip0.cube0.pe0.pe_gemm"]
+
+
+def test_a_scheduler_without_a_wire_to_math_is_told(invoke: Invoke, here: Path) -> None:
+    (here / "open.yaml").write_text(ONE_PE.read_text().replace("- pe_scheduler -> pe_math\n", "\n"))
+    said = "note: no wire sip0.cube0.pe0.pe_scheduler -> sip0.cube0.pe0.pe_math; "
+    assert said in invoke("topology", "check", "open.yaml").stdout
+    error = invoke("run", "softmax", "--topology", "open.yaml").stderr
+    assert "; add `pe_scheduler -> pe_math` to the wires of pe_template, and a pe_math if there is none\n" in error
+
+
+def test_parts_without_a_way_between_them_are_told(invoke: Invoke, here: Path) -> None:
+    """Two cubes of one HBM and one PE each, joined by no link, and by a link of one direction."""
+    text = ONE_PE.read_text()
+    both = text.replace("cube:\n", "cubes_per_sip: 2\ncube:\n", 1)
+    (here / "apart.yaml").write_text(both)
+    way = "sip0.cube{}.pe0.pe_dma to sip0.cube{}.hbm0"
+    first, second = way.format(0, 1), way.format(1, 0)
+    assert invoke("topology", "check", "apart.yaml").stdout.splitlines()[-2:] == [
+        f"  note: no way from {first}, {second}; add links that join the parts of the chip",
+        "apart.yaml: ok",
+    ]
+    link = '{from: "cube[0].xbar[0]", to: "cube[1].xbar[0]", bw_gbs: 64, length_mm: 2'
+    for ways, apart in ((", both_ways: false}", [second]), ("}", [])):
+        joined = both.replace("cube:\n", f"sip:\n  links:\n    - {link}{ways}\ncube:\n", 1)
+        (here / "apart.yaml").write_text(joined)
+        assert json.loads(invoke("topology", "check", "apart.yaml", "--json").stdout)["apart"] == apart
 
 
 def test_memories_without_a_way_are_told(invoke: Invoke, here: Path) -> None:

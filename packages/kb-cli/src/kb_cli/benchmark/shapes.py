@@ -84,7 +84,11 @@ class _Header:
     def row(self, where: str, cells: list[str]) -> Row:
         """The row of *cells* at *where*. Raises BenchmarkError with the place."""
         if len(cells) != len(self._columns):
-            raise BenchmarkError(where, f"{len(cells)} cells", f"{len(self._columns)}, one for each column")
+            raise BenchmarkError(
+                where,
+                f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}",
+                f"{len(self._columns)}, one for each column",
+            )
         labels = dict(zip(self._columns, cells, strict=True))
         values = {name: self._value(where, name, labels.pop(name)) for name in self._types}
         shown = {name: as_text(value) for name, value in values.items()}

@@ -13,6 +13,8 @@ from kb_topology import FORWARDING, Graph, NodeKind, Topology, count_kinds, form
 
 _NEXT = (
     (NodeKind.PE_SCHEDULER, NodeKind.PE_DMA),
+    (NodeKind.PE_SCHEDULER, NodeKind.PE_GEMM),
+    (NodeKind.PE_SCHEDULER, NodeKind.PE_MATH),
     (NodeKind.PE_DMA, NodeKind.PE_FETCH_STORE),
     (NodeKind.PE_FETCH_STORE, NodeKind.PE_GEMM),
     (NodeKind.PE_FETCH_STORE, NodeKind.PE_MATH),
@@ -20,7 +22,8 @@ _NEXT = (
     (NodeKind.PE_MATH, NodeKind.PE_FETCH_STORE),
     (NodeKind.PE_FETCH_STORE, NodeKind.PE_DMA),
 )
-"""The blocks of a PE that a tile of every GEMM and every function of values in memory goes to one after the other."""
+"""The blocks of a PE that a tile of every GEMM and every function of values in memory goes to one after the other. A
+scheduler has wires to PE_GEMM and PE_MATH too, by which it knows for which arrays it chooses tiles."""
 _SHARED = {MemorySpace.HBM, MemorySpace.SRAM}
 """The spaces that DMAs reach over links."""
 
@@ -38,6 +41,8 @@ class ChipCheck(Struct, frozen=True, kw_only=True):
 
     `unreached` are the memories of the spaces hbm and sram to which no DMA of a PE has a way, and `cut_off` the DMAs
     that have a way to none of these memories. Both are empty for a chip without PEs or without such memories.
+    `apart` are memories that some DMA reaches and another one does not: the chip falls into parts. Each is listed with
+    the first DMA that has no way to it (`a to b`).
     `unwired` are blocks of PEs (`a -> b`) between which tiles of GEMMs or math have to go, and no wire leads.
     """
 
@@ -51,6 +56,7 @@ class ChipCheck(Struct, frozen=True, kw_only=True):
     memories: list[MemoryCount]
     unreached: list[str]
     cut_off: list[str]
+    apart: list[str]
     unwired: list[str]
 
 
@@ -74,6 +80,7 @@ def check_chip(topology: Topology) -> ChipCheck:
         memories=[MemoryCount(space=space, nbytes=nbytes, count=count) for (space, nbytes), count in sizes.items()],
         unreached=[memory for memory in shared if memory not in reached] if dmas else [],
         cut_off=[dma for dma in dmas if dma not in reaching] if shared else [],
+        apart=list(_apart(graph, dmas, [each for each in shared if each in reached], reaching)),
         unwired=list(_unwired(graph)),
     )
 
@@ -86,6 +93,34 @@ def _unwired(graph: Graph) -> Iterator[str]:
             end = ends.get(node.pe_id)
             if end is not None and end not in {wire.dst for wire in graph.out_wires(node.id)}:
                 yield f"{node.id} -> {end}"
+
+
+def _apart(graph: Graph, dmas: list[str], memories: list[str], reaching: set[str]) -> Iterator[str]:
+    """`a to b` for each of *memories*, b, to which not all *dmas* have a way, with the first DMA that has none, a.
+
+    DMAs that have a way to no memory are left out; *reaching* have one. A DMA from which a way leads to a forwarding
+    node that reaches all memories is not looked at, so chips in one piece cost two searches.
+    """
+    all_ways = _hub(graph, dmas, memories)
+    told: set[str] = set()
+    for dma in dmas:
+        if dma in reaching and dma not in all_ways:
+            found = _joined(graph, [dma], lambda node_id: [link.dst for link in graph.out_links(node_id)])
+            for memory in memories:
+                if memory not in found and memory not in told:
+                    told.add(memory)
+                    yield f"{dma} to {memory}"
+
+
+def _hub(graph: Graph, dmas: list[str], memories: list[str]) -> set[str]:
+    """The nodes with a way to the first forwarding node behind a DMA, if that one has a way to all *memories*."""
+    near = (link.dst for dma in dmas for link in graph.out_links(dma) if graph.nodes[link.dst].kind in FORWARDING)
+    hub = next(near, None)
+    if hub is None or not set(memories) <= _joined(
+        graph, [hub], lambda each: [link.dst for link in graph.out_links(each)]
+    ):
+        return set()
+    return _joined(graph, [hub], lambda each: [link.src for link in graph.in_links(each)])
 
 
 def _joined(graph: Graph, ends: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -> set[str]:
@@ -120,7 +155,9 @@ def _gaps(found: ChipCheck) -> list[str]:
     """A line for memories and one for DMAs that links leave alone, and one for blocks of PEs without a wire."""
     gaps = [("no PE has a way to", found.unreached), ("no way to any HBM or SRAM from", found.cut_off)]
     notes = [f"  note: {said} {listing(ends, limit=8)}; add links to reach them" for said, ends in gaps if ends]
+    if found.apart:
+        notes.append(f"  note: no way from {listing(found.apart, limit=8)}; add links that join the parts of the chip")
     if found.unwired:
-        fix = "add the wires to pe_template, or GEMMs and math cannot run"
+        fix = "add the wires to pe_template, or GEMMs and math cannot run, or have tiles that suit no array"
         notes.append(f"  note: no wire {listing(found.unwired, limit=8)}; {fix}")
     return notes

@@ -33,7 +33,11 @@ def read_table(path: Path) -> list[dict[str, str]]:
                     raise BenchmarkError(where, "a column without a name or a name twice", "one name a column")
                 columns = cells
             elif len(cells) != len(columns):
-                raise BenchmarkError(where, f"{len(cells)} cells", f"{len(columns)}, one for each column")
+                raise BenchmarkError(
+                    where,
+                    f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}",
+                    f"{len(columns)}, one for each column",
+                )
             elif len(rows) == MOST_ROWS:
                 raise BenchmarkError(where, f"more than {MOST_ROWS} rows", "no more", "cut the file in pieces")
             else:
