@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -228,6 +229,22 @@ def test_no_process_outlives_a_sweep_that_is_killed(bench_file: Callable[..., Pa
             time.sleep(0.05)
         sweep.send_signal(signal.SIGKILL)
         assert sweep.communicate(timeout=30)[0] == b""
+
+
+def test_a_process_that_begins_ends_without_a_word(bench_file: Callable[..., Path], tmp_path: Path) -> None:
+    """Ctrl-C comes to a process that still imports modules, here one that takes a second. Another one does its job."""
+    begins = "import os, pathlib, sys, time\nif '--multiprocessing-fork' in sys.orig_argv:\n"
+    began = "    pathlib.Path(f'began{os.getpid()}').touch()\n    time.sleep(1)\n"
+    (tmp_path / "sitecustomize.py").write_text(begins + began)
+    command = [Path(sys.executable).with_name("kb"), "sweep", bench_file(), "-p", "size=8,16", "--jobs", "2", "--json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, **pipes) as sweep:
+        until = time.monotonic() + 60
+        while not (found := list(tmp_path.glob("began*"))) and time.monotonic() < until:
+            time.sleep(0.01)
+        os.kill(int(found[0].name.removeprefix("began")), signal.SIGINT)
+        answer, said = sweep.communicate(timeout=60)
+    assert (said, json.loads(answer)["failed"]) == (b"", 0)
 
 
 def test_a_damaged_store_is_told_and_mended(invoke: Invoke, bench_file: Callable[..., Path]) -> None:

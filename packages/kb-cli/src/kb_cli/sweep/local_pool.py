@@ -42,7 +42,7 @@ def _until_broken(left: list[Job], suspects: list[Job], processes: int) -> Itera
         try:
             while left or waiting:
                 while left and len(waiting) < _AHEAD * processes:
-                    waiting[pool.submit(do, left[-1])] = left[-1]
+                    waiting[_submitted(pool, left[-1])] = left[-1]
                     left.pop()
                 done, _ = wait(waiting, return_when=FIRST_COMPLETED)
                 for future in sorted(done, key=list(waiting).index):
@@ -63,7 +63,7 @@ def _alone(job: Job) -> Answer:
     for _ in range(TRIES - 1):
         with _pool(1) as pool:
             try:
-                return pool.submit(do, job).result()
+                return _submitted(pool, job).result()
             except BrokenProcessPool:
                 continue
     said = f"a process that died in each of {TRIES} tries, perhaps for want of memory"
@@ -74,6 +74,21 @@ def _pool(processes: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin)
 
 
+def _submitted(pool: ProcessPoolExecutor, job: Job) -> Future[Answer]:
+    """The future answer of *pool* to *job*, for which the pool may start a process.
+
+    The process inherits that Ctrl-C waits until `_begin` takes it. A process that is still importing modules would
+    print a traceback.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        return pool.submit(do, job)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(do, job)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin() -> None:
     """Ctrl-C reaches all processes of a terminal: the first process tells the user, and the others just end.
 
@@ -81,6 +96,8 @@ def _begin() -> None:
     """
     signal.signal(signal.SIGINT, _end)
     signal.signal(signal.SIGTERM, _end)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     Thread(target=_end_with_parent, daemon=True).start()
 
 
