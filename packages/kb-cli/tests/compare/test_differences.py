@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_cli.compare.differences import NOT_THERE, Difference, differences
+from kb_cli.compare.differences import NOT_THERE, ValueDifference, differences
 from kb_cli.compare.elements import element_pairs, moved
 
 LINKS: list[dict[str, Any]] = [{"from": f"pe{each}", "to": "noc", "bw_gbs": 64 + each} for each in range(4)]
@@ -66,7 +66,7 @@ def test_a_link_that_stands_elsewhere_is_told_once() -> None:
         (["a -> b", "b -> c"], ["b -> c"], [((0,), (0,), "a -> b", NOT_THERE, False)]),
     ],
 )
-def test_values_of_every_kind(before: Any, after: Any, found: list[Difference]) -> None:
+def test_values_of_every_kind(before: Any, after: Any, found: list[ValueDifference]) -> None:
     assert told(before, after) == found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kb_cli.compare.differences import NOT_THERE, Difference, Path, differences
+from kb_cli.compare.differences import NOT_THERE, Path, ValueDifference, differences
 from kb_cli.compare.side import Side
 from kb_topology import Topology, format_path, read_yaml
 
@@ -52,7 +52,7 @@ def _topology(before: Topology, after: Topology) -> list[ConfigurationChange]:
     if found:
         return found
     digests = before.digest[:12], after.digest[:12]
-    return [_change("topology", lambda _: "the order of its keys", Difference((), (), *digests))]
+    return [_change("topology", lambda _: "the order of its keys", ValueDifference((), (), *digests))]
 
 
 def _changes(part: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[ConfigurationChange]:
@@ -60,10 +60,10 @@ def _changes(part: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> 
     for place in dict.fromkeys((*before, *after)):
         old, new = before.get(place, NOT_THERE), after.get(place, NOT_THERE)
         if any(differences(old, new)) or (old is NOT_THERE) is not (new is NOT_THERE):
-            yield _change(part, lambda path: str(path[0]), Difference((place,), (place,), old, new))
+            yield _change(part, lambda path: str(path[0]), ValueDifference((place,), (place,), old, new))
 
 
-def _change(part: str, named: Callable[[Path], str], each: Difference) -> ConfigurationChange:
+def _change(part: str, named: Callable[[Path], str], each: ValueDifference) -> ConfigurationChange:
     there = each.before is not NOT_THERE, each.after is not NOT_THERE
     return ConfigurationChange(
         part=part,
@@ -84,4 +84,4 @@ def _source(one: Side, other: Side) -> Iterator[ConfigurationChange]:
     removed, added = (sum(line.startswith(sign) for line in lines) for sign in "-+")
     place = f"{removed} {'line' if removed == 1 else 'lines'} removed, {added} added"
     digests = one.run.benchmark.sha256[:12], other.run.benchmark.sha256[:12]
-    yield _change("source", lambda _: place, Difference((), (), *digests))
+    yield _change("source", lambda _: place, ValueDifference((), (), *digests))

@@ -21,7 +21,7 @@ NOT_THERE: Final = _NotThere()
 """What one of two documents has at a place that it does not have."""
 
 
-class Difference(NamedTuple):
+class ValueDifference(NamedTuple):
     """`before` at `path` of the first document is `after` at `path_after` of the second.
 
     A value that one document does not have is NOT_THERE, and its path is that in the other document. An element of a
@@ -36,7 +36,7 @@ class Difference(NamedTuple):
     moved: bool = False
 
 
-def differences(before: Any, after: Any, path: Path = (), path_after: Path = ()) -> Iterator[Difference]:
+def differences(before: Any, after: Any, path: Path = (), path_after: Path = ()) -> Iterator[ValueDifference]:
     """Every difference of two documents in the order of the first. What only the second has follows its list or dict.
 
     Elements of lists are matched by `element_pairs`. The order of the keys of a dict is no difference.
@@ -56,11 +56,11 @@ def differences(before: Any, after: Any, path: Path = (), path_after: Path = ())
             way, way_after = (*path, at), (*path_after, at_after)
             yield from differences(value, other, way, way_after)
             if pair in changed:
-                yield Difference(way, way_after, old, new, moved=True)
+                yield ValueDifference(way, way_after, old, new, moved=True)
     elif (_has_parts(before) and after is NOT_THERE) or (before is NOT_THERE and _has_parts(after)):
         yield from _parts(before, after, path, path_after)
     elif isinstance(before, bool) is not isinstance(after, bool) or before != after:
-        yield Difference(path, path_after, before, after)
+        yield ValueDifference(path, path_after, before, after)
 
 
 def _places(pair: Pair) -> tuple[int, int]:
@@ -76,7 +76,7 @@ def _has_parts(value: Any) -> bool:
     return isinstance(value, dict | list) and bool(value)
 
 
-def _parts(before: Any, after: Any, path: Path, path_after: Path) -> Iterator[Difference]:
+def _parts(before: Any, after: Any, path: Path, path_after: Path) -> Iterator[ValueDifference]:
     """The parts of what one of the two documents does not have."""
     there = after if before is NOT_THERE else before
     for key, value in there.items() if isinstance(there, dict) else enumerate(there):
