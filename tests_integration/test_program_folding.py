@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kb_dataexec import Executor, MemoryLogWriter
+from kb_dataexec import Executor, FolderLogWriter, MemoryLogWriter, read_log
 from kb_engine import Engine, Host, Language, TensorRef, read_tensor
 from kb_engine.observe import Callbacks
 from kb_engine.timing.clock import Clock
 from kb_messages import KbError
-from kb_topology import loads_topology
+from kb_topology import Topology, loads_topology
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,6 +27,8 @@ links that streams share."""
 MEETING = 257
 """A random case under a scoreboard whose programs meet the bytes of others at times."""
 
+PROGRAMS, COLUMNS = 640, 1024
+
 
 def doubled(tl: Language, x: TensorRef, y: TensorRef) -> None:
     row = slice(tl.program_id(), tl.program_id() + 1)
@@ -39,6 +41,12 @@ def mirrored(tl: Language, x: TensorRef, y: TensorRef) -> None:
     tl.store(y[row, 127 - columns], tl.load(x[row, 64:128]))
 
 
+def topology(issue: str, interleave: int = 256) -> Topology:
+    """`one_cube`."""
+    text = (ROOT / "topologies/one_cube.yaml").read_text().replace("issue_ns: 4", f"issue_ns: 4, issue: {issue}")
+    return loads_topology(text.replace("hbm_interleave_nbytes: 256", f"hbm_interleave_nbytes: {interleave}"))
+
+
 def launched(
     rows: int,
     issue: str = "blocking",
@@ -49,9 +57,7 @@ def launched(
     **options: Any,
 ) -> tuple[Engine, np.ndarray[Any, Any], str]:
     """A launch of *kernel*: the engine, what it computed, and the digest."""
-    text = (ROOT / "topologies/one_cube.yaml").read_text().replace("issue_ns: 4", f"issue_ns: 4, issue: {issue}")
-    text = text.replace("hbm_interleave_nbytes: 256", f"hbm_interleave_nbytes: {interleave}")
-    engine = Engine(loads_topology(text), MemoryLogWriter(), **options)
+    engine = Engine(topology(issue, interleave), MemoryLogWriter(), **options)
     host = Host(engine, ROOT)
     x = host.tensor("x", np.arange(rows * columns, dtype=np.float32).reshape(rows, columns), "f32", shard=shard)
     y = host.empty("y", x.shape, "f32")
@@ -60,6 +66,33 @@ def launched(
     assert log is not None
     after = Executor(log, engine.initial_memory).run()
     return engine, np.array(read_tensor(after, y)), log.digest
+
+
+@pytest.mark.parametrize("issue", ["blocking", "scoreboard"])
+def test_commands_that_are_skipped_are_columns_up_to_the_log_on_disk(issue: str, tmp_path: Path) -> None:
+    """And an observer that asks for no more than their number is told of them together, whatever others are told."""
+    counted, told = list[int](), list[int]()
+    watching = (
+        Callbacks(on_issue=lambda _: counted.append(1), on_issue_again=lambda _, n: counted.append(n)),
+        Callbacks(on_issue=lambda command: told.append(command.submitted.command_seq)),
+    )
+    logs = {}
+    for name, observers in (("columns", watching[:1]), ("each", watching)):
+        engine = Engine(topology(issue), FolderLogWriter(tmp_path / name), observers=observers)
+        host = Host(engine, ROOT)
+        x = host.tensor("x", np.ones((PROGRAMS, COLUMNS), np.float32), "f32")
+        host.launch(doubled, x, host.empty("y", x.shape, "f32"), grid=PROGRAMS)
+        assert engine.grid_folding is not None
+        assert engine.grid_folding.skipped > 100
+        recorder = engine.session.recorder
+        assert recorder is not None
+        assert (recorder.n_commands < 2 * PROGRAMS) is (name == "columns")
+        assert sum(counted) == 3 * PROGRAMS
+        counted.clear()
+        engine.close_log()
+        logs[name] = read_log(tmp_path / name).digest
+    assert sorted(told) == list(range(3 * PROGRAMS))
+    assert {*logs.values()} == {launched(PROGRAMS, issue, COLUMNS, exact="events")[2]}
 
 
 @pytest.mark.parametrize("seed", FOLDED)

@@ -49,8 +49,8 @@ def test_a_run_is_told_from_the_chip_to_the_answer(calls):
     names = [name for name, _ in told]
     assert told[0] == ("on_built", (engine.chip,))
     assert names[1] == "on_launch"
-    # Nothing waits at a gate, nothing is captured or looked at, and no index wraps.
-    assert set(HOOKS) - set(names) == {"on_wait", "on_capture", "on_look", "on_wrapped_index"}
+    # Nothing waits at a gate, is captured, looked at or skipped, and no index wraps.
+    assert set(HOOKS) - set(names) == {"on_wait", "on_capture", "on_look", "on_wrapped_index", "on_issue_again"}
     order = ["on_launch", "on_allocate", "on_issue", "on_stage", "on_free", "on_program_end", "on_return"]
     order.append("on_launched")
     assert sorted(order, key=names.index) == order

@@ -48,7 +48,11 @@ class LogRoom(Observer):
 
         A system that does not tell how much memory is left has no limit.
         """
-        self._n += 1 if self._in_parts else command.shared_plan.n_stages
+        self.on_issue_again(command, 1)
+
+    def on_issue_again(self, command: CommandInFlight, n: int) -> None:
+        """As `Observer.on_issue_again`. Raises as `on_issue`."""
+        self._n += n if self._in_parts else n * command.shared_plan.n_stages
         each_nbytes = COMMAND_NBYTES if self._in_parts else RECORD_NBYTES
         if self._nbytes is not None and self._n * each_nbytes > self._nbytes:
             what = "commands" if self._in_parts else "records"

@@ -28,6 +28,10 @@ class PlanTally(Observer):
 
     def on_issue(self, command: CommandInFlight) -> None:
         """Add the plan of *command*."""
+        self.on_issue_again(command, 1)
+
+    def on_issue_again(self, command: CommandInFlight, n: int) -> None:
+        """Add the plans of *n* commands like *command*."""
         plan = command.shared_plan
         known = self._counts.get(id(plan))
         if known is None:
@@ -35,14 +39,14 @@ class PlanTally(Observer):
                 self._counts.clear()
             known = self._counts[id(plan)] = plan, count(plan)
         counts = known[1]
-        self.n_stages += plan.n_stages
-        self.streamed_nbytes += counts.streamed_nbytes
+        self.n_stages += n * plan.n_stages
+        self.streamed_nbytes += n * counts.streamed_nbytes
         for stage_type, nbytes in counts.nbytes.items():
-            self.nbytes[stage_type] += nbytes
+            self.nbytes[stage_type] += n * nbytes
         submitted = command.submitted
         if isinstance(submitted.command, GemmCommand) and submitted.command.tile is None:
             key = submitted.line, _tile_of(plan)
-            self._chosen[key] = self._chosen.get(key, 0) + 1
+            self._chosen[key] = self._chosen.get(key, 0) + n
 
     @property
     def chosen_tiles(self) -> list[ChosenTile]:

@@ -32,7 +32,11 @@ class LaunchProgress(Observer):
 
     def on_issue(self, command: CommandInFlight) -> None:
         """As `Observer.on_issue`: adds the stages of *command*."""
-        self._planned += command.shared_plan.n_stages
+        self.on_issue_again(command, 1)
+
+    def on_issue_again(self, command: CommandInFlight, n: int) -> None:
+        """As `Observer.on_issue_again`."""
+        self._planned += n * command.shared_plan.n_stages
 
     def on_housekeeping(self) -> None:
         """As `Observer.on_housekeeping`: tells how far the launch is, if an update is due."""

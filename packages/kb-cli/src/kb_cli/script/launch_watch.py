@@ -34,3 +34,7 @@ class LaunchWatch(Observer):
     def on_issue(self, command: CommandInFlight) -> None:
         """As `Observer.on_issue`."""
         self.plans.on_issue(command)
+
+    def on_issue_again(self, command: CommandInFlight, n: int) -> None:
+        """As `Observer.on_issue_again`."""
+        self.plans.on_issue_again(command, n)

@@ -35,7 +35,7 @@ from kb_engine.launch.targets import check_form, check_there, targets_of
 from kb_engine.launch.watched_launch import WatchedLaunch
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.by_event import Reasons, WhyNot
-from kb_engine.observe.listeners import listener
+from kb_engine.observe.listeners import listener, told_of_each
 from kb_engine.observe.observer import Callbacks, Observer
 from kb_engine.program.author_errors import authors_line
 from kb_engine.program.grid import Grid
@@ -124,6 +124,7 @@ class Engine:
         self.folder = built.folder
         heard = [name for name in _OF_PROGRAMS if listener(watching[:-2], name) is not None]
         is_told_all = not heard or (heard == ["on_issue"] and writer is not None)
+        self._told_of_skipped = told_of_each(watching[:-2], "on_issue", "on_issue_again")  # no skipped program polls
         self._checks = exact == "check"
         self.grid_folding: GridFolding | None = None
         self._launches = built.launches
@@ -276,7 +277,8 @@ class Engine:
         templates = launch.templates
         if templates is None or templates.is_near or why is not None:
             return launch, why or launch.why_not
-        self.grid_folding = GridFolding(launch, templates, self.session, self.chip, where[2], self._checks)
+        where_to_tell = self._told_of_skipped, self._checks
+        self.grid_folding = GridFolding(launch, templates, self.session, self.chip, where[2], *where_to_tell)
         return launch, self.grid_folding
 
     def send(self, messages: Sequence[MmuMessage]) -> HostCall | None:

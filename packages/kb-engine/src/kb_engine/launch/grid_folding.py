@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import gcd
 from typing import Any, Final
@@ -21,7 +21,7 @@ from kb_engine.fold.site import can_fold, why_no_fold
 from kb_engine.launch.expected_period import ExpectedPeriod
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.launch.loop_launch import LoopLaunch
-from kb_engine.launch.program_period import GridLook, Period
+from kb_engine.launch.program_period import Again, GridLook, Period
 from kb_engine.observe.by_event import WhyNot
 from kb_engine.observe.chip import Chip
 from kb_engine.program.pe import ProcessingElement
@@ -46,6 +46,7 @@ _MOST_RECORDS: Final = 1 << 20
 class GridFolding:
     """Looks for periods of programs of *launch*, which *templates* repeat, on *pes* of *chip*.
 
+    *on_issue* is called with each command of programs that are skipped, if there is an op log.
     With *checks*, one period before each jump and one behind it are simulated and compared with those that repeat.
     `skipped` counts programs that were not simulated, `skipped_commands` theirs, `checked` programs that were compared.
     """
@@ -57,6 +58,7 @@ class GridFolding:
         session: Session,
         chip: Chip,
         pes: Sequence[ProcessingElement],
+        on_issue: Callable[[CommandInFlight], None] | None,
         checks: bool = False,
     ) -> None:
         self._launch = launch
@@ -71,6 +73,7 @@ class GridFolding:
         self._looked_at = 0
         self._looks = 0
         self._holds = False
+        self._on_issue = on_issue
         self._checks = checks
         self._expected: ExpectedPeriod | None = None
         self._has_jumped = False
@@ -235,7 +238,7 @@ class GridFolding:
             return None
         self._has_state = True
         if recorder is not None:
-            look.note_records(recorder.mark(), len(recorder.commands))
+            look.note_records(recorder.mark(), recorder.n_commands)
         launch, n_issues = self._launch, len(self._played.issues)
         look.note_programs(n_issues, launch.running, launch.going_on, self._register_cuts())
         return look
@@ -268,10 +271,10 @@ class GridFolding:
             n -= min(max(1, n - 1), 1 + -(-(len(self._pes) + 1) // period.by.programs)) if n else 0
         else:
             n = self._n_meeting_alike(period)
-        n, issued, commands = period.commands(n)
+        n, issued, commands = period.commands(n, self._on_issue is not None)
         told = period.tell(n)
         if told < n:
-            n, issued, commands = period.commands(told)
+            n, issued, commands = period.commands(told, self._on_issue is not None)
         if n == 0:
             self._found_other = True
             return False
@@ -287,7 +290,7 @@ class GridFolding:
         recorder = self._session.recorder
         if recorder is not None and period.before.mark is not None:
             recorder.repeat(period.before.mark, n, period.ps, period.by.ops)
-            self._tell_issued(commands[period.by.commands :])
+            self._tell_issued(commands, period.by.commands, n)
             recorder.issued_instead(period.before.n_commands, commands)
         self._launch.skip(ran)
         self._session.skip(jump.numbers.commands, jump.numbers.ops)
@@ -297,11 +300,16 @@ class GridFolding:
         self._looked_at = len(self._launch.taken)
         return True
 
-    def _tell_issued(self, commands: Sequence[CommandInFlight]) -> None:
-        on_issue = self._session.listeners.on_issue
+    def _tell_issued(self, commands: Sequence[Again], n_each: int, n: int) -> None:
+        """Tell of the *commands* behind the first *n_each*, which come again in *n* periods."""
+        on_issue, on_issue_again = self._on_issue, self._session.listeners.on_issue_again
         if on_issue is not None:
-            for command in commands:
+            for command in commands[n_each:]:
+                assert isinstance(command, CommandInFlight), "each command was made to tell of it"
                 on_issue(command)
+        if on_issue_again is not None:
+            for command in commands[:n_each]:
+                on_issue_again(command, n)
 
     def _n_planned_alike(self, period: Period) -> int:
         """How many periods follow whose programs do and meet what those of *period* did, with the same plans."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from itertools import count
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from kb_dataexec.log.formulas import CommandPeriods, CommandShift, RepeatedCommand
 from kb_engine.block.buffers import Slots
 from kb_engine.block.in_flight import CommandInFlight, Issued
 from kb_engine.fold.program_passes import Numbers, ProgramLook
 from kb_engine.launch.copies_at_once import CopiesAtOnce, Spread, ToldStep
 from kb_engine.launch.grid_launch import GridLaunch, ProgramRun
+from kb_engine.launch.issued_again import IssuedAgain
 from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.period_conflicts import periods_with_equal_conflicts
 from kb_engine.observe.recorder import LogMark
@@ -29,8 +31,10 @@ from kb_engine.template import (
     Templates,
     Told,
 )
-from kb_engine.template.apart import taken_apart
-from kb_messages import OFFSET_BITS, KbError, SubmittedCommand
+from kb_messages import OFFSET_BITS, KbError
+
+Again: TypeAlias = CommandInFlight | CommandPeriods
+"""A command, or those of some periods."""
 
 
 class GridLook(ProgramLook):
@@ -104,6 +108,7 @@ class Period:
         known = after.in_flight if recorder is None else recorder.commands
         self._commands = {each.submitted.command_seq: each for each in known}
         self._numbers: dict[int, list[list[int]]] = {}
+        self._columns: dict[tuple[int, int], Sequence[Any]] = {}
         self.loaded: dict[int, dict[int, Loaded]] = {}
 
     @cached_property
@@ -188,35 +193,46 @@ class Period:
             loaded[number] = self._templates.loaded_before(number, loaded)
         return loaded[number]
 
-    def commands(self, n: int) -> tuple[int, Mapping[CommandInFlight, Issued], Sequence[CommandInFlight]]:
+    def commands(self, n: int, is_told: bool = False) -> tuple[int, Mapping[CommandInFlight, Issued], Sequence[Again]]:
         """The commands from the begin of the period to the end of the *n*-th after it, in the order of their numbers.
 
         In front stands *n*, or the lower number of periods whose plans are those of this one, and what is in flight
-        then, by the commands that are in flight now. For no period, there is nothing else.
+        then, by the commands that are in flight now. For no period, there is nothing else. The commands between those
+        of the first period and of the last one are CommandPeriods, or each is one where somebody *is_told* of each.
         """
         if n <= 0:
             return 0, {}, ()
         try:
-            return n, *self._commands_of(n)
+            return n, *self._commands_of(n, is_told)
         except _OtherPlan as error:
-            return self.commands(error.args[0] - 1)
+            return self.commands(error.args[0] - 1, is_told)
 
-    def _commands_of(self, n: int) -> tuple[Mapping[CommandInFlight, Issued], Sequence[CommandInFlight]]:
-        columns: list[Sequence[CommandInFlight | None]] = []
+    def _commands_of(self, n: int, is_told: bool) -> tuple[Mapping[CommandInFlight, Issued], Sequence[Again]]:
         in_flight: dict[CommandInFlight, Issued] = {}
+        firsts, lasts = list[CommandInFlight](), list[CommandInFlight]()
+        between, repeated = list[Sequence[CommandInFlight]](), list[RepeatedCommand]()
         for source in self._sources:
-            command, example = source.command, source.example
+            command, first = source.command, source.example
             if command is None:
                 continue
-            is_done = command is example
-            issued = self._issued(source, int(is_done), n)
-            if is_done:
-                columns.append([command, *self._again(source, issued)])
+            issued = self._issued(source, int(command is first), n)
+            if command is not first:
+                in_flight[command] = issued.at(n)
+                first = first and self._again(source, first, [issued.at(0)])[0]
+            if first is None:
+                lasts.append(command)
                 continue
-            in_flight[command] = issued[-1]
-            earlier = [None] * n if example is None else self._again(source, issued[:-1])
-            columns.append([*earlier, command])
-        return in_flight, [each for row in zip(*columns, strict=True) for each in row if each is not None]
+            firsts.append(first)
+            if is_told:
+                between.append(self._again(source, first, [issued.at(i) for i in range(1, n)]))
+            elif n > 1:
+                repeated.append(self._repeated(source, first, issued, n))
+            is_done = command not in in_flight
+            lasts += self._again(source, first, [issued.at(n)], n) if is_done else [command]
+        found: list[Again] = [*firsts, *chain.from_iterable(zip(*between, strict=True))]
+        if repeated:
+            found.append(CommandPeriods(repeated, n - 1, CommandShift(self.ps, self.by.ops, self.by.commands)))
+        return in_flight, [*found, *lasts]
 
     def ran(self, n: int) -> Sequence[ProgramRun]:
         """The programs of the next *n* periods, those of this one that are not done among them, as they were taken."""
@@ -260,39 +276,52 @@ class Period:
             turns.append(turn)
         return turns[0], turns[1]
 
-    def _issued(self, source: _Source, first: int, n: int) -> list[Issued]:
+    def _issued(self, source: _Source, first: int, n: int) -> IssuedAgain:
         """What a program that does as that of *source* did issues *first* to *n* periods later.
 
         Raises _OtherPlan where it is another kind of command.
         """
         assert source.command is not None
         submission, scheduler, plan = source.submission, source.pe.scheduler, source.command.shared_plan
-        numbers = self._numbers_of(source.program, n)[first : n + 1]
-        columns = list(np.array(numbers, dtype=np.int64).T)  # commands are made for all periods at once
-        together = submission.command(columns, source.given)
-        commands = taken_apart(together, len(numbers))
-        pe_id, line = source.pe.pe_id, submission.line
-        submitted = [
-            SubmittedCommand(command_seq=seq, pe=pe_id, line=line, command=each)
-            for seq, each in zip(count(source.number + first * self.by.commands, self.by.commands), commands)
-        ]
-        found = scheduler.plan_of_all(commands[0], together)
+        numbers, columns = self._numbers_of(source.program, n)[first : n + 1], self._columns_of(source.program, n)
+        seq = source.number + first * self.by.commands
+        issued = IssuedAgain(submission, source.pe.pe_id, source.given, numbers, first, seq, self.by.commands, ())
+        together = submission.command([each[first:] for each in columns], source.given)
+        found = scheduler.plan_of_all(issued.command(first), together)  # plans are looked up for all periods at once
         if found is not None and found[0] is plan:
-            return list(zip(submitted, taken_apart(tuple(found[1]), len(numbers)), strict=True))
-        issued: list[Issued] = []
-        for i, each in enumerate(submitted, first):
-            own, addresses = scheduler.shared_plan(each)
+            return issued._replace(addresses=found[1])
+        addresses = []
+        for i in range(first, n + 1):
+            own, at = scheduler.shared_plan(issued.submitted(i))
             if own is not plan:
                 raise _OtherPlan(i)
-            issued.append((each, addresses))
-        return issued
+            addresses.append(at)
+        return issued._replace(addresses=addresses, alone=True)
 
-    def _again(self, source: _Source, issued: Sequence[Issued]) -> list[CommandInFlight]:
-        """The example of *source* as it is one period later, and so on, *issued* like that."""
-        example, turns = source.example, source.turns
-        assert example is not None
-        assert turns is not None
-        return example.again(issued, (self.ps, self.by.ops, self.by.commands), turns)
+    def _again(
+        self, source: _Source, like: CommandInFlight, issued: Sequence[Issued], by: int = 1
+    ) -> list[CommandInFlight]:
+        """*like*, which is a command of *source*, as it is *by* periods later, and so on, *issued* like that."""
+        assert source.turns is not None
+        operands, sums = source.turns
+        shift = self.ps, self.by.ops, self.by.commands
+        return like.again(issued, (by * shift[0], by * shift[1], by * shift[2]), (by * operands, by * sums))
+
+    def _repeated(self, source: _Source, like: CommandInFlight, issued: IssuedAgain, n: int) -> RepeatedCommand:
+        """*like*, which is the command of *source* in the first period, and what repeats it before period *n*."""
+        assert source.turns is not None
+        operands, sums = source.turns
+        has_turned = operands or sums
+        places = [like.placement.turned(i * operands, i * sums) for i in range(1, n)] if has_turned else None
+        return RepeatedCommand(like, issued.columns(range(1, n), like.shared_plan), places)
+
+    def _columns_of(self, program: int, n: int) -> Sequence[Any]:
+        """As `_numbers_of`, an array of all periods for each number."""
+        found = self._columns.get((program, n))
+        if found is None:
+            found = list(np.array(self._numbers_of(program, n)[: n + 1], dtype=np.int64).T)
+            self._columns[program, n] = found
+        return found
 
     def _numbers_of(self, program: int, n: int) -> list[list[int]]:
         """The numbers of *program* and of those that do what it did in each of the next *n* periods."""

@@ -17,6 +17,7 @@ class Listeners:
     on_launched: Callable[..., None] | None
     on_return: Callable[..., None] | None
     on_issue: Callable[..., None] | None
+    on_issue_again: Callable[..., None] | None
     on_stage: Callable[..., None] | None
     on_wait: Callable[..., None] | None
     on_chunk: Callable[..., None] | None
@@ -48,6 +49,11 @@ def listener(observers: Sequence[Observer], name: str) -> Callable[..., None] | 
             hear(*arguments)
 
     return tell
+
+
+def told_of_each(observers: Sequence[Observer], name: str, together: str) -> Callable[..., None] | None:
+    """As `listener`, for those of *observers* that do not override the method *together*, which tells of many."""
+    return listener([each for each in observers if not _overrides(each, together)], name)
 
 
 def _overrides(observer: Observer, name: str) -> bool:

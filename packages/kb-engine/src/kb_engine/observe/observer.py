@@ -41,6 +41,12 @@ class Observer:
     def on_issue(self, command: CommandInFlight) -> None:
         """A kernel issued *command*, which has its plan."""
 
+    def on_issue_again(self, command: CommandInFlight, n: int) -> None:
+        """Programs that were skipped issued *n* commands more that do what *command* does, elsewhere in memory.
+
+        An observer that does not override this one is told of each of them by `on_issue`.
+        """
+
     def on_stage(self, times: StageTimes, /) -> None:
         """A tile has left a stage that does something with data. Called for every one: keep it short."""
 

@@ -17,6 +17,7 @@ from kb_dataexec import LogWriter, OpLog
 from kb_dataexec.log import LateOpLog, LogSummary
 from kb_dataexec.log.formulas import (
     ClosedRows,
+    CommandPeriods,
     FormulaWriter,
     Places,
     RowFormulas,
@@ -24,6 +25,7 @@ from kb_dataexec.log.formulas import (
     RowSource,
     Table,
     command_table,
+    each_command,
     int64s,
     intern_blocks,
     intern_texts,
@@ -85,7 +87,7 @@ class Recorder(Observer):
         self._tell_chunk = on_chunk
         self._places = Places({}, ({}, {}), _CHUNK_RECORDS)
         self._rows = RunRows()
-        self._commands: list[CommandInFlight] = []
+        self._commands: list[CommandInFlight | CommandPeriods] = []
         self._constants: dict[bytes, tuple[int, int]] = {}
         self._maker = RowMaker(self._places, writer.intern)
         self._formulas = FormulaWriter(self._places, writer.intern)
@@ -103,7 +105,7 @@ class Recorder(Observer):
     @property
     def unfinished(self) -> list[CommandInFlight]:
         """The commands that were issued and are not done, in the order in which they were issued."""
-        return [command for command in self._commands if command.remaining]
+        return [command for command in self.commands if command.remaining]
 
     def on_built(self, chip: Chip) -> None:
         """Look up the memories in which the tile buffers and the registers of every PE lie, and name the processors."""
@@ -196,11 +198,17 @@ class Recorder(Observer):
 
     @property
     def commands(self) -> list[CommandInFlight]:
-        """The commands whose records are not all written, in the order in which they were issued."""
-        return list(self._commands)
+        """The commands whose records are not all written, in the order in which they were issued, without those of
+        CommandPeriods."""
+        return [each for each in self._commands if not isinstance(each, CommandPeriods)]
 
-    def issued_instead(self, since: int, commands: Sequence[CommandInFlight]) -> None:
-        """Of `commands`, those from number *since* on are *commands*."""
+    @property
+    def n_commands(self) -> int:
+        """How many commands and CommandPeriods there are of which records are not written."""
+        return len(self._commands)
+
+    def issued_instead(self, since: int, commands: Sequence[CommandInFlight | CommandPeriods]) -> None:
+        """Of the `n_commands`, those from number *since* on are *commands*. Their texts are those of earlier ones."""
         self._commands[since:] = commands
 
     def rows_since(self, mark: LogMark, ops: int, ps: int) -> Sequence[Table]:
@@ -233,8 +241,9 @@ class Recorder(Observer):
             self._write_formulas(formulas, commands, end_ps, ending)
             return
         pending = RowSource(formulas)
-        ending |= {"commands": command_table(commands[:n_done], self.writer.intern)}
-        for chunk in self._maker.chunks(pending, commands, end_ps, ending):
+        finished = [*each_command(commands[:n_done])]
+        ending |= {"commands": command_table(finished, self.writer.intern)}
+        for chunk in self._maker.chunks(pending, [*finished, *each_command(commands[n_done:])], end_ps, ending):
             self._write(*chunk)
         self._rows.put_back(pending.rest())
 
@@ -310,7 +319,11 @@ class Recorder(Observer):
         self._write(*host_write_tables(self.writer, matrix, data, (command_seq, op_id), times_ps))
 
     def _write_formulas(
-        self, formulas: RowFormulas, commands: Sequence[CommandInFlight], end_ps: int, ending: dict[str, Rows]
+        self,
+        formulas: RowFormulas,
+        commands: Sequence[CommandInFlight | CommandPeriods],
+        end_ps: int,
+        ending: dict[str, Rows],
     ) -> None:
         """Write a chunk of *formulas* and of what is told or known of *commands*, unless there is nothing to say."""
         expected = self._maker.expected

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from kb_dataexec.log.formulas.checked_ints import int64s as int64s
     from kb_dataexec.log.formulas.command import SlotRing as SlotRing
     from kb_dataexec.log.formulas.command_log import CommandLog as CommandLog
+    from kb_dataexec.log.formulas.command_periods import CommandPeriods as CommandPeriods
+    from kb_dataexec.log.formulas.command_periods import CommandShift as CommandShift
+    from kb_dataexec.log.formulas.command_periods import RepeatedCommand as RepeatedCommand
+    from kb_dataexec.log.formulas.command_periods import each_command as each_command
     from kb_dataexec.log.formulas.expected_rows import ClosedRows as ClosedRows
     from kb_dataexec.log.formulas.formula_reader import FormulaReader as FormulaReader
     from kb_dataexec.log.formulas.formula_writer import FormulaWriter as FormulaWriter
@@ -40,6 +44,7 @@ _NAMES = {
     "kb_dataexec.log.formulas.command": ("SlotRing",),
     "kb_dataexec.log.formulas.expected_rows": ("ClosedRows",),
     "kb_dataexec.log.formulas.command_log": ("CommandLog",),
+    "kb_dataexec.log.formulas.command_periods": ("CommandPeriods", "CommandShift", "RepeatedCommand", "each_command"),
     "kb_dataexec.log.formulas.formula_reader": ("FormulaReader",),
     "kb_dataexec.log.formulas.formula_writer": ("FormulaWriter",),
     "kb_dataexec.log.formulas.further_rows": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -73,8 +73,8 @@ def _segments(rows: Array) -> list[bytes]:
     return [pack(rows[at : at + _SEGMENT_ROWS], "op log") for at in range(0, len(rows), _SEGMENT_ROWS)]
 
 
-def unpack_chunk(data: bytes, where: str) -> tuple[dict[str, Array], list[bytes]]:
-    """The tables, all of them, and the JSON of forms that `pack_chunk` packed.
+def unpack_chunk(data: bytes, where: str, left_out: Collection[str] = ()) -> tuple[dict[str, Array], list[bytes]]:
+    """The tables, all of them, and the JSON of forms that `pack_chunk` packed. Those *left_out* have no rows.
 
     Raises LogError, which begins with *where*, for other bytes.
     """
@@ -93,7 +93,8 @@ def unpack_chunk(data: bytes, where: str) -> tuple[dict[str, Array], list[bytes]
     for name, segments in nbytes.items():
         rows = [np.empty(0, DTYPES.get(name, _BYTE))]
         for length in segments:
-            rows.append(unpack(data[at : at + length], rows[0].dtype, f"{where}: {name}"))
+            if name not in left_out:
+                rows.append(unpack(data[at : at + length], rows[0].dtype, f"{where}: {name}"))
             at += length
         if name == _LINES:
             lines = np.concatenate(rows).tobytes()

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from operator import attrgetter
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.formulas.chunk_tables import (
-    CAUSES,
-    COMMAND_TIMES,
-    KINDS,
-    SLOTS,
-    Intern,
-    pack_chunk,
-    rows_of,
-    with_columns,
-)
-from kb_dataexec.log.formulas.command import LoggedCommand, SlotRing
-from kb_dataexec.log.formulas.command_group import structure
+from kb_dataexec.log.formulas.chunk_plans import ChunkPlans
+from kb_dataexec.log.formulas.chunk_tables import KINDS, Intern, pack_chunk, rows_of, with_columns
+from kb_dataexec.log.formulas.command import LoggedCommand
+from kb_dataexec.log.formulas.command_periods import CommandPeriods
+from kb_dataexec.log.formulas.command_rows import CommandRows
 from kb_dataexec.log.formulas.expected_rows import ExpectedRows
 from kb_dataexec.log.formulas.row_formula import Repeat, RowFormula
 from kb_dataexec.log.formulas.row_formulas import RowFormulas
 from kb_dataexec.log.formulas.row_maker import Places
-from kb_messages import OFFSET_BITS, OFFSET_MASK, PipelinePlan, encode_plan
 
-_told_of: Final = attrgetter(*COMMAND_TIMES, *CAUSES)
-_slots_of: Final = attrgetter(*SLOTS)
-
-_PENDING = -1
+_PENDING: Final = -1
 """The number of the formula that no closed command has."""
 
 
@@ -52,7 +40,7 @@ class FormulaWriter:
     def chunk(
         self,
         pending: RowFormulas,
-        commands: Sequence[LoggedCommand],
+        commands: Sequence[LoggedCommand | CommandPeriods],
         expected: ExpectedRows,
         before_ps: int,
         ending: Mapping[str, Array],
@@ -67,7 +55,7 @@ class FormulaWriter:
         if self._is_first:
             tables["pes"] = rows_of("pes", chain.from_iterable(self._pes()))
         self._is_first = False
-        plans = _ChunkPlans(self._intern)
+        plans = ChunkPlans(self._intern)
         self._put_commands(commands, tables, plans)
         self._put_rows(pending, expected, tables)
         return pack_chunk(tables | plans.tables, plans.forms)
@@ -77,26 +65,15 @@ class FormulaWriter:
         for pe in self._places.pe_numbers:
             yield self._intern(pe), of_tcm.get(pe, -1), of_registers.get(pe, 0)
 
-    def _put_commands(self, commands: Sequence[LoggedCommand], tables: dict[str, Array], plans: _ChunkPlans) -> None:
+    def _put_commands(
+        self, commands: Sequence[LoggedCommand | CommandPeriods], tables: dict[str, Array], plans: ChunkPlans
+    ) -> None:
         """The commands that were not done before, with their places and times as far as these are known."""
         told = [command for command in commands if command.first_op not in self._done]
         self._done = {command.first_op for command in commands if command.t_done_ps >= 0}
-        rows, addresses, moved = list[int](), list[int](), list[int]()
-        slots = dict[tuple[int, ...], int]()
-        for command in told:
-            plan, issued, placement = command.shared_plan, command.submitted, command.placement
-            n_moved = len(moved)
-            for place, pieces in placement.moved.items():
-                for piece, offset in pieces.items():
-                    moved += (place, piece, offset)
-            rows += (command.first_op, issued.command_seq, self._intern(issued.pe), self._intern(issued.line))
-            rows += (plans.number_of(plan), (len(moved) - n_moved) // 3)
-            rows += _told_of(command)
-            rows += [-1 if each is None else _slots_number(each, slots) for each in _slots_of(placement)]
-            for address in command.addresses or plan.addresses:
-                addresses += (address >> OFFSET_BITS, address & OFFSET_MASK)
-        found = {"commands": rows, "addresses": addresses, "moved": moved, "slots": chain.from_iterable(slots)}
-        tables |= {name: rows_of(name, values) for name, values in found.items()}
+        rows = CommandRows(self._intern, plans)
+        rows.add(told)
+        tables |= rows.tables
 
     def _put_rows(self, pending: RowFormulas, expected: ExpectedRows, tables: dict[str, Array]) -> None:
         """The formulas, and the closed commands that have one of them and of which rows are left."""
@@ -121,41 +98,6 @@ class FormulaWriter:
             name: rows_of(name, values)
             for name, values in (("parts", parts), ("closed", closed), ("memories", memories))
         }
-
-
-class _ChunkPlans:
-    """The plans of a chunk. Those that differ in addresses, blocks and lines alone have one form."""
-
-    def __init__(self, intern: Intern) -> None:
-        self._intern = intern
-        self._numbers: dict[int, int] = {}
-        self._form_numbers: dict[Hashable, int] = {}
-        self._plans, self._stages = list[int](), list[int]()
-        self.forms = list[bytes]()
-
-    @property
-    def tables(self) -> dict[str, Array]:
-        """The forms of the plans by number, and the blocks and lines of their stages."""
-        return {"plans": rows_of("plans", self._plans), "stages": rows_of("stages", self._stages)}
-
-    def number_of(self, plan: PipelinePlan) -> int:
-        """The number of *plan*, which stays as long as the chunk is made."""
-        number = self._numbers.get(id(plan))
-        if number is None:
-            number = self._numbers[id(plan)] = len(self._numbers)
-            form = plan.kind, structure(plan)
-            if form not in self._form_numbers:
-                self._form_numbers[form] = len(self._form_numbers)
-                self.forms.append(encode_plan(plan))
-            self._plans.append(self._form_numbers[form])
-            for stage in plan.stages:
-                self._stages += (self._intern(stage.component), self._intern(stage.line) if stage.line else -1)
-        return number
-
-
-def _slots_number(slots: SlotRing, known: dict[tuple[int, ...], int]) -> int:
-    """The number of *slots* among those of a chunk."""
-    return known.setdefault((slots.base, slots.nbytes, slots.count, slots.first), len(known))
 
 
 def _put_formulas(formulas: RowFormulas, number: int, parts: list[int], rows: dict[str, list[Array]]) -> None:

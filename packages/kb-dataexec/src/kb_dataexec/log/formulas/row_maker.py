@@ -11,6 +11,7 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.formulas.command import LoggedCommand
+from kb_dataexec.log.formulas.command_periods import CommandPeriods
 from kb_dataexec.log.formulas.expected_rows import ExpectedRows
 from kb_dataexec.log.formulas.further_rows import tile_tables
 from kb_dataexec.log.formulas.record_tables import OwnersByPe, groups_of, operand_table, ops_table
@@ -94,7 +95,7 @@ class RowMaker:
         return ops, operand_table(op_ids, groups)
 
 
-def n_finished(commands: Sequence[LoggedCommand], before_ps: int) -> int:
+def n_finished(commands: Sequence[LoggedCommand | CommandPeriods], before_ps: int) -> int:
     """How many of the first *commands* were done before *before_ps*: all their records are written then."""
     done = 0
     while done < len(commands) and 0 <= commands[done].t_done_ps < before_ps:

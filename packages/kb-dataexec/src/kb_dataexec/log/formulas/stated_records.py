@@ -39,7 +39,7 @@ class StatedRecords:
 
     def add(self, data: bytes, where: str) -> None:
         """Add the chunk *data*. Raises LogError, which begins with *where*, for bytes that are no such chunk."""
-        tables, _ = unpack_chunk(data, where)
+        tables, _ = unpack_chunk(data, where, ("commands", "addresses"))
         with read_as_written(where):
             sizes = stated_rows(tables)
         n_records = {number: sum(each) for (number, kind), each in sizes.items() if kind == _RECORDS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -15,9 +16,10 @@ from kb_dataexec.log.formulas.expected_rows import ClosedRows
 from kb_dataexec.log.formulas.row_formula import Part, Repeat, RowFormula, Table
 from kb_dataexec.log.formulas.row_formulas import DISPATCHES, RECORDS, TRANSFERS, WAITS, RowFormulas
 from kb_dataexec.log.formulas.row_maker import Places
+from kb_dataexec.log.formulas.stated_command import StatedCommand, StatedIssue
 from kb_dataexec.log.formulas.stated_parts import stated_rows
 from kb_dataexec.log.formulas.told_plans import ToldPlan, check_all_taken, told_plans
-from kb_messages import ADDRESS_BITS, OFFSET_BITS, KbError, LogError, PipelinePlan, Place, join_address
+from kb_messages import ADDRESS_BITS, OFFSET_BITS, KbError, LogError, Place, join_address
 
 _MISFITS: Final = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
@@ -29,6 +31,9 @@ _PENDING: Final = -1
 _MOST_CHUNK_RECORDS: Final = 1 << 20
 _MOST_UNORDERED: Final = 1 << 24
 """Rows that may have to be sorted, where some that an earlier chunk left come before them. Source: assumed; 640 MB."""
+
+_ROWS_AT_ONCE: Final = 1 << 9
+"""Rows of commands of which lists are made at a time. Source: assumed; the youngest objects are 700."""
 
 
 @contextmanager
@@ -57,12 +62,6 @@ class _Slots(Struct, frozen=True):
         return is_positive and self.base + self.count * self.nbytes <= 1 << OFFSET_BITS
 
 
-class _Issued(NamedTuple):
-    command_seq: int
-    pe: str
-    line: str
-
-
 class _Placement(NamedTuple):
     input: _Slots | None
     panel: _Slots | None
@@ -76,33 +75,6 @@ class _Placement(NamedTuple):
         are_slots_same = all(then is None or then == now for then, now in zip(told[:-1], self[:-1], strict=True))
         pieces = [(pieces, self.moved.get(place, {})) for place, pieces in told.moved.items()]
         return are_slots_same and all(then.items() <= now.items() for then, now in pieces)
-
-
-class _Command(NamedTuple):
-    """A LoggedCommand, with the columns of its row of `commands`."""
-
-    first_op: int
-    submitted: _Issued
-    addresses: tuple[int, ...]
-    shared_plan: PipelinePlan
-    told_plan: ToldPlan
-    placement: _Placement
-    t_call_ps: int
-    t_issued_ps: int
-    t_submitted_ps: int
-    t_taken_ps: int
-    t_decoded_ps: int
-    t_fed_ps: int
-    t_done_ps: int
-    after_seq: int
-    after: int
-    operand_seq: int
-    operand_ps: int
-
-    def goes_on(self, told: _Command) -> bool:
-        """Whether this is the command that was *told*, which was not done, with as much or more known of it."""
-        is_same = told[:3] == self[:3] and told.t_done_ps < 0 and self.told_plan.is_like(told.told_plan)
-        return is_same and self.placement.goes_on(told.placement)
 
 
 class ToldChunk(NamedTuple):
@@ -128,7 +100,8 @@ class ToldCommands:
     def __init__(self, strings: Sequence[str]) -> None:
         self._strings = strings
         self._number_of = {text: number for number, text in enumerate(strings)}
-        self.commands: dict[int, _Command] = {}
+        self.commands: dict[int, StatedCommand] = {}
+        self._begun: dict[int, tuple[ToldPlan, _Placement]] = {}
         self._finished = -1
         self.places: Places | None = None
         self._formulas: dict[int, RowFormulas] = {}
@@ -165,40 +138,53 @@ class ToldCommands:
         return Places(numbers, owners, min(max(chunk_records, 1), _MOST_CHUNK_RECORDS))
 
     def _add_commands(self, tables: dict[str, Array], plans: Sequence[ToldPlan]) -> None:
-        addresses, moved = iter(ints(tables["addresses"]).tolist()), iter(ints(tables["moved"]).tolist())
+        addresses, moved = _addresses(ints(tables["addresses"])), iter(ints(tables["moved"]).tolist())
         slots: list[_Slots | None] = [*(_Slots(*row) for row in ints(tables["slots"]).tolist()), None]
         if any(each is not None and not each.can_be for each in slots):
             raise ValueError("slots of a buffer that no memory has")
-        n_times, n_causes = len(COMMAND_TIMES), len(CAUSES)
-        for row in ints(tables["commands"]).tolist():
+        n_others, n_addresses = len(COMMAND_TIMES) + len(CAUSES), [len(each.plan.addresses) for each in plans]
+        known: dict[tuple[int, ...], _Placement] = {}  # many commands have the same places
+        strings, rows = self._strings, ints(tables["commands"])
+        if rows[:, 2:4].min(initial=0) < 0:
+            raise IndexError("a text before the first one")
+        for row in _each(rows):
             first_op, seq, pe, line, number, n_moved, *others = row
+            cuts = tuple(others[n_others:])
+            placement = known.get(cuts)
+            if placement is None or n_moved:
+                places: dict[Place, dict[int, int]] = {}
+                for _ in range(n_moved):
+                    place, piece, offset = next(moved)
+                    places.setdefault(Place(place), {})[piece] = _within(offset, OFFSET_BITS)
+                placement = _Placement(**dict(zip(SLOTS, (slots[cut] for cut in cuts), strict=True)), moved=places)
+                if not n_moved:
+                    known[cuts] = placement
+            issued = StatedIssue(seq, strings[pe], strings[line])
+            at = tuple(islice(addresses, n_addresses[number]))
+            if len(at) < n_addresses[number]:
+                raise ValueError("a command without addresses")
             plan = plans[number]
-            places: dict[Place, dict[int, int]] = {}
-            for _ in range(n_moved):
-                place, piece, offset = next(moved)
-                places.setdefault(Place(place), {})[piece] = _within(offset, OFFSET_BITS)
-            at = tuple(_address(*next(addresses)) for _ in plan.plan.addresses)
-            cuts = dict(zip(SLOTS, (slots[cut] for cut in others[n_times + n_causes :]), strict=True))
-            self._add(
-                _Command(
-                    first_op,
-                    _Issued(seq, self._text(pe), self._text(line)),
-                    at,
-                    plan.plan,
-                    plan,
-                    _Placement(**cuts, moved=places),
-                    *others[: n_times + n_causes],
-                )
-            )
+            self._add(StatedCommand(first_op, issued, plan.plan, at, placement, *others[:n_others]), plan, placement)
         for name, left in (("addresses", addresses), ("moved", moved)):
             check_all_taken(name, left)
 
-    def _add(self, command: _Command) -> None:
+    def _add(self, command: StatedCommand, plan: ToldPlan, placement: _Placement) -> None:
         """Keep *command*. Raises ValueError where it was told otherwise before: its rows would depend on the chunk."""
-        told = self.commands.get(command.first_op)
-        if (told is None and command.first_op <= self._finished) or (told and not command.goes_on(told)):
-            raise ValueError(f"the command of op {command.first_op}, which an earlier chunk tells of otherwise")
-        self.commands[command.first_op] = command
+        first_op = command.first_op
+        told = self.commands.get(first_op)
+        is_new = told is None and first_op > self._finished
+        if not is_new and (told is None or not self._goes_on(command, told, plan, placement)):
+            raise ValueError(f"the command of op {first_op}, which an earlier chunk tells of otherwise")
+        self.commands[first_op] = command
+        if command.t_done_ps < 0:
+            self._begun[first_op] = plan, placement
+
+    def _goes_on(self, now: StatedCommand, told: StatedCommand, plan: ToldPlan, placement: _Placement) -> bool:
+        """Whether *now* is the command that was *told*, which was not done, with as much or more known of it."""
+        if told.t_done_ps >= 0 or (told.submitted, told.addresses) != (now.submitted, now.addresses):
+            return False
+        told_plan, told_placement = self._begun.pop(now.first_op)
+        return plan.is_like(told_plan) and placement.goes_on(told_placement)
 
     def finish(self, commands: Iterable[LoggedCommand]) -> None:
         """Forget the first *commands*, whose rows are written."""
@@ -241,8 +227,19 @@ def _within(value: int, bits: int) -> int:
     return value
 
 
-def _address(owner: int, offset: int) -> int:
-    return join_address(_within(owner, ADDRESS_BITS - OFFSET_BITS), _within(offset, OFFSET_BITS))
+def _addresses(rows: Table) -> Iterator[int]:
+    """The addresses whose owners and offsets *rows* are. Raises ValueError for what no memory has."""
+    owners, offsets = rows.T
+    for column, bits in ((owners, ADDRESS_BITS - OFFSET_BITS), (offsets, OFFSET_BITS)):
+        for value in (column.min(initial=0), column.max(initial=0)):
+            _within(int(value), bits)
+    return map(join_address, owners.tolist(), offsets.tolist())
+
+
+def _each(rows: Table) -> Iterator[list[int]]:
+    """Each of *rows*, some at a time: very many lists take long, because Python's collector goes through them."""
+    for begin in range(0, len(rows), _ROWS_AT_ONCE):
+        yield from rows[begin : begin + _ROWS_AT_ONCE].tolist()
 
 
 def _check(formula: RowFormula, most_unordered: int) -> None:
