@@ -4,28 +4,41 @@
     python benchmarks/speed/triton_kernels.py --issue scoreboard    # as PE_CPUs issue under `kb exec`
     python benchmarks/speed/triton_kernels.py --quick               # of 256 x 256 and 256^3: seconds
     python benchmarks/speed/triton_kernels.py --json
+    python benchmarks/speed/triton_kernels.py --against ../other    # the product, in turns with another checkout
 
 A program of the softmax takes a row. The product is of f16 in blocks of 128 x 128 x 64, and its latency stands beside
 that of benchmarks/gemm.py, one composite a PE. Seconds are wall time: pass 1 from the launch to the closed log, pass 2
 from there to the computed data. The script refuses to measure wrong numbers.
+
+With `--against`, seconds are CPU time of the product: of pass 1 without a log, with one on disk, and with one in memory
+whose rows are made at the end; and of reading the log on disk. They are medians of rounds, and so are the gains, each
+of which is that of a round. A run is a process of its own. The script refuses other latencies or digests.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from statistics import median
+from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import kb_triton as triton
 import kb_triton.language as tl
+from kb_dataexec import FolderLogWriter, MemoryLogWriter, read_log
 from kb_engine import Engine, Host
 from kb_topology import load_topology
 from kb_triton.host import Device, Options, topology_of, use
+from kb_triton.host.device import _Call
 
 CHECKOUT = Path(__file__).parents[2]
 CHIP = CHECKOUT / "topologies/one_cube.yaml"
@@ -120,6 +133,56 @@ def native_us(size: int) -> float:
     return (host.launches[0].end_ps - host.launches[0].start_ps) / 1e6
 
 
+def simulated(size: int, issue: str) -> dict[str, Any]:
+    """CPU seconds of the product with the packages of this interpreter, by what is done, and what it came to."""
+    a, b, c = (np.zeros((size, size), np.float16) for _ in range(3))
+    given = {"a_ptr": a, "b_ptr": b, "c_ptr": c, "n": size, "ROWS": ROWS, "COLUMNS": COLUMNS, "DEEP": DEEP}
+    grid = (-(-size // ROWS) * -(-size // COLUMNS), 1, 1)
+    topology = topology_of(Options(topology=str(CHIP), issue=issue))
+    seconds: dict[str, float] = {}
+    came_to = set[tuple[int, str]]()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log"
+        writers = {"no log": None, "log on disk": FolderLogWriter(path), "log in memory": MemoryLogWriter()}
+        for name, writer in writers.items():
+            host = Host(Engine(topology, writer), CHECKOUT)
+            call = _Call(product_kernel, grid, given, "dynamic", False, host)
+            gc.collect()
+            began = process_time()
+            end_ps = call.run().end_ps
+            log = host.engine.close_log()
+            if name == "log in memory":
+                assert log is not None
+                assert log.n_ops
+            seconds[name] = process_time() - began
+            if name == "log on disk":
+                gc.collect()
+                began = process_time()
+                log = read_log(path)
+                seconds["reading it"] = process_time() - began
+            came_to.add((end_ps, "" if log is None else log.digest))
+    return {"seconds": seconds, "came_to": sorted(came_to)}
+
+
+def against(other: Path, size: int, issue: str, rounds: int) -> str:
+    """The seconds of the checkout *other* and of this one, in turns."""
+    found = []
+    for _ in range(rounds):
+        pair = []
+        for python in (str(other / ".venv/bin/python"), sys.executable):
+            command = [python, __file__, "--child", str(size), "--issue", issue]
+            pair.append(json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout))
+        if pair[0]["came_to"] != pair[1]["came_to"]:
+            raise SystemExit(f"the checkouts differ: {pair[0]['came_to']}, {pair[1]['came_to']}")
+        found.append([each["seconds"] for each in pair])
+    lines = [f"{'product':>16}{'other':>10}{'this':>10}{'gain':>8}"]
+    for name in found[0][0]:
+        before, after = ([pair[side][name] for pair in found] for side in (0, 1))
+        gain = median(one / two for one, two in zip(before, after, strict=True))
+        lines.append(f"{name:>16}{median(before):>8.2f} s{median(after):>8.2f} s{gain:>8.2f}")
+    return "\n".join(lines)
+
+
 def text(rows: list[Row]) -> str:
     titles = {"size": 6, "programs": 10, "records": 9, "pass 1": 10, "pass 2": 10, "latency": 13, "native": 9}
     lines = [f"{'kernel':10}" + "".join(f"{title:>{width}}" for title, width in titles.items())]
@@ -136,8 +199,17 @@ def main() -> None:
     parser.add_argument("--issue", choices=issues, default="blocking", help="how PE_CPUs issue")
     parser.add_argument("--quick", action="store_true", help="small matrices")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--against", type=Path, help="another checkout, with its packages in .venv")
+    parser.add_argument("--rounds", type=int, default=3, help="with --against")
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     size = 256 if given.quick else 4096
+    if given.child is not None:
+        print(json.dumps(simulated(given.child, given.issue)))
+        return
+    if given.against is not None:
+        print(against(given.against.resolve(), size, given.issue, given.rounds))
+        return
     rows = [softmax(size, given.issue), product(size, given.issue)]
     print(json.dumps([row._asdict() for row in rows], indent=2) if given.json else text(rows))
 
