@@ -14,6 +14,7 @@ from kb_engine import Engine, Host, Language, TensorRef
 from kb_engine.engine.event_work import PROGRAMS, TURNS, SimulatedWork
 from kb_engine.engine.registry import GROUP, Registry
 from kb_engine.observe import Callbacks
+from kb_engine.observe.by_event import COMMANDS, LAUNCHES
 from kb_messages import KbError
 from kb_topology import loads_topology
 
@@ -325,4 +326,4 @@ def test_tiles_that_are_skipped_are_counted() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"templates": False}, {"folds": False}, {"exact": "events"}])
 def test_a_kernel_without_a_loop_is_not_said_to_have_one(options: dict[str, Any]) -> None:
-    assert products(multiplied, 64, **options).by_event == ()
+    assert {each.what for each in products(multiplied, 64, **options).by_event} == {COMMANDS, LAUNCHES}

@@ -17,12 +17,12 @@ def work_tables(found: HowSimulated | UnsetType) -> list[Any]:
         return []
     parts: list[Any] = [_counts(found), ""]
     if found.by_event:
-        headers = "simulated event by event", "commands", "because", "what to change"
-        table = new_table(*headers, left=1, text=headers[2:], wrapped=(2, 3))
+        headers = "simulated event by event", "commands", "launches", "because", "what to change"
+        table = new_table(*headers, left=1, text=headers[3:], wrapped=(3, 4))
         for each in found.by_event:
             what = f"{each.what} in {each.kernel}" if each.kernel else each.what
             place = f"{each.cause} ({each.line})" if each.line else each.cause
-            table.add_row(what, f"{each.commands:,}", place, each.change)
+            table.add_row(what, f"{each.commands:,}", f"{each.launches:,}" if each.launches else "", place, each.change)
         parts += [table, ""]
     return parts
 

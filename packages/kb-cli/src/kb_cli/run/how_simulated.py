@@ -8,9 +8,11 @@ import click
 
 from kb_cli.run.result_parts import EventReason, HowSimulated
 from kb_engine import Engine
+from kb_engine.observe.by_event import COMMANDS, LAUNCHES
 
 MANY_EVENTS: Final = 100_000
 """Events from which on the note is printed. Source: assumed; they take about a second."""
+_SKIPPED: Final = {COMMANDS: "closed", LAUNCHES: "repeated"}
 
 
 def how_simulated(engine: Engine, is_noted: bool) -> HowSimulated:
@@ -35,6 +37,7 @@ def how_simulated(engine: Engine, is_noted: bool) -> HowSimulated:
                 cause=each.why.cause,
                 change=each.why.change,
                 commands=each.commands,
+                launches=each.launches,
             )
             for each in work.by_event
         ],
@@ -59,4 +62,5 @@ def _reason_text(reason: EventReason) -> str:
     kernel = f" in {reason.kernel}" if reason.kernel else ""
     line = f" ({reason.line})" if reason.line else ""
     change = f": {reason.change}" if reason.change else ""
-    return f"{reason.what}{kernel} were not folded, because {reason.cause}{line}{change}"
+    skipped = _SKIPPED.get(reason.what, "folded")
+    return f"{reason.what}{kernel} were not {skipped}, because {reason.cause}{line}{change}"

@@ -84,8 +84,9 @@ class Compared(Struct, frozen=True, kw_only=True):
 class EventReason(Struct, frozen=True, kw_only=True):
     """`commands` of the `kernel` that were simulated event by event, because of `cause`, a clause.
 
-    `what` names what could have been skipped, such as "turns of a loop". `line` is the kernel's line, and `change` what
-    its author could do; both are "" where that is not known.
+    `what` names what could have been skipped, such as "turns of a loop", or closed ("commands"), or repeated
+    ("launches"). `line` is the kernel's line; "" where no line is the cause. `change` is what its author could do, and
+    begins with "nothing" where nothing is known that helps. `launches` counts those that were not repeated.
     """
 
     what: str
@@ -94,6 +95,7 @@ class EventReason(Struct, frozen=True, kw_only=True):
     cause: str
     change: str
     commands: int
+    launches: int = 0
 
 
 class HowSimulated(Struct, frozen=True, kw_only=True):

@@ -203,9 +203,12 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
 
     def _feed_decoded(self) -> None:
         """A command is decoded: have it closed if nothing can meet it here, or feed it."""
-        if self.closer is not None and self._feeder.is_idle and type(self) is PeScheduler:
-            command = self._queue.lone_command
-            if command is not None and self.closer.close(self._work(command)):
+        closer = self.closer
+        if closer is not None and type(self) is PeScheduler:
+            command = self._queue.lone_command if self._feeder.is_idle else None
+            if command is None:
+                closer.missed(self._queue.last_decoded)
+            elif closer.wants(command) and closer.close(self._work(command)):
                 return
         self._feeder.wake()
 

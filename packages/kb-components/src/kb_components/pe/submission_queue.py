@@ -114,6 +114,11 @@ class SubmissionQueue:
         """The command that was decoded, if no other one is in flight."""
         return self._decoded[0] if len(self._in_flight) == len(self._decoded) == 1 else None
 
+    @property
+    def last_decoded(self) -> CommandInFlight:
+        """The command that was decoded last. It waits to be fed."""
+        return self._decoded[-1]
+
     def forget(self, command: CommandInFlight) -> None:
         """Strike *command*, which is done, off the table."""
         del self._in_flight[command.submitted.command_seq]

@@ -49,7 +49,14 @@ class ClosableWork(Protocol):
 
 
 class Closer(Protocol):
-    """Who closes the commands of a PE."""
+    """Who closes the commands of a PE. A scheduler asks once of each command, by `wants` or by `missed`."""
+
+    def wants(self, command: CommandInFlight) -> bool:
+        """Whether *command*, which is alone on its PE, may be closed. If not, the caller has to begin it."""
+
+    def missed(self, command: CommandInFlight) -> None:
+        """*command* is not alone on its PE."""
 
     def close(self, work: ClosableWork) -> bool:
-        """Whether *work* is closed from now on: `end` is called when it is done. If not, the caller has to begin it."""
+        """Whether *work*, of a command that is wanted, is closed from now on: `end` is called when it is done. If not,
+        the caller has to begin it."""

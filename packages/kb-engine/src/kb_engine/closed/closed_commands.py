@@ -25,8 +25,9 @@ from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.closed.footprint import Footprint
 from kb_engine.closed.known_outcomes import KnownOutcomes, OutcomesOfKey
 from kb_engine.closed.outcome import Outcome
-from kb_engine.closed.plan_form import PlanForm, form_of, is_in_reach
+from kb_engine.closed.plan_form import PlanForm, form_of, why_out_of_reach
 from kb_engine.closed.private_run import run_apart
+from kb_engine.observe.by_event import COMMANDS, Reasons, WhyNot
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.recorder import Recorder
 from kb_messages import KbError, PipelinePlan
@@ -36,6 +37,19 @@ LEAST_CLOSED_STAGES: Final = 256
 _MOST_PLANS: Final = 1 << 10
 _SHARE: Final = 8
 """With checks, one of so many commands that would take a known outcome is run, too."""
+VIRTUAL: Final = WhyNot("the command has virtual addresses", "pass tensors that are not mapped")
+NOT_ALONE: Final = WhyNot(
+    "its program issues commands while another one is under way",
+    "`tl.wait` for each command before the next one; such a kernel takes other times",
+)
+FIRST: Final = WhyNot(
+    "it is the first of its kind on the one PE of the launch: one is simulated, so that others are known",
+    "nothing: later commands of the kind are closed",
+)
+_SHARED: Final = WhyNot(
+    "another program, or an earlier write, uses a memory or a link of the command at the same time",
+    "place what each PE loads and stores in the memory near it",
+)
 
 
 class Shape:
@@ -95,7 +109,7 @@ class ClosedCommand:
 
 
 class ClosedCommands:
-    """The closed commands of a chip. *recorder* has the op log, if there is one.
+    """The closed commands of a chip. *recorder* has the op log, if there is one. *reasons* takes why others were open.
 
     `n_run` counts the commands that ran apart, `n_taken` those that took a known outcome, `n_opened` those that were
     met, and `n_closed` those that were closed and not met. `known` has the outcomes. With *checks*, a share of those
@@ -110,14 +124,16 @@ class ClosedCommands:
         event_by_event: Callable[[], AbstractContextManager[None]],
         checks: bool,
         least_stages: int,
+        reasons: Reasons,
     ) -> None:
         self._clock = chip.clock
         self._event_by_event = event_by_event
         self._recorder = recorder
         self._checks = checks
         self._least_stages = least_stages
+        self._reasons = reasons
         self._forms: dict[Hashable, int] = {}
-        self._plans: dict[int, tuple[PipelinePlan, PlanForm | None]] = {}
+        self._plans: dict[int, tuple[PipelinePlan, PlanForm | WhyNot]] = {}
         self.known = KnownOutcomes()
         self._closed: dict[object, ClosedCommand] = {}
         self._met: set[object] = set()
@@ -153,13 +169,14 @@ class ClosedCommands:
         """A number for *form*, which is a quicker part of a key."""
         return self._forms.setdefault(form, len(self._forms))
 
-    def form_of_plan(self, plan: PipelinePlan) -> PlanForm | None:
-        """The form of *plan*, the origin of others; None where times of commands need not follow from it."""
+    def form_of_plan(self, plan: PipelinePlan) -> PlanForm | WhyNot:
+        """The form of *plan*, the origin of others, or why times of commands need not follow from it."""
         known = self._plans.get(id(plan))
         if known is None:
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
-            form = PlanForm(plan, self.number_of(form_of(plan))) if is_in_reach(plan) else None
+            why = why_out_of_reach(plan)
+            form = why or PlanForm(plan, self.number_of(form_of(plan)))
             known = self._plans[id(plan)] = plan, form
         return known[1]
 
@@ -174,20 +191,37 @@ class ClosedCommands:
 
     def wants(self, command: CommandInFlight) -> bool:
         """Whether nothing can meet *command* on its PE, and it is worth closing."""
-        if self._is_apart or command.mapped or not command.is_awaited:
+        if self._is_apart or not self.is_worth(command.shared_plan):
             return False
-        return self.is_worth(command.shared_plan)
+        if command.mapped:
+            self.stays_open(command, VIRTUAL)
+            return False
+        if not command.is_awaited:
+            self.stays_open(command, NOT_ALONE)
+            return False
+        return True
+
+    def missed(self, command: CommandInFlight) -> None:
+        """*command* is not alone on its PE."""
+        if not self._is_apart and self.is_worth(command.shared_plan):
+            self.stays_open(command, NOT_ALONE)
+
+    def stays_open(self, command: CommandInFlight, why: WhyNot) -> None:
+        """*command*, which is worth closing, is simulated event by event because of *why*."""
+        self._reasons.note(COMMANDS, "", why._replace(line=command.submitted.line), 1)
 
     def close(self, work: ClosableWork, shape: Shape, tickets: Iterator[int]) -> bool:
         """Close *work* now, unless its places are in use. Its end takes one of the *tickets* of its PE."""
         footprint, now_ps = shape.footprint, self._clock.now_ps
         places = footprint.places
-        if not (self._met.isdisjoint(places) and self._closed.keys().isdisjoint(places)):
+        is_free = self._met.isdisjoint(places) and self._closed.keys().isdisjoint(places)
+        if not (is_free and footprint.is_idle(now_ps)):
+            self.stays_open(work.command, _SHARED)
             return False
-        if not footprint.is_idle(now_ps):
+        if not (shape.known.see() or self._has_peers):  # it may be the only one
+            self.stays_open(work.command, FIRST)
+            self._reasons.n_firsts += 1
             return False
-        if not (shape.known.see() or self._has_peers):
-            return False  # it may be the only one
         outcome = self._outcome_for(shape, work)
         if outcome is None:
             outcome = self._find_out(shape, work)
@@ -322,6 +356,7 @@ class ClosedCommands:
             recorder.drop_written(mark)
         self.n_opened += 1
         self.n_closed -= 1
+        self.stays_open(work.command, _SHARED)
 
 
 def _do_nothing(_: Any) -> None:

@@ -9,13 +9,15 @@ from kb_engine.block.closable import ClosableWork
 from kb_engine.block.component import ComponentBase
 from kb_engine.closed.closed_commands import ClosedCommands, Shape
 from kb_engine.closed.footprint import Footprint
-from kb_engine.closed.pe_forms import form_of_pe, form_of_way
+from kb_engine.closed.pe_forms import form_of_pe, form_of_way, why_no_form
 from kb_engine.closed.plan_form import PlanForm, numbered
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.fabric.paths import MemoryPath
+from kb_engine.observe.by_event import WhyNot
 from kb_messages import OFFSET_BITS, PipelinePlan
 
 _MOST_SHAPES: Final = 1 << 10
+SPREAD: Final = WhyNot("an operand is spread over several memories", "place a tensor in one memory for each PE")
 
 
 class Ways(NamedTuple):
@@ -55,26 +57,30 @@ class PeCloser:
         self._tickets = tickets
         self._servers = [server for block in blocks for server in block.servers.values()]
         form = form_of_pe(blocks)
-        self._form = None if form is None else closed.number_of(form)
-        self._shapes: dict[int, tuple[PipelinePlan, PlanShapes | None]] = {}
-        self._ways: dict[tuple[str, tuple[int, ...]], Ways | None] = {}
+        self._form: int | WhyNot = why_no_form(blocks) if form is None else closed.number_of(form)
+        self._shapes: dict[int, tuple[PipelinePlan, PlanShapes | WhyNot]] = {}
+        self._ways: dict[tuple[str, tuple[int, ...]], Ways | WhyNot] = {}
+        self.wants = closed.wants
+        self.missed = closed.missed
 
     def close(self, work: ClosableWork) -> bool:
         """As Closer says."""
         command = work.command
-        if not self._closed.wants(command):
-            return False
         plan = command.shared_plan
         shape = self._shape_of(plan, command.addresses or plan.addresses)
-        return shape is not None and self._closed.close(work, shape, self._tickets)
+        if isinstance(shape, WhyNot):
+            self._closed.stays_open(command, shape)
+            return False
+        return self._closed.close(work, shape, self._tickets)
 
     def shape_of(self, plan: PipelinePlan, addresses: Sequence[int]) -> Shape | None:
         """What is known of commands of *plan* at *addresses*, where these are worth closing and may be closed."""
-        return self._shape_of(plan, addresses) if self._closed.is_worth(plan) else None
+        shape = self._shape_of(plan, addresses) if self._closed.is_worth(plan) else None
+        return shape if isinstance(shape, Shape) else None
 
-    def _shape_of(self, plan: PipelinePlan, addresses: Sequence[int]) -> Shape | None:
-        if self._form is None:
-            return None
+    def _shape_of(self, plan: PipelinePlan, addresses: Sequence[int]) -> Shape | WhyNot:
+        if isinstance(self._form, WhyNot):
+            return self._form
         known = self._shapes.get(id(plan))
         if known is None:
             if len(self._shapes) >= _MOST_SHAPES:
@@ -82,8 +88,8 @@ class PeCloser:
                 self._ways.clear()
             known = self._shapes[id(plan)] = plan, self._shapes_of(plan)
         shapes = known[1]
-        if shapes is None:
-            return None
+        if isinstance(shapes, WhyNot):
+            return shapes
         starts = shapes.starts(addresses)
         shape = shapes.by_starts.get(starts)
         if shape is None:
@@ -91,26 +97,28 @@ class PeCloser:
             shape = shapes.by_starts[starts] = Shape(shapes.footprint, outcomes)
         return shape
 
-    def _shapes_of(self, plan: PipelinePlan) -> PlanShapes | None:
-        """Where commands of *plan* go; None where they cannot be closed."""
+    def _shapes_of(self, plan: PipelinePlan) -> PlanShapes | WhyNot:
+        """Where commands of *plan* go, or why they cannot be closed."""
         form = self._closed.form_of_plan(plan.origin)
-        if form is None:
-            return None
+        if isinstance(form, WhyNot):
+            return form
         source = plan.stages[plan.transfers[0][0]].component if plan.transfers else ""
         owners, numbers = numbered([plan.addresses[place] >> OFFSET_BITS for place in form.transfers])
         key = source, owners
         if key not in self._ways:
             self._ways[key] = self._ways_to(source, owners)
         ways = self._ways[key]
-        return None if ways is None else PlanShapes(form, ways, numbers)
+        return ways if isinstance(ways, WhyNot) else PlanShapes(form, ways, numbers)
 
-    def _ways_to(self, source: str, owners: Sequence[int]) -> Ways | None:
-        """The ways from *source* to *owners*; None where transfers may take other times than their forms say."""
+    def _ways_to(self, source: str, owners: Sequence[int]) -> Ways | WhyNot:
+        """The ways from *source* to *owners*, or why transfers may take other times than their forms say."""
         paths = [self._fabric.path(source, owner) for owner in owners]
         if not all(isinstance(path, MemoryPath) for path in paths):
-            return None
+            return SPREAD
         forms = [form_of_way(path) for path in paths]
         if None in forms:
-            return None
+            memory = paths[forms.index(None)].memory
+            cause = f"the memory {memory.node_id} is of the class {type(memory).__name__}, which does not say when"
+            return WhyNot(f"{cause} it is free", "give the class `free_times`")
         number = self._closed.number_of(("ways", *forms))
         return Ways(Footprint(self._servers, paths), number, tuple([path.burst_nbytes for path in paths]))

@@ -15,6 +15,7 @@ from kb_engine.block.gates import ExclusivePort
 from kb_engine.block.register_file import RegisterFile, RegisterFileOwner
 from kb_engine.block.stage_server import StageServer
 from kb_engine.fabric.paths import Leg, MemoryPath
+from kb_engine.observe.by_event import WhyNot
 
 
 def form_of_pe(blocks: Sequence[ComponentBase[Any]]) -> Hashable | None:
@@ -23,14 +24,22 @@ def form_of_pe(blocks: Sequence[ComponentBase[Any]]) -> Hashable | None:
     A block has to say what its times follow from: by a pure cost, or, for a DMA, by `needs_no_queue`. It keeps its
     tokens in plain queues, behind ports that one service holds at a time.
     """
-    for block in blocks:
-        if not all(map(_is_plain, block.servers.values())):
-            return None
-        if isinstance(block, RegisterFileOwner) and type(block.registers) is not RegisterFile:
-            return None
-        if block.servers and not (block.has_pure_cost or needs_no_queue(block)):
-            return None
-    return tuple(map(_form_of_block, blocks))
+    return None if any(map(_says_too_little, blocks)) else tuple(map(_form_of_block, blocks))
+
+
+def why_no_form(blocks: Sequence[ComponentBase[Any]]) -> WhyNot:
+    """Why *blocks* have no form."""
+    block = next(filter(_says_too_little, blocks))
+    cause = f"the block {block.node_id} is of the class {type(block).__name__}, whose times may follow from more than"
+    return WhyNot(f"{cause} the command", "give the class a pure cost, plain queues and plain registers")
+
+
+def _says_too_little(block: ComponentBase[Any]) -> bool:
+    if not all(map(_is_plain, block.servers.values())):
+        return True
+    if isinstance(block, RegisterFileOwner) and type(block.registers) is not RegisterFile:
+        return True
+    return bool(block.servers) and not (block.has_pure_cost or needs_no_queue(block))
 
 
 def form_of_way(path: MemoryPath) -> Hashable | None:

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Final
 
+from kb_engine.observe.by_event import WhyNot
 from kb_messages import OperandTemplate, PipelinePlan, Place, StageTemplate, StageType, memory_side
 
 _TRANSFERS: Final = (StageType.DMA_READ, StageType.DMA_WRITE)
+_HELD: Final = WhyNot("the command goes on with a sum that lies in registers", "have one command compute the whole sum")
+_PIECES: Final = WhyNot(
+    "the command moves its rows in pieces", "load and store blocks whose rows lie behind each other"
+)
+_COMBINES: Final = WhyNot("the command combines what it stores with what is there", "add up in TCM, and store once")
+_CONSTANT: Final = WhyNot("the command stores a constant", "store what the kernel loads or computes")
 
 
 class PlanForm:
@@ -30,13 +37,20 @@ def is_transfer(stage: StageTemplate) -> bool:
     return stage.stage_type in _TRANSFERS
 
 
-def is_in_reach(plan: PipelinePlan) -> bool:
-    """Whether the times of *plan* follow from its form: no sums between commands, pieces, atomics, or constants."""
-    return plan.held is None and not any(
-        stage.in_pieces or stage.math is not None or memory_side(stage).place is not Place.MEMORY
-        for stage in plan.stages
-        if is_transfer(stage)
-    )
+def why_out_of_reach(plan: PipelinePlan) -> WhyNot | None:
+    """Why the times of *plan* do not follow from its form; None if they do."""
+    if plan.held is not None:
+        return _HELD
+    for stage in plan.stages:
+        if not is_transfer(stage):
+            continue
+        if stage.in_pieces:
+            return _PIECES
+        if stage.math is not None:
+            return _COMBINES
+        if memory_side(stage).place is not Place.MEMORY:
+            return _CONSTANT
+    return None
 
 
 def form_of(plan: PipelinePlan) -> Hashable:

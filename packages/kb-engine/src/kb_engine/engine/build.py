@@ -12,10 +12,12 @@ from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.block_directory import BlockDirectory
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.closed.closed_commands import ClosedCommands
+from kb_engine.closed.never_closer import ISSUES_AHEAD, NeverCloser
 from kb_engine.closed.pe_closer import PeCloser
 from kb_engine.closed.pe_forms import all_sources_belong_to_pes
 from kb_engine.engine.chips import watched_chip
 from kb_engine.engine.registry import Registry
+from kb_engine.engine.why_nothing import why_nothing_closes
 from kb_engine.fabric.transfer_rows import TransferRows
 from kb_engine.fold.folder import Folder
 from kb_engine.launch.host_calls import HostCalls
@@ -23,7 +25,7 @@ from kb_engine.launch.host_path_check import find_host
 from kb_engine.launch.launch import Launch
 from kb_engine.launch.pe_messages import PeMessages
 from kb_engine.memory.device_memory import DeviceMemory
-from kb_engine.observe.by_event import Reasons
+from kb_engine.observe.by_event import Reasons, WhyNot
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.listeners import Listeners, listener
 from kb_engine.observe.observer import Observer
@@ -43,7 +45,7 @@ Exactness: TypeAlias = Literal["closed", "events", "check"]
 
 class Built(NamedTuple):
     """A finished chip and the way to run programs on it. `launches` are those under way, by number. `folder` folds
-    commands, unless every event counts."""
+    commands, unless every event counts. `why_open` says why no command is closed; None if some are."""
 
     chip: Chip
     pes: dict[str, ProcessingElement]
@@ -52,6 +54,7 @@ class Built(NamedTuple):
     host_calls: HostCalls | None
     folder: Folder | None
     closed: ClosedCommands | None
+    why_open: WhyNot | None
 
 
 def build(
@@ -93,7 +96,12 @@ def build(
             )
         pe.scheduler.may_record_ahead = closing[0] != "events" and not sees_stages
         pe.scheduler.on_tile_waited = recorder.tables.tile_waited if recorder is not None else None
-    closed = None if sees_stages else _closed(closing, chip, pes, recorder, folder)
+    is_told_of = [name for name in (*OF_STAGES, "on_trace") if listener(observers, name) is not None]
+    closed = None if sees_stages else _closed(closing, chip, recorder, folder, reasons)
+    why_open = None
+    if closed is None:
+        why_open = why_nothing_closes(closing[0], chip.fabric.is_foreseen, is_told_of)
+    _set_closers(chip, pes, closed, why_open, (closing[1], reasons))
     materialize = without_log
     if recorder is not None:
         materialize = Materializer(recorder, list(pes.values()), memory, closed)
@@ -102,15 +110,15 @@ def build(
     host = _host(chip, directory, pes, launches, listeners)
     if listeners.on_built is not None:
         listeners.on_built(chip)
-    return Built(chip, pes, session, launches, host, folder, closed)
+    return Built(chip, pes, session, launches, host, folder, closed, why_open)
 
 
 def _closed(
     closing: tuple[Exactness, int],
     chip: Chip,
-    pes: dict[str, ProcessingElement],
     recorder: Recorder | None,
     folder: Folder | None,
+    reasons: Reasons,
 ) -> ClosedCommands | None:
     """What closes the commands of all PEs; None where ties with other commands, or what these hold, are not told."""
     exact, least_stages = closing
@@ -118,12 +126,23 @@ def _closed(
     if exact == "events" or not is_foreseen:
         return None
     event_by_event = nullcontext if folder is None else folder.resting
-    closed = ClosedCommands(chip, recorder, event_by_event, exact == "check", least_stages)
+    return ClosedCommands(chip, recorder, event_by_event, exact == "check", least_stages, reasons)
+
+
+def _set_closers(
+    chip: Chip,
+    pes: dict[str, ProcessingElement],
+    closed: ClosedCommands | None,
+    why_open: WhyNot | None,
+    telling: tuple[int, Reasons],
+) -> None:
+    """Have *closed* close the commands of *pes*. *telling* has the least stages and the reasons of those not closed."""
     for pe_id, pe in pes.items():
-        if not pe.cpu.issues_ahead:
+        if closed is None or pe.cpu.issues_ahead:
+            pe.scheduler.closer = NeverCloser(why_open or ISSUES_AHEAD, *telling)
+        else:
             mine = [chip.components[node.id] for node in chip.topology.graph.pe_nodes(pe_id)]
             pe.scheduler.closer = PeCloser(closed, chip.fabric, mine, pe.tickets)
-    return closed
 
 
 def _pe(pe_id: str, chip: Chip) -> ProcessingElement:

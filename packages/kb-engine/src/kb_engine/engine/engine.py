@@ -14,13 +14,14 @@ from kb_engine.block.component import ComponentBase
 from kb_engine.block.stage_server import StageServer
 from kb_engine.closed.closed_commands import LEAST_CLOSED_STAGES
 from kb_engine.engine.build import OF_STAGES, Exactness, build
-from kb_engine.engine.event_work import EventWork, SimulatedWork, why_nothing_folds
+from kb_engine.engine.event_work import EventWork, SimulatedWork
 from kb_engine.engine.polling import MOST_REPEATED_LOADS, PollingGuard
 from kb_engine.engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
 from kb_engine.engine.registry import Registry
 from kb_engine.engine.standing import standing_lines
 from kb_engine.engine.stuck import stuck_error
 from kb_engine.engine.wait_graph import WaitGraph
+from kb_engine.engine.why_nothing import WITHOUT_TEMPLATES, why_nothing_folds, why_nothing_repeats
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.language.tl import Language
 from kb_engine.launch.grid_folding import GridFolding
@@ -66,7 +67,9 @@ from kb_topology import Topology
 _OF_PROGRAMS: Final = ("on_issue", "on_allocate", "on_free", "on_program_end")
 """What observers are told of programs that look at no values. Of those that are skipped they are told `on_issue`."""
 
-_VALUES: Final = WhyNot("the front end does not tell when it decides by values")
+_VALUES: Final = WhyNot(
+    "the front end does not tell when it decides by values", "take `Language` as front end, or kernels of `kb_triton`"
+)
 
 SharedT = TypeVar("SharedT")
 
@@ -138,11 +141,9 @@ class Engine:
             self.repeats = LaunchRepeats(built.session, built.closed, built.chip, self._checks)
         self._work = EventWork(built.session, built.closed, built.folder, self.repeats, reasons)
         self._why_not: WhyNot | None = None
+        self._why_no_repeats = built.why_open or why_nothing_repeats(heard)
         if not templates:
-            self._why_not = WhyNot(
-                "the engine was made with `templates=False`",
-                "make it with `templates=True`: `kb run` does so without --no-templates and --sanitize",
-            )
+            self._why_not = self._why_no_repeats = WITHOUT_TEMPLATES
         elif built.folder is None or not is_told_all:
             told = [name for name in (*OF_STAGES, "on_trace") if listener(watching[:-2], name) is not None]
             told += [name for name in heard if name != "on_issue" or writer is None]
@@ -240,7 +241,7 @@ class Engine:
                 self.closed.open_all()
             launch.abandon(error)
             raise
-        self._work.ended(kernel, launch, folding)
+        self._work.ended(kernel, launch, folding, self._why_no_repeats)
         if listeners.on_launched is not None:
             listeners.on_launched()
         return result

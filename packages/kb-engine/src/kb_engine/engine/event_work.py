@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
 from kb_engine.closed.closed_commands import ClosedCommands
-from kb_engine.engine.build import Exactness
 from kb_engine.fold.folder import Folder
 from kb_engine.launch.grid_folding import GridFolding
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.launch.launch import Launch
-from kb_engine.launch.repeats import LaunchRepeats
-from kb_engine.observe.by_event import ByEvent, Reasons, WhyNot
+from kb_engine.launch.repeats import LaunchRepeats, RepeatedLaunch
+from kb_engine.observe.by_event import LAUNCHES, NO_REMEDY, ByEvent, Reasons, WhyNot, in_order
 from kb_engine.program.session import Session
 from kb_engine.template import NO_LOOP
 
 TURNS, PROGRAMS = "turns of a loop", "programs of a grid"
 _MANY: Final = 64
 """Commands of a program from which on it is said that a kernel has no loop of its own. Source: assumed."""
-
-_HEARS: Final = {
-    "on_stage": "each stage",
-    "on_wait": "each wait of a tile",
-    "on_trace": "each event, as `kb run --trace` asks",
-    "on_issue": "each command, and there is no op log",
-    "on_allocate": "TCM that is given",
-    "on_free": "TCM that is free again",
-    "on_program_end": "each end of a program",
-}
-"""What an observer is told of, by its method."""
+_MOST_KERNELS: Final = 1 << 10
+"""Kernels of which is known that they were launched. Source: assumed."""
+_OF_GRID: Final = WhyNot("launches of a grid are not repeated", NO_REMEDY)
 
 
 class SimulatedWork(Struct, frozen=True, kw_only=True):
@@ -42,8 +32,9 @@ class SimulatedWork(Struct, frozen=True, kw_only=True):
     grids and turns of loops; the others were simulated event by event, but for `skipped_tiles` of them. Of `launches`,
     `repeated_launches` did as an earlier one did, and of `foreseen_launches` one program of each kind ran. `events` are
     the entries of the clock. `by_event` has what could have been closed or skipped and was not, and why, the most
-    commands first. Reasons of launches count all commands that were simulated event by event; those of commands that
-    have many tiles count each of them once more.
+    commands first. Reasons of loops and grids count all commands of their launch that were simulated event by event,
+    without those that were the first of their kind. Reasons of commands that are worth closing, of commands that have
+    many tiles, and of launches count each of them once more. A launch has a reason if its kernel was launched before.
     """
 
     launches: int
@@ -83,15 +74,19 @@ class EventWork:
         self._repeats = repeats
         self._reasons = reasons
         self._launches = self._commands = self._closed_commands = self._skipped_commands = 0
-        self._begin = self.programs = 0, 0
+        self.programs = 0, 0
+        self._begin = 0, 0, 0
+        self._launched: set[object] = set()
 
     def begins(self) -> None:
         """A launch is called now."""
-        self._begin = self._session.commands_issued, self._n_closed
+        self._begin = self._session.commands_issued, self._n_closed, self._reasons.n_firsts
 
-    def ended(self, kernel: Any, launch: Launch, folding: GridFolding | WhyNot | None) -> None:
+    def ended(
+        self, kernel: Any, launch: Launch, folding: GridFolding | WhyNot | None, why_no_repeats: WhyNot | None
+    ) -> None:
         """A *launch* of *kernel* has ended. *folding* folded it, or says why nothing could; None where nothing was to
-        be folded."""
+        be folded. *why_no_repeats* is why no launch is ever repeated; None where some are."""
         commands = self._session.commands_issued - self._begin[0]
         skipped = folding.skipped_commands if isinstance(folding, GridFolding) else 0
         closed = self._n_closed - self._begin[1]
@@ -103,10 +98,27 @@ class EventWork:
             self.programs = self.programs[0] + folding.checked, self.programs[1] + folding.skipped
         why = folding.why_not if isinstance(folding, GridFolding) else folding
         by_event = commands - skipped - closed
+        name = getattr(kernel, "__name__", type(kernel).__name__)
         if why is not None and (why is not NO_LOOP or by_event >= _MANY * launch.total):
             what = PROGRAMS if isinstance(launch, GridLaunch) else TURNS
-            name = getattr(kernel, "__name__", type(kernel).__name__)
-            self._reasons.note(what, name, why, by_event)
+            self._reasons.note(what, name, why, by_event - (self._reasons.n_firsts - self._begin[2]))
+        if self._was_launched(getattr(kernel, "__code__", name)) and not isinstance(launch, RepeatedLaunch):
+            self._reasons.note(LAUNCHES, name, self._why_anew(launch, why_no_repeats), by_event, 1)
+
+    def _was_launched(self, kernel: object) -> bool:
+        """Whether there was a launch of *kernel* before. Now there is one."""
+        if kernel in self._launched:
+            return True
+        if len(self._launched) >= _MOST_KERNELS:
+            self._launched.clear()
+        self._launched.add(kernel)
+        return False
+
+    def _why_anew(self, launch: Launch, why_no_repeats: WhyNot | None) -> WhyNot:
+        if self._repeats is None:
+            assert why_no_repeats is not None
+            return why_no_repeats
+        return _OF_GRID if isinstance(launch, GridLaunch) else self._repeats.why_not
 
     def so_far(self) -> SimulatedWork:
         """What was done in the launches so far."""
@@ -122,23 +134,9 @@ class EventWork:
             skipped_programs=self.programs[1],
             skipped_tiles=0 if folder is None else folder.skipped,
             events=self._session.clock.n_scheduled,
-            by_event=tuple(sorted(by_event, key=lambda each: -each.commands)),
+            by_event=tuple(in_order(by_event)),
         )
 
     @property
     def _n_closed(self) -> int:
         return 0 if self._closed is None else self._closed.n_closed
-
-
-def why_nothing_folds(exact: Exactness, folds: bool, is_foreseen: bool, told: Sequence[str]) -> WhyNot:
-    """Why an engine skips no part of a run: *exact* and *folds* as it was made with, whether its fabric *is_foreseen*,
-    and what observers are *told*."""
-    if exact == "events":
-        return WhyNot("`exact` is `events`", "simulate with `exact` as `closed`")
-    if not folds:
-        return WhyNot("the engine was made with `folds=False`", "make it with `folds=True`")
-    if not is_foreseen:
-        return WhyNot("links of the chip decide who goes first when requests wait", "take a chip without such links")
-    hears = " and ".join([_HEARS.get(name, name) for name in told])
-    change = "keep the op log" if list(told) == ["on_issue"] else "leave the observer out"
-    return WhyNot(f"an observer is told of {hears}", change)

@@ -12,7 +12,7 @@ from kb_engine.fold.kinds import TileKinds
 from kb_engine.fold.period_search import PeriodSearch, Signature
 from kb_engine.fold.site import Site
 from kb_engine.fold.state_look import StateLook
-from kb_engine.observe.by_event import WhyNot
+from kb_engine.observe.by_event import NO_REMEDY, WhyNot
 from kb_engine.observe.recorder import Recorder
 from kb_engine.timing.clock import Clock
 
@@ -64,7 +64,7 @@ class Folding:
     def why_not(self) -> WhyNot:
         """Why no tile was skipped."""
         cause = "its tiles did not come into a state in which they were before, or others met them"
-        return WhyNot(cause, line=self._site.command.submitted.line)
+        return WhyNot(cause, NO_REMEDY, self._site.command.submitted.line)
 
     def begin(self) -> None:
         """The first tile is made next."""

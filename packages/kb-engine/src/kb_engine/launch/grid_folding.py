@@ -22,7 +22,7 @@ from kb_engine.launch.expected_period import ExpectedPeriod
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.program_period import Again, GridLook, Period
-from kb_engine.observe.by_event import WhyNot
+from kb_engine.observe.by_event import NO_REMEDY, WhyNot
 from kb_engine.observe.chip import Chip
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
@@ -111,15 +111,17 @@ class GridFolding:
         if refused:
             return why_no_fold(refused[0])
         if self._found_other:
-            return WhyNot("programs that come later use other banks, blocks or bytes of others than those before")
+            return WhyNot(
+                "programs that come later use other banks, blocks or bytes of others than those before", NO_REMEDY
+            )
         if len(self._launch.taken) <= _TOO_FEW * len(self._pes):
-            return WhyNot("each PE has too few programs or turns for a period to show")
+            return WhyNot("each PE has too few programs or turns for a period to show", "give each PE more of them")
         if self._has_too_many and not self._looks:
-            return WhyNot(f"more than {_MOST_ENTRIES} events are scheduled at once")
+            return WhyNot(f"more than {_MOST_ENTRIES} events are scheduled at once", NO_REMEDY)
         if self._cannot_look and not self._has_state:
             cause = "something is under way between two programs that cannot be folded, such as a command of many tiles"
-            return WhyNot(cause)
-        return WhyNot("the chip did not come into a state in which it was before")
+            return WhyNot(cause, NO_REMEDY)
+        return WhyNot("the chip did not come into a state in which it was before", NO_REMEDY)
 
     def _numbers(self) -> Numbers:
         session = self._session

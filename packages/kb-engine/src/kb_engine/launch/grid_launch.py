@@ -16,7 +16,7 @@ from kb_engine.program.grid import Grid, Program
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.runner import KernelCall, KernelRunner, run_kernel
 from kb_engine.program.session import Session
-from kb_engine.template import Templates, templates_of
+from kb_engine.template import NEAR, Templates, templates_of
 
 _LATE: Final = NORMAL + 1
 """The priority of entries that run after all others of their picosecond."""
@@ -86,7 +86,7 @@ class GridLaunch(Launch):
         found = templates_of(call, grid.n_programs, len(pes)) if templates else None
         self.why_not = found if isinstance(found, WhyNot) else None
         if isinstance(found, Templates) and found.is_near:
-            self.why_not = WhyNot("a tensor has a copy near each PE")
+            self.why_not = NEAR
         self._templates = None if isinstance(found, WhyNot) else found
         self._play = run_kernel if self._templates is None else self._templates.play
         self._grid = grid

@@ -9,7 +9,7 @@ names of tensors are no part of it, so launches whose kernels read one are not k
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
 from functools import lru_cache
 from itertools import chain, count, pairwise
@@ -21,10 +21,11 @@ import numpy as np
 from msgspec import Struct
 
 from kb_engine.language.tl import Language
+from kb_engine.observe.by_event import WhyNot
 from kb_engine.program.runner import KernelCall
 from kb_engine.program.tensors import Tensor, TensorRef
 from kb_engine.template.namespaces import Untold, is_told
-from kb_engine.template.purity import GIVEN, used_by
+from kb_engine.template.purity import GIVEN, impurity_of, used_by
 from kb_messages import OFFSET_BITS, CubeTarget
 
 _HIDDEN: Final = frozenset(("tensor", "plain_matrix"))
@@ -37,6 +38,26 @@ _OWN: Final = frozenset(("kb_messages", "kb_engine"))
 _MOST_TENSORS: Final = 1 << 18
 """Tensors of the layouts that are kept, and of those that have numbers. Source: assumed; one takes 0.7 kB, also when it
 is freed."""
+
+
+_MOST_WHYS: Final = 1 << 8
+"""Kernels without a key of which is known why. Source: assumed."""
+_OVERLAP: Final = WhyNot("blocks of its tensors overlap", "pass tensors that share no bytes but whole blocks")
+_HIDES: Final = WhyNot(
+    "the kernel reads attributes of tensors that tell addresses", "let the kernel use shapes and elements alone"
+)
+PARTS: Final = (
+    WhyNot(
+        "its tensors have other shapes, lie in other memories or elsewhere in a burst than those of the launch before",
+        "launch with tensors that are made alike, in an order of their own",
+    ),
+    WhyNot("what the kernel's code uses has changed", "pass what changes as an argument of few values"),
+    WhyNot("its arguments are others than those of the launch before", "pass equal arguments"),
+    WhyNot("it is on other PEs than the launch before", "launch on the same PEs"),
+    WhyNot("it names other PEs to the host than the launch before", "launch with the same targets"),
+    WhyNot("its kernel lies below another folder", "launch with one root"),
+)
+"""What it says that a part of the `form` of a key is another one."""
 
 
 class LaunchKey(NamedTuple):
@@ -67,26 +88,38 @@ class LaunchKeys:
         self._layouts: dict[tuple[int, ...], _Layout] = {}
         self._numbers: dict[Hashable, int] = {}
         self._count = count()
+        self._whys: dict[CodeType | None, WhyNot] = {}
         self._n_found = self._n_numbered = 0
 
-    def of(self, call: KernelCall, pe_ids: Sequence[str], targets: Sequence[CubeTarget] | None) -> LaunchKey | None:
-        """The key of a launch of *call* on *pe_ids*; None where its parts do not tell what the launch does."""
+    def of(self, call: KernelCall, pe_ids: Sequence[str], targets: Sequence[CubeTarget] | None) -> LaunchKey | WhyNot:
+        """The key of a launch of *call* on *pe_ids*, or why its parts do not tell what the launch does."""
         kernel = call.kernel
         used = used_by(kernel, call.arguments, _HIDDEN, _FRONT) if isinstance(kernel, FunctionType) else None
         if used is None:
-            return None
+            return self._why_not_known(call)
         forms = _Forms()
         try:
             code = tuple([forms.of_used(each) for each in used])
             arguments = tuple([forms.of(each) for each in call.arguments])
             there = None if targets is None else tuple([forms.of_target(each) for each in targets])
         except _NoFormError:
-            return None
+            return _why_no_form(used, call)
         layout = self._layout([*forms.tensors.values()])
         if layout.number is None:
-            return None
+            return _OVERLAP
         form = layout.number, code, arguments, tuple(pe_ids), there, call.root
         return LaunchKey(form, layout.spans, [each for each in used if isinstance(each, CodeType)])
+
+    def _why_not_known(self, call: KernelCall) -> WhyNot:
+        """Why nothing is known of the kernel of *call*: what the look at it met first, once for all of its launches."""
+        code = getattr(call.kernel, "__code__", None)
+        why = self._whys.get(code)
+        if why is None:
+            if len(self._whys) >= _MOST_WHYS:
+                self._whys.clear()
+            impurity = impurity_of(call.kernel, call.arguments, Language)
+            why = self._whys[code] = _HIDES if impurity is None else impurity.why(call.root)
+        return why
 
     def _layout(self, tensors: list[Tensor]) -> _Layout:
         """That of *tensors*. It is found once."""
@@ -158,6 +191,25 @@ def _name_of(member: Enum) -> str:
     if any(not hasattr(type(member), name) for name in vars(member)):
         raise _NoFormError
     return member.name
+
+
+def _why_no_form(used: Sequence[object], call: KernelCall) -> WhyNot:
+    """What of *used* and of the arguments of *call* has no form."""
+    for number, value in enumerate(call.arguments, 1):
+        if not _has_form(_Forms().of, value):
+            cause = f"argument {number}, of type {type(value).__name__}, decides by more than a key can tell"
+            return WhyNot(cause, "pass numbers, texts and tensors that are not mapped or gathered")
+    found = next((each for each in used if not _has_form(_Forms().of_used, each)), None)
+    cause = f"the kernel uses something of type {type(found).__name__}, which decides by more than a key can tell"
+    return WhyNot(cause, "let the kernel use its arguments and constants alone")
+
+
+def _has_form(form_of: Callable[[Any], Hashable], value: object) -> bool:
+    try:
+        form_of(value)
+    except _NoFormError:
+        return False
+    return True
 
 
 class _Forms:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from kb_engine.block.control_roles import CommandDispatcher
 from kb_engine.closed.closed_commands import ClosedCommands
@@ -19,8 +19,9 @@ from kb_engine.launch.foreseen_launch import ForeseenLaunch
 from kb_engine.launch.foreseen_programs import foreseen_programs
 from kb_engine.launch.known_launch import Begin, KnownLaunch, begin_of
 from kb_engine.launch.launch import Launch, LaunchResult
-from kb_engine.launch.launch_key import LaunchKey, LaunchKeys
+from kb_engine.launch.launch_key import PARTS, LaunchKey, LaunchKeys
 from kb_engine.launch.watched_launch import WatchedLaunch
+from kb_engine.observe.by_event import NO_REMEDY, WhyNot
 from kb_engine.observe.chip import Chip
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.runner import KernelCall, KernelRunner
@@ -38,6 +39,27 @@ _MOST_KEPT: Final = 1 << 10
 """Keys, and kernels, that are kept because of launches that did not become known. Source: assumed."""
 _SHARE: Final = 8
 """With checks, one of so many launches that are known is run, too."""
+_FIRST: Final = WhyNot(
+    "no launch of the kernel was watched before: the first one on fewer than 4 PEs is not",
+    "nothing: later launches with equal arguments are repeated",
+)
+_OTHER_FRONT: Final = WhyNot(
+    "its kernel is no plain function that takes `tl`", "write the kernel as a function of `tl`"
+)
+_LEFT: Final = WhyNot(
+    "programs of its kernel do more than issue commands and wait for them",
+    "let the kernel look at no values, print nothing, and use its arguments alone",
+)
+_UNDER_WAY: Final = WhyNot("commands of a launch were under way at its end", "`tl.wait` for each command")
+_NOT_CLOSED: Final = WhyNot(
+    "commands of a launch like it were not closed: those of few stages never are, others have a reason of their own",
+    "issue larger commands, and heed the reasons of commands",
+)
+_NOT_IN_TENSORS: Final = WhyNot(
+    "its commands touch bytes that lie in none of its tensors", "pass each tensor as an argument of its own"
+)
+_OTHER_STATE: Final = WhyNot("memories, links or the op log are not as when earlier launches like it began", NO_REMEDY)
+_NO_TRY: Final = 0, _FIRST
 
 
 class RepeatedLaunch(Launch):
@@ -92,7 +114,8 @@ class LaunchRepeats:
     """The launches of a chip that are known.
 
     `n_repeated` counts those that were repeated, `n_checked` those that were run and compared, which is one of eight
-    with *checks*, and `n_foreseen` those of which one program of each kind ran.
+    with *checks*, and `n_foreseen` those of which one program of each kind ran. `why_not` says why the launch that was
+    looked at last was not repeated, if it was not.
     """
 
     def __init__(self, session: Session, closed: ClosedCommands, chip: Chip, checks: bool) -> None:
@@ -104,27 +127,50 @@ class LaunchRepeats:
         self._seen: set[CodeType] = set()
         self._left: set[CodeType] = set()
         self._known: dict[Any, list[KnownLaunch]] = {}
-        self._tries: dict[Any, int] = {}
+        self._tries: dict[Any, tuple[int, WhyNot]] = {}
+        self._forms: dict[CodeType, tuple[object, ...]] = {}
+        self._before: tuple[object, ...] | None = None
         self._n_commands = self._n_dropped = 0
         self._n_fitting = 0
         self.n_repeated = self.n_checked = self.n_foreseen = 0
+        self.why_not = _FIRST
 
     def key_of(
         self, call: KernelCall, pes: Sequence[ProcessingElement], targets: Sequence[CubeTarget] | None
     ) -> LaunchKey | None:
         """The key of a launch of *call* now; None where nobody should look at it."""
         code, clock = getattr(call.kernel, "__code__", None), self._session.clock
-        if code is None or code in self._left or call.front_end is not Language or not clock.is_idle or clock.is_broken:
+        self._before = None
+        if code is None or call.front_end is not Language:
+            self.why_not = _OTHER_FRONT
+            return None
+        if code in self._left:
+            self.why_not = _LEFT
+            return None
+        if not clock.is_idle or clock.is_broken:
+            self.why_not = _UNDER_WAY
             return None
         if len(pes) < _FEW_PES and code not in self._seen:
             _make_room(self._seen)
             self._seen.add(code)
+            self.why_not = _FIRST
             return None
         key = self._keys.of(call, [pe.pe_id for pe in pes], targets)
-        return None if key is None or self._tries.get(key.form, 0) >= _MOST_TRIES else key
+        if isinstance(key, WhyNot):
+            self.why_not = key
+            return None
+        self._before = self._forms.get(code)
+        if len(self._forms) >= _MOST_KEPT:
+            self._forms.clear()
+        self._forms[code] = cast(tuple[object, ...], key.form)
+        n_tries, why = self._tries.get(key.form, _NO_TRY)
+        if n_tries >= _MOST_TRIES:
+            self.why_not = why
+            return None
+        return key
 
     def find(self, key: LaunchKey) -> KnownLaunch | None:
-        """A launch that did what one with *key* would do now."""
+        """A launch that did what one with *key* would do now. Without one, `why_not` says why."""
         if self._n_dropped != self._closed.known.n_dropped:
             self._n_dropped = self._closed.known.n_dropped
             self._forget()
@@ -133,7 +179,8 @@ class LaunchRepeats:
         for number, each in enumerate(kept):
             if not each.is_in_tensors:
                 self._n_commands -= len(kept.pop(number).commands)
-                self._tries[key.form] = _MOST_TRIES
+                self._tries[key.form] = _MOST_TRIES, _NOT_IN_TENSORS
+                self.why_not = _NOT_IN_TENSORS
                 return None
             if each.is_steady:
                 if each.fits(now_ps):
@@ -143,7 +190,21 @@ class LaunchRepeats:
                 if found is not None:
                     kept[number] = found
                     return found
+        self.why_not = _OTHER_STATE if kept else self._why_new(key)
         return None
+
+    def _why_new(self, key: LaunchKey) -> WhyNot:
+        """Why no launch with *key* is known: which part of the key is new, or what was not known of others with it."""
+        tries = self._tries.get(key.form)
+        if tries is not None:
+            return tries[1]
+        if self._before is None or self._before == key.form:
+            return _FIRST
+        return next(
+            why
+            for why, *parts in zip(PARTS, self._before, cast(tuple[object, ...], key.form), strict=True)
+            if parts[0] != parts[1]
+        )
 
     def _steady(self, known: KnownLaunch) -> KnownLaunch | None:
         """*known* as it would be now, where the log knows how long its transfers take; None where it would differ, and
@@ -206,9 +267,10 @@ class LaunchRepeats:
         """*launch* has ended with *result*. Raises KbError where it did not what it should."""
         launch.ends()
         form, before = launch.key.form, launch.known
-        if not self._is_known(launch):
+        why = self._why_unknown(launch)
+        if why is not None:
             if before is None:
-                self._leave(launch)
+                self._leave(launch, why)
             elif not self._was_written(launch):
                 raise self._other("commands", launch)
             return
@@ -228,13 +290,13 @@ class LaunchRepeats:
         if len(kept) > _MOST_TRIES:
             self._n_commands -= len(kept.pop(0).commands)
 
-    def _leave(self, launch: WatchedLaunch) -> None:
-        """*launch* has not become known: others with its key, or of its kernel, need not either."""
+    def _leave(self, launch: WatchedLaunch, why: WhyNot) -> None:
+        """Because of *why*, *launch* has not become known: others with its key, or of its kernel, need not either."""
         if launch.notes.left:
             _make_room(self._left)
             self._left.update(launch.key.code[:1])
         _make_room(self._tries)
-        self._tries[launch.key.form] = self._tries.get(launch.key.form, 0) + 1
+        self._tries[launch.key.form] = self._tries.get(launch.key.form, _NO_TRY)[0] + 1, why
 
     def _was_written(self, launch: WatchedLaunch) -> bool:
         """Whether the log was written during *launch*, so that nobody can tell which rows are of it."""
@@ -245,19 +307,25 @@ class LaunchRepeats:
         self._known.clear()
         self._n_commands = 0
 
-    def _is_known(self, launch: WatchedLaunch) -> bool:
-        """Whether all that *launch* did is known, and follows from its key."""
+    def _why_unknown(self, launch: WatchedLaunch) -> WhyNot | None:
+        """Why not all that *launch* did is known and follows from its key; None if it is and does."""
         session, begin, commands, notes = self._session, launch.begin, launch.commands, launch.notes
         recorder, n_issued = session.recorder, session.commands_issued - begin.commands
-        if notes.left or not n_issued == len(commands) == notes.n_commands or n_issued > _MOST_COMMANDS:
-            return False
-        if self._closed.n_opened != begin.opened or not session.clock.is_idle:
-            return False
+        if notes.left:
+            return _LEFT
+        if not n_issued == len(commands) == notes.n_commands or self._closed.n_opened != begin.opened:
+            return _NOT_CLOSED
+        if n_issued > _MOST_COMMANDS:
+            return WhyNot(f"the launch issues more than {_MOST_COMMANDS} commands", "issue fewer and larger commands")
+        if not session.clock.is_idle:
+            return _UNDER_WAY
         if recorder is not None and recorder.mark() != begin.mark:
-            return False
+            return WhyNot("its op log was written while it ran", NO_REMEDY)
         if not self._sends_no_bytes(launch.number):
-            return False
-        return not any(each.outcome.moved for each in commands)
+            return WhyNot("the chip's processors pass launches on as bytes, or with a state of their own", NO_REMEDY)
+        if any(each.outcome.moved for each in commands):
+            return WhyNot("a command moved pieces that lie in no slot of a buffer", NO_REMEDY)
+        return None
 
     def _sends_no_bytes(self, number: int) -> bool:
         """Whether processors pass launch *number* on without bytes and without a state of their own."""

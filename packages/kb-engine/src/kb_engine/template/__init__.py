@@ -1,6 +1,6 @@
 """Programs of a grid that do as one of them did are repeated from a template, without their kernel."""
 
-from kb_engine.template.loops import NO_LOOP, LoopTemplates, loops_of
+from kb_engine.template.loops import NEAR, NO_LOOP, LoopTemplates, loops_of
 from kb_engine.template.namespaces import Untold
 from kb_engine.template.places_used import PlaceUsed
 from kb_engine.template.played import IssuedByRun, Played
@@ -10,6 +10,7 @@ from kb_engine.template.template import Told
 from kb_engine.template.templates import Templates, templates_of
 
 __all__ = [
+    "NEAR",
     "NO_LOOP",
     "HeldFrom",
     "IssuedByRun",

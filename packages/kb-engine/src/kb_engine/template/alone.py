@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kb_engine.observe.by_event import WhyNot
+from kb_engine.observe.by_event import NO_REMEDY, WhyNot
 
+OTHER_WAYS: Final = "goes another way in other programs, by a comparison with the number of its program"
 _CHANGES: Final = {
     "looks at a computed value": "decide by `tl.where`, or look behind the loop",
     "looks at a value": "decide by `tl.where`, or look behind the loop",
@@ -17,11 +18,11 @@ _CHANGES: Final = {
     "waits for all commands": "wait for one command by its handle",
     "waits for a command of an earlier turn": "wait in the turn that issues the command",
     "uses virtual addresses": "map nothing, and pass the tensors themselves",
+    OTHER_WAYS: "decide by arguments of the launch, and launch programs that differ apart from each other",
 }
 """What an author could do, by what the program does."""
-OTHER_WAYS: Final = "goes another way in other programs, by a comparison with the number of its program"
 
 
 def alone(why: str, line: str = "") -> WhyNot:
     """The reason that a kernel does at *line* what no other program can repeat: *why*, as `Peers.leave` has it."""
-    return WhyNot(f"the kernel {why}", _CHANGES.get(why, ""), line)
+    return WhyNot(f"the kernel {why}", _CHANGES.get(why, NO_REMEDY), line)

@@ -41,7 +41,14 @@ _LEAST_PES: Final = 4
 """PEs from which on one rehearsal for all of them pays. Source: benchmarks/speed/commands.py."""
 _MOST_CODES: Final = 1 << 8
 """Kernels of which it is kept whether they have a loop. Source: assumed."""
-NO_LOOP: Final = WhyNot("the kernel has no loop of its own: those of functions that it calls are not looked for")
+NEAR: Final = WhyNot("a tensor has a copy near each PE", "shard the tensor, or pass one copy of it")
+_PES: Final = "launch on 4 PEs or more"
+_RAISES: Final = "compute with the number of the program by `+`, `-`, `*`, `//` and `%` alone"
+_TURNS: Final = "make the same calls, on blocks of the same shape, in each of 16 turns or more"
+NO_LOOP: Final = WhyNot(
+    "the kernel has no loop of its own: those of functions that it calls are not looked for",
+    "write the loop in the kernel itself",
+)
 
 
 class LoopParts(NamedTuple):
@@ -136,11 +143,11 @@ def loops_of(
         return refused
     if len(pes) < _LEAST_PES:
         there = "1 PE" if len(pes) == 1 else f"{len(pes)} PEs"
-        return WhyNot(f"the launch is on {there}, and loops are folded on {_LEAST_PES} or more")
+        return WhyNot(f"the launch is on {there}, and loops are folded on {_LEAST_PES} or more", _PES)
     if any(pe.mmu is not None for pe in pes):
-        return WhyNot("the PEs translate addresses by an MMU")
+        return WhyNot("the PEs translate addresses by an MMU", "take a chip without MMUs, if no tensor is mapped")
     if any(each.near for each in tensors_among(arguments)):
-        return WhyNot("a tensor has a copy near each PE")
+        return NEAR
     impurity = impurity_of(kernel, arguments, call.front_end)
     if impurity is not None:
         return impurity.why(call.root)
@@ -172,13 +179,13 @@ def _rehearsed(call: KernelCall, session: Session, pes: Sequence[ProcessingEleme
     except NotRehearsed as error:
         return alone(str(error), peers.alone_at or authors_line(error, call.root))
     except Exception as error:  # noqa: BLE001  # whatever it is, the launch meets it again in its time
-        return WhyNot(f"the kernel raises {type(error).__name__}", line=authors_line(error, call.root))
+        return WhyNot(f"the kernel raises {type(error).__name__}", _RAISES, authors_line(error, call.root))
     finally:
         peers.close()
     if peers.why_alone:
         return alone(peers.why_alone, peers.alone_at)
     if warned:
-        return WhyNot("the kernel warns")
+        return WhyNot("the kernel warns", "compute without what is warned of, such as an overflow")
     if steps is None:
         return alone("holds sums in registers, or makes values of a constant")
     if tape.held:
@@ -219,4 +226,4 @@ def _why_no_turns(steps: Sequence[RawStep]) -> WhyNot:
         cause = f"each turn keeps TCM up to the end of the loop, up to {max(len(each.holds) for each in steps)} values"
         line = cast(Submission, middle[-1].step).line
         return WhyNot(cause, "`tl.wait` for a sum in each turn, which issues it", line)
-    return WhyNot(f"the kernel's calls have no {LEAST_TURNS} equal turns that are half of all of them")
+    return WhyNot(f"the kernel's calls have no {LEAST_TURNS} equal turns that are half of all of them", _TURNS)

@@ -45,6 +45,13 @@ class _PlacesTwice:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
+    def wants(self, _: CommandInFlight) -> bool:
+        """As Closer says."""
+        return True
+
+    def missed(self, _: CommandInFlight) -> None:
+        """As Closer says."""
+
     def close(self, work: ClosableWork) -> bool:
         """As Closer says."""
         command, before = work.command, work.cuts()

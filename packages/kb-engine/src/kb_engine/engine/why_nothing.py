@@ -1,0 +1,64 @@
+"""Why an engine skips no part of a run, closes no command, or repeats no launch, as it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kb_engine.observe.by_event import WhyNot
+
+WITHOUT_TEMPLATES: Final = WhyNot(
+    "the engine was made with `templates=False`",
+    "make it with `templates=True`: `kb run` does so without --no-templates and --sanitize",
+)
+_EVENTS: Final = WhyNot("`exact` is `events`", "simulate with `exact` as `closed`")
+_TIES: Final = WhyNot("links of the chip decide who goes first when requests wait", "take a chip without such links")
+_HEARS: Final = {
+    "on_stage": "each stage",
+    "on_wait": "each wait of a tile",
+    "on_trace": "each event, as `kb run --trace` asks",
+    "on_issue": "each command, and there is no op log",
+    "on_allocate": "TCM that is given",
+    "on_free": "TCM that is free again",
+    "on_program_end": "each end of a program",
+}
+"""What an observer is told of, by its method."""
+
+
+def why_nothing_folds(exact: str, folds: bool, is_foreseen: bool, told: Sequence[str]) -> WhyNot:
+    """Why an engine skips no part of a run: *exact* and *folds* as it was made with, whether its fabric *is_foreseen*,
+    and what observers are *told*."""
+    if exact == "events":
+        return _EVENTS
+    if not folds:
+        return WhyNot("the engine was made with `folds=False`", "make it with `folds=True`")
+    if not is_foreseen:
+        return _TIES
+    return why_heard(told)
+
+
+def why_nothing_closes(exact: str, is_foreseen: bool, told: Sequence[str]) -> WhyNot:
+    """Why an engine closes no command: as `why_nothing_folds`, where *told* may be empty."""
+    if exact == "events":
+        return _EVENTS
+    if told:
+        return why_heard(told)
+    if not is_foreseen:
+        return _TIES
+    cause = "a block of the chip begins transfers that no command of its PE asks for"
+    return WhyNot(cause, "give the block's class `needs_no_queue`, if its transfers follow from tokens alone")
+
+
+def why_nothing_repeats(told: Sequence[str]) -> WhyNot | None:
+    """Why an engine that closes commands repeats no launch: because observers are *told* of programs; None if not."""
+    if not told:
+        return None
+    names = " and ".join([f"`{name}`" for name in told])
+    return WhyNot(f"an observer is told of what programs do, by {names}", "leave the observer out")
+
+
+def why_heard(told: Sequence[str]) -> WhyNot:
+    """The reason that observers are *told* of what is only known event by event."""
+    hears = " and ".join([_HEARS.get(name, name) for name in told])
+    change = "keep the op log" if list(told) == ["on_issue"] else "leave the observer out"
+    return WhyNot(f"an observer is told of {hears}", change)
