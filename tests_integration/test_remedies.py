@@ -1,7 +1,6 @@
 """The reasons why work was simulated event by event are true: where what a reason tells to change is changed, the
 reason is gone, and more is closed, skipped or repeated."""
 
-import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
@@ -91,12 +90,6 @@ def rows_with_a_warning(tl: Language, x: TensorRef, y: TensorRef) -> None:
     first = tl.program_id() * TURNS_EACH
     for row in range(first, first + TURNS_EACH):
         tl.store(y[row : row + 1, :], tl.load(x[row : row + 1, :]) * min(factor, 2.0))
-
-
-def rows_by_an_index(tl: Language, x: TensorRef, y: TensorRef) -> None:
-    first = operator.index(tl.program_id()) * TURNS_EACH
-    for row in range(first, first + TURNS_EACH):
-        tl.store(y[row : row + 1, :], tl.load(x[row : row + 1, :]) * 2.0)
 
 
 def rows_by_the_number(tl: Language, x: TensorRef, y: TensorRef) -> None:
@@ -278,7 +271,7 @@ CASES = [
     ),
     Case(
         LAUNCHES,
-        "its arguments are others than those of the launch before",
+        "its arguments are others than those of an earlier launch",
         "pass equal arguments",
         partial(multiplying, arguments=[(n,) for n in range(4)]),
         partial(multiplying, arguments=[(0,)]),
@@ -292,7 +285,7 @@ CASES = [
     ),
     Case(
         LAUNCHES,
-        "it is on other PEs than the launch before",
+        "it is on other PEs than an earlier launch",
         "launch on the same PEs",
         partial(multiplying, pes=((0,), (1,), (2,), (3,))),
         multiplying,

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kb_cli.run.how_simulated import MANY_EVENTS, events_note
@@ -27,6 +28,23 @@ def test_the_line_names_the_reason_with_the_most_commands(n_reasons, more):
         "note: 100,000 events were simulated, and 100,000 or more are noted: turns of a loop in softmax were not "
         f"folded, because the kernel warns (s.py:14): do not{more}"
     )
+
+
+@pytest.mark.parametrize(("what", "skipped"), [("commands", "closed"), ("launches", "repeated"), ("tiles", "folded")])
+def test_the_line_says_what_was_not_done(what, skipped):
+    reason = msgspec.structs.replace(REASON, what=what)
+    assert f": {what} in softmax were not {skipped}, because the kernel" in events_note(found(MANY_EVENTS, [reason]))
+
+
+def test_the_json_and_the_table_say_why_commands_were_not_closed(invoke):
+    """A product on each of 8 PEs, of 8 x 4 tiles or more."""
+    call = "run", "gemm", "-p", "tile=32x32x32", "--exact", "events"
+    reasons = json.loads(invoke(*call, "--json").stdout)["simulated"]["by_event"]
+    assert [(each["what"], each["commands"], each["launches"]) for each in reasons] == [("commands", 8, 0)]
+    assert reasons[0]["change"] == "simulate with `exact` as `closed`"
+    shown = invoke(*call, "--work").stdout
+    assert "simulated event by event" in shown
+    assert "`exact` is `events`" in shown
 
 
 @pytest.mark.parametrize(("events", "reasons"), [(MANY_EVENTS - 1, [REASON]), (MANY_EVENTS, [])])

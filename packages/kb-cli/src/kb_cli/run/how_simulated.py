@@ -8,7 +8,7 @@ import click
 
 from kb_cli.run.result_parts import EventReason, HowSimulated
 from kb_engine import Engine
-from kb_engine.observe.by_event import COMMANDS, LAUNCHES
+from kb_engine.observe import COMMANDS, LAUNCHES
 
 MANY_EVENTS: Final = 100_000
 """Events from which on the note is printed. Source: assumed; they take about a second."""

@@ -220,7 +220,7 @@ class ClosedCommands:
             return False
         if not (shape.known.see() or self._has_peers):  # it may be the only one
             self.stays_open(work.command, FIRST)
-            self._reasons.n_firsts += 1
+            self._reasons.first()
             return False
         outcome = self._outcome_for(shape, work)
         if outcome is None:

@@ -102,7 +102,7 @@ class EventWork:
         if why is not None and (why is not NO_LOOP or by_event >= _MANY * launch.total):
             what = PROGRAMS if isinstance(launch, GridLaunch) else TURNS
             self._reasons.note(what, name, why, by_event - (self._reasons.n_firsts - self._begin[2]))
-        if self._was_launched(getattr(kernel, "__code__", name)) and not isinstance(launch, RepeatedLaunch):
+        if not isinstance(launch, RepeatedLaunch) and self._was_launched(getattr(kernel, "__code__", name)):
             self._reasons.note(LAUNCHES, name, self._why_anew(launch, why_no_repeats), by_event, 1)
 
     def _was_launched(self, kernel: object) -> bool:

@@ -48,13 +48,13 @@ _HIDES: Final = WhyNot(
 )
 PARTS: Final = (
     WhyNot(
-        "its tensors have other shapes, lie in other memories or elsewhere in a burst than those of the launch before",
+        "its tensors have other shapes, lie in other memories or elsewhere in a burst than those of an earlier launch",
         "launch with tensors that are made alike, in an order of their own",
     ),
     WhyNot("what the kernel's code uses has changed", "pass what changes as an argument of few values"),
-    WhyNot("its arguments are others than those of the launch before", "pass equal arguments"),
-    WhyNot("it is on other PEs than the launch before", "launch on the same PEs"),
-    WhyNot("it names other PEs to the host than the launch before", "launch with the same targets"),
+    WhyNot("its arguments are others than those of an earlier launch", "pass equal arguments"),
+    WhyNot("it is on other PEs than an earlier launch", "launch on the same PEs"),
+    WhyNot("it names other PEs to the host than an earlier launch", "launch with the same targets"),
     WhyNot("its kernel lies below another folder", "launch with one root"),
 )
 """What it says that a part of the `form` of a key is another one."""

@@ -129,7 +129,6 @@ class LaunchRepeats:
         self._known: dict[Any, list[KnownLaunch]] = {}
         self._tries: dict[Any, tuple[int, WhyNot]] = {}
         self._forms: dict[CodeType, tuple[object, ...]] = {}
-        self._before: tuple[object, ...] | None = None
         self._n_commands = self._n_dropped = 0
         self._n_fitting = 0
         self.n_repeated = self.n_checked = self.n_foreseen = 0
@@ -140,7 +139,6 @@ class LaunchRepeats:
     ) -> LaunchKey | None:
         """The key of a launch of *call* now; None where nobody should look at it."""
         code, clock = getattr(call.kernel, "__code__", None), self._session.clock
-        self._before = None
         if code is None or call.front_end is not Language:
             self.why_not = _OTHER_FRONT
             return None
@@ -159,10 +157,6 @@ class LaunchRepeats:
         if isinstance(key, WhyNot):
             self.why_not = key
             return None
-        self._before = self._forms.get(code)
-        if len(self._forms) >= _MOST_KEPT:
-            self._forms.clear()
-        self._forms[code] = cast(tuple[object, ...], key.form)
         n_tries, why = self._tries.get(key.form, _NO_TRY)
         if n_tries >= _MOST_TRIES:
             self.why_not = why
@@ -195,16 +189,15 @@ class LaunchRepeats:
 
     def _why_new(self, key: LaunchKey) -> WhyNot:
         """Why no launch with *key* is known: which part of the key is new, or what was not known of others with it."""
-        tries = self._tries.get(key.form)
+        form, code = cast(tuple[object, ...], key.form), key.code[0]
+        before, tries = self._forms.get(code), self._tries.get(form)
+        _make_room(self._forms)
+        self._forms[code] = form
         if tries is not None:
             return tries[1]
-        if self._before is None or self._before == key.form:
+        if before is None or before == form:
             return _FIRST
-        return next(
-            why
-            for why, *parts in zip(PARTS, self._before, cast(tuple[object, ...], key.form), strict=True)
-            if parts[0] != parts[1]
-        )
+        return next(why for why, *parts in zip(PARTS, before, form, strict=True) if parts[0] != parts[1])
 
     def _steady(self, known: KnownLaunch) -> KnownLaunch | None:
         """*known* as it would be now, where the log knows how long its transfers take; None where it would differ, and

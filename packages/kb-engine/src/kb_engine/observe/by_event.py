@@ -59,6 +59,10 @@ class Reasons:
         elif len(self._counts) < _MOST_REASONS:
             self._counts[key] = [commands, launches]
 
+    def first(self) -> None:
+        """A command is simulated to learn what others of its kind come to."""
+        self.n_firsts += 1
+
     @property
     def found(self) -> list[ByEvent]:
         """What was simulated event by event, in order."""
