@@ -2,6 +2,7 @@
 
     python benchmarks/speed/program_folds.py                       # 4096 x 4096, best of three: a minute or two
     python benchmarks/speed/program_folds.py --issue scoreboard    # PE_CPUs that issue ahead
+    python benchmarks/speed/program_folds.py --watched             # with an observer of commands, as in `kb run`
     python benchmarks/speed/program_folds.py --quick               # 512 rows: seconds
     python benchmarks/speed/program_folds.py --json
 
@@ -23,6 +24,8 @@ import yaml
 
 from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host, Language, TensorRef
+from kb_engine.block import CommandInFlight
+from kb_engine.observe import Observer
 from kb_topology import Topology, loads_topology
 
 ROOT = Path(__file__).parents[2]
@@ -62,9 +65,34 @@ def chip(issue: str) -> Topology:
     return loads_topology(yaml.safe_dump(spec))
 
 
-def run(kernel: Callable[..., None], rows: int, log: bool, issue: str, exact: Any) -> tuple[float, int, object]:
-    """The seconds of pass 1, the programs that were skipped, and the digest with the last picosecond."""
-    engine = Engine(chip(issue), MemoryLogWriter() if log else None, exact=exact)
+class Tally(Observer):
+    """Counts the stages of commands."""
+
+    def __init__(self) -> None:
+        self.n_stages = 0
+
+    def on_issue(self, command: CommandInFlight) -> None:
+        """As `Observer.on_issue`."""
+        self.n_stages += command.shared_plan.n_stages
+
+    def on_issue_again(self, command: CommandInFlight, n: int) -> None:
+        """As `Observer.on_issue_again`."""
+        self.n_stages += n * command.shared_plan.n_stages
+
+
+class Way(NamedTuple):
+    """How a kernel is run: with an op log or without, on PE_CPUs that issue so, and seen by a Tally or not."""
+
+    log: bool
+    issue: str
+    watched: bool
+
+
+def run(kernel: Callable[..., None], rows: int, way: Way, exact: Any) -> tuple[float, int, object]:
+    """The seconds of pass 1, the programs that were skipped, and the digest with the last picosecond and the stages."""
+    tally = Tally()
+    observers = [tally] if way.watched else []
+    engine = Engine(chip(way.issue), MemoryLogWriter() if way.log else None, observers, exact=exact)
     host = Host(engine, ROOT)
     x = host.tensor("x", np.ones((rows, COLUMNS), np.float32), "f32")
     y = host.empty("y", x.shape, "f32")
@@ -73,21 +101,21 @@ def run(kernel: Callable[..., None], rows: int, log: bool, issue: str, exact: An
     written = engine.close_log()
     seconds = process_time() - began
     skipped = 0 if engine.grid_folding is None else engine.grid_folding.skipped
-    return seconds, skipped, (engine.clock.now_ps, written and written.digest)
+    return seconds, skipped, (engine.clock.now_ps, written and written.digest, tally.n_stages)
 
 
-def measured(kernel: Callable[..., None], rows: int, log: bool, issue: str, times: int) -> Row:
+def measured(kernel: Callable[..., None], rows: int, way: Way, times: int) -> Row:
     """The best seconds of both runs, in turns."""
     seconds: dict[str, list[float]] = {"events": [], "closed": []}
     found: dict[str, object] = {}
     skipped = 0
     for _ in range(times):
         for exact, known in seconds.items():
-            took, skipped, found[exact] = run(kernel, rows, log, issue, exact)
+            took, skipped, found[exact] = run(kernel, rows, way, exact)
             known.append(took)
     if found["events"] != found["closed"]:
         raise SystemExit(f"{kernel.__name__}: the runs differ")
-    return Row(kernel.__name__, rows, log, skipped, min(seconds["events"]), min(seconds["closed"]))
+    return Row(kernel.__name__, rows, way.log, skipped, min(seconds["events"]), min(seconds["closed"]))
 
 
 def text(rows: list[Row]) -> str:
@@ -103,11 +131,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     issues = ("blocking", "scoreboard", "decoupled")
     parser.add_argument("--issue", choices=issues, default="blocking", help="how PE_CPUs issue")
+    parser.add_argument("--watched", action="store_true", help="an observer is told of commands")
     parser.add_argument("--quick", action="store_true", help="512 rows, once")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
     programs, times = (512, 1) if given.quick else (4096, 3)
-    rows = [measured(kernel, programs, log, given.issue, times) for kernel in KERNELS for log in (False, True)]
+    ways = [Way(log, given.issue, given.watched) for log in (False, True)]
+    rows = [measured(kernel, programs, way, times) for kernel in KERNELS for way in ways]
     print(json.dumps([row._asdict() for row in rows], indent=2) if given.json else text(rows))
 
 

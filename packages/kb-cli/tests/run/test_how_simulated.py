@@ -13,6 +13,8 @@ REASON = EventReason(
     what="turns of a loop", kernel="softmax", line="s.py:14", cause="the kernel warns", change="do not", commands=9
 )
 COUNTS = {name: 0 for name in HowSimulated.__struct_fields__ if name not in ("events", "by_event")}
+SMALL_TILES = "-p", "M=512", "-p", "N=512", "-p", "K=512", "-p", "tile=32x32x32", "-p", "operands=local"
+OF_A_RUN = "run_dir", "wall_s", "host", "keep"
 
 
 def found(events, reasons):
@@ -65,10 +67,30 @@ def test_the_note_and_the_table_are_those_of_the_run(invoke, monkeypatch):
     monkeypatch.setattr("kb_cli.run.how_simulated.MANY_EVENTS", 1)
     done = invoke("run", "layer_norm", "--no-log", "--work")
     assert done.exit_code == 0
-    because = "an observer is told of each command, and there is no op log"
-    assert f"were not folded, because {because}: keep the op log" in done.stderr
+    because = "each PE has too few programs or turns for a period to show"
+    assert f"were not folded, because {because}: give each PE more of them" in done.stderr
     assert because in done.stdout
     assert "simulated event by event" in done.stdout
+
+
+@pytest.mark.parametrize("log", [(), ("--no-log",)])
+@pytest.mark.parametrize(
+    ("asked", "skipped"),
+    [
+        (("layer_norm", "-p", "rows=4096"), "skipped_programs"),
+        (("gemm", "--topology", "one_cube", *SMALL_TILES), "foreseen_launches"),
+    ],
+)
+def test_what_is_skipped_counts_as_what_is_simulated(asked, skipped, log, invoke):
+    """Without a log too: what a run counts of its commands needs none of them one by one."""
+    results = []
+    for exact in ("closed", "events"):
+        done = invoke("run", *asked, *log, "--no-verify", "--exact", exact, "--json")
+        result = json.loads(done.stdout)
+        assert (result.pop("simulated")[skipped] > 0) == (exact == "closed")
+        results.append({name: each for name, each in result.items() if name not in OF_A_RUN})
+    assert results[0] == results[1]
+    assert results[0]["bytes"]
 
 
 @pytest.mark.parametrize("asked", [("--exact", "events"), ("--no-templates",), ("--sanitize",)])

@@ -64,8 +64,8 @@ from kb_messages import (
 )
 from kb_topology import Topology
 
-_OF_PROGRAMS: Final = ("on_issue", "on_allocate", "on_free", "on_program_end")
-"""What observers are told of programs that look at no values. Of those that are skipped they are told `on_issue`."""
+_OF_PROGRAMS: Final = ("on_allocate", "on_free", "on_program_end")
+"""What observers are told of programs that look at no values, and not of those that are skipped."""
 
 _VALUES: Final = WhyNot(
     "the front end does not tell when it decides by values", "take `Language` as front end, or kernels of `kb_triton`"
@@ -125,9 +125,11 @@ class Engine:
         self.session = built.session
         self.host_calls = built.host_calls
         self.folder = built.folder
-        heard = [name for name in _OF_PROGRAMS if listener(watching[:-2], name) is not None]
-        is_told_all = not heard or (heard == ["on_issue"] and writer is not None)
         self._told_of_skipped = told_of_each(watching[:-2], "on_issue", "on_issue_again")  # no skipped program polls
+        heard = [name for name in _OF_PROGRAMS if listener(watching[:-2], name) is not None]
+        if self._told_of_skipped is not None:
+            heard.insert(0, "on_issue")
+        is_told_all = not heard or (heard == ["on_issue"] and writer is not None)
         self._checks = exact == "check"
         self.grid_folding: GridFolding | None = None
         self._launches = built.launches
@@ -376,7 +378,9 @@ class Engine:
         if isinstance(launch, RepeatedLaunch):
             return launch.run()
         if self.repeats is None or not isinstance(launch, WatchedLaunch):
-            return self._run_programs(launch, targets)
+            result = self._run_programs(launch, targets)
+            self.session.keep_commands(False)  # nobody looks at the launch any more
+            return result
         with self.repeats.watching(launch):
             result = self._run_programs(launch, targets)
         self.repeats.ended(launch, result)

@@ -13,6 +13,8 @@ WITHOUT_TEMPLATES: Final = WhyNot(
 )
 _EVENTS: Final = WhyNot("`exact` is `events`", "simulate with `exact` as `closed`")
 _TIES: Final = WhyNot("links of the chip decide who goes first when requests wait", "take a chip without such links")
+_OUT: Final = "leave the observer out"
+_TOGETHER: Final = "give the observer `on_issue_again`"
 _HEARS: Final = {
     "on_stage": "each stage",
     "on_wait": "each wait of a tile",
@@ -54,11 +56,11 @@ def why_nothing_repeats(told: Sequence[str]) -> WhyNot | None:
     if not told:
         return None
     names = " and ".join([f"`{name}`" for name in told])
-    return WhyNot(f"an observer is told of what programs do, by {names}", "leave the observer out")
+    return WhyNot(f"an observer is told of what programs do, by {names}", _TOGETHER if told == ["on_issue"] else _OUT)
 
 
 def why_heard(told: Sequence[str]) -> WhyNot:
     """The reason that observers are *told* of what is only known event by event."""
     hears = " and ".join([_HEARS.get(name, name) for name in told])
-    change = "keep the op log" if list(told) == ["on_issue"] else "leave the observer out"
+    change = f"keep the op log, or {_TOGETHER}" if list(told) == ["on_issue"] else _OUT
     return WhyNot(f"an observer is told of {hears}", change)

@@ -129,6 +129,7 @@ class ForeseenLaunch(WatchedLaunch):
         shape.footprint.apply(took.outcome, begin_ps)
         self._closed.take((shape.known,), 1)
         self.commands.append(NotedCommand(work, begin_ps, shape.footprint, shape.known, took.outcome))
+        session.tell_again((command,))
         recorder = session.recorder
         if recorder is not None and took.outcome.rows is not None:
             command.close_like(took.command, clock.now_ps - took.began_ps)

@@ -37,6 +37,8 @@ _PROGRAMS_A_LOOK: Final = 16
 """Programs of a PE for which a look may be taken, beyond the free ones. Source: benchmarks/speed/program_folds.py."""
 _MOST_PROGRAMS: Final = 1 << 13
 """Programs of which it is kept what they did; a longer period is not looked for. Source: assumed; they take 20 MB."""
+_MOST_COMMANDS: Final = 1 << 16
+"""Commands that are kept without a log; a longer period is not looked for. Source: assumed; they take 100 MB."""
 _TOO_FEW: Final = 4
 """Programs of a PE with which a launch that was not folded is called short. Source: assumed."""
 _MOST_RECORDS: Final = 1 << 20
@@ -79,6 +81,7 @@ class GridFolding:
         self._has_jumped = False
         self.skipped = self.checked = self.skipped_commands = 0
         self._found_other = self._has_state = self._cannot_look = self._has_too_many = False
+        session.keep_commands(session.recorder is None and session.listeners.on_issue_again is not None)
         launch.watch(self._took)
 
     @property
@@ -141,7 +144,7 @@ class GridFolding:
     def _look(self, _: object) -> None:
         """Between two events: PEs have taken programs in the event before."""
         clock, search = self._chip.clock, self._search
-        if self.kept > _MOST_PROGRAMS:
+        if self.kept > _MOST_PROGRAMS or len(self._session.kept or ()) > _MOST_COMMANDS:
             self._restart()
         entries = clock.entries(_MOST_ENTRIES)
         if self._expected is not None:
@@ -208,6 +211,8 @@ class GridFolding:
         self._expected = None
         self._search.restart()
         self._played.forget(self._launch.running)
+        if self._session.kept:
+            self._session.kept.clear()
 
     def _is_equal(self, earlier: GridLook, look: GridLook) -> bool:
         """Whether the state of *look* is that of the *earlier* one, whose records since then can be repeated."""
@@ -241,6 +246,7 @@ class GridFolding:
         self._has_state = True
         if recorder is not None:
             look.note_records(recorder.mark(), recorder.n_commands)
+        look.note_kept(len(self._session.kept or ()))
         launch, n_issues = self._launch, len(self._played.issues)
         look.note_programs(n_issues, launch.running, launch.going_on, self._register_cuts())
         return look
@@ -294,6 +300,8 @@ class GridFolding:
             recorder.repeat(period.before.mark, n, period.ps, period.by.ops)
             self._tell_issued(commands, period.by.commands, n)
             recorder.issued_instead(period.before.n_commands, commands)
+        elif self._session.kept:
+            self._session.tell_again(self._session.kept[period.before.n_kept : period.after.n_kept], n)
         self._launch.skip(ran)
         self._session.skip(jump.numbers.commands, jump.numbers.ops)
         self._chip.clock.skip(jump.ps)
@@ -304,14 +312,11 @@ class GridFolding:
 
     def _tell_issued(self, commands: Sequence[Again], n_each: int, n: int) -> None:
         """Tell of the *commands* behind the first *n_each*, which come again in *n* periods."""
-        on_issue, on_issue_again = self._on_issue, self._session.listeners.on_issue_again
-        if on_issue is not None:
+        if self._on_issue is not None:
             for command in commands[n_each:]:
                 assert isinstance(command, CommandInFlight), "each command was made to tell of it"
-                on_issue(command)
-        if on_issue_again is not None:
-            for command in commands[:n_each]:
-                on_issue_again(command, n)
+                self._on_issue(command)
+        self._session.tell_again([each for each in commands[:n_each] if isinstance(each, CommandInFlight)], n)
 
     def _n_planned_alike(self, period: Period) -> int:
         """How many periods follow whose programs do and meet what those of *period* did, with the same plans."""

@@ -163,6 +163,7 @@ class KnownLaunch:
                 each.footprint.apply(each.outcome, each.begin_ps + later_ps)
             self._was_repeated = True
         closed.take(self._known, len(self.commands))
+        session.tell_again([each.work.command for each in self.commands])
         if session.recorder is None:
             for each in self.commands:
                 each.work.place_again(each.work.command)

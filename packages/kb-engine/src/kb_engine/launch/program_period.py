@@ -43,7 +43,7 @@ class GridLook(ProgramLook):
     def __init__(self, now_ps: int, so_far: Numbers, first: Numbers) -> None:
         super().__init__(now_ps, so_far, first)
         self.mark: LogMark | None = None
-        self.n_commands = self.n_issues = 0
+        self.n_commands = self.n_issues = self.n_kept = 0
         self.running: Sequence[int] = ()
         self.going_on: Sequence[int] = ()
         self.cuts: dict[str, Any] = {}
@@ -51,6 +51,10 @@ class GridLook(ProgramLook):
     def note_records(self, mark: LogMark, n_commands: int) -> None:
         """So far the recorder has come, and so many commands has it."""
         self.mark, self.n_commands = mark, n_commands
+
+    def note_kept(self, n_kept: int) -> None:
+        """So many commands are kept without a log."""
+        self.n_kept = n_kept
 
     def note_programs(
         self, n_issues: int, running: Sequence[int], going_on: Sequence[int], cuts: dict[str, Any]

@@ -44,7 +44,8 @@ class Observer:
     def on_issue_again(self, command: CommandInFlight, n: int) -> None:
         """Programs that were skipped issued *n* commands more that do what *command* does, elsewhere in memory.
 
-        An observer that does not override this one is told of each of them by `on_issue`.
+        An observer that does not override this one is told of each of them by `on_issue`. So nothing is skipped then
+        without an op log, and each launch runs.
         """
 
     def on_stage(self, times: StageTimes, /) -> None:

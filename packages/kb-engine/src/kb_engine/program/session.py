@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.memory.allocator import Lease
@@ -31,6 +33,7 @@ class Session:
 
     `recorder` is None without an op log, and `tracer` is None without an observer of the trace. `follows_values` says
     whether a program of a grid has looked at bytes since the last `restart`, or done what is seen, such as a print.
+    `kept` has the commands since `keep_commands`, which those of skipped programs may repeat; None where nobody asked.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Session:
         self.tracer = tracer
         self.materialize = materialize
         self.follows_values = False
+        self.kept: list[CommandInFlight] | None = None
         self.n_ops = 0
         self._commands = 0
 
@@ -65,6 +69,17 @@ class Session:
     def note_look(self) -> None:
         """A program of a grid does what `follows_values` tells of."""
         self.follows_values = True
+
+    def keep_commands(self, keeps: bool) -> None:
+        """Whether commands that are issued from now on are `kept`. Those that were kept are forgotten."""
+        self.kept = [] if keeps else None
+
+    def tell_again(self, commands: Sequence[CommandInFlight], n: int = 1) -> None:
+        """Tell the observers that skipped programs did *n* times over what *commands* did."""
+        on_issue_again = self.listeners.on_issue_again
+        if on_issue_again is not None:
+            for command in commands:
+                on_issue_again(command, n)
 
     def lease(self, pe: ProcessingElement) -> Lease:
         """The share of *pe*'s TCM for one program."""
@@ -119,6 +134,8 @@ class Session:
         context = CommandInFlight(submitted, plan, first_op, scheduler.complete, mapped, addresses, completion)
         if self.listeners.on_issue is not None:
             self.listeners.on_issue(context)
+        if self.kept is not None:
+            self.kept.append(context)
         return context
 
 

@@ -1,0 +1,126 @@
+"""Observers that take skipped commands together are told of as much as those of a run of every event."""
+
+from collections import Counter
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kb_dataexec import MemoryLogWriter
+from kb_engine import Engine, Host, Language, TensorRef
+from kb_engine.block import CommandInFlight
+from kb_engine.observe import Callbacks, Observer
+from kb_topology import load_topology
+
+ROOT = Path(__file__).parents[1]
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(ROOT / "tests_integration" / "closed")
+    shared = import_module("closed_launches")
+N_PES, built, product, triples = (vars(shared)[name] for name in ("N_PES", "built", "product", "triples"))
+ROWS = 600
+
+
+class Tally(Observer):
+    """Counts commands by PE, line and stages."""
+
+    def __init__(self) -> None:
+        self.told: Counter[Any] = Counter()
+        self.n_again = 0
+
+    def on_issue(self, command: CommandInFlight) -> None:
+        """As `Observer.on_issue`."""
+        self._add(command, 1)
+
+    def on_issue_again(self, command: CommandInFlight, n: int) -> None:
+        """As `Observer.on_issue_again`."""
+        self.n_again += n
+        self._add(command, n)
+
+    def _add(self, command: CommandInFlight, n: int) -> None:
+        self.told[command.submitted.pe, command.submitted.line, command.shared_plan.n_stages] += n
+
+
+def doubled(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    row = slice(tl.program_id(), tl.program_id() + 1)
+    tl.store(y[row, :], tl.load(x[row, :]) * 2.0)
+
+
+def of_rows(tl: Language, x: TensorRef, y: TensorRef) -> None:
+    for number in range(tl.program_id(), ROWS, 8):
+        tl.store(y[number : number + 1, :], tl.load(x[number : number + 1, :]) * 2.0)
+
+
+def folded(kernel: Any, has_log: bool, observers: Sequence[Observer], **options: Any) -> Engine:
+    """A chip on which *kernel* has doubled all rows, seen by *observers*."""
+    topology, writer = load_topology(ROOT / "topologies/one_cube.yaml"), MemoryLogWriter() if has_log else None
+    engine = Engine(topology, writer, observers, **options)
+    host = Host(engine, ROOT)
+    x = host.tensor("x", np.ones((ROWS, 512), np.float32), "f32")
+    where = {"grid": ROWS} if kernel is doubled else {"pes": range(8)}
+    host.launch(kernel, x, host.empty("y", x.shape, "f32"), **where)
+    return engine
+
+
+@pytest.mark.parametrize("kernel", [doubled, of_rows])
+@pytest.mark.parametrize("has_log", [True, False])
+@pytest.mark.parametrize("exact", ["closed", "check"])
+def test_programs_and_turns_that_are_skipped_are_told_together(kernel: Any, has_log: bool, exact: Any) -> None:
+    tally, every = Tally(), Tally()
+    work = folded(kernel, has_log, [tally], exact=exact).work
+    assert work.skipped_commands == tally.n_again > 3 * ROWS / 2, "a load, a vector program and a store of each"
+    folded(kernel, has_log, [every], exact="events")
+    assert (every.n_again, every.told.total()) == (0, 3 * ROWS)
+    assert tally.told == every.told
+
+
+@pytest.mark.parametrize("has_log", [True, False])
+def test_who_takes_commands_one_by_one_is_told_of_each(has_log: bool) -> None:
+    """With a log they are made anyway. Without one they are not, so none is skipped."""
+    tally, seqs = Tally(), list[int]()
+    observers = [tally, Callbacks(on_issue=lambda each: seqs.append(each.submitted.command_seq))]
+    engine = folded(doubled, has_log, observers)
+    assert sorted(seqs) == list(range(3 * ROWS))
+    assert tally.told.total() == 3 * ROWS
+    assert (engine.work.skipped_commands > 0) == (tally.n_again > 0) == has_log
+
+
+def test_few_commands_are_kept_of_a_launch_without_a_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kb_engine.launch.grid_folding._MOST_COMMANDS", 8)
+    most = [0]
+    engines: list[Engine] = []
+
+    def looked(_: CommandInFlight) -> None:
+        most.append(len(engines[0].session.kept or ()))
+
+    engines.append(
+        Engine(
+            load_topology(ROOT / "topologies/one_cube.yaml"), None, [Callbacks(on_issue=looked, on_issue_again=print)]
+        )
+    )
+    host = Host(engines[0], ROOT)
+    x = host.tensor("x", np.ones((ROWS, 512), np.float32), "f32")
+    host.launch(doubled, x, host.empty("y", x.shape, "f32"), grid=ROWS)
+    assert engines[0].work.skipped_commands == 0
+    assert 8 < max(most) <= 3 * 8 * 3, "three rounds of programs on 8 PEs: the last two are not looked at"
+    assert engines[0].session.kept is None
+
+
+@pytest.mark.parametrize("has_log", [True, False])
+def test_launches_that_are_repeated_are_told(has_log: bool) -> None:
+    def run(exact: Any) -> tuple[Tally, Engine]:
+        tally = Tally()
+        engine, host = built(exact, has_log, observers=[tally])
+        sets = [triples(host), triples(host)]
+        for number in range(5):
+            host.launch(product, sets[number % 2], pes=range(N_PES))
+        return tally, engine
+
+    (tally, engine), (every, _) = run("closed"), run("events")
+    assert engine.repeats is not None
+    assert (engine.repeats.n_repeated, engine.repeats.n_foreseen) == (4, 1)
+    assert tally.n_again >= 4 * N_PES, "and programs of the first launch that did as another one of it"
+    assert tally.told == every.told
+    assert every.told.total() == 5 * N_PES
