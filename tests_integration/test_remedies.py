@@ -322,9 +322,9 @@ CASES = [
     Case(
         LAUNCHES,
         "an observer is told of what programs do, by `on_issue`",
-        "leave the observer out",
+        "give the observer `on_issue_again`",
         partial(multiplying, engine=heard(on_issue=lambda _: None)),
-        multiplying,
+        partial(multiplying, engine=heard(on_issue=lambda _: None, on_issue_again=lambda *_: None)),
     ),
     Case(TURNS, "the launch is on 3 PEs", "launch on 4 PEs or more", partial(looping, pes=3), partial(looping, pes=4)),
     Case(TURNS, _FOLDS, "make it with", partial(looping, engine=made_with(folds=False)), looping),
