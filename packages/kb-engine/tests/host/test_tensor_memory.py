@@ -260,7 +260,7 @@ def test_what_is_freed_is_free_again_and_empty(toy_host):
         host.read(b)
 
 
-@pytest.mark.parametrize(
+USES = pytest.mark.parametrize(
     ("use", "what"),
     [
         (lambda host, a: host.read(a), "read"),
@@ -271,11 +271,25 @@ def test_what_is_freed_is_free_again_and_empty(toy_host):
         (lambda host, a: host.launch(lambda tl, a: None, a.ref[0:2]), "launch"),
     ],
 )
-def test_a_freed_tensor_cannot_be_used(toy_host, use, what):
+
+
+@USES
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_freed_tensor_cannot_be_used(toy_host, use, what, name):
     host = toy_host()
     a = host.tensor("a", NUMBERS, "i32")
     host.free(a)
-    host.tensor("b", NUMBERS, "i32")  # in the same place
+    host.tensor(name, NUMBERS, "i32")  # in the same place
+    with pytest.raises(KernelError) as caught:
+        use(host, a)
+    got = "a tensor after host.free, or of another chip"
+    assert str(caught.value) == f"{what} of a: got {got}, needs one that holds memory of this chip"
+
+
+@USES
+def test_an_equal_tensor_of_another_chip_cannot_be_used(toy_host, use, what):
+    host, a = toy_host(), toy_host().tensor("a", NUMBERS, "i32")
+    assert host.tensor("a", NUMBERS, "i32") == a
     with pytest.raises(KernelError) as caught:
         use(host, a)
     got = "a tensor after host.free, or of another chip"

@@ -130,9 +130,14 @@ class TensorMemory:
         del self.live[tensor.addresses[0][0]]
 
     def check_live(self, what: str, tensor: Tensor) -> None:
-        """Raise KernelError, which names *what*, when *tensor* is none of this chip or holds no memory any more."""
+        """Raise KernelError, which names *what*, when *tensor* is none of this chip or holds no memory any more.
+
+        A tensor and what `Host.map` makes of it have one `addresses`. A tensor of another chip, or one that was freed,
+        may be equal to a live tensor, but its `addresses` are others.
+        """
         self._check_current(what, tensor.name)
-        if self.live.get(tensor.addresses[0][0]) != replace(tensor, virtual=()):
+        live = self.live.get(tensor.addresses[0][0])
+        if live is None or live.addresses is not tensor.addresses or live != replace(tensor, virtual=()):
             got, needs = "a tensor after host.free, or of another chip", "one that holds memory of this chip"
             raise KernelError(f"{what} of {tensor.name}", got, needs)
 
