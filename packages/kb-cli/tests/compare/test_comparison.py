@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from kb_cli.compare.blocks import BlockChange
 from kb_cli.compare.comparison import RunComparison, compare, row_changes
 from kb_cli.compare.configuration import ConfigurationChange
 from kb_cli.compare.line_match import LineMatch
@@ -329,3 +330,17 @@ def test_a_run_without_a_log_is_compared_by_its_times(side: Callable[..., Side])
     found: RunComparison = compare(one, one)
     sentence = f"{one.folder}: got a run that does not say where its time went, so only the times are compared"
     assert (found.same, found.missing, found.whole_ps) == (False, [sentence, sentence], None)
+
+
+@pytest.mark.parametrize(
+    ("busy_ps", "path_ps", "said"),
+    [
+        ((1_000, 5_000), (3_000, 9_000), "HBM works 4.000 ns longer, and 6.000 ns more of it is on the path."),
+        ((1_000, 5_000), (9_000, 3_000), "HBM works 4.000 ns longer, but 6.000 ns less of it is on the path."),
+        ((5_000, 1_000), (3_000, 9_000), "HBM works 4.000 ns less, but 6.000 ns more of it is on the path."),
+    ],
+)
+def test_work_and_path_that_change_against_each_other_are_joined_by_but(
+    busy_ps: tuple[int, int], path_ps: tuple[int, int], said: str
+) -> None:
+    assert BlockChange(block="hbm", busy_ps=busy_ps, path_ps=path_ps).sentence([]) == said

@@ -46,7 +46,8 @@ class BlockChange(Struct, frozen=True, kw_only=True):
         cost = f"{duration(abs(change))} {'more' if change > 0 else 'less'} of it is on the path"
         if work_ps:
             works = "work" if name == LINKS_NAME else "works"
-            return f"{name} {works} {duration(abs(work_ps))} {'longer' if work_ps > 0 else 'less'}, and {cost}."
+            joins = "and" if (work_ps > 0) == (change > 0) else "but"
+            return f"{name} {works} {duration(abs(work_ps))} {'longer' if work_ps > 0 else 'less'}, {joins} {cost}."
         against = min(others, key=lambda each: each.path_change_ps * (1 if change > 0 else -1))
         text = f"The work of {name} is the same, but {cost}"
         if against.path_change_ps * change >= 0:
