@@ -17,6 +17,7 @@ class ChunkPlans:
         self._intern = intern
         self._numbers: dict[int, int] = {}
         self._form_numbers: dict[Hashable, int] = {}
+        self._of_origins: dict[int, int] = {}
         self._plans, self._stages = list[int](), list[int]()
         self.forms = list[bytes]()
 
@@ -30,11 +31,21 @@ class ChunkPlans:
         number = self._numbers.get(id(plan))
         if number is None:
             number = self._numbers[id(plan)] = len(self._numbers)
-            form = plan.kind, structure(plan)
-            if form not in self._form_numbers:
-                self._form_numbers[form] = len(self._form_numbers)
-                self.forms.append(encode_plan(plan))
-            self._plans.append(self._form_numbers[form])
+            self._plans.append(self._form_number(plan))
             for stage in plan.stages:
                 self._stages += (self._intern(stage.component), self._intern(stage.line) if stage.line else -1)
+        return number
+
+    def _form_number(self, plan: PipelinePlan) -> int:
+        """The number of the form of *plan*. Plans of pieces share none, also those of one origin."""
+        origin = id(plan.origin)
+        number = self._of_origins.get(origin)
+        if number is None:
+            form = plan.kind, structure(plan)
+            number = self._form_numbers.get(form)
+            if number is None:
+                number = self._form_numbers[form] = len(self._form_numbers)
+                self.forms.append(encode_plan(plan))
+            if not plan.stages[0].in_pieces:
+                self._of_origins[origin] = number
         return number
