@@ -2,6 +2,7 @@
 
     python benchmarks/speed/recording.py               # four GEMMs, five rounds in turns: a minute
     python benchmarks/speed/recording.py --quick       # a round of each
+    python benchmarks/speed/recording.py --million     # the run that looking.py looks at: two minutes
 
 Each run has a process of its own. Seconds are the median CPU time of the rounds, from the kernel's call to the closed
 log. Without recording, the fabric makes no rows of transfers and the feeders none of dispatches.
@@ -19,16 +20,18 @@ from statistics import median
 from typing import Any
 
 CHECKOUT = Path(__file__).parents[2]
-CASES = (
-    ("one_pe", "local", 3072),
-    ("one_cube", "local", 2048),
-    ("one_sip", "local", 2048),
-    ("one_cube", "shared", 2048),
+Case = tuple[str, str, str]
+CASES: tuple[Case, ...] = (
+    ("one_pe", "local", "3072x3072x3072"),
+    ("one_cube", "local", "2048x2048x2048"),
+    ("one_sip", "local", "2048x2048x2048"),
+    ("one_cube", "shared", "2048x2048x2048"),
 )
-"""(topology, operands, M = N = K). Tiles are 128 x 128 x 128, f16."""
+"""(topology, operands, M x N x K). Tiles are 128 x 128 x 128, f16."""
+MILLION: Case = ("one_cube", "local", "8192x12288x5120")
 
 
-def simulate(topology: str, operands: str, size: int, records: bool) -> float:
+def simulate(topology: str, operands: str, shape: str, records: bool) -> float:
     """CPU seconds of pass 1."""
     import numpy as np
 
@@ -50,7 +53,8 @@ def simulate(topology: str, operands: str, size: int, records: bool) -> float:
     engine = Engine(load_topology(CHECKOUT / f"topologies/{topology}.yaml"), MemoryLogWriter(), exact="events")
     host = Host(engine, CHECKOUT / "benchmarks")
     gemm = run_path(str(CHECKOUT / "benchmarks/gemm.py"))["Gemm"]()
-    params = gemm.Params(M=size, N=size, K=size, tile=TileShape(128, 128, 128), operands=operands)
+    m, n, k = map(int, shape.split("x"))
+    params = gemm.Params(M=m, N=n, K=k, tile=TileShape(128, 128, 128), operands=operands)
     inputs = gemm.inputs(params, np.random.default_rng(0))
     launch, took = host.launch, []
 
@@ -66,9 +70,9 @@ def simulate(topology: str, operands: str, size: int, records: bool) -> float:
     return took[0]
 
 
-def seconds(case: tuple[str, str, int], records: bool) -> float:
+def seconds(case: Case, records: bool) -> float:
     """`simulate` in a process of its own."""
-    command = [sys.executable, __file__, "--one", *map(str, case), str(int(records))]
+    command = [sys.executable, __file__, "--one", *case, str(int(records))]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
@@ -76,17 +80,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one round")
+    parser.add_argument("--million", action="store_true", help="the run of a million records alone")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        topology, operands, size, records = options.one
-        print(simulate(topology, operands, int(size), records == "1"))
+        topology, operands, shape, records = options.one
+        print(simulate(topology, operands, shape, records == "1"))
         return
-    print(f"{'chip':10}{'operands':10}{'without':>10}{'with':>10}{'added':>9}")
-    for case in CASES:
+    print(f"{'chip':10}{'operands':10}{'M x N x K':17}{'without':>10}{'with':>10}{'added':>9}")
+    for case in [MILLION] if options.million else CASES:
         rounds = [(seconds(case, False), seconds(case, True)) for _ in range(1 if options.quick else options.rounds)]
         without, recorded = (median(column) for column in zip(*rounds, strict=True))
-        print(f"{case[0]:10}{case[1]:10}{without:8.3f} s{recorded:8.3f} s{recorded / without - 1:8.1%}")
+        print(f"{case[0]:10}{case[1]:10}{case[2]:17}{without:8.3f} s{recorded:8.3f} s{recorded / without - 1:8.1%}")
 
 
 if __name__ == "__main__":
