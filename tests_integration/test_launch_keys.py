@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kb_engine import Engine, Language, TensorRef, TileShape
+from kb_engine import DType, Engine, Language, TensorRef, TileShape
+from kb_messages import LoopOrder
 
 ROOT = Path(__file__).parents[1]
 with pytest.MonkeyPatch.context() as patch:
@@ -181,6 +182,70 @@ def test_one_reference_twice_is_another_launch_than_two_equal_ones() -> None:
         pair, apart = {"x": x, "y": x}, {"x": x, "y": y}
         cases = [(x, x, apart)] * 3 + [(x, y, apart)] * 3 + [(x, y, pair)] * 3
         return found(engine, [host.launch(chosen, tensors, *each, pes=range(N_PES)) for each in cases])
+
+    assert run("closed") == run("events")
+
+
+def by_identity(tl: Language, tensors: list[list[TensorRef]], x: object, y: object) -> None:
+    half_product(tl, tensors, 32 if x is y else 64)
+
+
+def by_constant(tl: Language, tensors: list[list[TensorRef]], x: object, _: object) -> None:
+    constant = "a constant"
+    half_product(tl, tensors, 32 if x is TILE or x is constant else 64)
+
+
+def by_membership(tl: Language, tensors: list[list[TensorRef]], x: object, y: object) -> None:
+    half_product(tl, tensors, 32 if x in (1, y) else 64)
+
+
+A_CONSTANT = by_constant.__code__.co_consts[[*by_constant.__code__.co_consts].index("a constant")]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "one", "other"),
+    [
+        (by_identity, float("1.5"), float("1.5")),
+        (by_identity, int("100000"), int("100000")),
+        (by_identity, "".join("ab"), "".join("ab")),
+        (by_identity, TileShape(32, 32, 32), TileShape(32, 32, 32)),
+        (by_identity, np.float32(3), np.float32(3)),
+        (by_identity, slice(1), slice(1)),
+        (by_constant, TILE, TileShape(32, 32, 32)),
+        (by_constant, A_CONSTANT, "".join(("a ", "constant"))),
+        (by_membership, float("nan"), float("nan")),
+        (by_membership, np.float32("nan"), np.float32("nan")),
+    ],
+)
+def test_one_value_twice_is_another_launch_than_two_equal_ones(
+    kernel: Callable[..., None], one: object, other: object
+) -> None:
+    def run(exact: str) -> tuple[Any, ...]:
+        engine, host = built(exact)
+        tensors = triples(host)
+        pairs = [(one, one)] * 2 + [(other, one)] * 2 + [(one, one)]
+        launches = [host.launch(kernel, tensors, *pair, pes=range(N_PES)) for pair in pairs]
+        assert exact == "events" or repeated(engine) == 3
+        return found(engine, launches)
+
+    assert one is not other
+    assert run("closed") == run("events")
+
+
+def by_enums(tl: Language, tensors: list[list[TensorRef]], dtype: DType) -> None:
+    a, b, c = tensors[tl.program_id()]
+    k = 32 if dtype is DType.F16 else 64
+    tl.wait(tl.composite("gemm", a[:, :k], b[:k, :], out=c, tile=TILE, loop_order=LoopOrder.NMK))
+
+
+def test_members_of_enums_of_kernbench_are_told() -> None:
+    def run(exact: str) -> tuple[Any, ...]:
+        engine, host = built(exact)
+        tensors = triples(host)
+        dtypes = [DType.F16, DType.F16, DType.F32, DType.F32]
+        launches = [host.launch(by_enums, tensors, dtype, pes=range(N_PES)) for dtype in dtypes]
+        assert exact == "events" or repeated(engine) == 2
+        return found(engine, launches)
 
     assert run("closed") == run("events")
 

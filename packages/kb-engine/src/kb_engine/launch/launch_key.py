@@ -25,7 +25,7 @@ from kb_engine.observe.by_event import WhyNot
 from kb_engine.program.runner import KernelCall
 from kb_engine.program.tensors import Tensor, TensorRef
 from kb_engine.template.namespaces import Untold, is_told
-from kb_engine.template.purity import GIVEN, impurity_of, used_by
+from kb_engine.template.purity import GIVEN, compares_by_identity, constants_of, impurity_of, used_by
 from kb_messages import OFFSET_BITS, CubeTarget
 
 _HIDDEN: Final = frozenset(("tensor", "plain_matrix"))
@@ -97,7 +97,8 @@ class LaunchKeys:
         used = used_by(kernel, call.arguments, _HIDDEN, _FRONT) if isinstance(kernel, FunctionType) else None
         if used is None:
             return self._why_not_known(call)
-        forms = _Forms()
+        codes = [each for each in used if isinstance(each, CodeType)]
+        forms = _Forms(any(map(compares_by_identity, codes)))
         try:
             code = tuple([forms.of_used(each) for each in used])
             arguments = tuple([forms.of(each) for each in call.arguments])
@@ -108,7 +109,7 @@ class LaunchKeys:
         if layout.number is None:
             return _OVERLAP
         form = layout.number, code, arguments, tuple(pe_ids), there, call.root
-        return LaunchKey(form, layout.spans, [each for each in used if isinstance(each, CodeType)])
+        return LaunchKey(form, layout.spans, codes)
 
     def _why_not_known(self, call: KernelCall) -> WhyNot:
         """Why nothing is known of the kernel of *call*: what the look at it met first, once for all of its launches."""
@@ -188,7 +189,7 @@ class _NoFormError(Exception):
 
 def _name_of(member: Enum) -> str:
     """The name of *member*. Raises _NoFormError for one with an author's attribute, which a kernel could read."""
-    if any(not hasattr(type(member), name) for name in vars(member)):
+    if any(not (name.startswith("_") or hasattr(type(member), name)) for name in vars(member)):
         raise _NoFormError
     return member.name
 
@@ -215,16 +216,22 @@ def _has_form(form_of: Callable[[Any], Hashable], value: object) -> bool:
 class _Forms:
     """Forms of values, which name the tensors among them by their places in `tensors`.
 
-    References, lists and dicts have numbers, because a kernel can tell whether two of them are one.
+    References, lists and dicts have numbers, because a kernel can tell whether two of them are one. Where the kernel
+    *compares* by `is`, all values have. A NaN always has one, as it is in a list where that very NaN is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, compares: bool = False) -> None:
+        self._compares = compares
         self.tensors: dict[int, Tensor] = {}
         self._places: dict[int, int] = {}
         self._numbers: dict[int, int] = {}
 
     def of(self, value: Any) -> Hashable:
         """What *value* has in common with values that decide the same. Raises _NoFormError."""
+        form = self._of(value)
+        return (form, self._number_of(value)) if self._compares else form
+
+    def _of(self, value: Any) -> Hashable:
         kind = type(value)
         if kind in _SIMPLE:
             return kind, value
@@ -235,14 +242,14 @@ class _Forms:
         if kind is TensorRef:
             return self._of_reference(value)
         if kind is float:
-            return kind, value.hex()
+            return kind, value.hex() if value == value else self._number_of(value)
         if kind is dict:
             items = tuple([(self.of(name), self.of(each)) for name, each in value.items()])
             return kind, self._number_of(value), items
         if kind in (slice, range):
             return kind, self.of(value.start), self.of(value.stop), self.of(value.step)
         if issubclass(kind, np.generic) and kind.__module__ == "numpy":
-            return kind, value.dtype.str, value.tobytes()
+            return kind, value.dtype.str, value.tobytes(), 0 if value == value else self._number_of(value)
         if kind.__module__.partition(".")[0] not in _OWN:
             raise _NoFormError
         if issubclass(kind, Enum):
@@ -254,7 +261,8 @@ class _Forms:
     def of_used(self, value: object) -> Hashable:
         """As `of`, for what the code of a kernel is made of or uses."""
         if isinstance(value, CodeType):
-            return CodeType, id(value)
+            constants = constants_of(value) if self._compares else ()
+            return CodeType, id(value), tuple(map(self._number_of, constants))
         if isinstance(value, (FunctionType, BuiltinFunctionType)) or is_told(value):
             return type(value), value
         if value is math:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
@@ -327,3 +327,25 @@ def _instructions(code: CodeType) -> Sequence[dis.Instruction]:
     """Those of *code*, and of the functions and comprehensions in it."""
     inner = [each for each in code.co_consts if isinstance(each, CodeType)]
     return tuple(chain(dis.get_instructions(code), *map(_instructions, inner)))
+
+
+@lru_cache(maxsize=_MOST_CODES)
+def compares_by_identity(code: CodeType) -> bool:
+    """Whether *code*, or a function in it, asks by `is` whether two values are one, and not just equal.
+
+    To ask that of None, True, False and `...` does not count.
+    """
+    return any(each.opname == "IS_OP" and not _is_single(before) for before, each in pairwise(_instructions(code)))
+
+
+def _is_single(operand: dis.Instruction) -> bool:
+    return operand.opname == "LOAD_CONST" and type(operand.argval) in (NoneType, bool, EllipsisType)
+
+
+def constants_of(code: CodeType) -> Iterable[object]:
+    """The constants of *code*, and of the functions in it."""
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from constants_of(each)
+        else:
+            yield each
