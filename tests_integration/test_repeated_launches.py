@@ -21,7 +21,7 @@ from kb_engine.closed.outcome import Outcome
 from kb_engine.launch.noted_port import Notes
 from kb_engine.observe import Callbacks
 from kb_engine.program.handles import CompositeHandle
-from kb_messages import KbError, KernelError
+from kb_messages import KbError, KernelError, TileShape
 from kb_topology import loads_topology
 
 ROOT = Path(__file__).parents[1]
@@ -121,6 +121,37 @@ def test_what_a_program_put_into_the_class_of_a_handle_decides(monkeypatch: pyte
         took.append(result.response_ps - result.call_ps)
     assert took[0] == took[2] < took[1]
     assert repeated(engine) == 1
+
+
+def product_by_tile(tl: Language, parts: Any, tile: Any) -> None:
+    for _ in range(tile.turns):
+        product(tl, parts)
+
+
+def product_by_equality(tl: Language, parts: Any, tile: Any) -> None:
+    for _ in range(1 if tile == TileShape(1, 1, 1) else 2):
+        product(tl, parts)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name", "values"),
+    [
+        (product_by_tile, "turns", [1, 2, 1]),
+        (product_by_tile, "turns", [property(lambda _: 1), property(lambda _: 2), 1]),
+        (product_by_equality, "__eq__", [lambda *_: True, lambda *_: False, lambda *_: True]),
+    ],
+)
+def test_what_a_program_put_into_the_class_of_an_argument_decides(
+    kernel: Any, name: str, values: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, host = built("closed", True)
+    tensors, took = triples(host), []
+    for value in values:
+        monkeypatch.setattr(TileShape, name, value, raising=False)
+        result = host.launch(kernel, tensors, TileShape(1, 2, 3), pes=range(N_PES))
+        took.append(result.response_ps - result.call_ps)
+    assert took[0] == took[2] < took[1]
+    assert repeated(engine) == (values == [1, 2, 1])
 
 
 def test_the_engine_counts_the_launches_that_were_compared() -> None:

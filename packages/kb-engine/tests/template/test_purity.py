@@ -15,6 +15,7 @@ SIZE = 8
 TABLE = {1: 2}
 CALLS = []
 RNG = random.Random(0)
+TILE = TileShape(1, 2, 3)
 
 
 def is_repeatable(*of):
@@ -269,6 +270,29 @@ def test_an_operator_that_a_program_replaced_is_looked_at(monkeypatch):
     for added, wanted in ((helper, True), (counts, False)):
         monkeypatch.setattr(TensorRef, "__getitem__", added)
         assert is_repeatable(nothing_with, []) == wanted
+
+
+def asks_a_tile(tl):
+    return TILE.added
+
+
+def asks_its_argument(tl, x):
+    return x.added
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "kind"),
+    [
+        (asks_a_tile, [], TileShape),
+        (asks_its_argument, [TileShape(1, 2, 3)], TileShape),
+        (asks_its_argument, [[(TileShape(1, 2, 3),)]], TileShape),
+        (asks_its_argument, [DType.F16], DType),
+    ],
+)
+def test_what_a_program_added_to_the_class_of_a_value_is_looked_at(kernel, arguments, kind, monkeypatch):
+    for added, wanted in ((ADDED["helped"], True), (ADDED["counted"], False)):
+        monkeypatch.setattr(kind, "added", added, raising=False)
+        assert is_repeatable(kernel, arguments) == wanted
 
 
 def test_functions_of_one_code_are_looked_at_each():

@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from msgspec import Struct
 
 from kb_engine.program.kernel_lines import is_own
 
@@ -82,6 +83,11 @@ def package_of(of: type | FunctionType) -> str:
 def _is_made(of: object) -> bool:
     """Whether *of* is a class that was made while Python ran."""
     return isinstance(of, type) and bool(of.__flags__ & _IS_MADE)
+
+
+def is_struct_of_own(kind: type) -> bool:
+    """Whether *kind* is a class of kernbench whose values are what their fields say, such as `TileShape`."""
+    return issubclass(kind, Struct) and package_of(kind) in _OWN
 
 
 class Reads(NamedTuple):

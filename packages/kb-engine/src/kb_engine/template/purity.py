@@ -32,7 +32,16 @@ from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.kernel_lines import is_own, line_of
 from kb_engine.program.known import Known
 from kb_engine.program.tensors import TensorRef
-from kb_engine.template.namespaces import BUILTINS, Reads, Untold, functions_in, is_of_library, is_told, package_of
+from kb_engine.template.namespaces import (
+    BUILTINS,
+    Reads,
+    Untold,
+    functions_in,
+    is_of_library,
+    is_struct_of_own,
+    is_told,
+    package_of,
+)
 
 Unfold: TypeAlias = Callable[[object], Iterable[FunctionType] | None]
 """Gives the functions that a value stands for; None for a value that it does not know."""
@@ -157,7 +166,7 @@ class _Purity:
         self.used: list[object] = []
         self._attributes: dict[str, None] = {}
         self._seen: dict[FunctionType, int] = {}
-        self._plain: set[type] = set()
+        self._plain: dict[type, None] = {}
         self._has_containers = False
         self._around: set[int] = set()
         self.impurity = Impurity("the kernel, or a function that it calls, has names around it that may change")
@@ -199,15 +208,17 @@ class _Purity:
             self.impurity = Impurity(cause, code.co_filename, lineno)
 
     def found(self, front: Sequence[type]) -> list[object] | None:
-        """`used`, then what its namespaces, and *front*, have under the names of attributes that the code reads.
+        """`used`, then what its namespaces, the classes of its values and of arguments, and *front* have under the names
+        of attributes that the code reads.
 
         A program may give a module another value. A name may be that of another object's attribute. None where an
         author's code among these values, which may read more, does more than compute.
         """
         looked: set[int] = set()
         while True:
-            reads = Reads([*self._attributes], front, lambda each: self._unfold(each) is not None, self._is_constant)
-            read = reads.values(self.used)
+            given = [*front, *filter(is_struct_of_own, self._plain)]
+            reads = Reads([*self._attributes], given, lambda each: self._unfold(each) is not None, self._is_constant)
+            read = reads.values([*self.used, *self._plain])
             untold = [each.value for each in read if isinstance(each, Untold) and id(each.value) not in looked]
             if not untold:
                 own = [each for each in self.used if isinstance(each, FunctionType) and not is_told(each)]
@@ -240,7 +251,7 @@ class _Purity:
         """Whether values of type *kind* have no code but that of builtins and kernbench, and pure functions."""
         if kind in self._plain:
             return True
-        self._plain.add(kind)
+        self._plain[kind] = None
         of_class: type = type(kind)
         kinds = [*kind.__mro__, *of_class.__mro__]
         authors = [each for each in kinds if package_of(each) not in _OTHERS]
