@@ -8,6 +8,7 @@ import pytest
 
 from kb_components.pe.pe_cpu import PeCpu
 from kb_engine import Engine, Language, TensorRef
+from kb_engine.closed.known_outcomes import KnownOutcomes
 from kb_engine.language.held_back import HeldBackCalls
 from kb_engine.launch.foreseen_programs import foreseen_programs
 from kb_engine.program.kernel_lines import kernel_lines
@@ -71,6 +72,19 @@ def test_one_program_of_each_kind_runs(depths: tuple[int, ...], expected: str, l
     assert foreseen(engine) == 1
     for exact in ("check", "events"):
         assert mine == run(product_of, depths, exact=exact, log=log)[0]
+
+
+def test_programs_take_an_outcome_that_was_dropped_since() -> None:
+    """There is room for the outcome of one kind of programs, and the launch has two."""
+    results = []
+    for exact in ("closed", "check", "events"):
+        engine, host = built(exact, True)
+        if engine.closed is not None:
+            engine.closed.known = KnownOutcomes(1)
+        tensors = triples(host)
+        launches = [host.launch(product_of, tensors, (64, 32, 32, 64), pes=range(N_PES)) for _ in range(3)]
+        results.append(found(engine, launches))
+    assert results[0] == results[1] == results[2]
 
 
 @pytest.mark.parametrize("log", [False, True])

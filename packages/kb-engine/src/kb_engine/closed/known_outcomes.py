@@ -58,5 +58,7 @@ class KnownOutcomes:
             self.n_dropped += 1
 
     def use(self, known: OutcomesOfKey) -> None:
-        """An outcome of *known* was needed just now."""
-        self._large[known] = self._large.pop(known)
+        """An outcome of *known* was needed just now. It may have been dropped since whoever needs it took it."""
+        nbytes = self._large.pop(known, None)
+        if nbytes is not None:
+            self._large[known] = nbytes

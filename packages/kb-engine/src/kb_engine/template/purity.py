@@ -208,8 +208,8 @@ class _Purity:
             self.impurity = Impurity(cause, code.co_filename, lineno)
 
     def found(self, front: Sequence[type]) -> list[object] | None:
-        """`used`, then what its namespaces, the classes of its values and of arguments, and *front* have under the names
-        of attributes that the code reads.
+        """`used`, then what its namespaces, the classes of its values and of arguments, and *front* have under the
+        names of attributes that the code reads.
 
         A program may give a module another value. A name may be that of another object's attribute. None where an
         author's code among these values, which may read more, does more than compute.
