@@ -2,10 +2,12 @@
 
 import math
 import random
+from enum import Enum
 from functools import partial
 
 import numpy as np
 import pytest
+from msgspec import Struct
 
 from kb_engine import Language, TensorRef
 from kb_engine.template.purity import impurity_of
@@ -270,6 +272,46 @@ def test_an_operator_that_a_program_replaced_is_looked_at(monkeypatch):
     for added, wanted in ((helper, True), (counts, False)):
         monkeypatch.setattr(TensorRef, "__getitem__", added)
         assert is_repeatable(nothing_with, []) == wanted
+
+
+class Kind(Enum):
+    FIRST = 1
+    SECOND = 2
+
+
+class Pair(tuple):
+    pass
+
+
+class Number(np.float64):
+    pass
+
+
+class Sized(Struct, frozen=True, dict=True):
+    size: int
+
+
+def attributed(tl, x):
+    return x.size
+
+
+def kind(tl):
+    return Kind.FIRST.size
+
+
+@pytest.mark.parametrize(
+    "value", [Kind.FIRST, Pair((1, 2)), Number(1), Sized(3), DType.F16, [(Kind.FIRST,)]], ids=lambda x: type(x).__name__
+)
+def test_attributes_of_values_are_constants(value):
+    has = vars(value[0][0] if isinstance(value, list) else value)
+    assert is_repeatable(attributed, [value])
+    for size, wanted in ((1, True), ((Kind.FIRST, "f16"), True), (Kind.SECOND, True), ([], False), (RNG, False)):
+        try:
+            has["size"] = size
+            assert is_repeatable(attributed, [value]) == wanted
+            assert is_repeatable(kind, []) == (wanted or has is not vars(Kind.FIRST))
+        finally:
+            del has["size"]
 
 
 def asks_a_tile(tl):

@@ -167,6 +167,7 @@ class _Purity:
         self._attributes: dict[str, None] = {}
         self._seen: dict[FunctionType, int] = {}
         self._plain: dict[type, None] = {}
+        self._bare: dict[int, object] = {}
         self._has_containers = False
         self._around: set[int] = set()
         self.impurity = Impurity("the kernel, or a function that it calls, has names around it that may change")
@@ -284,14 +285,29 @@ class _Purity:
         kind = type(value)
         if kind in _PLAIN or isinstance(value, TensorRef):
             return kind is not slice or all(map(is_part, (value.start, value.stop, value.step)))  # type: ignore[attr-defined]
+        if not isinstance(value, (tuple, Enum, Struct, np.generic)):
+            return False
+        if not (self.is_plain(kind) and self._is_bare(value)):
+            return False
         if isinstance(value, tuple):
-            return self.is_plain(kind) and all(map(is_part, value))
+            return all(map(is_part, value))
         if isinstance(value, Enum):
-            return self.is_plain(kind) and self._is_constant(value.value)
+            return self._is_constant(value.value)
         if isinstance(value, Struct):
             fields = [getattr(value, name) for name in value.__struct_fields__]
-            return value.__struct_config__.frozen and self.is_plain(kind) and all(map(is_part, fields))
-        return isinstance(value, np.generic) and not isinstance(value, (np.void, np.object_)) and self.is_plain(kind)
+            return value.__struct_config__.frozen and all(map(is_part, fields))
+        return not isinstance(value, (np.void, np.object_))
+
+    def _is_bare(self, value: object) -> bool:
+        """Whether a program has given *value* no attribute but constants. Members of enums may have each other."""
+        has = getattr(value, "__dict__", None)
+        if not has or id(value) in self._bare:
+            return True
+        self._bare[id(value)] = value
+        is_bare = all(name.startswith("_") or self._is_constant(each) for name, each in has.items())
+        if not is_bare:
+            del self._bare[id(value)]
+        return is_bare
 
     def _is_harmless(self, instruction: dis.Instruction, function: FunctionType) -> bool:
         name, value = instruction.opname, instruction.argval
@@ -323,7 +339,9 @@ class _Purity:
         if isinstance(value, FunctionType) and not is_own(value.__code__.co_filename):
             return self.is_pure(value)
         self.used.append(value)
-        if isinstance(value, FunctionType) or self._is_constant(value):
+        if isinstance(value, FunctionType):
+            return self._is_bare(value)
+        if self._is_constant(value):
             return True
         if isinstance(value, ModuleType) and value in (math, np):
             return True
