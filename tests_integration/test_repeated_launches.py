@@ -67,6 +67,39 @@ def test_what_a_kernel_reads_of_a_module_decides(monkeypatch: pytest.MonkeyPatch
     assert repeated(engine) == 1
 
 
+def times_by_numpy(tl: Language, parts: Any) -> None:
+    for _ in range(min(2, max(1, int(np.pi)))):
+        product(tl, parts)
+
+
+def test_what_a_kernel_takes_of_numpy_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, host = built("closed", True)
+    tensors, took = triples(host), []
+    for constant in (1.0, 2.0, 1.0):
+        monkeypatch.setattr(np, "pi", constant)
+        result = host.launch(times_by_numpy, tensors, pes=range(N_PES))
+        took.append(result.response_ps - result.call_ps)
+    assert took[0] == took[2] < took[1]
+    assert repeated(engine) == 1
+
+
+def times_a_file(tl: Language, parts: Any) -> None:
+    for _ in range(int(np.load("times.npy"))):
+        product(tl, parts)
+
+
+def test_a_kernel_that_reads_a_file_by_numpy_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    engine, host = built("closed", True)
+    tensors, took = triples(host), []
+    for times in (1, 2, 1):
+        np.save("times.npy", times)
+        result = host.launch(times_a_file, tensors, pes=range(N_PES))
+        took.append(result.response_ps - result.call_ps)
+    assert took[0] == took[2] < took[1]
+    assert repeated(engine) == 0
+
+
 def times_a_builtin(tl: Language, parts: Any) -> None:
     for _ in range(abs(-1)):
         product(tl, parts)

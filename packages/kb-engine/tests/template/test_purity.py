@@ -168,6 +168,64 @@ def asks_for_the_time(tl):
     return np.datetime64("now")
 
 
+def maps_a_file(tl):
+    counts = np.memmap("counts", np.int64, "r+")
+    counts[0] += 1
+
+
+def loads_a_file(tl):
+    return np.load("counts.npy")
+
+
+def reads_a_file(tl):
+    return np.lib.format.open_memmap("counts.npy")
+
+
+def writes_a_file(tl):
+    np.arange(4).tofile("counts")
+
+
+def tells_of_numpy(tl):
+    np.show_config()
+
+
+def loads_by_another_name(tl):
+    other = np
+    return other.load("counts.npy")
+
+
+def loads_by_a_default(tl, other=np):
+    return other.load("counts.npy")
+
+
+def loads_by_an_inner_name(tl):
+    def inner(other=np):
+        return other.load("counts.npy")
+
+    return inner()
+
+
+def closed_over_numpy(name):
+    numpy = np
+
+    def loads(tl):
+        return (lambda: numpy.load("counts.npy"))()
+
+    def computes(tl, x):
+        return tl.load(x[: (lambda: int(numpy.prod((2, 3))))()])
+
+    return {"loads": loads, "computes": computes}[name]
+
+
+def loads_beside_numpy(tl, x):
+    return tl.load(x[: int(np.linalg.norm(np.array([3.0, 4.0])))])
+
+
+@pytest.mark.parametrize("kernel", [loads_beside_numpy, closed_over_numpy("computes")])
+def test_kernels_that_compute_by_numpy_are_repeated(kernel):
+    assert is_repeatable(kernel, [])
+
+
 class Counted(dict):
     def __getitem__(self, name):
         CALLS.append(name)
@@ -192,6 +250,8 @@ def makes_a_class(tl):
         looks_at_settings_of_numpy, counts_globally, counts_on_itself, imports, catches, prints, shows,
         asks_for_its_state, asks_for_private_parts, identifies,
         asks_for_the_type, formats, looks_at_a_frame, matches_private_parts, asks_for_the_time,
+        maps_a_file, loads_a_file, reads_a_file, writes_a_file, tells_of_numpy, loads_by_another_name,
+        loads_by_a_default, loads_by_an_inner_name, closed_over_numpy("loads"),
         dict.__getitem__(COUNTED, "finds_its_names_otherwise"), Callable(), makes_a_class, len,
     ],
     ids=lambda each: getattr(each, "__name__", ""),
@@ -266,6 +326,18 @@ def test_what_a_program_added_to_a_front_end_is_looked_at(added, wanted, monkeyp
     monkeypatch.setattr(Language, "added", added, raising=False)
     assert is_repeatable(calls_what_was_added, [], Language) == wanted
     assert is_repeatable(nothing_with, [], Language)
+
+
+def rounds(tl, x):
+    return tl.load(x[: int(np.round(2.5))])
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"), [(helper, True), (np.prod, True), (draws_a_number, False), (CALLS, False)]
+)
+def test_what_a_program_put_into_numpy_is_looked_at(found, wanted, monkeypatch):
+    monkeypatch.setattr(np, "round", found)
+    assert is_repeatable(rounds, []) == wanted
 
 
 def test_an_operator_that_a_program_replaced_is_looked_at(monkeypatch):

@@ -24,8 +24,9 @@ from kb_engine.language.tl import Language
 from kb_engine.observe.by_event import WhyNot
 from kb_engine.program.runner import KernelCall
 from kb_engine.program.tensors import Tensor, TensorRef
+from kb_engine.template.instructions import compares_by_identity, constants_of
 from kb_engine.template.namespaces import Untold, is_told
-from kb_engine.template.purity import GIVEN, compares_by_identity, constants_of, impurity_of, used_by
+from kb_engine.template.purity import GIVEN, impurity_of, used_by
 from kb_messages import OFFSET_BITS, CubeTarget
 
 _HIDDEN: Final = frozenset(("tensor", "plain_matrix"))
@@ -259,10 +260,12 @@ class _Forms:
         raise _NoFormError
 
     def of_used(self, value: object) -> Hashable:
-        """As `of`, for what the code of a kernel is made of or uses."""
+        """As `of`, for what the code of a kernel is made of or uses. Functions of numpy warn anew at each launch."""
         if isinstance(value, CodeType):
             constants = constants_of(value) if self._compares else ()
             return CodeType, id(value), tuple(map(self._number_of, constants))
+        if isinstance(value, np.ufunc) or (isinstance(value, type) and issubclass(value, np.generic)):
+            raise _NoFormError
         if isinstance(value, (FunctionType, BuiltinFunctionType)) or is_told(value):
             return type(value), value
         if value is math:

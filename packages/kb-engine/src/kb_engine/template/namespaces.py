@@ -46,6 +46,15 @@ _NUMPY: Final = str(Path(np.__file__).parent)
 _OF_TYPES: Final = (MemberDescriptorType, GetSetDescriptorType, MethodDescriptorType, WrapperDescriptorType)
 _CLOCKS: Final = (np.datetime64, np.timedelta64, np.void, np.object_)
 """Types of numpy that can look at the time, or hold what changes."""
+_OF_FILES: Final = frozenset((
+    "DataSource", "fromfile", "fromregex", "genfromtxt", "load", "loadtxt", "memmap", "recfromcsv", "recfromtxt",
+    "save", "savetxt", "savez", "savez_compressed",
+))  # fmt: skip
+"""What numpy has that reads or writes files."""
+_SAYS: Final = frozenset(("disp", "info", "lookfor", "show_config", "show_runtime", "source", "who"))
+"""What numpy has that prints."""
+_MODULES: Final = frozenset(("fft", "linalg"))
+"""Modules of numpy in which all computes."""
 _MOST_KINDS: Final = 1 << 8
 """Orders of classes of which those of kernbench are kept. Source: assumed."""
 _IS_MADE: Final = 1 << 9
@@ -83,6 +92,13 @@ def package_of(of: type | FunctionType) -> str:
 def _is_made(of: object) -> bool:
     """Whether *of* is a class that was made while Python ran."""
     return isinstance(of, type) and bool(of.__flags__ & _IS_MADE)
+
+
+def computes(name: str) -> bool:
+    """Whether what numpy has under *name* does nothing but compute, unless a program has put something there."""
+    if name in _OF_FILES or name in _SAYS:
+        return False
+    return name in _MODULES or not isinstance(vars(np).get(name, np), ModuleType)
 
 
 def is_struct_of_own(kind: type) -> bool:

@@ -10,12 +10,10 @@ import dis
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
-from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
-    CodeType,
     EllipsisType,
     FunctionType,
     MemberDescriptorType,
@@ -32,10 +30,12 @@ from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.kernel_lines import is_own, line_of
 from kb_engine.program.known import Known
 from kb_engine.program.tensors import TensorRef
+from kb_engine.template.instructions import TAKES, enclosed_by, instructions_of
 from kb_engine.template.namespaces import (
     BUILTINS,
     Reads,
     Untold,
+    computes,
     functions_in,
     is_of_library,
     is_struct_of_own,
@@ -58,10 +58,11 @@ _ATTRIBUTES: Final = frozenset((
     "known", "place", "holder", "producer", "completion", "readers", "matrix", "operators", "is_pending", "freed",
     "in_registers", "print", "capture", "materialize", "free", "random", "datetime64", "format", "format_map",
     "gi_frame", "cr_frame", "ag_frame", "geterr", "seterr", "geterrcall", "seterrcall", "getbufsize", "setbufsize",
-    "get_printoptions", "set_printoptions",
+    "get_printoptions", "set_printoptions", "dump", "tofile",
 ))  # fmt: skip
 """Attributes that tell how the simulation goes on or what time it is, calls whose effect is not in the commands, ways
-to attributes by names in a text, or to all names of a frame, and settings of numpy, which last after a program."""
+to attributes by names in a text, or to all names of a frame, settings of numpy, which last after a program, and methods
+of arrays that write files."""
 _CHANGES: Final = frozenset((
     "append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update",
     "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "+=", "*=", "|=",
@@ -75,8 +76,6 @@ _OTHERS: Final = frozenset((
 """Packages whose classes have no code of an author."""
 _GENERATING: Final = _OTHERS - {"numpy"}
 """Packages whose functions, as attributes of an author's class, do what the class says."""
-_MOST_CODES: Final = 1 << 8
-"""Of which the instructions are kept. Source: assumed; one takes 50 kB."""
 _FIELDS: Final = (MemberDescriptorType, type(vars(dis.Positions)["lineno"]))
 """Types of what a class has for a field of a Struct or of a named tuple."""
 
@@ -186,13 +185,26 @@ class _Purity:
             cells = [cell.cell_contents for cell in function.__closure__ or ()]
         except ValueError:  # an author's name that has no value yet
             return False
-        if function.__dict__ or not all(map(self.is_usable, (*defaults, *by_name.values(), *cells))):
+        around = [*defaults, *by_name.values(), *[each for each in cells if each is not np]]
+        if function.__dict__ or not all(map(self.is_usable, around)):
             return False
-        for each in _instructions(function.__code__):
-            if not self._is_harmless(each, function):
+        for each, following in pairwise(instructions_of(function.__code__)):
+            if not self._is_harmless(each, following, function):
                 self._note(each, function)
                 return False
         return True
+
+    def _takes_what_computes(self, instruction: dis.Instruction, function: FunctionType) -> bool:
+        """Whether *instruction*, behind the name of numpy, takes something from there that does nothing but compute."""
+        name = instruction.argval
+        if instruction.opname in TAKES and computes(name):
+            value = vars(np)[name]
+            told = is_told(value) or isinstance(value, ModuleType) or self._is_constant(value)
+            self.used.append(value if told else Untold(value))
+            if told or self._is_same_in_a_launch(value):
+                return True
+        self._note(instruction, function)
+        return False
 
     def _note(self, instruction: dis.Instruction, function: FunctionType) -> None:
         """*instruction* of *function* is the impurity, unless one in a function that it uses was noted."""
@@ -200,7 +212,7 @@ class _Purity:
             place, code = instruction.positions, function.__code__
             name, value = instruction.opname, instruction.argval
             lineno = code.co_firstlineno if place is None or place.lineno is None else place.lineno
-            if name in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+            if name in TAKES:
                 cause = f"the kernel uses `.{value}`, which does or tells more than commands do"
             elif name == "LOAD_GLOBAL":
                 cause = f"the kernel uses `{value}`, which may change between programs"
@@ -309,7 +321,7 @@ class _Purity:
             del self._bare[id(value)]
         return is_bare
 
-    def _is_harmless(self, instruction: dis.Instruction, function: FunctionType) -> bool:
+    def _is_harmless(self, instruction: dis.Instruction, following: dis.Instruction, function: FunctionType) -> bool:
         name, value = instruction.opname, instruction.argval
         if self._has_containers and not _CHANGES.isdisjoint((name, value, instruction.argrepr)):
             return False
@@ -317,13 +329,16 @@ class _Purity:
             return False
         if name in ("STORE_DEREF", "DELETE_DEREF"):
             return value not in function.__code__.co_freevars
-        if name in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+        if name in TAKES:
             self._attributes[value] = None
             return isinstance(value, str) and not value.startswith("_") and value not in self._hidden
+        if name == "LOAD_DEREF" and enclosed_by(function, value) is np:
+            return self._takes_what_computes(following, function)
         if name != "LOAD_GLOBAL":
             return True
         if value in function.__globals__:
-            return self.is_usable(function.__globals__[value])
+            found = function.__globals__[value]
+            return self._takes_what_computes(following, function) if found is np else self.is_usable(found)
         names = function.__builtins__  # type: ignore[attr-defined, unused-ignore]  # a cache of mypy does not have it
         return type(names) is dict and value in names and self._is_usable_builtin(names[value])
 
@@ -343,38 +358,9 @@ class _Purity:
             return self._is_bare(value)
         if self._is_constant(value):
             return True
-        if isinstance(value, ModuleType) and value in (math, np):
+        if value is math:
             return True
         if isinstance(value, type) and issubclass(value, (Enum, Struct)):
             return self.is_plain(value) and (issubclass(value, Enum) or value.__struct_config__.frozen)
         functions = self._unfold(value)
         return functions is not None and all(map(self.is_pure, functions))
-
-
-@lru_cache(maxsize=_MOST_CODES)
-def _instructions(code: CodeType) -> Sequence[dis.Instruction]:
-    """Those of *code*, and of the functions and comprehensions in it."""
-    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
-    return tuple(chain(dis.get_instructions(code), *map(_instructions, inner)))
-
-
-@lru_cache(maxsize=_MOST_CODES)
-def compares_by_identity(code: CodeType) -> bool:
-    """Whether *code*, or a function in it, asks by `is` whether two values are one, and not just equal.
-
-    To ask that of None, True, False and `...` does not count.
-    """
-    return any(each.opname == "IS_OP" and not _is_single(before) for before, each in pairwise(_instructions(code)))
-
-
-def _is_single(operand: dis.Instruction) -> bool:
-    return operand.opname == "LOAD_CONST" and type(operand.argval) in (NoneType, bool, EllipsisType)
-
-
-def constants_of(code: CodeType) -> Iterable[object]:
-    """The constants of *code*, and of the functions in it."""
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from constants_of(each)
-        else:
-            yield each
