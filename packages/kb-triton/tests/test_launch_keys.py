@@ -362,3 +362,40 @@ def test_which_field_a_name_stands_for_decides(device, monkeypatch):
         field_kernel[(1,)](y, Pair(3, 5))
         assert y[0] == wanted
     assert device.n_repeated == 1
+
+
+@triton.jit
+def number_of_class_kernel(y_ptr, given):
+    tl.store(y_ptr, given.low)
+
+
+def test_a_constant_of_a_class_has_its_name(device):
+    """The constants stay in their order, and their names change places."""
+    y = np.zeros(1, np.float32)
+    for wanted, names in ((3, ("low", "high")), (5, ("high", "low")), (3, ("low", "high"))):
+        for name, number in zip(names, (3, 5), strict=True):
+            setattr(Factor, name, number)
+        try:
+            number_of_class_kernel[(1,)](y, Factor(1))
+        finally:
+            for name in names:
+                delattr(Factor, name)
+        assert y[0] == wanted
+    assert device.n_repeated == 1
+
+
+ONE, TWIN = (float("1.5"), "one"), (float("1.5"), "one")
+
+
+@triton.jit
+def by_identity_kernel(y_ptr):
+    tl.store(y_ptr, 1 if ONE[0] is TWIN[0] else 2)
+
+
+def test_which_constants_are_one_decides_where_a_kernel_asks(device, monkeypatch):
+    y = np.zeros(1, np.float32)
+    for twin, wanted in ((TWIN, 2), (ONE, 1), (TWIN, 2), ((ONE[0], "one"), 1)):
+        monkeypatch.setattr(f"{__name__}.TWIN", twin)
+        by_identity_kernel[(1,)](y)
+        assert y[0] == wanted
+    assert device.n_repeated == 1

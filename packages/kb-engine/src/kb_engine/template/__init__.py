@@ -1,5 +1,6 @@
 """Programs of a grid that do as one of them did are repeated from a template, without their kernel."""
 
+from kb_engine.template.instructions import identities_among
 from kb_engine.template.loops import NEAR, NO_LOOP, LoopTemplates, loops_of
 from kb_engine.template.namespaces import Untold
 from kb_engine.template.places_used import PlaceUsed
@@ -27,6 +28,7 @@ __all__ = [
     "Templates",
     "Told",
     "Untold",
+    "identities_among",
     "loops_of",
     "parts_of",
     "templates_of",

@@ -45,6 +45,24 @@ def constants_of(code: CodeType) -> Iterable[object]:
             yield each
 
 
+def identities_among(values: Sequence[object]) -> tuple[int, ...]:
+    """A number for each of *values*, of what tuples among them hold, and of the constants of code: equal ones for one
+    object. Nothing where no code among *values* asks by `is` whether two are one."""
+    codes = [each for each in values if isinstance(each, CodeType)]
+    if not any(map(compares_by_identity, codes)):
+        return ()
+    numbers: dict[int, int] = {}
+    compared = chain(_with_parts(values), *map(constants_of, codes))
+    return tuple([numbers.setdefault(id(each), len(numbers)) for each in compared])
+
+
+def _with_parts(values: Iterable[object]) -> Iterable[object]:
+    for each in values:
+        yield each
+        if isinstance(each, tuple):
+            yield from _with_parts(each)
+
+
 def enclosed_by(function: FunctionType, name: str) -> object:
     """What *function* has under *name* from the function around it; None for another name."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)

@@ -272,6 +272,7 @@ class _Purity:
 
     def _is_plain_part(self, kind: type, name: str, part: object) -> bool:
         """Whether the attribute *name* of *kind*, which is *part*, does nothing but compute."""
+        self.used.append(name)
         if isinstance(part, _FIELDS):
             self.used.append(part)
             return True

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kb_engine.template import parts_of
+from kb_engine.template import identities_among, parts_of
 from kb_triton.jit.arguments import as_argument
 from kb_triton.jit.forms import NoFormError, form_of
 from kb_triton.language import Machine, Pointer, constexpr, dtype, tensor
@@ -68,7 +68,7 @@ class KernelEntry:
             return None
         try:
             given = tuple([(name, name in self._constants, form_of(each)) for name, each in self._arguments.items()])
-            return tuple(map(form_of, self._parts)), given
+            return tuple(map(form_of, self._parts)), identities_among(self._parts), given
         except NoFormError:
             return None
 
