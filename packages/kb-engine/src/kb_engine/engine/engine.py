@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar, get_args
-
-from msgspec.structs import replace
+from typing import Any, Final, TypeVar, get_args
 
 from kb_dataexec import LogWriter, MemoryStore, OpLog
 from kb_dataexec.log import LogSummary
@@ -15,24 +13,23 @@ from kb_engine.block.stage_server import StageServer
 from kb_engine.closed.closed_commands import LEAST_CLOSED_STAGES
 from kb_engine.engine.build import OF_STAGES, Exactness, build
 from kb_engine.engine.event_work import EventWork, SimulatedWork
+from kb_engine.engine.launch_to_end import LaunchToEnd
 from kb_engine.engine.polling import MOST_REPEATED_LOADS, PollingGuard
 from kb_engine.engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
 from kb_engine.engine.registry import Registry
 from kb_engine.engine.standing import standing_lines
-from kb_engine.engine.stuck import stuck_error
-from kb_engine.engine.wait_graph import WaitGraph
 from kb_engine.engine.why_nothing import WITHOUT_TEMPLATES, why_nothing_folds, why_nothing_repeats
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.language.tl import Language
 from kb_engine.launch.grid_folding import GridFolding
 from kb_engine.launch.grid_launch import GridLaunch
-from kb_engine.launch.host_calls import HostCall, HostCalls
+from kb_engine.launch.host_calls import HostCall
 from kb_engine.launch.launch import Launch, LaunchResult
 from kb_engine.launch.launch_key import LaunchKey
 from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.pe_launch import PeLaunch
 from kb_engine.launch.repeats import LaunchRepeats, RepeatedLaunch
-from kb_engine.launch.targets import check_form, check_there, targets_of
+from kb_engine.launch.targets import check_form, check_there
 from kb_engine.launch.watched_launch import WatchedLaunch
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.by_event import Reasons, WhyNot
@@ -50,14 +47,10 @@ from kb_engine.template import LoopTemplates, loops_of
 from kb_engine.template.purity import MadeKernel
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.collector import collector_off, look_once
-from kb_engine.timing.units import ns_text
 from kb_messages import (
     CubeTarget,
     KbError,
     KernelError,
-    KernelLaunch,
-    LaunchResponse,
-    LaunchSent,
     Matrix,
     MmuMessage,
     TraceEvent,
@@ -112,7 +105,7 @@ class Engine:
     ) -> None:
         if exact not in get_args(Exactness):
             raise KbError("Engine", f"exact={exact!r}", " or ".join(map(repr, get_args(Exactness))))
-        guard = ProgressGuard(no_progress_events, self._stands_still)
+        guard = ProgressGuard(no_progress_events, lambda n_events: self._to_end.stands_still(n_events))
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values(), lambda: self.memory)
         watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
         reasons = Reasons()
@@ -133,6 +126,7 @@ class Engine:
         self._checks = exact == "check"
         self.grid_folding: GridFolding | None = None
         self._launches = built.launches
+        self._to_end = LaunchToEnd(built)
         self._launched = 0
         self._stopped: list[str] = []
         self._of_hosts: Any = None
@@ -378,63 +372,13 @@ class Engine:
         if isinstance(launch, RepeatedLaunch):
             return launch.run()
         if self.repeats is None or not isinstance(launch, WatchedLaunch):
-            result = self._run_programs(launch, targets)
+            result = self._to_end.run(launch, targets)
             self.session.keep_commands(False)  # nobody looks at the launch any more
             return result
         with self.repeats.watching(launch):
-            result = self._run_programs(launch, targets)
+            result = self._to_end.run(launch, targets)
         self.repeats.ended(launch, result)
         return result
-
-    def _run_programs(self, launch: Launch, targets: Sequence[CubeTarget] | None) -> LaunchResult:
-        if self.host_calls is None:
-            return self._launch_at_once(launch)
-        there = targets or targets_of(self.topology.graph, launch.pe_ids)
-        return self._launch_over_fabric(self.host_calls, launch, there)
-
-    def _launch_at_once(self, launch: Launch) -> LaunchResult:
-        start, on_return = self.clock.now_ps, self.session.listeners.on_return
-        for pe_id in launch.pe_ids:
-            launch.reach(pe_id, start, lambda: None)
-        try:
-            self.clock.drain()
-        finally:
-            if on_return is not None:
-                on_return()
-        self._check_finished(launch)
-        result = launch.result(start, start)
-        return replace(result, response_ps=result.end_ps)
-
-    def _launch_over_fabric(self, host: HostCalls, launch: Launch, targets: Sequence[CubeTarget]) -> LaunchResult:
-        number, tracer = launch.number, self.session.tracer
-
-        def sent(t_ps: int) -> None:
-            if tracer is not None:
-                tracer.launch_event(LaunchSent(t_ps=t_ps, launch=number, n_pes=len(launch.pe_ids)))
-
-        call = host.call([KernelLaunch(launch=number, targets=tuple(targets))], sent)
-        if any(runner.kernel.waiting_at for runner in launch.runners):
-            self._check_finished(launch)
-        host.check_answered()
-        if tracer is not None:
-            tracer.launch_event(LaunchResponse(t_ps=call.response_ps, launch=number, ok=call.refusal is None))
-            tracer.on_return()
-        host.accepted(call)
-        self._check_finished(launch)
-        return launch.result(call.call_ps, call.response_ps)
-
-    def _check_finished(self, launch: Launch) -> None:
-        if launch.unfinished:
-            self.clock.mark_broken()
-            self._raise_stuck(f"nothing left to happen after {ns_text(self.clock.now_ps)}")
-
-    def _stands_still(self, n_events: int) -> None:
-        self._raise_stuck(f"{n_events} events without the end of a stage, up to {ns_text(self.clock.now_ps)},")
-
-    def _raise_stuck(self, got: str) -> NoReturn:
-        launches = list(self._launches.values())
-        runners = [runner for launch in launches for runner in launch.runners]
-        raise stuck_error(WaitGraph(runners, self.servers, self.topology.address_map.label), got, launches)
 
 
 def _tells_of_values(kernel: Kernel, front_end: FrontEnd) -> bool:
