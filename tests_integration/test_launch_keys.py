@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -229,6 +229,44 @@ def test_one_value_twice_is_another_launch_than_two_equal_ones(
         return found(engine, launches)
 
     assert one is not other
+    assert run("closed") == run("events")
+
+
+class Sizes(NamedTuple):
+    k: int
+    other: int = 0
+    least = 32
+
+    @property
+    def depth(self) -> int:
+        return max(self.k, self.least)
+
+
+class OtherSizes(NamedTuple):
+    other: int
+    k: int
+
+
+def by_field(tl: Language, tensors: list[list[TensorRef]], sizes: Any) -> None:
+    half_product(tl, tensors, sizes.k)
+
+
+def by_property(tl: Language, tensors: list[list[TensorRef]], sizes: list[Sizes]) -> None:
+    half_product(tl, tensors, sizes[0].depth)
+
+
+def test_named_tuples_are_told_by_their_class_and_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(exact: str) -> tuple[Any, ...]:
+        engine, host = built(exact)
+        tensors = triples(host)
+        given = [Sizes(32, 64), Sizes(32, 64), Sizes(64, 32), OtherSizes(64, 32), OtherSizes(32, 64), Sizes(32, 64)]
+        launches = [host.launch(by_field, tensors, sizes, pes=range(N_PES)) for sizes in given]
+        for least in (32, 32, 64, 32):
+            monkeypatch.setattr(Sizes, "least", least)
+            launches.append(host.launch(by_property, tensors, [Sizes(16)], pes=range(N_PES)))
+        assert exact == "events" or repeated(engine) == 4
+        return found(engine, launches)
+
     assert run("closed") == run("events")
 
 

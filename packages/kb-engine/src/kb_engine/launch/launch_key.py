@@ -16,6 +16,7 @@ from itertools import chain, count, pairwise
 from operator import add
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
+from weakref import ref
 
 import numpy as np
 from msgspec import Struct
@@ -26,7 +27,7 @@ from kb_engine.program.runner import KernelCall
 from kb_engine.program.tensors import Tensor, TensorRef
 from kb_engine.template.instructions import compares_by_identity, constants_of
 from kb_engine.template.namespaces import Untold, is_told
-from kb_engine.template.purity import GIVEN, impurity_of, used_by
+from kb_engine.template.purity import FIELDS, GIVEN, impurity_of, used_by
 from kb_messages import OFFSET_BITS, CubeTarget
 
 _HIDDEN: Final = frozenset(("tensor", "plain_matrix"))
@@ -251,6 +252,12 @@ class _Forms:
             return kind, self.of(value.start), self.of(value.stop), self.of(value.step)
         if issubclass(kind, np.generic) and kind.__module__ == "numpy":
             return kind, value.dtype.str, value.tobytes(), 0 if value == value else self._number_of(value)
+        return self._of_class(kind, value)
+
+    def _of_class(self, kind: type[Any], value: Any) -> Hashable:
+        """As `of`, for a named tuple, of whose class the kernel uses all, and for values of classes of kernbench."""
+        if issubclass(kind, tuple) and not getattr(value, "__dict__", None):
+            return ref(kind), tuple(map(self.of, tuple.__iter__(value)))
         if kind.__module__.partition(".")[0] not in _OWN:
             raise _NoFormError
         if issubclass(kind, Enum):
@@ -266,7 +273,7 @@ class _Forms:
             return CodeType, id(value), tuple(map(self._number_of, constants))
         if isinstance(value, np.ufunc) or (isinstance(value, type) and issubclass(value, np.generic)):
             raise _NoFormError
-        if isinstance(value, (FunctionType, BuiltinFunctionType)) or is_told(value):
+        if isinstance(value, (FunctionType, BuiltinFunctionType, *FIELDS)) or is_told(value):
             return type(value), value
         if value is math:
             return ModuleType, value

@@ -76,7 +76,7 @@ _OTHERS: Final = frozenset((
 """Packages whose classes have no code of an author."""
 _GENERATING: Final = _OTHERS - {"numpy"}
 """Packages whose functions, as attributes of an author's class, do what the class says."""
-_FIELDS: Final = (MemberDescriptorType, type(vars(dis.Positions)["lineno"]))
+FIELDS: Final = (MemberDescriptorType, type(vars(dis.Positions)["lineno"]))
 """Types of what a class has for a field of a Struct or of a named tuple."""
 
 _REPLACED: Final = "a name that the kernel reads has been given code that does more than compute"
@@ -273,7 +273,7 @@ class _Purity:
     def _is_plain_part(self, kind: type, name: str, part: object) -> bool:
         """Whether the attribute *name* of *kind*, which is *part*, does nothing but compute."""
         self.used.append(name)
-        if isinstance(part, _FIELDS):
+        if isinstance(part, FIELDS):
             self.used.append(part)
             return True
         parts = [part.fget, part.fset, part.fdel] if isinstance(part, property) else [getattr(part, "__func__", part)]
