@@ -34,6 +34,8 @@ _HIDDEN: Final = frozenset(("tensor", "plain_matrix"))
 """Attributes by which a kernel could tell addresses."""
 _FRONT: Final = Language, *GIVEN
 """Classes of what kernels are given, and of what calls give them."""
+_FOUND: Final = (FunctionType, BuiltinFunctionType, *FIELDS)
+"""Types of what code finds under its names that stand for themselves."""
 _SIMPLE: Final = (int, str, bytes, bool, type(None), type(Ellipsis))
 _OWN: Final = frozenset(("kb_messages", "kb_engine"))
 """Packages whose types have no code that decides by anything else than its values."""
@@ -220,18 +222,19 @@ class _Forms:
 
     References, lists and dicts have numbers, because a kernel can tell whether two of them are one. Where the kernel
     *compares* by `is`, all values have. A NaN always has one, as it is in a list where that very NaN is.
+
+    `of` gives what a value has in common with values that decide the same. Raises _NoFormError.
     """
 
     def __init__(self, compares: bool = False) -> None:
         self._compares = compares
+        self.of: Callable[[Any], Hashable] = self._numbered if compares else self._of
         self.tensors: dict[int, Tensor] = {}
         self._places: dict[int, int] = {}
         self._numbers: dict[int, int] = {}
 
-    def of(self, value: Any) -> Hashable:
-        """What *value* has in common with values that decide the same. Raises _NoFormError."""
-        form = self._of(value)
-        return (form, self._number_of(value)) if self._compares else form
+    def _numbered(self, value: Any) -> Hashable:
+        return self._of(value), self._number_of(value)
 
     def _of(self, value: Any) -> Hashable:
         kind = type(value)
@@ -271,9 +274,9 @@ class _Forms:
         if isinstance(value, CodeType):
             constants = constants_of(value) if self._compares else ()
             return CodeType, id(value), tuple(map(self._number_of, constants))
-        if isinstance(value, np.ufunc) or (isinstance(value, type) and issubclass(value, np.generic)):
-            raise _NoFormError
-        if isinstance(value, (FunctionType, BuiltinFunctionType, *FIELDS)) or is_told(value):
+        if isinstance(value, _FOUND) or is_told(value):
+            if isinstance(value, np.ufunc) or (isinstance(value, type) and issubclass(value, np.generic)):
+                raise _NoFormError
             return type(value), value
         if value is math:
             return ModuleType, value
