@@ -32,7 +32,8 @@ def write(folder: Path, records: int) -> int:
     for first in range(0, records, CHUNK):
         ids = np.arange(first, min(first + CHUNK, records))
         ops, operands = np.zeros(len(ids), OPS_DTYPE), np.zeros(len(ids) * OPERANDS, OPERAND_DTYPE)
-        ops["op_id"] = ops["command_seq"] = ops["t_ready_ps"] = ids
+        ops["op_id"] = ops["command_seq"] = ids
+        ops["t_ready_ps"] = ops["t_start_ps"] = ops["t_end_ps"] = ops["t_out_ps"] = ids
         for name, index in texts.items():
             ops[name] = index
         operands["op_id"] = np.repeat(ids, OPERANDS)

@@ -28,11 +28,11 @@ def set_offset(log):
 
 
 def set_time(log):
-    log.ops["t_end_ps"][4] += 1
+    log.ops["t_out_ps"][4] += 1
 
 
 @pytest.mark.parametrize(
-    ("change", "op_id", "field"), [(set_offset, 7, "operands"), (set_time, 4, "t_end_ps")], ids=["offset", "time"]
+    ("change", "op_id", "field"), [(set_offset, 7, "operands"), (set_time, 4, "t_out_ps")], ids=["offset", "time"]
 )
 def test_a_changed_record_is_found(folder, invoke, change, op_id, field):
     other = rewritten(folder, change)

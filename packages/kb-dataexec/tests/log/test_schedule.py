@@ -21,7 +21,8 @@ def expect(text):
 def test_order_is_that_of_commands_tiles_and_stages_whatever_the_log_order_and_the_times(log):
     shuffle = np.random.default_rng(0).permutation(log.n_ops)
     ops = log.ops[shuffle]
-    ops["t_start_ps"] = 100 - ops["op_id"]
+    for name in ("t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps"):
+        ops[name] = 100 - ops["op_id"]
     schedule = Schedule(OpLog(ops, log.operands[::-1], log.strings))
     assert schedule.ops["op_id"].tolist() == list(range(log.n_ops))
 

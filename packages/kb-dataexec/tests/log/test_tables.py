@@ -4,7 +4,7 @@ from dataexec_gemm_log import GemmProblem
 
 from kb_dataexec.log.table_dtypes import OPS_DTYPE
 from kb_dataexec.log.tables import OpLog
-from kb_messages import DType, LogError, MemorySpace, Operand, OpKind, Role
+from kb_messages import DType, LogError, MemorySpace, Operand, OpKind, Role, WaitReason
 
 
 @pytest.fixture
@@ -68,6 +68,40 @@ def test_unknown_codes_are_errors(log, table, column, value, needs):
     with pytest.raises(LogError) as caught:
         log.check("a.log")
     assert str(caught.value) == f"a.log: {table} row 2: got {column} {value}, needs {needs}"
+
+
+@pytest.mark.parametrize(
+    ("times", "bad"),
+    [((5, 4, 6, 6), True), ((5, 6, 5, 6), True), ((5, 6, 7, 6), True), ((5, 5, 5, 5), False), ((0, 5, 6, 7), False)],
+)
+def test_times_that_fall_are_errors(log, times, bad):
+    """A tile is offered, is served, and leaves, as lines of JSON have to say."""
+    names = "t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps"
+    for name, time_ps in zip(names, times, strict=True):
+        log.ops[name][2] = time_ps
+    if not bad:
+        log.check("a.log")
+        return
+    with pytest.raises(LogError) as caught:
+        log.check("a.log")
+    assert str(caught.value) == (
+        f"a.log: ops row 2: got the times {', '.join(map(str, times))}, "
+        "needs t_ready_ps <= t_start_ps <= t_end_ps <= t_out_ps"
+    )
+
+
+@pytest.mark.parametrize("column", ["t_ready_ps", *(f"wait_{reason.name.lower()}_ps" for reason in WaitReason)])
+def test_times_and_waits_below_0_are_errors(log, column):
+    log.ops[column][2] = -1
+    with pytest.raises(LogError) as caught:
+        log.check("a.log")
+    assert str(caught.value) == f"a.log: ops row 2: got {column} -1, needs 0 or more"
+
+
+def test_the_first_row_with_a_wrong_time_is_told(log):
+    log.ops["wait_channel_ps"][3] = log.ops["t_ready_ps"][1] = -1
+    with pytest.raises(LogError, match=r"^a\.log: ops row 1: got t_ready_ps -1"):
+        log.check("a.log")
 
 
 def test_other_columns_are_an_error(log):

@@ -29,6 +29,7 @@ from kb_dataexec.log.jsonl_schema import (
     refusal,
 )
 from kb_dataexec.log.jsonl_tables import TableLines
+from kb_dataexec.log.row_checks import TIMES_NEED
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
 from kb_dataexec.log.tables import OpLog
 from kb_messages import (
@@ -165,8 +166,7 @@ class LogLines:
         tile_id = number - 1 if op.tile_id is UNSET else op.tile_id
         times = ready, start, end, out = op.times
         if not ready <= start <= end <= out:
-            needs = "t_ready_ps <= t_start_ps <= t_end_ps <= t_out_ps"
-            raise LogError(self._line(number), f"the times {', '.join(map(str, times))}", needs)
+            raise LogError(self._line(number), f"the times {', '.join(map(str, times))}", TIMES_NEED)
         params = msgspec.json.encode(op.params).decode() if op.params else ""
         texts = map(self._intern, (op.kind if op.name is UNSET else op.name, op.component, op.line, params))
         ops += _pack_op(op_id, op.command_seq, tile_id, op.stage_index, KINDS[op.kind], *texts, *times, *op.waits)

@@ -18,7 +18,21 @@ from kb_messages import (
     LogError,
     OpKind,
     Role,
+    WaitReason,
 )
+
+WAITS: Final = tuple(f"wait_{reason.name.lower()}_ps" for reason in WaitReason)
+"""The columns of `ops` that have the waits of an op, in the order of WaitReason."""
+TIMES: Final = ("t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps")
+"""The columns of `ops` that have the times of an op, none of which is before the time in front of it."""
+TIMES_NEED: Final = " <= ".join(TIMES)
+_ROWS_AT_ONCE: Final = 1 << 13
+"""Rows whose times are looked at together. Source: assumed; those of a chunk of a run in two parts, 650 kB of times."""
+_N_NUMBERS: Final = len((*TIMES, *WAITS))
+_HALVES: Final = np.dtype(
+    [("before", np.void, OPS_DTYPE.itemsize - 8 * _N_NUMBERS), ("times_and_waits", np.void, 8 * _N_NUMBERS)]
+)
+"""A row of `ops`, at whose end the times and the waits stand behind each other."""
 
 TEXTS: Final = ("name", "component", "line", "params")
 _OPS_CODES: Final[dict[str, frozenset[int]]] = {"kind": frozenset(OpKind)}
@@ -34,7 +48,7 @@ _MOST_NBYTES: Final = 1 << OFFSET_BITS
 
 
 def check_rows(where: str, ops: Array, operands: Array, n_strings: int) -> None:
-    """Raise LogError, which begins with *where*, unless columns, codes, rectangles and string indices are right."""
+    """Raise LogError, which begins with *where*, unless columns, codes, rectangles, string indices and times fit."""
     for name, table, dtype in (("ops", ops, OPS_DTYPE), ("operands", operands, OPERAND_DTYPE)):
         if table.dtype != dtype:
             raise LogError(f"{where}: {name}", *other_columns(table.dtype, dtype))
@@ -42,6 +56,7 @@ def check_rows(where: str, ops: Array, operands: Array, n_strings: int) -> None:
         _check_codes(where, table, allowed)
     _check_rectangles(where, operands)
     _check_texts(where, ops, n_strings)
+    _check_times(where, ops)
 
 
 def _check_codes(where: str, table: Array, codes: dict[str, frozenset[int]]) -> None:
@@ -89,6 +104,26 @@ def _check_texts(where: str, ops: Array, n_strings: int) -> None:
             at = int(np.argmax((ops[column] < 0) | (ops[column] >= n_strings)))
             needs = f"0 to {n_strings - 1}" if n_strings else "none, there being no strings"
             raise LogError(f"{where}: ops row {at}", f"{column} {int(ops[column][at])}", needs)
+
+
+def _check_times(where: str, ops: Array) -> None:
+    """Raise LogError for a time before the one in front of it, and for a time or a wait below 0."""
+    for begin in range(0, len(ops), _ROWS_AT_ONCE):
+        rows = ops[begin : begin + _ROWS_AT_ONCE]
+        numbers = np.ascontiguousarray(rows.view(_HALVES)["times_and_waits"]).view(np.int64)
+        numbers = numbers.reshape(-1, _N_NUMBERS)  # a third of what it takes to look at columns in rows of 124 bytes
+        ready, start, end, out = numbers.T[: len(TIMES)]
+        falls = (start < ready) | (end < start) | (out < end)
+        if falls.any() or numbers.min() < 0:
+            at = int(np.argmax(falls | (numbers < 0).any(axis=1)))
+            raise LogError(f"{where}: ops row {begin + at}", *_wrong_time(rows[at], bool(falls[at])))
+
+
+def _wrong_time(row: Any, falls: bool) -> tuple[str, str]:
+    """(what is wrong in *row*, whose times fall or of which a number is below 0; what it needs)."""
+    if falls:
+        return f"the times {', '.join(str(row[name]) for name in TIMES)}", TIMES_NEED
+    return next(f"{name} {row[name]}" for name in (*TIMES, *WAITS) if row[name] < 0), "0 or more"
 
 
 def _bounds(table: Array, columns: Iterable[str]) -> dict[str, tuple[int, int]]:

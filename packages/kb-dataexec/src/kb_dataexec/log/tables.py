@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.digest import LogSummary, RunningDigest
 from kb_dataexec.log.further import Tables, check_tables, missing_tables
-from kb_dataexec.log.row_checks import TEXTS, check_rows
+from kb_dataexec.log.row_checks import TEXTS, WAITS, check_rows
 from kb_dataexec.log.table_dtypes import OPS_DTYPE
 from kb_messages import (
     DTYPE_BY_CODE,
@@ -22,10 +22,7 @@ from kb_messages import (
     OpKind,
     OpRecord,
     Role,
-    WaitReason,
 )
-
-_WAITS: Final = tuple(f"wait_{reason.name.lower()}_ps" for reason in WaitReason)
 
 
 class OpLog:
@@ -114,7 +111,7 @@ class OpLog:
         row = dict(zip(OPS_DTYPE.names or (), self.ops[index].item(), strict=True))
         order, keys = self._operand_order
         first, last = np.searchsorted(keys, (row["op_id"], row["op_id"] + 1))
-        waits = tuple(row.pop(name) for name in _WAITS)
+        waits = tuple(row.pop(name) for name in WAITS)
         texts = {name: self.strings[row.pop(name)] for name in TEXTS}
         operands = tuple(operand(self.operands[at].item()) for at in order[first:last])
         return OpRecord(**row | texts | {"kind": OpKind(row["kind"])}, waits_ps=waits, operands=operands)

@@ -7,7 +7,7 @@ from dataexec_formula_log import HBM, N_OPS, VALUES, C, FormulaTables, form, mem
 from kb_dataexec import Executor
 from kb_dataexec.log import LogFolder
 from kb_dataexec.log.formulas import CommandLog, StatedRecords
-from kb_messages import DType, LogError
+from kb_messages import DType, LogError, WaitReason
 
 ENDS = [10 * op + 10 for op in range(N_OPS)]
 
@@ -158,6 +158,24 @@ def test_an_op_behind_those_of_its_command_is_refused(tmp_path):
     tables.write(tmp_path / "log")
     text = refusal(lambda: LogFolder(tmp_path / "log").whole())
     assert "op 8, which lies behind those of its command" in text
+
+
+@pytest.mark.parametrize(("column", "time_ps"), [(1, 71), (2, 81), (3, 81)])
+def test_times_that_fall_are_refused(column, time_ps, tmp_path):
+    """Op 7 is ready at 0, begins at 70 and ends at 80 ps."""
+    tables = FormulaTables()
+    tables.chunks[1]["records"][-1][column] = time_ps
+    text = refused(tables, tmp_path / "log")
+    assert "ops row 1: got the times" in text
+    assert text.endswith("needs t_ready_ps <= t_start_ps <= t_end_ps <= t_out_ps")
+
+
+def test_a_wait_of_more_than_the_time_before_its_record_is_refused(tmp_path):
+    """Op 7 waits 70 ps. What no reason explains is the wait for its channel."""
+    tables = FormulaTables()
+    tables.chunks[1]["parts"].append([-1, 1, 1, 0, 0, 0])
+    tables.chunks[1]["waits"] = [[7, WaitReason.TCM_PORT, 71, 80]]
+    assert refused(tables, tmp_path / "log").endswith("ops row 1: got wait_channel_ps -1, needs 0 or more")
 
 
 @pytest.mark.parametrize("n_rows", [1, 3, 1 << 40])
