@@ -59,6 +59,10 @@ def product_looked_at(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) ->
         product(tl, a, b, c)
 
 
+def row_by_a_load(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> None:
+    tl.store(c[0:1, :], tl.load(a[0:1, :]) * 2.0)
+
+
 def product_with_a_list(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> None:
     if len(FACTORS) > 0:
         product(tl, a, b, c)
@@ -306,6 +310,13 @@ CASES = [
     ),
     Case(
         LAUNCHES,
+        "programs of its kernel hold values in TCM",
+        "compute with `tl.composite`",
+        partial(multiplying, row_by_a_load),
+        multiplying,
+    ),
+    Case(
+        LAUNCHES,
         "commands of a launch like it were not closed",
         "issue larger commands",
         partial(multiplying, product_of_few_stages),
@@ -398,9 +409,21 @@ def test_the_one_command_that_was_the_first_of_its_kind_is_told_so() -> None:
     assert reason.why.line == f"tests_integration/test_remedies.py:{line}"
 
 
-def test_a_launch_of_a_grid_is_not_repeated_and_has_no_remedy() -> None:
-    (reason,) = [each for each in looping(one_row, grid=400, times=3).by_event if each.what == LAUNCHES]
+@pytest.mark.parametrize("engine", [engine_of, made_with(exact="events"), heard(on_issue=lambda _: None)])
+def test_a_launch_of_a_grid_is_not_repeated_and_has_no_remedy(engine: Callable[[], Engine]) -> None:
+    """Also where launches without a grid would not be repeated for a reason with a remedy."""
+    work = looping(one_row, grid=400, times=3, engine=engine)
+    (reason,) = [each for each in work.by_event if each.what == LAUNCHES]
     assert (reason.why.cause, reason.launches) == ("launches of a grid are not repeated", 2)
+    assert reason.why.change.startswith("nothing:")
+
+
+def test_a_launch_of_which_a_loop_is_folded_is_not_repeated_and_has_no_remedy() -> None:
+    """It is never watched, so no later launch is repeated."""
+    work = looping(times=5)
+    (reason,) = [each for each in work.by_event if each.what == LAUNCHES]
+    assert (reason.launches, work.repeated_launches) == (4, 0)
+    assert reason.why.cause == "launches of kernels with a loop that may be folded are not repeated"
     assert reason.why.change.startswith("nothing:")
 
 

@@ -11,6 +11,7 @@ from kb_engine.fold.folder import Folder
 from kb_engine.launch.grid_folding import GridFolding
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.launch.launch import Launch
+from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.repeats import LaunchRepeats, RepeatedLaunch
 from kb_engine.observe.by_event import LAUNCHES, NO_REMEDY, ByEvent, Reasons, WhyNot, in_order
 from kb_engine.program.session import Session
@@ -22,6 +23,10 @@ _MANY: Final = 64
 _MOST_KERNELS: Final = 1 << 10
 """Kernels of which is known that they were launched. Source: assumed."""
 _OF_GRID: Final = WhyNot("launches of a grid are not repeated", NO_REMEDY)
+_OF_LOOP: Final = WhyNot(
+    "launches of kernels with a loop that may be folded are not repeated",
+    "nothing: turns of the loop are skipped instead",
+)
 
 
 class SimulatedWork(Struct, frozen=True, kw_only=True):
@@ -115,10 +120,12 @@ class EventWork:
         return False
 
     def _why_anew(self, launch: Launch, why_no_repeats: WhyNot | None) -> WhyNot:
+        if isinstance(launch, (GridLaunch, LoopLaunch)):
+            return _OF_GRID if isinstance(launch, GridLaunch) else _OF_LOOP
         if self._repeats is None:
             assert why_no_repeats is not None
             return why_no_repeats
-        return _OF_GRID if isinstance(launch, GridLaunch) else self._repeats.why_not
+        return self._repeats.why_not
 
     def so_far(self) -> SimulatedWork:
         """What was done in the launches so far."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.memory.pending import PendingBytes, Producer
@@ -18,22 +18,37 @@ class NotedMark(NamedTuple):
     producer: Producer
 
 
+_OF_VALUES: Final = frozenset(("tcm", "registers", "load", "put", "fits", "fitting"))
+"""What programs ask a PePort and its memory for, to load values and to compute with them."""
+
+
 class Notes:
     """What the programs of a launch did: the bytes that became pending, in their order, and how many commands they
-    issued. `left` says that they did more than that."""
+    issued. `left` says that they did more than that, and `left_by` has the names of what they asked for then, or "" for
+    what has no name."""
 
     def __init__(self) -> None:
         self.marks: list[NotedMark] = []
         self.n_commands = 0
-        self.left = False
+        self.left_by: set[str] = set()
 
     def count(self) -> None:
         """A program issued a command."""
         self.n_commands += 1
 
-    def leave(self) -> None:
-        """A program did something else."""
-        self.left = True
+    @property
+    def left(self) -> bool:
+        """Whether programs did something else."""
+        return bool(self.left_by)
+
+    @property
+    def left_for_values(self) -> bool:
+        """Whether all that programs did else was to hold values in TCM."""
+        return self.left and self.left_by <= _OF_VALUES
+
+    def leave(self, name: str = "") -> None:
+        """A program did something else, for which it asked by *name*."""
+        self.left_by.add(name)
 
 
 class NotedPort:
@@ -109,7 +124,7 @@ class NotedPending:
 
 def _taken_from(of: object, name: str, by: object, notes: Notes) -> Any:
     """What *of* has by *name*. *by* has it from now on, too, because the programs do more than is noted."""
-    notes.leave()
+    notes.leave(name)
     found = getattr(of, name)
     vars(by)[name] = found
     return found

@@ -50,6 +50,10 @@ _LEFT: Final = WhyNot(
     "programs of its kernel do more than issue commands and wait for them",
     "let the kernel look at no values, print nothing, and use its arguments alone",
 )
+_VALUES: Final = WhyNot(
+    "programs of its kernel hold values in TCM, such as what `tl.load` gives",
+    "compute with `tl.composite`, whose operands lie in memory",
+)
 _UNDER_WAY: Final = WhyNot("commands of a launch were under way at its end", "`tl.wait` for each command")
 _NOT_CLOSED: Final = WhyNot(
     "commands of a launch like it were not closed: those of few stages never are, others have a reason of their own",
@@ -125,7 +129,7 @@ class LaunchRepeats:
         self._keys = LaunchKeys(session.memory.burst_nbytes)
         self._dispatchers = [each for each in chip.components.values() if isinstance(each, CommandDispatcher)]
         self._seen: set[CodeType] = set()
-        self._left: set[CodeType] = set()
+        self._left: dict[CodeType, WhyNot] = {}
         self._known: dict[Any, list[KnownLaunch]] = {}
         self._tries: dict[Any, tuple[int, WhyNot]] = {}
         self._forms: dict[CodeType, tuple[object, ...]] = {}
@@ -143,7 +147,7 @@ class LaunchRepeats:
             self.why_not = _OTHER_FRONT
             return None
         if code in self._left:
-            self.why_not = _LEFT
+            self.why_not = self._left[code]
             return None
         if not clock.is_idle or clock.is_broken:
             self.why_not = _UNDER_WAY
@@ -287,7 +291,7 @@ class LaunchRepeats:
         """Because of *why*, *launch* has not become known: others with its key, or of its kernel, need not either."""
         if launch.notes.left:
             _make_room(self._left)
-            self._left.update(launch.key.code[:1])
+            self._left[launch.key.code[0]] = why
         _make_room(self._tries)
         self._tries[launch.key.form] = self._tries.get(launch.key.form, _NO_TRY)[0] + 1, why
 
@@ -305,7 +309,7 @@ class LaunchRepeats:
         session, begin, commands, notes = self._session, launch.begin, launch.commands, launch.notes
         recorder, n_issued = session.recorder, session.commands_issued - begin.commands
         if notes.left:
-            return _LEFT
+            return _VALUES if notes.left_for_values else _LEFT
         if not n_issued == len(commands) == notes.n_commands or self._closed.n_opened != begin.opened:
             return _NOT_CLOSED
         if n_issued > _MOST_COMMANDS:
