@@ -1,4 +1,7 @@
+import os
+import signal
 import threading
+import warnings
 from contextvars import ContextVar
 
 import numpy as np
@@ -74,3 +77,20 @@ def test_parts_and_chunks_make_up_the_whole(workers, length, monkeypatch):
     in_chunks(chunks.append, length)
     assert sorted(each for chunk in chunks for each in whole[chunk]) == whole
     assert all(0 < chunk.stop - chunk.start <= 4 for chunk in chunks)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_copy_of_the_process_has_threads_of_its_own(monkeypatch):
+    monkeypatch.setattr(parallel, "WORKERS", 3)
+    parallel._pool.cache_clear()
+    in_parallel(lambda _: None, range(20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads in the process
+        child = os.fork()
+    if not child:
+        signal.alarm(10)  # work on threads that are not there never ends
+        found = []
+        in_parallel(found.append, range(20))
+        os._exit(sorted(found) != list(range(20)))
+    assert os.waitpid(child, 0)[1] == 0
+    parallel._pool.cache_clear()

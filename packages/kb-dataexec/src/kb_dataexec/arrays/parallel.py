@@ -64,3 +64,7 @@ def _run(task: Callable[[Item], object], item: Item) -> None:
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(WORKERS, thread_name_prefix="kb-dataexec")
+
+
+if hasattr(os, "register_at_fork"):  # a copy of the process has none of the threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
