@@ -315,3 +315,18 @@ def test_the_text_of_a_run_has_what_the_sanitizer_found() -> None:
     assert f"\nsanitizer: write race: {line} (dma_write, sip0.cube0.pe1.pe_dma) overwrites" in str(r)
     assert str(kb.run(over_each_other, X, EMPTY, pes=[0], sanitize=True)).endswith("\nsanitizer: clean")
     assert "sanitizer" not in str(kb.run(over_each_other, X, EMPTY, pes=[0]))
+
+
+@pytest.mark.parametrize("name", ["seed", "grid", "tolerance", "flops", "chip", "verify", "keep"])
+def test_a_parameter_with_the_name_of_an_option_is_given_in_order(name: str) -> None:
+    space: dict[str, Any] = {}
+    exec(f"def times(tl, x, y, {name}=1): tl.store(y, tl.load(x) * {name})", space)
+    times, y = space["times"], kb.empty(X.shape, "f32")
+    assert np.array_equal(kb.run(times, X, y, 3, pes=[0]).output, X * 3)
+    with pytest.raises(kb.KbError, match=rf"a parameter {name}, which is the name of an option too"):
+        kb.run(times, X, y, pes=[0])
+    if name in ("grid", "tolerance", "flops"):
+        with pytest.raises(kb.KbError, match=rf"{name}, which is the name of an option too"):
+            kb.call(times, X, y)
+    else:
+        assert kb.call(times, X, y, **{name: 5}).arguments[name] == 5

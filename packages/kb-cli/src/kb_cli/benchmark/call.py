@@ -65,8 +65,10 @@ def call(
     Lists and tuples of tensors reach the kernel as lists and tuples of references; everything else unchanged. *pes*,
     *targets*, *grid* and *schedule* are those of `Host.launch`.
 
-    Raises BenchmarkError when the arguments are not those of the kernel.
+    Raises BenchmarkError when the arguments are not those of the kernel, and for a parameter of the kernel that is not
+    given in order and has the name of an option.
     """
+    refuse_taken_names(kernel, len(arguments), call)
     options = {"pes": _plain(pes), "targets": targets, "grid": _plain(grid)}
     launch = {name: value for name, value in options.items() if value is not None}
     if schedule != "dynamic":
@@ -76,6 +78,25 @@ def call(
     if twice := next((name for number, name in enumerate(names) if name in names[:number]), None):
         raise BenchmarkError(f"tensor {twice}", "two tensors of that name", "one", "rename the kernel's parameter")
     return Call(kernel, prepared, launch, reference, tolerance, flops)
+
+
+def refuse_taken_names(kernel: Any, n_given: int, taker: Callable[..., Any]) -> None:
+    """Refuse a parameter of *kernel* behind the first *n_given* arguments that has the name of an option of *taker*.
+
+    An argument of that name would go to the option, and the kernel would get its default.
+    """
+    try:
+        parameters = list(inspect.signature(kernel).parameters.values())
+    except (TypeError, ValueError):  # no function, or one in C
+        return
+    of = inspect.signature(taker).parameters.values()
+    taken = {each.name for each in of if each.kind is each.KEYWORD_ONLY}
+    named = [each.name for each in parameters[n_given + 1 :] if each.kind is each.POSITIONAL_OR_KEYWORD]
+    found = next((name for name in named if name in taken), None)
+    if found is not None:
+        where, fix = f"kernel {getattr(kernel, '__name__', '')}", "give its value in order, or rename it"
+        got = f"a parameter {found}, which is the name of an option too"
+        raise BenchmarkError(where, got, "a value for it that stands in order", fix)
 
 
 def _plain(option: Any) -> Any:

@@ -12,7 +12,7 @@ from msgspec.structs import fields
 
 from kb_cli.benchmark.answers import check_benchmark_name
 from kb_cli.benchmark.beside import files_beside
-from kb_cli.benchmark.call import Call
+from kb_cli.benchmark.call import Call, refuse_taken_names
 from kb_cli.benchmark.call import call as new_call
 from kb_cli.benchmark.call_benchmark import CallBenchmark, FunctionBenchmark
 from kb_cli.benchmark.call_record import record_call
@@ -95,6 +95,7 @@ def _loaded(kernel: Any, arguments: Sequence[Any], named: dict[str, Any]) -> tup
             raise BenchmarkError("kernbench.run", "arguments beside a call", "the call alone", "give them to the call")
         described = kernel
     else:
+        refuse_taken_names(kernel, len(arguments), run)
         described = new_call(kernel, *arguments, **named)
     source, bench = kernel_source(described.kernel), CallBenchmark(described)
     name = check_benchmark_name(f"kernel {described.name}", described.name)
