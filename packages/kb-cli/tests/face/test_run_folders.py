@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import Result
 from python_copies import python
 
+import kernbench as kb
 from kb_dataexec import read_log
 
 Invoke = Callable[..., Result]
@@ -192,3 +194,26 @@ def test_a_wrong_result_names_the_op_before_the_cast(invoke: Invoke, run_script:
     log = read_log(Path(folder) / "log") if Path(folder).is_absolute() else read_log(Path.cwd() / folder / "log")
     op = log.record(int(np.flatnonzero(log.ops["op_id"] == int(record.split()[0]))[0]))
     assert '"op":"add"' in op.params
+
+
+def test_runs_that_differ_in_values_around_the_kernel_have_folders_of_their_own(tmp_path: Path) -> None:
+    table = np.ones(3)
+
+    def made(factor: object, helper: Callable[[int], int]) -> Callable[..., None]:
+        def scale(tl: Any, x: Any, y: Any) -> None:
+            assert helper(1) or factor is not None
+            tl.store(y, tl.load(x) * table[0])
+
+        return scale
+
+    def folder(factor: object, helper: Callable[[int], int]) -> Path:
+        x = np.ones((4, 8), np.float32)
+        found = kb.run(made(factor, helper), x, kb.empty(x.shape, "f32"), chip="one_pe", folder=tmp_path).folder
+        assert found is not None
+        return found
+
+    first = folder(2, lambda n: n + 1)
+    assert first == folder(2, lambda n: n + 1)
+    assert len({first, folder(3, lambda n: n + 1), folder(2, lambda n: n + 2), folder(np.ones(2), abs)}) == 4
+    table[0] = 5
+    assert folder(2, lambda n: n + 1) != first

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from kb_cli.benchmark.call import Call, rebuilt
 from kb_cli.benchmark.recorded_call import RecordedArgument, RecordedCall
 from kb_cli.benchmark.tensor_argument import TensorArgument
+from kb_cli.benchmark.used_values import used_values
 from kb_messages import BenchmarkError, CubeTarget, DType, TileShape
 
 
@@ -24,7 +25,8 @@ def record_call(call: Call, why_not: str = "") -> RecordedCall:
     kernel = getattr(call.kernel, "__qualname__", call.name)
     reason = why_not or (f"arguments that JSON cannot hold ({', '.join(unnamed)})" if unnamed else "")
     launch = msgspec.to_builtins(call.launch)
-    return RecordedCall(kernel=kernel, arguments=arguments, launch=launch, flops=call.flops, why_not=reason)
+    used = used_values(call.kernel) if why_not else {}
+    return RecordedCall(kernel=kernel, arguments=arguments, launch=launch, flops=call.flops, why_not=reason, used=used)
 
 
 def repeated_call(record: RecordedCall, kernel: Callable[..., Any], inputs: Mapping[str, npt.NDArray[Any]]) -> Call:

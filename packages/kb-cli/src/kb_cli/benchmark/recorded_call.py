@@ -29,14 +29,18 @@ class RecordedArgument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     placement: TensorPlacement | None = None
 
 
-class RecordedCall(Struct, frozen=True, kw_only=True):
-    """A call in run.json. `why_not` says why the folder alone cannot repeat the call, and is "" where it can."""
+class RecordedCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A call in run.json. `why_not` says why the folder alone cannot repeat the call, and is "" where it can.
+
+    `used` has the values from outside that a kernel uses which the folder cannot repeat, by name.
+    """
 
     kernel: str
     arguments: dict[str, RecordedArgument]
     launch: dict[str, Any]
     flops: int
     why_not: str
+    used: dict[str, str] = {}
 
     @property
     def input_forms(self) -> dict[str, tuple[tuple[int, ...], DType]]:

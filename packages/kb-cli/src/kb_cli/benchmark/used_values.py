@@ -1,0 +1,89 @@
+"""The values from outside that a kernel uses: variables of the function around it, and globals of its file or cell."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def used_values(kernel: Callable[..., Any]) -> dict[str, str]:
+    """What *kernel* and the functions that it calls use from outside, by name: a text that differs with the value.
+
+    Functions are told by their code, arrays by their bytes, and modules, classes and builtins not at all. An object
+    whose text has its address is told by its type.
+    """
+    found: dict[str, str] = {}
+    _add(found, kernel, "", set())
+    return found
+
+
+def _add(found: dict[str, str], function: Any, prefix: str, seen: set[int]) -> None:
+    plain = inspect.unwrap(function)
+    if not isinstance(plain, FunctionType) or id(plain) in seen:
+        return
+    seen.add(id(plain))
+    for name, value in sorted(_outside(plain).items()):
+        if inspect.ismodule(value) or inspect.isclass(value) or inspect.isbuiltin(value):
+            continue
+        found[prefix + name] = _text(value)
+        _add(found, value, f"{prefix}{name}.", seen)
+
+
+def _outside(function: FunctionType) -> Mapping[str, Any]:
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    free = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
+    named = _names(function.__code__)
+    return {**{name: value for name, value in function.__globals__.items() if name in named}, **free}
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - a cell that is empty raises
+    except ValueError:
+        return False
+    return True
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names of *code* and of the functions within it. Names of attributes are among them."""
+    inner = [_names(each) for each in code.co_consts if isinstance(each, CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, FunctionType):
+        return _hashed(_code(inspect.unwrap(value).__code__).encode())
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {_hashed(_bytes(value))}"
+    try:
+        text = _shown(value)
+    except Exception:  # noqa: BLE001 - an object of an author may raise anything
+        text = ""
+    if not text or " at 0x" in text:
+        return f"a {type(value).__name__}"
+    return text if len(text) <= 100 else _hashed(text.encode())
+
+
+def _code(code: CodeType) -> str:
+    """The instructions and constants of *code*, without its place in a file."""
+    constants = [_code(each) if isinstance(each, CodeType) else _shown(each) for each in code.co_consts]
+    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
+
+
+def _shown(value: Any) -> str:
+    """The text of *value*. That of a set has its elements in order, which Python's own has not."""
+    return str(sorted(map(repr, value))) if isinstance(value, (set, frozenset)) else repr(value)
+
+
+def _bytes(array: npt.NDArray[Any]) -> bytes:
+    return repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
+
+
+def _hashed(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
