@@ -29,10 +29,13 @@ def sort_arguments(
 
     Raises KernelError for transposed tensors and other types, for numbers alone, and for the wrong number of arguments.
     """
+    arguments = list(map(_of_python, arguments))
     for argument in arguments:
         refuse(argument, f"{call} of", line)
         if not isinstance(argument, (TensorRef, Handle, int, float)):
-            raise KernelError(line, f"{call} of {describe(argument)}", "a tensor or a number")
+            fix = "give it to the kernel as an argument and tl.load it; tl.load(x[...]) brings a part of a tensor"
+            is_array = isinstance(argument, np.ndarray)
+            raise KernelError(line, f"{call} of {describe(argument)}", "a tensor or a number", fix if is_array else "")
     values = [each for each in arguments if isinstance(each, (TensorRef, Handle))]
     if not values:
         raise KernelError(line, f"{call} of numbers alone", "a tensor among them")
@@ -41,6 +44,11 @@ def sort_arguments(
     at = tuple(number for number, each in enumerate(arguments) if isinstance(each, (int, float)))
     scalars = tuple(scalar_of(each) for each in arguments if isinstance(each, (int, float)))
     return values, scalars, () if at == tuple(range(len(values), len(arguments))) else at
+
+
+def _of_python(argument: Any) -> Any:
+    """*argument*, a number of numpy as one of Python."""
+    return argument.item() if isinstance(argument, np.generic) else argument
 
 
 def broadcast(shapes: Sequence[tuple[int, ...]], op: str, line: str) -> tuple[int, ...]:

@@ -68,6 +68,28 @@ def _reflected(op: str) -> Callable[[Handle, Any], LoadedTensor]:
     return computed
 
 
+_OPERATORS_OF_NUMPY: Final = {
+    "add": "__radd__",
+    "subtract": "__rsub__",
+    "multiply": "__rmul__",
+    "divide": "__rtruediv__",
+    "true_divide": "__rtruediv__",
+    "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__",
+    "left_shift": "__rlshift__",
+    "right_shift": "__rrshift__",
+    "bitwise_and": "__rand__",
+    "bitwise_or": "__ror__",
+    "bitwise_xor": "__rxor__",
+    "less": "__gt__",
+    "less_equal": "__ge__",
+    "greater": "__lt__",
+    "greater_equal": "__le__",
+    "equal": "__eq__",
+    "not_equal": "__ne__",
+}
+"""The operator of a handle on the right, by numpy's name of the operator."""
+
 INDEX_USE: Final = "use as an index"
 """What the kernel does with a value that it indexes a tensor by."""
 
@@ -188,6 +210,15 @@ class Handle:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         array = self.look("conversion to a numpy array")
         return np.array(array, dtype=dtype) if copy or dtype is not None else array
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        """An operator whose left operand is numpy's is math; other functions of numpy get the elements by a look."""
+        name = _OPERATORS_OF_NUMPY.get(ufunc.__name__)
+        if name is not None and method == "__call__" and len(inputs) == 2 and not named and inputs[1] is self:
+            left = inputs[0]
+            return getattr(self, name)(left[()] if isinstance(left, np.ndarray) and not left.shape else left)
+        given = [np.asarray(each) if isinstance(each, Handle) else each for each in inputs]
+        return getattr(ufunc, method)(*given, **named)
 
     def __getitem__(self, key: Any) -> Any:
         """A view for a key of `None`, `...` and `:` alone; for any other key, what numpy's indexing gives."""
