@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -365,3 +366,11 @@ def test_an_array_beside_a_value_is_refused_at_the_operator(left: bool) -> None:
 
     with pytest.raises(kb.KbError, match=r"got tl.mul of a ndarray, .* give it to the kernel as an argument"):
         kb.run(times, X, kb.empty(X.shape, "f32"), left, chip="one_pe")
+
+
+def test_parts_of_a_run_are_pickled_and_the_run_says_so() -> None:
+    r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe")
+    parts = r.result, r.lines, r.where, r.latency_ps
+    assert pickle.loads(pickle.dumps(parts)) == parts
+    with pytest.raises(kb.KbError, match=r"a KernelRun: got pickling, needs one of its parts \(.result, .outputs"):
+        pickle.dumps(r)

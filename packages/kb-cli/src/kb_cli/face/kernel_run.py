@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy.typing as npt
 
@@ -157,6 +157,11 @@ class KernelRun:
     def _where(self) -> Where:
         assert self._outcome.where is not None, "a run of kernbench.run has a log"
         return self._outcome.where
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled: a run holds its kernel and the memory of pass 2."""
+        fix = "return those parts of it that you need, and compare in the same process"
+        raise BenchmarkError("a KernelRun", "pickling", "one of its parts (.result, .outputs, .lines, .where)", fix)
 
     def __repr__(self) -> str:
         verdict = {True: ", verified", False: ", WRONG", None: ""}[self.verified]
