@@ -256,7 +256,7 @@ def test_store_of_another_dtype_is_refused(toy_host):
         host.launch(store_of_another_dtype, a, c)
     assert str(caught.value) == (
         f"test_tl.py:{store_of_another_dtype.__code__.co_firstlineno + 1}: got tl.store of 16 x 16 f32 "
-        "to c[0:16, 0:16] of 16 x 16 f16, needs equal shapes and dtypes"
+        "to c[0:16, 0:16] of 16 x 16 f16, needs equal shapes and dtypes; .to('f16') converts the value"
     )
 
 

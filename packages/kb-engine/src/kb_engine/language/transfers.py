@@ -181,7 +181,8 @@ class Transfers(RandomNumbers, ViewOps):
             got, wanted = ((src.rows, src.cols), sides) if is_flat else (value.shape, shape)
             texts = [" x ".join(map(str, each)) for each in (got, wanted)]
             got_text = f"tl.store of {texts[0]} {src.dtype} to {ref} of {texts[1]} {ref.dtype}"
-            raise KernelError(line, got_text, "equal shapes and dtypes")
+            fix = f".to({str(ref.dtype)!r}) converts the value" if texts[0] == texts[1] else ""
+            raise KernelError(line, got_text, "equal shapes and dtypes", fix)
 
     def _fill(self, access: masks.MaskedAccess, src: Matrix, element: bytes) -> Fill:
         """The elements around those that are moved, as the op log has them."""
