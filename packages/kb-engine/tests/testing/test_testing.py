@@ -359,3 +359,18 @@ def test_the_suite_needs_no_pytest():
     code = "import sys, kb_engine.testing; print(sorted({'pytest', 'kb_components', 'kb_plans'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+class CostOfTheClass(Gemm):
+    """Costs more with each call of any instance."""
+
+    calls = 0
+
+    def service_ps(self, params):
+        CostOfTheClass.calls += 1
+        return 1000 + CostOfTheClass.calls
+
+
+def test_a_cost_that_is_not_pure_is_told_as_one():
+    with pytest.raises(AssertionError, match=r"CostOfTheClass.service_ps\(.* when asked again, needs one answer"):
+        check_component(CostOfTheClass, {})

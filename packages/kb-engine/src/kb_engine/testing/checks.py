@@ -85,9 +85,9 @@ def _checks(subject: Subject) -> Iterator[Check]:
     yield Check("sees_no_store_and_no_log", partial(_check_sees_no_data, subject))
     yield Check("names_its_state", partial(check_names_its_state, subject))
     yield Check("counts_what_it_names", partial(check_counts, subject))
+    yield from _cost_checks(subject)
     yield Check("folds_what_it_names", partial(check_folds_what_it_names, subject))
     yield Check("goes_on_after_a_fold", partial(check_goes_on_after_a_fold, subject))
-    yield from _cost_checks(subject)
     if says_checks_by_form(impl):
         yield Check("checks_plans_by_their_form", partial(check_checks_by_form, subject))
     if impl.serves:
