@@ -88,6 +88,16 @@ def test_a_workload_is_added_up(invoke: Invoke, bench_file: Callable[..., Path])
     assert [effect["axis"] for effect in found["sensitivity"]["effects"]] == ["bw_gbs"]
 
 
+def test_effects_are_against_the_first_value_that_was_given(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    """The first point has another value of `size`, because a condition leaves out the point with the first one."""
+    sets = ("--set", f"{BW}=1.6,102.4", "--where", "size > 8 or bw_gbs > 2", "--jobs", 1)
+    found = swept(invoke, bench_file(), "-p", "size=8,16", *sets)
+    assert found["points"][0]["values"] == {"bw_gbs": 1.6, "size": 16}
+    ratios = next(effect["ratios"] for effect in found["sensitivity"]["effects"] if effect["axis"] == "size")
+    assert list(ratios) == ["8", "16"]
+    assert ratios["8"] == 1.0 < ratios["16"]
+
+
 def test_axes_of_many_values_say_what_is_left_out(
     invoke: Invoke, bench_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

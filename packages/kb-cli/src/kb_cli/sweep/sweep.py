@@ -136,15 +136,17 @@ def _together(setup: SweepSetup, points: list[SweepPoint], counts: tuple[int, in
 
 
 def _sensitivity(definition: Definition, found: Sequence[Configuration]) -> Sensitivity:
-    """What each group of axes does: axes whose values belong together have one effect."""
+    """What each group of axes does: axes whose values belong together have one effect. Values are as given."""
     values: dict[str, list[str]] = {}
     points: list[Point] = [{} for _ in found]
     for group in definition.groups:
-        names = [axis.name for axis in group.axes if axis.name not in definition.over]
-        settings = [" / ".join(each.values[name] for name in names) for each in found]
-        if len(set(settings)) > 1:
-            name = " / ".join(names)
-            values[name] = list(dict.fromkeys(settings))
+        kept = {at: axis.name for at, axis in enumerate(group.axes) if axis.name not in definition.over}
+        settings = [" / ".join(each.values[name] for name in kept.values()) for each in found]
+        there = set(settings)
+        if len(there) > 1:
+            name = " / ".join(kept.values())
+            given = dict.fromkeys(" / ".join(row[at] for at in kept) for row in group.rows)
+            values[name] = [setting for setting in given if setting in there]
             for point, setting in zip(points, settings, strict=True):
                 point[name] = setting
     return sensitivity(values, points, [each.latency_ps for each in found])
