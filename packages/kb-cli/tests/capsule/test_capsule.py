@@ -313,6 +313,24 @@ def test_files_beside_the_benchmark_go_with_it(
     assert "needs your trust" in capsys.readouterr().err
 
 
+def test_a_kernel_in_a_file_beside_makes_the_same_run(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    """The log and its digest have the lines of the file that the kernel stands in."""
+    bench = bench_file()
+    before, kernel, rest = bench.read_text().partition("def kernel(")
+    body, _, after = rest.partition("\n\n\n")
+    Path("own_kernels").mkdir()
+    Path("own_kernels/__init__.py").write_text("from .first import kernel\n")
+    Path("own_kernels/first.py").write_text(f"import numpy\n\n\n{kernel}{body}\n")
+    bench.write_text(f"from own_kernels import kernel\n{before}{after}")
+    run = json.loads(invoke("run", str(bench), "--json").stdout)["run_dir"]
+    assert "own_kernels/first.py:" in (Path(run) / "where.json").read_text()
+    assert invoke("pack", run, "-o", "own.kbrun").exit_code == 0
+    found = json.loads(invoke("replay", "own.kbrun", "--trust", "--json").stdout)
+    assert found["digests"][0] == found["digests"][1]
+    changed = json.loads(invoke("whatif", run, "--set", "$.cube.nodes.hbm.bw_gbs=51.2", "--json").stdout)
+    assert "beside/own_kernels" not in json.dumps(changed)
+
+
 def test_a_changed_file_beside_makes_another_run(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     bench = bench_file("import numpy", "import small_one\nimport numpy")
     (bench.parent / "small_one.py").write_text("ONE = 1\n")

@@ -67,7 +67,8 @@ def read_setup(folder: Path, only_bundled: bool = False) -> RanSetup:
         raise RunFolderError(str(folder / BENCH), "a benchmark of its own", "one that comes with kb")
     path = installed or folder.resolve() / name
     if installed is None and beside:
-        import_from((folder / BESIDE).resolve(), run.benchmark.beside)
+        path = folder.resolve() / BESIDE / name  # kernel lines are relative to the folder of these files
+        import_from(path.parent, run.benchmark.beside)
     lines = source.decode("utf-8", "replace").splitlines(keepends=True)
     linecache.cache[str(path)] = (len(source), None, lines, str(path))  # kernel lines and frames look there
     if run.script is not None:
