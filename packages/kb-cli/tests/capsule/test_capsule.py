@@ -310,7 +310,9 @@ def test_files_beside_the_benchmark_go_with_it(
     assert json.loads(invoke("replay", "beside.kbrun", "--trust", "--json").stdout)["same"] is True
     assert invoke("whatif", run, "--set", "$.cube.nodes.hbm.bw_gbs=51.2").exit_code == 0
     assert ended("replay", "beside.kbrun") == 2
-    assert "needs your trust" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert " bytes and 4 files that it imports, which does not come with kb, needs your trust" in said
+    assert "read it with unzip -p beside.kbrun bench.py 'beside/*', and add --trust" in said
 
 
 def test_a_kernel_in_a_file_beside_makes_the_same_run(invoke: Invoke, bench_file: Callable[..., Path]) -> None:

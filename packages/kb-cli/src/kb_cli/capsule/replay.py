@@ -12,7 +12,7 @@ from msgspec import Struct
 from kb_cli.benchmark import bundled
 from kb_cli.capsule.pack import SUFFIX
 from kb_cli.capsule.unpack import opened
-from kb_cli.run.files import BENCH, RunFolderError
+from kb_cli.run.files import BENCH, BESIDE, RunFolderError
 from kb_cli.run.identity import environment, versions
 from kb_cli.run.progress import RunProgress
 from kb_cli.run.result_parts import Policy
@@ -82,8 +82,11 @@ def _refuse_unknown(capsule: Path, run: RunJson) -> None:
     known = claim is not None and installed is not None and sha256(installed.read_bytes()).hexdigest() == claim.sha256
     if not known or run.call is not None or run.script is not None:
         size = "no" if claim is None else claim.nbytes
-        got = f"the program {name[:80]!r} of {size} bytes, which does not come with kb"
-        fix = f"read it with unzip -p {shlex.quote(str(capsule))} {BENCH}, and add --trust if you trust it"
+        beside = len(run.benchmark.beside)
+        more = f" and {beside} {'file' if beside == 1 else 'files'} that it imports" if beside else ""
+        got = f"the program {name[:80]!r} of {size} bytes{more}, which does not come with kb"
+        files = f"{BENCH} '{BESIDE}/*'" if beside else BENCH
+        fix = f"read it with unzip -p {shlex.quote(str(capsule))} {files}, and add --trust if you trust it"
         raise RunFolderError(str(capsule), got, "your trust, because a replay runs it with all your rights", fix)
 
 
