@@ -1,5 +1,6 @@
 """Capsules: the same run comes back, and what is damaged or hostile gives a sentence and runs nothing."""
 
+import errno
 import hashlib
 import importlib
 import io
@@ -54,6 +55,26 @@ def test_a_run_comes_back(invoke: Invoke, capsule: Path) -> None:
     assert found["verified"] == [True, True]
     kept = json.loads(invoke("replay", str(capsule), "--trust", "--out", "again", "--json").stdout)
     assert ended("verify", kept["run_dir"]) == 0
+
+
+class FullAtTheEnd(io.BytesIO):
+    """A file on a full disk, which says so when the last bytes of its buffer are written."""
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_not_called_a_damaged_capsule(
+    capsule: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path_open = Path.open
+    monkeypatch.setattr(Path, "open", lambda path, mode="r": FullAtTheEnd() if mode == "xb" else path_open(path, mode))
+    assert ended("replay", capsule, "--trust") == 2
+    said = capsys.readouterr().err
+    assert "bench.py: got a full disk" in said
+    assert "no capsule" not in said
 
 
 def test_no_program_runs_without_trust(capsule: Path, capsys: pytest.CaptureFixture[str]) -> None:

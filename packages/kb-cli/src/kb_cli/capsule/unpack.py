@@ -88,8 +88,11 @@ class OpenCapsule:
             except (FileExistsError, NotADirectoryError):
                 got = f"a file {name}, where another file is on this file system"
                 raise RunFolderError(str(self._path), got, "names of a run folder, each once") from None
-        with file:
+        try:
             yield file
+        finally:
+            with writing(path):  # what is still in the file's buffer
+                file.close()
 
 
 @contextmanager
