@@ -354,6 +354,20 @@ def test_a_kernel_in_a_file_beside_makes_the_same_run(invoke: Invoke, bench_file
     assert "beside/own_kernels" not in json.dumps(changed)
 
 
+@pytest.mark.parametrize("lacking", ["bench.py", "topology.yaml"])
+def test_a_capsule_without_a_file_of_the_run_is_named(
+    capsule: Path, capsys: pytest.CaptureFixture[str], lacking: str
+) -> None:
+    with zipfile.ZipFile(capsule) as packed, zipfile.ZipFile("less.kbrun", "w") as less:
+        for name in packed.namelist():
+            if name != lacking:
+                less.writestr(name, packed.read(name))
+    assert ended("replay", "less.kbrun", "--trust") == 2
+    said = f"error: less.kbrun: got no {lacking}, which its run.json claims, needs a file that kb pack wrote\n"
+    assert capsys.readouterr().err == said
+    assert not Path("ran").exists()
+
+
 def test_a_changed_file_beside_makes_another_run(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     bench = bench_file("import numpy", "import small_one\nimport numpy")
     (bench.parent / "small_one.py").write_text("ONE = 1\n")

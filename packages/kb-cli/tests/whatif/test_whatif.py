@@ -166,7 +166,11 @@ def test_a_run_json_that_does_not_fit_its_benchmark(invoke: Invoke, folder: Path
     wanted = f"error: {folder}/run.json: got the parameter 'depth', needs those of the benchmark\n"
     assert refused(invoke, folder) == wanted
     resealed(folder, params={**run.params, "size": "many"})
-    assert refused(invoke, folder).startswith(f"error: {folder}/run.json: got parameters that do not fit (")
+    why = "(got 'many', needs an int)"
+    wanted = f"error: {folder}/run.json: got parameters that do not fit {why}, needs those of the benchmark\n"
+    assert refused(invoke, folder) == wanted
+    resealed(folder, params=run.params, seed=-1)
+    assert "(Expected `int` >= 0 - at `$.seed`)" in refused(invoke, folder)
     resealed(folder, params=run.params, seed=6)
     assert refused(invoke, folder) == (
         f"error: {folder}: got inputs of other bytes than those of the run, needs the same ones, which the benchmark "

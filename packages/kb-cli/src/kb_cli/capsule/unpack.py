@@ -58,8 +58,11 @@ class OpenCapsule:
                 (folder / RUN).write_bytes(self._run_bytes)
             for name, entry in self._entries.items():
                 if name not in UNCLAIMED:
-                    is_written = not is_replay or name in _REPLAYED or name.startswith(_REPLAYED_BELOW)
+                    is_written = not is_replay or _is_replayed(name)
                     self._copy(entry, folder / name if is_written else None, self.run.files[name])
+        wanted = self.run.files if is_replay else ()
+        if lacking := next((name for name in wanted if _is_replayed(name) and name not in self._entries), None):
+            raise RunFolderError(str(self._path), f"no {lacking}, which its {RUN} claims", "a file that kb pack wrote")
 
     def _copy(self, entry: zipfile.ZipInfo, path: Path | None, claim: FileClaim) -> None:
         """Compare *entry* with *claim*, and write it to *path*. Stops as soon as there are more bytes than claimed."""
@@ -152,6 +155,10 @@ def _entries(packed: zipfile.ZipFile, capsule: Path) -> dict[str, zipfile.ZipInf
     if sum(entry.file_size for entry in listed) > MOST_NBYTES:
         raise RunFolderError(str(capsule), "more than 16 GiB of files", "less", "pack the run without --data")
     return found
+
+
+def _is_replayed(name: str) -> bool:
+    return name in _REPLAYED or name.startswith(_REPLAYED_BELOW)
 
 
 def _is_safe(name: str) -> bool:

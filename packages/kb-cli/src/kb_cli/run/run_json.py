@@ -6,10 +6,10 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from kb_cli.benchmark.check_mode import CheckMode
 from kb_cli.benchmark.recorded_call import RecordedCall
@@ -65,7 +65,7 @@ class RunJson(Struct, frozen=True, kw_only=True):
     version: int
     benchmark: RanBenchmark
     topology: RanTopology
-    seed: int
+    seed: Annotated[int, Meta(ge=0)]
     flags: RunFlags
     versions: dict[str, str]
     environment: dict[str, str]
@@ -98,7 +98,7 @@ class RowsJson(Struct, frozen=True, kw_only=True):
     version: int
     benchmark: RanBenchmark
     topology: RanTopology
-    seed: int
+    seed: Annotated[int, Meta(ge=0)]
     flags: RunFlags
     versions: dict[str, str]
     environment: dict[str, str]

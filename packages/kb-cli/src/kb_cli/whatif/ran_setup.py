@@ -125,7 +125,8 @@ def _params(params_type: type[Struct], shown: dict[str, Any], where: str) -> Any
             values = {name: _value(value, types[name]) for name, value in shown.items()}
             return msgspec.convert(values, params_type)
         except (msgspec.ValidationError, BadValue) as error:
-            raise RunFolderError(where, f"parameters that do not fit ({error})", "those of the benchmark") from None
+            why = f"got {error.got}, needs {error.needs}" if isinstance(error, BadValue) else str(error)
+            raise RunFolderError(where, f"parameters that do not fit ({why})", "those of the benchmark") from None
 
 
 def _value(value: Any, type_: Any) -> Any:
