@@ -17,7 +17,7 @@ from kb_engine.program.session import Session
 from kb_messages import KbError, SubmittedCommand
 
 
-class _Took(NamedTuple):
+class Took(NamedTuple):
     """How long a program took that began at `began_ps`, when its command began to run after the program, what that came
     to, and the command."""
 
@@ -27,7 +27,7 @@ class _Took(NamedTuple):
     outcome: Outcome
     command: CommandInFlight
 
-    def is_like(self, other: _Took) -> bool:
+    def is_like(self, other: Took) -> bool:
         """Whether programs of one kind may have taken both."""
         times = self.duration_ps, self.fed_ps
         return times == (other.duration_ps, other.fed_ps) and not self.outcome.differs_from(other.outcome)
@@ -57,7 +57,7 @@ class ForeseenLaunch(WatchedLaunch):
             pe_id: (place, program, call)
             for place, (pe_id, program) in enumerate(zip(self.pe_ids, programs, strict=True))
         }
-        self._took: dict[Hashable, list[_Took | None]] = {}
+        self._took: dict[Hashable, list[Took | None]] = {}
         self._apart: KernelRunner | None = None
 
     def _run(self, pe_id: str) -> None:
@@ -90,7 +90,7 @@ class ForeseenLaunch(WatchedLaunch):
         runner = self._runners[self.pe_ids[place]] = self._runner_at(place, call, self._play)
         runner.start()
 
-    def _run_apart(self, place: int, call: KernelCall) -> _Took | None:
+    def _run_apart(self, place: int, call: KernelCall) -> Took | None:
         """Run the program at *place* to its end, as nothing can meet it. None where others need not do the same."""
         clock, n_before, pe = self._session.clock, len(self.commands), self._pes[place]
         began_ps = clock.now_ps
@@ -102,15 +102,15 @@ class ForeseenLaunch(WatchedLaunch):
         if runner is None:
             clock.call_at(ran_ps, _do_nothing, None, pe.tickets)  # it is stuck, and the clock has to come there
             return None
-        clock.call_at(runner.end_ps, self._finish, (pe.pe_id, None), pe.tickets)
+        self._ends_at(runner.end_ps, pe, None)
         if len(self.commands) != n_before + 1 or self.commands[-1].outcome.moved:
             return None
         done, command = self.commands[-1], self.commands[-1].work.command
         if command.t_done_ps != runner.end_ps:
             return None
-        return _Took(began_ps, runner.end_ps - began_ps, done.begin_ps - began_ps, done.outcome, command)
+        return Took(began_ps, runner.end_ps - began_ps, done.begin_ps - began_ps, done.outcome, command)
 
-    def _do(self, place: int, program: ForeseenProgram, took: _Took) -> None:
+    def _do(self, place: int, program: ForeseenProgram, took: Took) -> None:
         """The program at *place* does what another one of its kind did, from now on."""
         session, pe, shape = self._session, self._pes[place], program.shape
         clock = session.clock
@@ -136,7 +136,11 @@ class ForeseenLaunch(WatchedLaunch):
             recorder.on_issue(command)
             span_ps = begin_ps, begin_ps + took.outcome.duration_ps
             recorder.expect(command, took.outcome.rows, span_ps, shape.footprint.memories)
-        clock.call_at(end_ps, self._finish, (pe.pe_id, command), pe.tickets)
+        self._ends_at(end_ps, pe, command)
+
+    def _ends_at(self, end_ps: int, pe: ProcessingElement, command: CommandInFlight | None) -> None:
+        """The program on *pe* ends at *end_ps*, and so does *command*, where the program did not run."""
+        self._session.clock.call_at(end_ps, self._finish, (pe.pe_id, command), pe.tickets)
 
     def _ended(self, runner: KernelRunner) -> None:
         if self._session.clock.is_apart:

@@ -50,7 +50,8 @@ def begin_of(session: Session, closed: ClosedCommands) -> Begin:
 class KnownLaunch:
     """What a launch with *key* did since *begin*, which has just ended with *result*.
 
-    *notes* are those of its programs, and *commands* all that it issued, in the order in which they were closed.
+    *notes* are those of its programs, and *commands* all that it issued, in the order in which they were closed. `told`
+    are its rows of programs and messages in the log.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class KnownLaunch:
         self._known = list(dict.fromkeys([each.known for each in commands]))
         recorder = session.recorder
         self._was_repeated = False
-        self._told = ToldRows([], []) if recorder is None else recorder.tables.rows_since(begin.told)
+        self.told = ToldRows([], []) if recorder is None else recorder.tables.rows_since(begin.told)
 
     @cached_property
     def joined(self) -> JoinedOutcomes:
@@ -169,7 +170,7 @@ class KnownLaunch:
                 each.work.place_again(each.work.command)
         else:
             self._record(session.recorder, begin, move)
-            session.recorder.tables.repeat(self._told, number, begin.ps - self.begin.ps)
+            session.recorder.tables.repeat(self.told, number, begin.ps - self.begin.ps)
 
     def differs_from(self, other: KnownLaunch) -> str:
         """What of this differs from *other*, which has the same key: the names of these parts, or ""."""

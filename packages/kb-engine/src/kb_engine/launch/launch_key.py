@@ -67,12 +67,14 @@ PARTS: Final = (
 class LaunchKey(NamedTuple):
     """*form* is what launches have in common, and *spans* are from where to where the blocks of this one's tensors lie.
 
-    *code* has the functions that *form* names by their ids, which are theirs as long as somebody has them.
+    *code* has the functions that *form* names by their ids, which are theirs as long as somebody has them. *where* has
+    the PEs, and those that the host names.
     """
 
     form: Hashable
     spans: Sequence[tuple[int, int]]
     code: list[CodeType]
+    where: Hashable
 
 
 class _Layout(NamedTuple):
@@ -112,8 +114,8 @@ class LaunchKeys:
         layout = self._layout([*forms.tensors.values()])
         if layout.number is None:
             return _OVERLAP
-        form = layout.number, code, arguments, tuple(pe_ids), there, call.root
-        return LaunchKey(form, layout.spans, codes)
+        where = tuple(pe_ids), there
+        return LaunchKey((layout.number, code, arguments, *where, call.root), layout.spans, codes, where)
 
     def _why_not_known(self, call: KernelCall) -> WhyNot:
         """Why nothing is known of the kernel of *call*: what the look at it met first, once for all of its launches."""

@@ -19,6 +19,8 @@ from kb_engine.launch.foreseen_launch import ForeseenLaunch
 from kb_engine.launch.foreseen_programs import foreseen_programs
 from kb_engine.launch.known_launch import Begin, KnownLaunch, begin_of
 from kb_engine.launch.launch import Launch, LaunchResult
+from kb_engine.launch.launch_at_once import LaunchAtOnce
+from kb_engine.launch.launch_courses import LaunchCourses
 from kb_engine.launch.launch_key import PARTS, LaunchKey, LaunchKeys
 from kb_engine.launch.watched_launch import WatchedLaunch
 from kb_engine.observe.by_event import NO_REMEDY, WhyNot
@@ -128,6 +130,7 @@ class LaunchRepeats:
         self._checks = checks
         self._keys = LaunchKeys(session.memory.burst_nbytes)
         self._dispatchers = [each for each in chip.components.values() if isinstance(each, CommandDispatcher)]
+        self._courses = LaunchCourses(checks)
         self._seen: set[CodeType] = set()
         self._left: dict[CodeType, WhyNot] = {}
         self._known: dict[Any, list[KnownLaunch]] = {}
@@ -240,14 +243,18 @@ class LaunchRepeats:
     ) -> WatchedLaunch:
         """A launch with *key* that runs, and may become known. *known* is what it is to be compared with, if any.
 
-        Where its programs are foreseen, one of each kind runs.
+        Where its programs are foreseen, one of each kind runs. Where it is known, too, how messages go to its PEs and
+        back, none is sent.
         """
         number, session, pes = where
         if known is None and len(pes) >= _FEW_PES and self._sends_no_bytes(number):
             programs = foreseen_programs(call, pes, session.clock.now_ps, session.recorder is not None)
             if programs is not None:
                 self.n_foreseen += 1
-                return ForeseenLaunch(where, call, key, programs, self._closed)
+                course = self._courses.find(key.where, programs)
+                if course is None:
+                    return ForeseenLaunch(where, call, key, programs, self._closed)
+                return LaunchAtOnce(where, call, key, programs, self._closed, course)
         return WatchedLaunch(where, call, key, known)
 
     @contextmanager
@@ -272,6 +279,8 @@ class LaunchRepeats:
                 raise self._other("commands", launch)
             return
         found = KnownLaunch(self._session, launch.key, launch.begin, result, launch.notes, launch.commands)
+        if not self._courses.ended(launch, result, found):
+            raise self._other("messages", launch)
         if before is not None:
             self.n_checked += 1
             differs = before.differs_from(found)

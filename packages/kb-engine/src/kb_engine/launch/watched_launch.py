@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from kb_engine.closed.closed_commands import NotedCommand
+from kb_engine.launch.answer_tree import AnswerTree
 from kb_engine.launch.known_launch import Begin, KnownLaunch
+from kb_engine.launch.launch import LaunchResult
+from kb_engine.launch.launch_course import LaunchCourse, course_of
 from kb_engine.launch.launch_key import LaunchKey
 from kb_engine.launch.noted_port import NotedMemory, NotedPort, Notes
 from kb_engine.launch.pe_launch import PeLaunch
+from kb_engine.observe.run_tables import ToldRows
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import ProgramPort
@@ -21,7 +25,8 @@ from kb_engine.program.tensors import TEXTS_MADE
 class WatchedLaunch(PeLaunch):
     """A launch with *key* that runs, and may become known.
 
-    `known` is a launch that did what this one is to do, where that is to be checked.
+    `known` is a launch that did what this one is to do, where that is to be checked. `find_answers` finds the ways of
+    the answers of its PEs, where they are known.
     """
 
     def __init__(
@@ -37,6 +42,7 @@ class WatchedLaunch(PeLaunch):
         self.notes = Notes()
         self.memory = NotedMemory(where[1].memory, self.notes)
         self.commands: list[NotedCommand] = []
+        self.find_answers: Callable[[], AnswerTree | None] = _no_answers
         self.begin: Begin
         self._texts_made = 0
 
@@ -50,5 +56,22 @@ class WatchedLaunch(PeLaunch):
         if TEXTS_MADE.n != self._texts_made:
             self.notes.leave()
 
+    def course(self, result: LaunchResult, told: ToldRows) -> LaunchCourse | None:
+        """As `course_of`, of this launch, which has ended with *result*. *told* are its rows in the log.
+
+        None where it went over no host, too.
+        """
+        tree = self.find_answers()
+        if tree is None:
+            return None
+        moments = self._target_ps, self._start_ps, self._end_ps
+        cpus = {pe.pe_id: pe.cpu.node_id for pe in self._pes}
+        return course_of(moments, result, None if self._session.recorder is None else told, tree, cpus)
+
     def _play(self, call: KernelCall, port: PePort) -> None:
         run_kernel(call, cast(ProgramPort, NotedPort(port, self.memory, self.notes)))
+
+
+def _no_answers() -> AnswerTree | None:
+    """Those of a launch that goes over no host."""
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kb_dataexec.log.formulas import int_columns, table
 from kb_engine.observe.observer import Rows
@@ -11,12 +11,20 @@ from kb_engine.observe.run_rows import RunRows
 from kb_messages import MemorySpace
 from kb_topology import NodeKind, Topology
 
+Message: TypeAlias = tuple[tuple[str, str], tuple[int, ...]]
+"""The way of a message, and the four numbers of a row of `messages`."""
+
 
 class ToldRows(NamedTuple):
     """Rows of programs and of messages of one launch, as they were told."""
 
     kernels: list[tuple[str, tuple[int, ...]]]
-    messages: list[tuple[tuple[str, str], tuple[int, ...]]]
+    messages: list[Message]
+
+
+def later_messages(messages: Iterable[Message], launch: int, ps: int) -> list[Message]:
+    """*messages*, *ps* picoseconds later, as those of launch number *launch*."""
+    return [(way, (launch, kind, sent_ps + ps, arrived_ps + ps)) for way, (_, kind, sent_ps, arrived_ps) in messages]
 
 
 class RunTables:
@@ -29,7 +37,7 @@ class RunTables:
     def __init__(self, rows: RunRows, intern: Callable[[str], int]) -> None:
         self._intern = intern
         self._kernels: list[tuple[str, tuple[int, ...]]] = []
-        self._messages: list[tuple[tuple[str, str], tuple[int, ...]]] = []
+        self._messages: list[Message] = []
         self.tile_waited: Callable[[Iterable[int]], None] = rows.dispatches.tail.extend
         self.transfers = rows.transfers
 
@@ -64,8 +72,11 @@ class RunTables:
         """*told* came again *ps* later, of launch number *launch*."""
         for pe, (_, *times) in told.kernels:
             self._kernels.append((pe, (launch, *[each + ps for each in times])))
-        for way, (_, kind, sent_ps, arrived_ps) in told.messages:
-            self._messages.append((way, (launch, kind, sent_ps + ps, arrived_ps + ps)))
+        self.messages_arrived(told.messages, launch, ps)
+
+    def messages_arrived(self, messages: Iterable[Message], launch: int, ps: int) -> None:
+        """*messages* came again *ps* later, of launch number *launch*."""
+        self._messages += later_messages(messages, launch, ps)
 
     def name_nodes(self, topology: Topology) -> None:
         """Enter the ids of PEs, processors and memories into the log: their numbers follow from the chip alone."""
