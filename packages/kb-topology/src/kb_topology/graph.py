@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from kb_messages import MemorySpace, TopologyError
 from kb_topology.sentences import did_you_mean
-from kb_topology.spec import NodeKind
+from kb_topology.spec import FORWARDING, NodeKind
 from kb_topology.yaml_reader import YamlPath
 
 E = TypeVar("E", "Link", "Wire")
@@ -123,6 +123,11 @@ class Graph:
         if pe_id not in self._pes:
             raise TopologyError("PE", repr(pe_id), "the id of a PE", did_you_mean(pe_id, self._pes))
         return self._pes[pe_id]
+
+    @cached_property
+    def forwarding(self) -> frozenset[str]:
+        """The ids of the nodes that pass the bytes of others on. They are found once: Python hashes kinds slowly."""
+        return frozenset([node.id for node in self.nodes.values() if node.kind in FORWARDING])
 
     @cached_property
     def pe_places(self) -> Mapping[str, tuple[tuple[int, int], int]]:

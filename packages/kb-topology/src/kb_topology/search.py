@@ -13,7 +13,6 @@ from heapq import heappop, heappush
 from msgspec import Struct
 
 from kb_topology.graph import Graph, Link, Node
-from kb_topology.spec import FORWARDING
 
 Label = tuple[int, int]
 """Cost in picoseconds, then hops. Labels grow with every link, so all nodes before a node are decided before it."""
@@ -32,7 +31,7 @@ class Interior:
     def __init__(self, graph: Graph, node_cost_ps: Callable[[Node], int] | None) -> None:
         self.graph = graph
         self.order = {node_id: number for number, node_id in enumerate(graph.nodes)}
-        self.forwards = frozenset(node.id for node in graph.nodes.values() if node.kind in FORWARDING)
+        self.forwards = graph.forwarding
         self._onward: dict[str, list[tuple[str, int, Link]]] = {}
         self._feeders: dict[str, list[Link]] = {}
         self._costs: dict[str, int] = {}

@@ -276,6 +276,16 @@ class CommandInFlight:
             found.append(again)
         return found
 
+    def once_again(self, issued: Issued, shift: tuple[int, int, int]) -> CommandInFlight:
+        """As `again`, of one command that lies in the same slots."""
+        ps, ops, seqs = shift
+        numbers = [t_ps + ps if t_ps >= 0 else t_ps for t_ps in _times_of(self)]
+        numbers += [seq + seqs if seq >= 0 else seq for seq in (self.after_seq, self.operand_seq)]
+        numbers.append(self.first_op + ops)
+        again = CommandInFlight.__new__(CommandInFlight)
+        again._repeat(self, issued, numbers, self.placement)
+        return again
+
     def _repeat(self, like: CommandInFlight, issued: Issued, numbers: Sequence[int], placement: Placement) -> None:
         """In place of `__init__`: be done as *like* is, with other times, ops and commands in *numbers*."""
         self.submitted, self.addresses = issued

@@ -257,7 +257,7 @@ class ClosedCommands:
             return known
         command = done.work.command
         issued = command.submitted, command.addresses
-        (again,) = command.again([issued], (0, 0, 0), (0, 0))
+        again = command.once_again(issued, (0, 0, 0))
         again.begin_anew()
         with done.work.once_more(again) as work:
             outcome = self._find_out(Shape(done.footprint, done.known), work)

@@ -20,7 +20,7 @@ from kb_engine.timing.clock import Clock
 from kb_engine.timing.interning import interned
 from kb_engine.timing.units import Rate
 from kb_messages import TopologyError
-from kb_topology import FORWARDING, Graph, Link, Route, Router
+from kb_topology import Graph, Link, Route, Router
 
 _NONE: Final[Set[str]] = frozenset()
 
@@ -217,7 +217,7 @@ class PathCompiler:
         forwards.
         """
         nodes = self._graph.nodes
-        if nodes[link.src].kind not in FORWARDING:
+        if link.src not in self._graph.forwarding:
             memory = self._memories.get(link.src)
             return not memory.sends_in_order if memory is not None else link.src not in alone
         if link.dst in self._initiators:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from heapq import heappop, heappush
 
-from kb_topology import FORWARDING, Graph
+from kb_topology import Graph
 
 
 class Lookahead:
@@ -43,7 +43,7 @@ class Lookahead:
     def _leaving_ps(self) -> dict[str, int]:
         """For each forwarding node, the soonest time at which a request of any source leaves it: Dijkstra's search."""
         graph = self._graph
-        forwards = {node.id: self._overhead_ps(node.id) for node in graph.nodes.values() if node.kind in FORWARDING}
+        forwards = {node_id: self._overhead_ps(node_id) for node_id in graph.forwarding}
         leaving: dict[str, int] = {}
         heap = sorted((lead, node_id) for node_id, lead in self._leads_ps.items())
         while heap:

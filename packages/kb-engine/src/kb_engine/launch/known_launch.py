@@ -23,7 +23,7 @@ from kb_engine.launch.noted_port import Notes
 from kb_engine.observe.recorder import LogMark, Recorder
 from kb_engine.observe.run_tables import ToldRows
 from kb_engine.program.session import Session
-from kb_messages import ADDRESS_BITS, Matrix, SubmittedCommand, matrices_of
+from kb_messages import ADDRESS_BITS, GemmCommand, Matrix, SubmittedCommand, matrices_of
 
 Move = Callable[[int], int]
 """Gives the address, in the tensors of another launch, of a byte of this one's."""
@@ -234,7 +234,7 @@ def _again(command: CommandInFlight, shift: tuple[int, int, int], move: Move | N
         what, addresses = _moved(what, move), tuple(map(move, addresses))
     seq = submitted.command_seq + shift[2]
     issued = SubmittedCommand(command_seq=seq, pe=submitted.pe, line=submitted.line, command=what)
-    (again,) = command.again([(issued, addresses)], shift, (0, 0))
+    again = command.once_again((issued, addresses), shift)
     again.placement = Placement()
     return again
 
@@ -243,6 +243,15 @@ def _moved(value: Any, move: Move) -> Any:
     """*value*, a part of a command, with all matrices at other addresses."""
     if type(value) is Matrix:
         return _at(value, move(value.address))
+    if type(value) is GemmCommand and not value.epilogue:
+        a, b, out, acc = value.a, value.b, value.out, value.acc
+        return replace(
+            value,
+            a=_at(a, move(a.address)),
+            b=_at(b, move(b.address)),
+            out=_at(out, move(out.address)),
+            acc=None if acc is None else _at(acc, move(acc.address)),
+        )
     if isinstance(value, tuple):
         return tuple([_moved(each, move) for each in value])
     if not isinstance(value, Struct):
