@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Final
 
 from kb_engine.launch.foreseen_programs import Programs
@@ -20,31 +21,39 @@ _SHARE: Final = 8
 class LaunchCourses:
     """Keeps how messages of launches went, where all later ones on the same PEs go in the same way.
 
-    With *checks*, some of these are sent, and compared.
+    A course is found when a second launch asks for it. With *checks*, some of these are sent, and compared.
     """
 
     def __init__(self, checks: bool) -> None:
         self._checks = checks
         self._n_asked = 0
+        self._first: dict[Hashable, Callable[[], LaunchCourse | None]] = {}
         self._known: dict[Hashable, LaunchCourse | None] = {}
 
     def find(self, where: Hashable, programs: Programs) -> LaunchCourse | None:
         """The course of a launch of *programs* that is at *where*; None where it is to be found out, or checked."""
-        course = self._known.get(where)
-        if course is None or None in programs:
+        find_course = self._first.get(where)
+        if find_course is None or None in programs:
+            return None
+        if where not in self._known:
+            course = self._known[where] = find_course()
+            self._first[where] = lambda: course  # the launch need not be kept any more
+        course = self._known[where]
+        if course is None:
             return None
         self._n_asked += 1
         return None if self._checks and self._n_asked % _SHARE == 1 else course
 
     def ended(self, launch: WatchedLaunch, result: LaunchResult, found: KnownLaunch) -> bool:
         """*launch*, of which *found* is known, has ended with *result*. Returns whether its course is as expected."""
-        where = launch.key.where
+        where, find_course = launch.key.where, partial(launch.course, result, found.told)
         known = self._known.get(where)
-        if where not in self._known:
-            if len(self._known) >= _MOST_COURSES:
+        if where not in self._first:
+            if len(self._first) >= _MOST_COURSES:
+                self._first.clear()
                 self._known.clear()
-            self._known[where] = launch.course(result, found.told)
+            self._first[where] = find_course
         elif known is not None and self._checks:
-            course = launch.course(result, found.told)
+            course = find_course()
             return course is not None and known.downwards == course.downwards
         return True
