@@ -104,7 +104,7 @@ class LaunchKeys:
         if used is None:
             return self._why_not_known(call)
         codes = [each for each in used if isinstance(each, CodeType)]
-        forms = _Forms(any(map(compares_by_identity, codes)))
+        forms = _FormsByIdentity() if any(map(compares_by_identity, codes)) else _Forms()
         try:
             code = tuple([forms.of_used(each) for each in used])
             arguments = tuple([forms.of(each) for each in call.arguments])
@@ -222,23 +222,17 @@ def _has_form(form_of: Callable[[Any], Hashable], value: object) -> bool:
 class _Forms:
     """Forms of values, which name the tensors among them by their places in `tensors`.
 
-    References, lists and dicts have numbers, because a kernel can tell whether two of them are one. Where the kernel
-    *compares* by `is`, all values have. A NaN always has one, as it is in a list where that very NaN is.
-
-    `of` gives what a value has in common with values that decide the same. Raises _NoFormError.
+    References, lists and dicts have numbers, because a kernel can tell whether two of them are one. So has a NaN, which
+    is in a list where that very NaN is.
     """
 
-    def __init__(self, compares: bool = False) -> None:
-        self._compares = compares
-        self.of: Callable[[Any], Hashable] = self._numbered if compares else self._of
+    def __init__(self) -> None:
         self.tensors: dict[int, Tensor] = {}
         self._places: dict[int, int] = {}
         self._numbers: dict[int, int] = {}
 
-    def _numbered(self, value: Any) -> Hashable:
-        return self._of(value), self._number_of(value)
-
-    def _of(self, value: Any) -> Hashable:
+    def of(self, value: Any) -> Hashable:
+        """What *value* has in common with values that decide the same. Raises _NoFormError."""
         kind = type(value)
         if kind in _SIMPLE:
             return kind, value
@@ -274,8 +268,7 @@ class _Forms:
     def of_used(self, value: object) -> Hashable:
         """As `of`, for what the code of a kernel is made of or uses. Functions of numpy warn anew at each launch."""
         if isinstance(value, CodeType):
-            constants = constants_of(value) if self._compares else ()
-            return CodeType, id(value), tuple(map(self._number_of, constants))
+            return self._of_code(value)
         if isinstance(value, _FOUND) or is_told(value):
             if isinstance(value, np.ufunc) or (isinstance(value, type) and issubclass(value, np.generic)):
                 raise _NoFormError
@@ -285,6 +278,9 @@ class _Forms:
         if isinstance(value, (TensorRef, Untold)):
             raise _NoFormError
         return self.of(value)
+
+    def _of_code(self, code: CodeType) -> Hashable:
+        return CodeType, id(code)
 
     def of_target(self, target: CubeTarget) -> Hashable:
         """As `of`, for the PEs that the host names."""
@@ -302,3 +298,14 @@ class _Forms:
         rows, cols = ref.row_slice, ref.col_slice
         bounds = rows.start, rows.stop, cols.start, cols.stop
         return TensorRef, self._number_of(ref), place, bounds, ref.asked_shape, ref.copy
+
+
+class _FormsByIdentity(_Forms):
+    """The forms for a kernel that compares by `is`: all values have numbers, and so have the constants of its code."""
+
+    def of(self, value: Any) -> Hashable:
+        """As `_Forms.of`."""
+        return super().of(value), self._number_of(value)
+
+    def _of_code(self, code: CodeType) -> Hashable:
+        return super()._of_code(code), tuple(map(self._number_of, constants_of(code)))
