@@ -53,7 +53,7 @@ def test_times_are_those_of_kb_run(invoke: Invoke, tmp_path: Path) -> None:
     """The kernel waits for nothing else, so all of its time is on one line, and adds up."""
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe", folder=tmp_path)
     assert r.latency_ps == r.latency_ns * 1000 == r.result.latency_ps > 0
-    assert [(each.line, each.ps) for each in r.lines] == [("test_run.py:24", r.latency_ps)]
+    assert [(each.line, each.ps) for each in r.lines] == [("test_run.py:25", r.latency_ps)]
     assert sum(each.ps for each in r.where) == r.latency_ps
     assert f'latency_ns": {r.latency_ns}' in invoke("report", str(r.folder), "--json").stdout or r.latency_ps
 
@@ -124,7 +124,7 @@ def test_check_compares_with_a_reference_of_float64() -> None:
         "largest error 0.5, within the tolerance that the benchmark or the caller states"
     )
     with pytest.raises(
-        kb.WrongResult, match=r"^y: 32 of 32 elements wrong; at \[0, 0\] got 1, expected 3 .*test_run\.py:24"
+        kb.WrongResult, match=r"^y: 32 of 32 elements wrong; at \[0, 0\] got 1, expected 3 .*test_run\.py:25"
     ):
         r.check(X + 3)
     with pytest.raises(kb.KbError, match=r"reference\(\): got shape \(3,\) for y, needs \(4, 8\)$"):
@@ -256,7 +256,7 @@ def test_importing_kernbench_loads_little() -> None:
 def test_the_text_of_a_run_tells_its_time_and_lines() -> None:
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe")
     assert repr(r) == f"<add_one on one_pe: {r.latency_ns:.3f} ns>"
-    assert "test_run.py:24" in str(r)
+    assert "test_run.py:25" in str(r)
     assert r.bounded_by in str(r)
 
 
