@@ -11,6 +11,7 @@ from kb_engine.block.control_roles import CommandDispatcher, HostPort
 from kb_engine.observe.run_tables import Message
 from kb_messages import KernelLaunch, MessageKind
 
+_RESPONSE: Final = MessageKind.RESPONSE  # Python 3.11 looks a member of an enumeration up by a call
 _ARRIVES, _ENDS = range(2)
 """What happens first in a picosecond: entries of the clock that belong to no PE come before those of PEs."""
 
@@ -83,9 +84,6 @@ class AnswerTree:
             n_sent += 1
             heappush(heap, (now_ps + self.above[answers][1], _ARRIVES, n_sent, answers, now_ps))
         return Answers(tuple(ends), messages, now_ps)
-
-
-_RESPONSE: Final = MessageKind.RESPONSE
 
 
 def answer_tree(
