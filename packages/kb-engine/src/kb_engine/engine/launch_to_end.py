@@ -67,7 +67,7 @@ class LaunchToEnd:
         message = KernelLaunch(launch=number, targets=tuple(targets))
         foreseen = launch if isinstance(launch, LaunchAtOnce) else None
         if isinstance(launch, WatchedLaunch):
-            launch.find_answers = partial(host.answers_of, message)
+            launch.goes_over(partial(host.answers_of, message))
         call = host.call([message], sent, foreseen)
         if any(runner.kernel.waiting_at for runner in launch.runners):
             self._check_finished(launch)

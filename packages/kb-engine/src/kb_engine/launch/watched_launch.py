@@ -25,8 +25,7 @@ from kb_engine.program.tensors import TEXTS_MADE
 class WatchedLaunch(PeLaunch):
     """A launch with *key* that runs, and may become known.
 
-    `known` is a launch that did what this one is to do, where that is to be checked. `find_answers` finds the ways of
-    the answers of its PEs, where they are known.
+    `known` is a launch that did what this one is to do, where that is to be checked.
     """
 
     def __init__(
@@ -42,7 +41,7 @@ class WatchedLaunch(PeLaunch):
         self.notes = Notes()
         self.memory = NotedMemory(where[1].memory, self.notes)
         self.commands: list[NotedCommand] = []
-        self.find_answers: Callable[[], AnswerTree | None] = _no_answers
+        self._find_answers: Callable[[], AnswerTree | None] = _no_answers
         self.begin: Begin
         self._texts_made = 0
 
@@ -50,6 +49,10 @@ class WatchedLaunch(PeLaunch):
         """The launch is called now, where the chip is at *begin*."""
         self.begin = begin
         self._texts_made = TEXTS_MADE.n
+
+    def goes_over(self, find_answers: Callable[[], AnswerTree | None]) -> None:
+        """The launch goes over a host. *find_answers* finds the ways of the answers of its PEs, if they are known."""
+        self._find_answers = find_answers
 
     def ends(self) -> None:
         """The launch has ended."""
@@ -61,7 +64,7 @@ class WatchedLaunch(PeLaunch):
 
         None where it went over no host, too.
         """
-        tree = self.find_answers()
+        tree = self._find_answers()
         if tree is None:
             return None
         moments = self._target_ps, self._start_ps, self._end_ps
