@@ -14,6 +14,17 @@ class Part:
         self.itself = self
 
 
+@pytest.fixture(autouse=True)
+def as_python_starts():
+    """A collector with Python's own thresholds and nothing frozen, unlike that of the other tests."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    gc.unfreeze()
+    yield
+    gc.freeze()
+    gc.set_threshold(*thresholds)
+
+
 @pytest.fixture
 def looks():
     """The generations that the collector looked at."""
