@@ -6,9 +6,10 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+from sampled_cases import examples
 
 # How long an example takes is the machine's affair; a test that hangs ends by pytest's timeout.
-settings.register_profile("kernbench", deadline=None)
+settings.register_profile("kernbench", deadline=None, max_examples=examples(100))
 settings.load_profile("kernbench")
 
 # A shell starts a command that ends in `&` with SIGINT ignored, and tests and what they start would inherit that.

@@ -250,13 +250,20 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def cases(session: nox.Session) -> None:
-    """Every case of which the tests try some: probes, levers, where the time of random kernels and chips went."""
+    """Every case and random example of which the tests try some: those of all packages, probes, where times went."""
     install(session, "--group", "test", *EDITABLE)
-    suites = [
+    suites = [f"{folder}/tests" for folder in FOLDERS]
+    suites += [
         f"tests_integration/test_{name}.py"
-        for name in ("attribution", "attribution_reference", "probe_closed_form", "where_windows")
+        for name in (
+            "attribution",
+            "attribution_reference",
+            "gemm_data",
+            "pieces",
+            "probe_closed_form",
+            "where_windows",
+        )
     ]
-    suites += ["packages/kb-cli/tests/whatif/test_levers.py"]
     session.run("pytest", *PARALLEL, *suites, *session.posargs, env={"KB_ALL_CASES": "1"})
 
 

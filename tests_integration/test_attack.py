@@ -20,7 +20,7 @@ N_PROCESSES = 4
 
 @pytest.mark.parametrize("kinds", [KINDS[first::N_PROCESSES] for first in range(N_PROCESSES)], ids=", ".join)
 def test_a_sample_is_handled_well(kinds: list[str]) -> None:
-    command = [sys.executable, str(ATTACK / "attack.py"), "--most", "3"]
+    command = [sys.executable, str(ATTACK / "attack.py"), "--most", "2"]
     command += [word for kind in kinds for word in ("--kind", kind)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

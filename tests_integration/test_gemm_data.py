@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec import Executor, MemoryLogWriter, MemoryStore, OpLog, cast
 from kb_dataexec.backends import NumpyBackend
@@ -122,7 +123,7 @@ def ways(draw: st.DrawFn) -> Ways:
 side = st.integers(1, 40)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(st.tuples(side, side, side), st.tuples(*[st.integers(6, 40)] * 3), st.sampled_from(DTYPES), ways())
 def test_every_way_to_ask_computes_the_product(
     shape: tuple[int, int, int], tile: tuple[int, int, int], dtype: DType, ways: Ways

@@ -21,7 +21,7 @@ SAMPLE = {
     "vector": 23,
     "layouts": 29,
     "blocks": 97,
-    "axes": 29,
+    "axes": 61,
     "atomics": 11,
     "sharded_gemm": 13,
 }

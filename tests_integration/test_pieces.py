@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec import Executor, MemoryLogWriter, numpy_dtype
 from kb_engine import Engine, Host, read_tensor
@@ -71,7 +72,7 @@ def as_columns(parts: list[Any], make: Callable[[Any], Any]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_any_elements_come_and_go_as_numpy_has_them(data: st.DataObject) -> None:
     shape = data.draw(st.sampled_from([(13,), (7, 9), (5, 16)]))

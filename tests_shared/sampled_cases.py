@@ -16,6 +16,11 @@ def sampled(cases: Sequence[Case], n: int) -> list[Case]:
     return [cases[number * (len(cases) - 1) // max(count - 1, 1)] for number in range(count)]
 
 
+def examples(n: int) -> int:
+    """How many of *n* random examples hypothesis tries: a third, as each run draws others; `nox -s cases` all."""
+    return n if not IS_SAMPLED else max(n // 3, 10)
+
+
 def sampled_of_each(cases: Sequence[Case], kind: Callable[[Case], Hashable], n: int) -> list[Case]:
     """As `sampled`, of the cases of each *kind*. The cases of the next kind are taken from the next one on."""
     kinds: dict[Hashable, list[Case]] = {}

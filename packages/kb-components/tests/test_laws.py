@@ -5,6 +5,7 @@ from itertools import combinations, pairwise
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_messages import (
     CommandComplete,
@@ -76,7 +77,7 @@ def kernel(tl, a, b, c, composites):
         tl.composite("gemm", left, right, out=target, tile=tile, loop_order=order)
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow])
 @given(problems())
 def test_laws_of_a_run(simulate, problem):
     a, b, c, composites, changes = problem
@@ -163,7 +164,7 @@ def kernel_with_math(tl, a, b, c, d, turned_a, turned_b, column, commands):
         tl.composite("gemm", left, right, out=c, tile=tile, **more)
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow])
 @given(problems_with_math())
 def test_laws_of_a_run_with_math(simulate, problem):
     shapes, commands, changes = problem

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host
@@ -142,7 +143,7 @@ def test_the_smallest_buffers_and_queues_of_one_are_enough(simulate, order, pinn
     spare=st.integers(0, 2),
     issue=st.sampled_from(["blocking", "scoreboard"]),
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 def test_any_commands_end_and_leave_no_buffer_claimed(simulate, outstanding, depth, orders, sizes, spare, issue):
     """Reads under way at once, queues of one, registers and buffers for one tile, and a panel that just fits."""
 

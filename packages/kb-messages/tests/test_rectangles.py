@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_messages.address import join_address, split_address
 from kb_messages.rectangles import (
@@ -40,20 +41,20 @@ def tiles(draw):
 either = st.one_of(anywhere, tiles())
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(either, either)
 def test_overlap_is_exact(first, second):
     assert overlaps(first, second) == overlaps(second, first) == bool(bytes_of(first) & bytes_of(second))
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(either, either)
 def test_the_common_byte_is_the_lowest_of_both(first, second):
     lowest = min(bytes_of(first) & bytes_of(second), default=None)
     assert common_byte(first, second) == common_byte(second, first) == lowest
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(either, either)
 def test_a_cover_has_no_gaps_and_holds_the_span(outer, inner):
     span = set(range(inner.base, inner.end))
@@ -64,7 +65,7 @@ def test_a_cover_has_no_gaps_and_holds_the_span(outer, inner):
         assert has_gaps or not span <= bytes_of(outer)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(either, either)
 def test_what_is_left_loses_only_the_hole(whole, hole):
     parts = without(whole, hole)
@@ -73,7 +74,7 @@ def test_what_is_left_loses_only_the_hole(whole, hole):
     assert bytes_of(whole) - bytes_of(hole) <= left <= bytes_of(whole)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(tiles(), tiles())
 def test_within_one_tensor_what_is_left_is_exact(whole, hole):
     assert set().union(*map(bytes_of, without(whole, hole))) == bytes_of(whole) - bytes_of(hole)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
+from sampled_cases import examples
 
 from kb_messages import (
     DmaParams,
@@ -269,7 +270,7 @@ def test_what_comes_to_registers_or_input_buffer_has_a_place_of_its_own_there(pr
 
 
 @every
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_b_that_streams_is_read_last_and_no_part_of_the_input_buffer(problem: Problem) -> None:
     reads = [stage.to_registers for stage in problem.plan.stages if stage.stage_type is StageType.DMA_READ]
     assert reads.count(True) == problem.command.b_stream

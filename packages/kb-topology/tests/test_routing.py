@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_messages import TopologyError
 from kb_topology import FORWARDING, Graph, Interior, Link, Node, NodeKind, Router, Search, exact, load_topology, routing
@@ -159,7 +160,7 @@ def best_by_exhaustion(graph: Graph, src: str, costs: dict[str, int]) -> dict[st
 
 
 @given(st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_routes_are_those_of_an_exhaustive_search(data):
     kinds = data.draw(st.text("xxm", min_size=2, max_size=6))
     ends = st.tuples(*[st.integers(0, len(kinds) - 1)] * 2).filter(lambda pair: pair[0] != pair[1])
@@ -192,7 +193,7 @@ def best_by_relaxation(graph: Graph, src: str, costs: dict[str, int]) -> dict[st
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_routes_asked_for_in_any_order_are_those_of_plain_relaxation(data):
     kinds = data.draw(st.text("xxm", min_size=2, max_size=30))
     number = st.integers(0, len(kinds) - 1)
@@ -208,7 +209,7 @@ def test_routes_asked_for_in_any_order_are_those_of_plain_relaxation(data):
 
 
 @given(st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_searches_from_either_end_find_the_routes_of_plain_relaxation(data):
     kinds = data.draw(st.text("xxm", min_size=2, max_size=20))
     number = st.integers(0, len(kinds) - 1)

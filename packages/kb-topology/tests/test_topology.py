@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_messages import KbError
 from kb_topology import Node, NodeKind, Router, Topology, load_topology, loads_topology
@@ -123,14 +124,14 @@ def mutated(draw: st.DrawFn) -> str:
 
 
 @given(mutated())
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_a_damaged_file_loads_or_is_refused_on_one_line(text):
     said = refusal(text)
     assert said is None or re.match(r"fuzz\.yaml:\d+:\d+: (\$.*: )?got .*, needs .*\Z", said) is not None
 
 
 @given(st.sampled_from(VALUES + PIECES), st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_wrong_value_anywhere_loads_or_is_refused_on_one_line(value, data):
     words = ONE_CUBE.split(": ")
     index = data.draw(st.integers(1, len(words) - 1))

@@ -5,6 +5,7 @@ from itertools import combinations, pairwise
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec.analysis.byte_sets import split_bytes
 from kb_messages import Rectangle, overlaps
@@ -23,7 +24,7 @@ strides = st.sampled_from([0, 5, 8, 12, 16])
 rectangles = st.builds(Rectangle, st.integers(0, 60), st.integers(1, 6), st.integers(1, 12), strides)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(rectangles, min_size=1, max_size=8))
 def test_rectangles_share_a_set_where_they_overlap(given_rectangles):
     columns = [np.array(column) for column in zip(*(each.in_memory for each in given_rectangles), strict=True)]

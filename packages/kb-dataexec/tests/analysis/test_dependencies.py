@@ -4,6 +4,7 @@ from dataexec_gemm_log import HBM, TCM, GemmProblem, LogBuilder, move
 from dataexec_math_log import EpilogueProblem, SoftmaxProblem
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec.analysis.dependencies import Kind, backward_slice, dependencies
 from kb_messages import DType, LogError, OpKind, Rectangle, Role
@@ -120,7 +121,7 @@ def as_dict(found):
     return dict(zip(zip(followers, found.producer.tolist(), strict=True), map(Kind, found.kind.tolist()), strict=True))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(accesses, min_size=1, max_size=12))
 def test_dependencies_are_those_of_the_definition(history):
     builder = LogBuilder()

@@ -6,6 +6,7 @@ import pytest
 from dataexec_gemm_log import HBM, LogBuilder, move
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec.analysis.dependencies import dependencies_in
 from kb_dataexec.analysis.hazards import HOST, Hazard, hazards, pe_of
@@ -87,7 +88,7 @@ def expected(facts, windows):
     return found
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(logs, st.sampled_from([[], WINDOWS]))
 def test_hazards_are_those_of_the_definition_pair_by_pair(made, windows):
     schedule, facts = build(made)
@@ -97,7 +98,7 @@ def test_hazards_are_those_of_the_definition_pair_by_pair(made, windows):
     assert got == expected(facts, windows)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(logs)
 def test_where_nothing_is_found_any_two_records_that_share_a_byte_are_in_order(made):
     schedule, facts = build(made)

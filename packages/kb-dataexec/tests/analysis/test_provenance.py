@@ -3,6 +3,7 @@ import pytest
 from dataexec_gemm_log import HBM, REG, REGIONS, TCM, GemmProblem, LogBuilder, move
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec.analysis.provenance import describe, last_writer, origin, position_of
 from kb_dataexec.execute.executor import Executor
@@ -95,7 +96,7 @@ def test_a_misaligned_read_names_who_wrote_there():
 writes = st.tuples(st.integers(0, 20), st.integers(1, 4), st.integers(1, 5), st.sampled_from([0, 1, 3]))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(writes, min_size=1, max_size=8))
 def test_the_last_writer_of_every_byte_is_who_left_its_value_there(rectangles):
     builder = LogBuilder()

@@ -7,6 +7,7 @@ import pytest
 from dataexec_gemm_log import HBM, REG, REGIONS, TCM, LogBuilder, move
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.execute.incremental import PartialExecution, Unfinished, UnfinishedError
@@ -69,7 +70,7 @@ spans = st.tuples(st.integers(0, 48), st.integers(0, 48), st.integers(1, 16))
 steps = st.lists(st.tuples(spans, st.booleans(), st.integers(0, 48), st.integers(1, 16)), min_size=1, max_size=14)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(steps)
 def test_every_value_is_that_of_the_whole_log_so_far(given_steps):
     recording, execution = Recording(), PartialExecution(memory(), {TCM: BUFFER})

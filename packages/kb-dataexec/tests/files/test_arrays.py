@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec.files import read_array
 from kb_messages import LogError
@@ -86,7 +87,7 @@ def test_kind_and_rank_are_those_that_were_asked_for(tmp_path):
         read_array(path, LogError, ndim=1)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.integers(0, 8 * 200 - 1), st.integers(0, 200))
 def test_a_flipped_bit_or_a_cut_gives_an_array_or_a_sentence(tmp_path_factory, bit, cut):
     stream = io.BytesIO()

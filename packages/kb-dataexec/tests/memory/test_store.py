@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_messages import DType
@@ -255,7 +256,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(steps, max_size=25))
 def test_the_store_behaves_like_bytes_with_a_mask(history):
     store, model, frozen, kept = new_store(SIZE), Model(), [], []

@@ -10,6 +10,7 @@ from dataexec_math_records import BITS, REDUCTIONS, SCANS, apply, column, execut
 from dataexec_math_values import attributes, inputs_of, values, whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec.arrays import special
 from kb_dataexec.arrays.dtypes import cast
@@ -253,7 +254,7 @@ def test_integers_beside_a_scalar_in_front_stay_integers():
 words = st.integers(-(2**63), 2**63 - 1)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.sampled_from(sorted(INTEGER)), st.lists(st.tuples(words, words | st.integers(-2, 70)), min_size=1, max_size=6)
 )

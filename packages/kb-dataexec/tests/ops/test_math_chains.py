@@ -5,6 +5,7 @@ from dataexec_gemm_log import REG, REGIONS, LogBuilder, move
 from dataexec_math_values import DTYPE_OF, STEP, attributes, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec.arrays.dtypes import cast
 from kb_dataexec.execute.executor import Executor
@@ -40,7 +41,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(steps, min_size=1, max_size=12), st.integers(0, 99))
 def test_chains_are_what_numpy_computes_in_f32(chain, seed):
     """Four slots of 3 x 5; each holds its last value in that value's own type, with rows 32 bytes apart."""

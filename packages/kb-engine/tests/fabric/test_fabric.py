@@ -9,6 +9,7 @@ from engine_toys import Hbm
 from engine_transfers import DMA, FOUR_PES_ONE_SLICE, HBM, ONE_PE_TWO_SLICES, TWO_HALVES, owner, run
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_engine.block.in_flight import PipelineError
 from kb_engine.observe import Callbacks
@@ -100,7 +101,7 @@ transfers = st.lists(st.tuples(st.integers(0, 30011), st.integers(0, 1), st.inte
     [(ONE_PE_TWO_SLICES, 1, 2), (FOUR_PES_ONE_SLICE, 4, 1)],
     ids=["one PE", "four PEs read one slice"],
 )
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(data=st.data())
 def test_where_no_flows_merge_the_picoseconds_are_those_of_the_step_by_step_model(
     toy_engine, changes, pes, slices, data

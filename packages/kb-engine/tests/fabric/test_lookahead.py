@@ -5,6 +5,7 @@ from engine_toys import Dma, NoSpec
 from engine_transfers import DMA, FOUR_PES_ONE_SLICE, HBM, TWO_HALVES, owner, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_engine.block.control_roles import HostPort
 from kb_engine.block.in_flight import PipelineError
@@ -135,7 +136,7 @@ def test_a_write_under_way_goes_first(toy_engine):
 transfers = st.lists(st.tuples(st.integers(0, 30011), st.integers(0, 1), st.integers(0, 3000)), max_size=5)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 @pytest.mark.parametrize(
     "changes",

@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_engine.fabric.shared_link import SharedLink
 from kb_messages import Rectangle
@@ -231,9 +232,9 @@ channels = st.lists(
 )
 
 
-@pytest.mark.parametrize(("burst", "examples"), [(16, 60), (2, 25)])
-def test_shares_are_those_of_bursts_in_turn_up_to_a_few_bursts(toy_engine, burst, examples):
-    @settings(max_examples=examples)
+@pytest.mark.parametrize(("burst", "n"), [(16, 60), (2, 25)])
+def test_shares_are_those_of_bursts_in_turn_up_to_a_few_bursts(toy_engine, burst, n):
+    @settings(max_examples=examples(n))
     @given(drawn=channels)
     def check(drawn):
         messages = one_at_a_time(drawn)
@@ -248,7 +249,7 @@ def test_shares_are_those_of_bursts_in_turn_up_to_a_few_bursts(toy_engine, burst
     check()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(drawn=channels)
 def test_no_bytes_are_lost_or_made(toy_engine, drawn):
     messages = one_at_a_time(drawn)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec import Executor
 from kb_engine.host import DeferredRead, read_tensor
@@ -12,7 +13,7 @@ from kb_messages import KernelError
 SLICES = (("impl: toy.hbm, count: 1", "impl: toy.hbm, count: 3"),)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_what_is_written_is_read_back_whole_however_it_is_cut(toy_engine, data):
     from kb_engine.host import Host

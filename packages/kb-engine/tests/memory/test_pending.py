@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_engine.memory.pending import PendingBytes, Producer
 from kb_messages import OFFSET_BITS, DType, Matrix, overlaps
@@ -47,7 +48,7 @@ class Bytewise:
         return {found[1] for byte in bytes_of(m) if (found := self.last.get(byte)) and found[1] is not None}
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.tuples(either, st.booleans()), max_size=12), either)
 def test_pending_bytes_agree_with_a_byte_by_byte_model(steps, asked):
     pending, model = PendingBytes(), Bytewise()

@@ -2,6 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_engine.memory.rectangle_index import RectangleIndex
 from kb_messages import Rectangle, overlaps
@@ -12,7 +13,7 @@ rectangles = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.tuples(rectangles, st.booleans()), max_size=12), rectangles)
 def test_all_that_overlap_are_near(steps, asked):
     index, kept = RectangleIndex[int](), []

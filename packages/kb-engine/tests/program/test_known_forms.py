@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_engine.program.affine import Affine, merged_axes
 from kb_engine.program.known import Known
@@ -72,7 +73,7 @@ def step(draw, known, array):
     return function(known, number), function(array.astype(np.int64), number)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(values())
 def test_whatever_the_form_the_elements_are_numpys(pair):
     known, array = pair

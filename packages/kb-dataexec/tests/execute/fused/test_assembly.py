@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec.execute.fused.assembly import Assembly, Source, ValueLayout
 from kb_messages import DType
@@ -23,7 +24,7 @@ def places(layout, offset):
     return offset + np.arange(layout.rows)[:, None] * layout.stride + np.arange(layout.row_nbytes)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data(), st.sampled_from([1, 2, 4]))
 def test_an_assembly_is_what_copies_in_memory_leave(data, unit):
     target = data.draw(layouts(unit))

@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec.execute.fused.cells import COLUMNS, Cells
 from kb_messages import DType, Rectangle, covers, overlaps
@@ -42,7 +43,7 @@ def same_parts(one, other):
     return all((one[a] == one[b]) == (other[a] == other[b]) for a, b in combinations(range(len(one)), 2))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.tuples(rectangles_with(st.just(12)), st.booleans()), min_size=1, max_size=8))
 def test_cells_of_one_stride_are_grouped_by_what_overlaps(given_cells):
     rectangles, changed = map(list, zip(*given_cells, strict=True))
@@ -58,7 +59,7 @@ def test_cells_of_one_stride_are_grouped_by_what_overlaps(given_cells):
     assert same_parts(group, labels(same + conflicts, len(rectangles)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(rectangles_with(st.sampled_from([5, 8, 12])), min_size=2, max_size=8))
 def test_changed_cells_that_overlap_are_in_one_group_whatever_their_strides(rectangles):
     cells = cells_of(rectangles, [True] * len(rectangles))
@@ -67,7 +68,7 @@ def test_changed_cells_that_overlap_are_in_one_group_whatever_their_strides(rect
             assert cells.group[cells.index[a]] == cells.group[cells.index[b]]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(rectangles_with(st.sampled_from([5, 12])), rectangles_with(st.sampled_from([5, 12])))
 def test_a_cell_covers_another_of_its_group_as_rectangles_do(one, other):
     cells = cells_of([one, other], [True, True])

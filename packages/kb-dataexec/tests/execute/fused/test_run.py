@@ -17,6 +17,7 @@ from dataexec_random_log import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec.backends.numpy_backend import NumpyBackend
 from kb_dataexec.execute.executor import Executor
@@ -27,7 +28,7 @@ from kb_messages import DType, OpKind, Role
 
 
 @pytest.mark.parametrize("fuse_from", [2, 5])
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(records, min_size=2, max_size=16), st.integers(1, 4))
 def test_fused_and_tile_mode_leave_the_same_bytes_or_the_same_error(fuse_from, history, tiles):
     builder = LogBuilder()
