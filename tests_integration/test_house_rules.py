@@ -2,19 +2,22 @@
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 SOURCES = sorted((Path(__file__).parents[1] / "packages").glob("*/src/**/*.py"))
 LONGEST_FUNCTION = 60
 
 
+@cache
+def definitions() -> list[tuple[Path, ast.AST]]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    trees = ((path, ast.parse(path.read_text(encoding="utf-8"))) for path in SOURCES)
+    return [(path, node) for path, tree in trees for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
 def nodes(kind: type[ast.AST] | tuple[type[ast.AST], ...]) -> list[tuple[Path, ast.AST]]:
-    found = [
-        (path, node)
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, kind)
-    ]
+    found = [(path, node) for path, node in definitions() if isinstance(node, kind)]
     assert len(found) >= 200, "a search that finds nothing forbids nothing"
     return found
 

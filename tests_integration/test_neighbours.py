@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from msgspec.structs import replace
+from sampled_cases import sampled_of_each
 
 ROOT = Path(__file__).parents[1]
 
@@ -75,9 +76,10 @@ def test_a_change_ends_with_1_and_is_printed(
 ONE_CUBE_OR_LESS = ("one_cube", "one_cube_banked", "one_pe", "u280_hbm")
 
 
-@pytest.mark.parametrize(
-    "case", [each for each in neighbours.bundled_cases() if each.chip in ONE_CUBE_OR_LESS], ids=str
-)
+BUNDLED = [each for each in neighbours.bundled_cases() if each.chip in ONE_CUBE_OR_LESS]
+
+
+@pytest.mark.parametrize("case", sampled_of_each(BUNDLED, lambda case: case.chip, 6), ids=str)
 def test_an_idle_neighbour_changes_no_time_of_a_benchmark(case: Any) -> None:
     assert neighbours.run_bundled(case) is None
 
