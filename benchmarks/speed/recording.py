@@ -6,8 +6,9 @@
     python benchmarks/speed/recording.py --million --rounds 50    # ten minutes: fewer rounds scatter too much
 
 Each run has a process of its own. Seconds are the median CPU time of the rounds, from the kernel's call to the closed
-log. Without recording, the fabric makes no rows of transfers and the feeders none of dispatches. `95 %` is the interval
-that holds the added share in 95 of 100 drawings: each drawing takes as many rounds as there are, some of them twice.
+log, event by event unless `--exact closed` is given. Without recording, the fabric makes no rows of transfers and the
+feeders none of dispatches. `95 %` is the interval that holds the added share in 95 of 100 drawings: each drawing takes
+as many rounds as there are, some of them twice.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import time
 from pathlib import Path
 from runpy import run_path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 CHECKOUT = Path(__file__).parents[2]
 Case = tuple[str, str, str]
+Exact = Literal["events", "closed"]
 CASES: tuple[Case, ...] = (
     ("one_pe", "local", "3072x3072x3072"),
     ("one_cube", "local", "2048x2048x2048"),
@@ -34,7 +36,7 @@ CASES: tuple[Case, ...] = (
 MILLION: Case = ("one_cube", "local", "8192x12288x5120")
 
 
-def simulate(topology: str, operands: str, shape: str, records: bool) -> float:
+def simulate(topology: str, operands: str, shape: str, exact: Exact, records: bool) -> float:
     """CPU seconds of pass 1."""
     import numpy as np
 
@@ -53,7 +55,7 @@ def simulate(topology: str, operands: str, shape: str, records: bool) -> float:
             self.tile_waited = lambda _: None
 
         RunTables.__init__ = without_dispatches  # type: ignore[method-assign]
-    engine = Engine(load_topology(CHECKOUT / f"topologies/{topology}.yaml"), MemoryLogWriter(), exact="events")
+    engine = Engine(load_topology(CHECKOUT / f"topologies/{topology}.yaml"), MemoryLogWriter(), exact=exact)
     host = Host(engine, CHECKOUT / "benchmarks")
     gemm = run_path(str(CHECKOUT / "benchmarks/gemm.py"))["Gemm"]()
     m, n, k = map(int, shape.split("x"))
@@ -73,9 +75,9 @@ def simulate(topology: str, operands: str, shape: str, records: bool) -> float:
     return took[0]
 
 
-def seconds(case: Case, records: bool) -> float:
+def seconds(case: Case, exact: Exact, records: bool) -> float:
     """`simulate` in a process of its own."""
-    command = [sys.executable, __file__, "--one", *case, str(int(records))]
+    command = [sys.executable, __file__, "--one", *case, exact, str(int(records))]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
@@ -97,15 +99,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one round")
     parser.add_argument("--million", action="store_true", help="the run of a million records alone")
-    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--exact", choices=("events", "closed"), default="events", help="closed: as kb run does it")
+    parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        topology, operands, shape, records = options.one
-        print(simulate(topology, operands, shape, records == "1"))
+        topology, operands, shape, exact, records = options.one
+        print(simulate(topology, operands, shape, exact, records == "1"))
         return
+    n_rounds = 1 if options.quick else options.rounds
     print(f"{'chip':10}{'operands':10}{'M x N x K':17}{'without':>10}{'with':>10}{'added':>9}{'95 %':>18}")
     for case in [MILLION] if options.million else CASES:
-        rounds = [(seconds(case, False), seconds(case, True)) for _ in range(1 if options.quick else options.rounds)]
+        rounds = []
+        for number in range(n_rounds):
+            rounds.append((seconds(case, options.exact, False), seconds(case, options.exact, True)))
+            print(f"\r{case[0]} {case[1]}: round {number + 1} of {n_rounds}", end="", file=sys.stderr, flush=True)
+        print(file=sys.stderr)
         without, recorded = (median(column) for column in zip(*rounds, strict=True))
         low, high = interval(rounds)
         spread = f"{low:.1%} to {high:.1%}" if len(rounds) > 1 else "-"
