@@ -202,6 +202,22 @@ def test_an_expression_that_cannot_be_computed_says_why(text: str, said: str) ->
     assert str(error.value) == f"--where: {said}"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("M = 16", "got 'M = 16', needs one expression over M; compare with =="),
+        ("M = 16; 1", "got 'M = 16; 1', needs one expression over M; compare with =="),
+        ("M; 1", "got 'M; 1', needs one expression over M"),
+        ("M <=", "got 'M <=', needs one expression over M"),
+        (" ", "got ' ', needs one expression over M"),
+    ],
+)
+def test_what_is_not_one_expression_is_refused_before_points_are_tried(text: str, said: str) -> None:
+    with pytest.raises(KbError) as error:
+        Expression(text, ["M"], "--where")
+    assert str(error.value) == f"--where: {said}"
+
+
 def test_expressions_know_sizes_and_tiles() -> None:
     point = {"tile": "64x32x16", "tcm.size": "2 MiB", "flag": "true", "links[0].bw": "1.5"}
     value = Expression("tile_m * tile_k + tcm_size + links_0__bw if flag else 0", list(point), "--where").value(point)

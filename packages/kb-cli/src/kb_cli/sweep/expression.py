@@ -14,6 +14,7 @@ from kb_topology import did_you_mean, listing, parse_nbytes
 
 _FUNCTIONS = {"min": min, "max": max, "abs": abs, "log2": math.log2, "sqrt": math.sqrt, "int": int}
 _TILE = re.compile(r"(\d+)x(\d+)x(\d+)")
+_ASSIGNMENT = re.compile(r"(?<![=!<>])=(?!=)")
 _MOST_CHARACTERS = 1000
 """Of an expression. Source: assumed."""
 Value = float | str | bool
@@ -38,11 +39,10 @@ class Expression:
         try:
             if len(text) > _MOST_CHARACTERS:
                 raise self._error(f"{len(text)} characters", f"at most {_MOST_CHARACTERS}")
-            self._parsed = _evaluator({}).parse(text)
-        except (InvalidExpression, SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise self._error(
-                repr(text[:80]), f"an expression over {listing(self._names.values())} ({error})"
-            ) from None
+            self._parsed = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            fix = "compare with ==" if _ASSIGNMENT.search(text) else ""
+            raise self._error(repr(text[:80]), f"one expression over {listing(self._names.values())}", fix) from None
 
     def value(self, point: Mapping[str, str]) -> Value:
         """The value for *point*, the texts of its values by axis.
