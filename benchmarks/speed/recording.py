@@ -4,11 +4,15 @@
     python benchmarks/speed/recording.py --quick       # a round of each
     python benchmarks/speed/recording.py --million     # the run that looking.py looks at: two minutes
     python benchmarks/speed/recording.py --million --rounds 50    # ten minutes: fewer rounds scatter too much
+    python benchmarks/speed/recording.py --million --inside       # time inside the code that records: half a minute
 
 Each run has a process of its own. Seconds are the median CPU time of the rounds, from the kernel's call to the closed
 log, event by event unless `--exact closed` is given. Without recording, the fabric makes no rows of transfers and the
 feeders none of dispatches. `95 %` is the interval that holds the added share in 95 of 100 drawings: each drawing takes
 as many rounds as there are, some of them twice.
+
+With `--inside`, a run that records measures on the clock how long it is inside the code that makes these rows. The
+share is an upper bound: reading the clock twice a call is part of it, and so is what a write does in any case.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from inspect import isfunction
 from pathlib import Path
 from runpy import run_path
 from statistics import median
@@ -75,9 +81,53 @@ def simulate(topology: str, operands: str, shape: str, exact: Exact, records: bo
     return took[0]
 
 
-def seconds(case: Case, exact: Exact, records: bool) -> float:
-    """`simulate` in a process of its own."""
-    command = [sys.executable, __file__, "--one", *case, exact, str(int(records))]
+class Inside:
+    """Seconds on the clock inside calls that `timed` wrapped. Calls from one to another count once."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._is_inside = False
+
+    def timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            if self._is_inside:
+                return function(*arguments, **named)
+            self._is_inside = True
+            began = time.perf_counter()
+            try:
+                return function(*arguments, **named)
+            finally:
+                self.seconds += time.perf_counter() - began
+                self._is_inside = False
+
+        return call
+
+
+def share_inside(case: Case, exact: Exact) -> float:
+    """The share of pass 1 inside the code that makes rows of `transfers` and `dispatches`, at most."""
+    from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite
+    from kb_engine.observe.late_transfers import LateTransfers
+    from kb_engine.observe.run_tables import RunTables
+
+    inside = Inside()
+    for recording in (TransferRows, WatchedWrite, LateTransfers):
+        for name, method in list(vars(recording).items()):
+            if isfunction(method):
+                setattr(recording, name, inside.timed(method))
+    begin = RunTables.__init__
+
+    def with_timed_dispatches(self: RunTables, *arguments: Any) -> None:
+        begin(self, *arguments)
+        self.tile_waited = inside.timed(self.tile_waited)
+
+    RunTables.__init__ = with_timed_dispatches  # type: ignore[method-assign]
+    took = simulate(*case, exact, records=True)
+    return inside.seconds / took
+
+
+def in_its_own_process(case: Case, exact: Exact, what: str) -> float:
+    """CPU seconds of pass 1 `with` rows or `without`, or the share `inside` the code that makes them."""
+    command = [sys.executable, __file__, "--one", *case, exact, what]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
@@ -99,19 +149,26 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one round")
     parser.add_argument("--million", action="store_true", help="the run of a million records alone")
+    parser.add_argument("--inside", action="store_true", help="the share of time inside the code that records")
     parser.add_argument("--exact", choices=("events", "closed"), default="events", help="closed: as kb run does it")
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        topology, operands, shape, exact, records = options.one
-        print(simulate(topology, operands, shape, exact, records == "1"))
+        *case, exact, what = options.one
+        print(share_inside(case, exact) if what == "inside" else simulate(*case, exact, records=what == "with"))
+        return
+    if options.inside:
+        for case in [MILLION] if options.million else CASES:
+            share = in_its_own_process(case, options.exact, "inside")
+            print(f"{case[0]:10}{case[1]:10}{case[2]:17}{share:8.1%} inside the code that records")
         return
     n_rounds = 1 if options.quick else options.rounds
     print(f"{'chip':10}{'operands':10}{'M x N x K':17}{'without':>10}{'with':>10}{'added':>9}{'95 %':>18}")
     for case in [MILLION] if options.million else CASES:
         rounds = []
         for number in range(n_rounds):
-            rounds.append((seconds(case, options.exact, False), seconds(case, options.exact, True)))
+            without, recorded = (in_its_own_process(case, options.exact, what) for what in ("without", "with"))
+            rounds.append((without, recorded))
             print(f"\r{case[0]} {case[1]}: round {number + 1} of {n_rounds}", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
         without, recorded = (median(column) for column in zip(*rounds, strict=True))
