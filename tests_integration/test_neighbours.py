@@ -74,8 +74,6 @@ def test_a_change_ends_with_1_and_is_printed(
 
 
 ONE_CUBE_OR_LESS = ("one_cube", "one_cube_banked", "one_pe", "u280_hbm")
-
-
 BUNDLED = [each for each in neighbours.bundled_cases() if each.chip in ONE_CUBE_OR_LESS]
 
 

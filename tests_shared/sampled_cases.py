@@ -17,8 +17,11 @@ def sampled(cases: Sequence[Case], n: int) -> list[Case]:
 
 
 def examples(n: int) -> int:
-    """How many of *n* random examples hypothesis tries: a third, as each run draws others; `nox -s cases` all."""
-    return n if not IS_SAMPLED else max(n // 3, 10)
+    """How many of *n* random examples hypothesis tries: a third but at least ten; under `nox -s cases` all.
+
+    Each run draws other ones.
+    """
+    return min(n, max(n // 3, 10)) if IS_SAMPLED else n
 
 
 def sampled_of_each(cases: Sequence[Case], kind: Callable[[Case], Hashable], n: int) -> list[Case]:

@@ -172,8 +172,7 @@ def main() -> None:
             print(f"\r{case[0]} {case[1]}: round {number + 1} of {n_rounds}", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
         without, recorded = (median(column) for column in zip(*rounds, strict=True))
-        low, high = interval(rounds)
-        spread = f"{low:.1%} to {high:.1%}" if len(rounds) > 1 else "-"
+        spread = "{:.1%} to {:.1%}".format(*interval(rounds)) if n_rounds > 1 else "-"
         shape = f"{case[0]:10}{case[1]:10}{case[2]:17}"
         print(f"{shape}{without:8.3f} s{recorded:8.3f} s{added(rounds):8.1%}{spread:>18}")
 

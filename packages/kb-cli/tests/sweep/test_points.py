@@ -208,6 +208,7 @@ def test_an_expression_that_cannot_be_computed_says_why(text: str, said: str) ->
         ("M = 16", "got 'M = 16', needs one expression over M; compare with =="),
         ("M = 16; 1", "got 'M = 16; 1', needs one expression over M; compare with =="),
         ("M; 1", "got 'M; 1', needs one expression over M"),
+        ("M => 16", "got 'M => 16', needs one expression over M"),
         ("M <=", "got 'M <=', needs one expression over M"),
         (" ", "got ' ', needs one expression over M"),
     ],

@@ -14,7 +14,7 @@ from kb_topology import did_you_mean, listing, parse_nbytes
 
 _FUNCTIONS = {"min": min, "max": max, "abs": abs, "log2": math.log2, "sqrt": math.sqrt, "int": int}
 _TILE = re.compile(r"(\d+)x(\d+)x(\d+)")
-_ASSIGNMENT = re.compile(r"(?<![=!<>])=(?!=)")
+_ASSIGNMENT = re.compile(r"(?<![=!<>])=(?![=>])")
 _MOST_CHARACTERS = 1000
 """Of an expression. Source: assumed."""
 Value = float | str | bool
