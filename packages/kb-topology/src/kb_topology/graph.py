@@ -99,11 +99,17 @@ class Graph:
 
     def out_links(self, node_id: str) -> tuple[Link, ...]:
         """The links that begin at *node_id*. Raises TopologyError when there is no such node."""
-        return self._links_by_end[0].get(self.node(node_id).id, ())
+        found = self._links_by_end[0].get(node_id)
+        return self._no_links(node_id) if found is None else found
 
     def in_links(self, node_id: str) -> tuple[Link, ...]:
         """The links that end at *node_id*. Raises TopologyError when there is no such node."""
-        return self._links_by_end[1].get(self.node(node_id).id, ())
+        found = self._links_by_end[1].get(node_id)
+        return self._no_links(node_id) if found is None else found
+
+    def _no_links(self, node_id: str) -> tuple[Link, ...]:
+        self.node(node_id)
+        return ()
 
     def out_wires(self, node_id: str) -> tuple[Wire, ...]:
         """The wires that begin at *node_id*. Raises TopologyError when there is no such node."""

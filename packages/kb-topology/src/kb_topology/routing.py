@@ -66,7 +66,7 @@ class Router:
         first, last = self._only_links(src, dst)
         begin = src if first is None else first.dst
         end = dst if last is None else last.src
-        middle = self._searched(begin, end)
+        middle = self._between(begin, end)
         if middle is None:
             return None
         nodes, links = middle.nodes, middle.links
@@ -84,6 +84,15 @@ class Router:
         end = dst if last is None else last.src
         first = out[0] if len(out) == 1 and src != end and (out[0].dst in forwards or out[0].dst == end) else None
         return first, last
+
+    def _between(self, src: str, dst: str) -> Route | None:
+        if src == dst:
+            return Route((src,), ())
+        into = self._graph.in_links(dst)
+        for link in into:
+            if link.src == src and (_is_shortest(link, into) or _is_shortest(link, self._graph.out_links(src))):
+                return Route((src, dst), (link,))
+        return self._searched(src, dst)
 
     def _searched(self, src: str, dst: str) -> Route | None:
         asked = self._asked
@@ -108,3 +117,11 @@ class Router:
     @cached_property
     def _interior(self) -> Interior:
         return Interior(self._graph, self._node_cost_ps)
+
+
+def _is_shortest(link: Link, others: tuple[Link, ...]) -> bool:
+    """Whether no link of *others*, all from the source of *link* or all to its end, is shorter.
+
+    Then *link* alone is the route: any other path has one of the *others*, and more hops.
+    """
+    return link.latency_ps <= min([each.latency_ps for each in others])

@@ -18,17 +18,12 @@ from kb_engine.fabric.shared_link import SharedLink
 from kb_engine.fabric.stream import Passage
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.interning import interned
-from kb_engine.timing.units import Rate
+from kb_engine.timing.units import Width
 from kb_messages import TopologyError
 from kb_topology import Graph, Link, Route, Router
 
 _NONE: Final[Set[str]] = frozenset()
 
-Width: TypeAlias = tuple[float, Fraction]
-"""The bandwidth of a link. The float decides which of two is narrower but where both are nearly equal.
-
-Python compares fractions slowly.
-"""
 _NO_WIDTH: Final[Width] = (0.0, Fraction(0))
 
 _ALONE, _SHARED, _NARROWS, _KINDS = range(4)
@@ -44,6 +39,24 @@ class WayLink(NamedTuple):
     merges: bool
     width: Width
     hops: HopsOver
+
+
+class _Overheads(dict[str, int]):
+    """Picoseconds that the head of a transfer takes to pass each node; 0 for a node that forwards nothing."""
+
+    def __init__(self, components: Mapping[str, ComponentBase[Any]]) -> None:
+        super().__init__()
+        self._components = components
+        self._forwards: dict[type[Any], bool] = {}
+
+    def __missing__(self, node_id: str) -> int:
+        component: Any = self._components[node_id]
+        kind = type(component)
+        forwards = self._forwards.get(kind)
+        if forwards is None:
+            forwards = self._forwards[kind] = issubclass(kind, ForwardingComponent)
+        self[node_id] = found = component.overhead_ps() if forwards else 0
+        return found
 
 
 class PathCompiler:
@@ -64,7 +77,7 @@ class PathCompiler:
         self._graph = graph
         self._components = components
         self._deliver: Callable[[Passage], None] = deliver
-        self._overheads: dict[str, int] = {}
+        self._overheads = _Overheads(components)
         self._initiators = _of_role(components, Initiator)
         self._one_at_a_time = {node_id for node_id, block in self._initiators.items() if block.outstanding == 1}
         self._ports = {node_id: port for node_id, block in self._initiators.items() if (port := _port(node_id, block))}
@@ -73,7 +86,6 @@ class PathCompiler:
         leads = {node_id: block.lead_ps for node_id, block in _of_role(components, TransferSource).items()}
         self._lookahead = Lookahead(graph, leads, self.overhead_ps)
         self._router = Router(graph, lambda node: self.overhead_ps(node.id))
-        self._widths: dict[Rate, Width] = {}
         self._way_links: tuple[dict[int, WayLink], dict[int, WayLink]] = {}, {}
         self._hops_alone = partial(self._hops, at_once=False)
         self._hops_at_once = partial(self._hops, at_once=True)
@@ -107,12 +119,7 @@ class PathCompiler:
 
     def overhead_ps(self, node_id: str) -> int:
         """Picoseconds that the head of a transfer takes to pass *node_id*; 0 for a node that forwards nothing."""
-        known = self._overheads.get(node_id)
-        if known is None:
-            component = self._components[node_id]
-            known = component.overhead_ps() if isinstance(component, ForwardingComponent) else 0
-            self._overheads[node_id] = known
-        return known
+        return self._overheads[node_id]
 
     def route(self, src: str, dst: str) -> Route:
         """The nodes and links from *src* to *dst*. Raises TopologyError when no links lead there."""
@@ -126,7 +133,8 @@ class PathCompiler:
         leg = self.legs.get((src, dst, at_once))
         if leg is None:
             links = self._with_ports(self.route(src, dst).links)
-            latency_ps = sum([link.latency_ps + self.overhead_ps(link.dst) for link in links])
+            overheads = self._overheads
+            latency_ps = sum([link.latency_ps + overheads[link.dst] for link in links])
             leg = Leg(links, latency_ps, self._hops_at_once if at_once else self._hops_alone, self._on_links)
             self.legs[src, dst, at_once] = leg
         return leg
@@ -191,16 +199,13 @@ class PathCompiler:
             found = other._replace(merges=merges)
         else:
             state = self.links.get((link.src, link.dst)) or self._port_state(link)
-            width = self._widths.get(state.rate)
-            if width is None:
-                width = self._widths[state.rate] = float(link.bw_gbs), link.bw_gbs
-            found = WayLink(state, merges, width, [None] * _KINDS)
+            found = WayLink(state, merges, state.rate.width, [None] * _KINDS)
         self._way_links[at_once][id(link)] = found
         return found
 
     def _hop(self, state: LinkState, shares: bool, narrows: bool) -> Hop:
         """A new hop over the link of *state*, which is one object for all legs."""
-        after_ps = interned(state.link.latency_ps + self.overhead_ps(state.link.dst))
+        after_ps = interned(state.link.latency_ps + self._overheads[state.link.dst])
         return Hop(state, after_ps, self._shared_link(state) if shares else None, narrows)
 
     def _port_state(self, link: Link) -> LinkState:
@@ -223,12 +228,13 @@ class PathCompiler:
         if link.dst in self._initiators:
             return link.dst not in alone
         to_memory = nodes[link.dst].memory is not None
-        feeders = [
-            feeder
-            for feeder in self._graph.in_links(link.src)
-            if feeder.src != link.dst and not (to_memory and nodes[feeder.src].memory is not None)
-        ]
-        return len(feeders) > 1
+        has_one = False
+        for feeder in self._graph.in_links(link.src):
+            if feeder.src != link.dst and not (to_memory and nodes[feeder.src].memory is not None):
+                if has_one:
+                    return True
+                has_one = True
+        return False
 
 
 def _port(node_id: str, block: Initiator[Any]) -> tuple[LinkState, LinkState] | None:

@@ -76,7 +76,7 @@ class LinkStreams(Departures, ABC):
 
     def __init__(self, clock: Clock, rate: Rate, deliver: Callable[[Passage], None]) -> None:
         super().__init__(clock, deliver)
-        self._bandwidth = float(1 / rate.ps_each)
+        self._bandwidth = rate.per_ps
         self._most = self._bandwidth * MORE
         self._order = count()
         self._flows: list[SharedFlow] = []

@@ -45,6 +45,7 @@ class Lookahead:
         graph = self._graph
         forwards = {node_id: self._overhead_ps(node_id) for node_id in graph.forwarding}
         leaving: dict[str, int] = {}
+        nearest = dict(self._leads_ps)
         heap = sorted((lead, node_id) for node_id, lead in self._leads_ps.items())
         while heap:
             cost, here = heappop(heap)
@@ -54,6 +55,10 @@ class Lookahead:
                 leaving[here] = cost
             for link in graph.out_links(here):
                 overhead = forwards.get(link.dst)
-                if overhead is not None and link.dst not in leaving:
-                    heappush(heap, (cost + link.latency_ps + overhead, link.dst))
+                if overhead is not None:
+                    after = cost + link.latency_ps + overhead
+                    known = nearest.get(link.dst)
+                    if known is None or after < known:
+                        nearest[link.dst] = after
+                        heappush(heap, (after, link.dst))
         return leaving

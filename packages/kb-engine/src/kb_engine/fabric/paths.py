@@ -125,7 +125,7 @@ class Flow:
             if duration > slowest_ps:
                 slowest_ps = duration
             if narrows:
-                self.narrowing = Narrowing(float(1 / state.rate.ps_each), duration, after_ps)
+                self.narrowing = Narrowing(state.rate.per_ps, duration, after_ps)
             elif link is not None:
                 found.append((link, after_ps, duration))
             elif not found:

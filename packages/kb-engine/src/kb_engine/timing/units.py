@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from typing import TypeAlias
 
 from kb_topology import exact
 
@@ -27,15 +28,27 @@ def ns_text(t_ps: int) -> str:
     return f"{whole}.{rest:03d}".rstrip("0").rstrip(".") + " ns"
 
 
-class Rate:
-    """The time that one thing (a byte, a cycle) takes: `ps_each`, an exact fraction of picoseconds."""
+Width: TypeAlias = tuple[float, Fraction]
+"""How many things pass in a picosecond. The float decides which of two is narrower but where both are nearly equal.
 
-    __slots__ = ("_denominator", "_numerator", "ps_each")
+Python compares fractions slowly.
+"""
+
+
+class Rate:
+    """The time that one thing (a byte, a cycle) takes: `ps_each`, an exact fraction of picoseconds.
+
+    `per_ps` is how many of them pass in a picosecond, as the nearest float.
+    """
+
+    __slots__ = ("_denominator", "_numerator", "per_ps", "ps_each", "width")
 
     def __init__(self, ps_each: Fraction) -> None:
         self.ps_each = ps_each
         self._numerator = ps_each.numerator
         self._denominator = ps_each.denominator
+        self.per_ps = self._denominator / self._numerator
+        self.width: Width = self.per_ps, 1 / ps_each
 
     @classmethod
     def from_gbs(cls, bandwidth_gbs: float | int | Fraction) -> Rate:
