@@ -134,7 +134,16 @@ def counts_of(engine: Engine) -> list[object]:
     for node_id, block in engine.components.items():
         found += [(node_id, name, getattr(block, name, None)) for name in ("busy_ps", "read_nbytes", "written_nbytes")]
         found += [(node_id, max(getattr(block, "free_ps", 0), now_ps)), (node_id, block.counts())]
-    return found
+    return found + [(pe_id, *_cuts(engine, pe_id)) for pe_id in engine.pes]
+
+
+def _cuts(engine: Engine, pe_id: str) -> tuple[object, ...]:
+    """The last cuts of buffers and registers of a PE, on which the slots of its next command depend, and the stage that
+    claims registers."""
+    engine.session.late_places.place(pe_id)
+    scheduler: Any = engine.pes[pe_id].scheduler
+    buffers, registers, order = scheduler._feeder.cuts()
+    return buffers, registers, order[0]
 
 
 def _gemm(tl: Language, matrices: tuple[Any, Any, Any], tile: int, epilogue: int, streams: bool) -> Any:

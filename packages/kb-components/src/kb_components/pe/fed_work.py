@@ -7,26 +7,25 @@ from contextlib import contextmanager
 from typing import Any
 
 from kb_components.pe.submission_queue import SubmissionQueue
-from kb_components.pe.tile_buffers import TileBuffers
 from kb_components.pe.tile_feeder import TileFeeder
-from kb_engine.block import ClosableWork, CommandInFlight, RegisterFile
+from kb_engine.block import ClosableWork, CommandInFlight
 
 
 class FedWork(ClosableWork):
     """The only command of a PE, which waits in *queue* for *feeder*. *complete* is told when the command is done."""
+
+    __slots__ = ("_complete", "_feeder", "_queue", "command")
 
     def __init__(
         self,
         command: CommandInFlight,
         queue: SubmissionQueue,
         feeder: TileFeeder,
-        places: tuple[TileBuffers, RegisterFile],
         complete: Callable[[CommandInFlight], None],
     ) -> None:
         self.command = command
         self._queue = queue
         self._feeder = feeder
-        self._buffers, self._registers = places
         self._complete = complete
 
     def begin(self) -> None:
@@ -48,20 +47,17 @@ class FedWork(ClosableWork):
         """As ClosableWork says."""
         self._queue.put_back(command)
         try:
-            yield FedWork(command, self._queue, self._feeder, (self._buffers, self._registers), self._complete)
+            yield FedWork(command, self._queue, self._feeder, self._complete)
         finally:
             self._queue.next_decoded()
 
     def cuts(self) -> Any:
         """Those of buffers and registers, and the order of fetches."""
-        return self._buffers.cuts(), self._registers.cuts(), self._feeder.order_state()
+        return self._feeder.cuts()
 
     def put_back(self, cuts: Any) -> None:
         """The command is decoded and has yet to be fed."""
-        buffers, registers, order = cuts
-        self._buffers.put_back(buffers)
-        self._registers.put_back(registers)
-        self._feeder.put_back(order)
+        self._feeder.put_back(cuts)
         self.command.begin_anew()
         self._queue.put_back(self.command)
 

@@ -217,8 +217,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         return self._work(command) if type(self) is PeScheduler else None
 
     def _work(self, command: CommandInFlight) -> FedWork:
-        places = self._buffers, self._fetch_store.registers
-        return FedWork(command, self._queue, self._feeder, places, self.complete)
+        return FedWork(command, self._queue, self._feeder, self.complete)
 
     def _checked_plan(self, command: Command, pe: str) -> PipelinePlan:
         if isinstance(command, GemmCommand) and command.tile is None:

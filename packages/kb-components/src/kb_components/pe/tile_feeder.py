@@ -108,12 +108,15 @@ class TileFeeder:
         """Whether no tile is left to be fed."""
         return self._command is None
 
-    def order_state(self) -> Any:
-        """What `put_back` needs to undo the order of later commands."""
-        return self._order.state()
+    def cuts(self) -> Any:
+        """What `put_back` needs to undo later placements: the cuts of buffers and registers, and the order."""
+        return self._buffers.cuts(), self._registers.cuts(), self._order.state()
 
-    def put_back(self, order: Any) -> None:
-        """Be as when the order was *order*. There is nothing to feed."""
+    def put_back(self, cuts: Any) -> None:
+        """Be as when the cuts were *cuts*. There is nothing to feed."""
+        buffers, registers, order = cuts
+        self._buffers.put_back(buffers)
+        self._registers.put_back(registers)
         self._order.put_back(order)
 
     def place(self, command: CommandInFlight) -> None:

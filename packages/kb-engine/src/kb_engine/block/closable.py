@@ -17,6 +17,8 @@ class ClosableWork(Protocol):
     """A command that a scheduler could begin now, and what its PE keeps of it. A class that derives from it has all
     methods: without one of them, no command could be made."""
 
+    __slots__ = ()
+
     command: CommandInFlight
 
     @abstractmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
+from kb_engine.block.closable import ClosableWork
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.closed.closed_commands import ClosedCommands, NotedCommand
 from kb_engine.closed.outcome import Outcome
@@ -58,6 +59,9 @@ class ForeseenLaunch(WatchedLaunch):
             for place, (pe_id, program) in enumerate(zip(self.pe_ids, programs, strict=True))
         }
         self._took: dict[Hashable, list[Took | None]] = {}
+        self._works: dict[str, list[ClosableWork]] = {}
+        if self._session.recorder is None:
+            self._session.late_places.add(self._works, len(self._foreseen))
         self._apart: KernelRunner | None = None
 
     def _run(self, pe_id: str) -> None:
@@ -72,8 +76,7 @@ class ForeseenLaunch(WatchedLaunch):
         if None in known:
             self._run_at(place, call)
             return
-        fits = program.shape.footprint.fits
-        took = next((each for each in known if each is not None and fits(each.outcome)), None)
+        took = _fitting(known, program)
         if took is None:
             known.append(self._run_apart(place, call))
         elif not self._closed.checks_next:
@@ -124,7 +127,9 @@ class ForeseenLaunch(WatchedLaunch):
         command.t_call_ps = clock.now_ps
         work = pe.scheduler.known_work(command)
         assert work is not None  # that of an equal PE was closed
-        work.place_again(command)
+        self._works[pe.pe_id] = [work]
+        if session.recorder is not None:
+            work.place_again(command)
         begin_ps, end_ps = clock.now_ps + took.fed_ps, clock.now_ps + took.duration_ps
         shape.footprint.apply(took.outcome, begin_ps)
         self._closed.take((shape.known,), 1)
@@ -158,6 +163,15 @@ class ForeseenLaunch(WatchedLaunch):
         self.unfinished -= 1
         self._record(pe_id, self._target_ps[pe_id], self._start_ps[pe_id], now_ps)
         self._end(pe_id)
+
+
+def _fitting(known: Sequence[Took | None], program: ForeseenProgram) -> Took | None:
+    """What of *known*, of other programs of its kind, *program* takes, too, by what the log has of its transfers."""
+    fits = program.shape.footprint.fits
+    for each in known:
+        if each is not None and fits(each.outcome):
+            return each
+    return None
 
 
 def _do_nothing(_: None) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from kb_engine.block.closable import ClosableWork
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.placement import Placement
 from kb_engine.closed.closed_commands import ClosedCommands, NotedCommand
@@ -22,6 +23,7 @@ from kb_engine.launch.launch_key import LaunchKey
 from kb_engine.launch.noted_port import Notes
 from kb_engine.observe.recorder import LogMark, Recorder
 from kb_engine.observe.run_tables import ToldRows
+from kb_engine.program.late_places import WorkByPe
 from kb_engine.program.session import Session
 from kb_messages import ADDRESS_BITS, GemmCommand, Matrix, SubmittedCommand, matrices_of
 
@@ -101,6 +103,13 @@ class KnownLaunch:
             found[address] = number, address - begin
         return found
 
+    @cached_property
+    def _works(self) -> WorkByPe:
+        found: dict[str, list[ClosableWork]] = {}
+        for each in self.commands:
+            found.setdefault(each.work.command.submitted.pe, []).append(each.work)
+        return found
+
     @property
     def is_in_tensors(self) -> bool:
         """Whether it has commands, and all addresses that they use lie in tensors of the key."""
@@ -166,8 +175,7 @@ class KnownLaunch:
         closed.take(self._known, len(self.commands))
         session.tell_again([each.work.command for each in self.commands])
         if session.recorder is None:
-            for each in self.commands:
-                each.work.place_again(each.work.command)
+            session.late_places.add(self._works, len(self.commands))
         else:
             self._record(session.recorder, begin, move)
             session.recorder.tables.repeat(self.told, number, begin.ps - self.begin.ps)

@@ -13,6 +13,7 @@ from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.tracer import Tracer
 from kb_engine.observe.watched_lease import WatchedLease
 from kb_engine.program.kernel_lines import at_line
+from kb_engine.program.late_places import LatePlaces
 from kb_engine.program.materialize import Materialize, Materializer
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.timing.clock import Clock
@@ -34,6 +35,7 @@ class Session:
     `recorder` is None without an op log, and `tracer` is None without an observer of the trace. `follows_values` says
     whether a program of a grid has looked at bytes since the last `restart`, or done what is seen, such as a print.
     `kept` has the commands since `keep_commands`, which those of skipped programs may repeat; None where nobody asked.
+    `late_places` has the commands whose buffers and registers are yet to be cut.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Session:
         self.materialize = materialize
         self.follows_values = False
         self.kept: list[CommandInFlight] | None = None
+        self.late_places = LatePlaces()
         self.n_ops = 0
         self._commands = 0
 
