@@ -12,8 +12,8 @@ from kb_messages import ADDRESS_BITS, DType, GemmCommand, LoopOrder, Matrix, Pip
 from kb_plans import generate_gemm_plan
 
 _MOST_FORMS: Final = 256
-_INTEGERS: Final = {int}
 _BOOLS: Final = {bool}
+_END: Final = 1 << ADDRESS_BITS
 _MOST_TAKERS: Final = 64
 
 Takers = dict[Hashable, Any]
@@ -70,23 +70,25 @@ def _form_of(command: GemmCommand) -> tuple[Hashable, list[int]] | None:
     tile, acc = command.tile, command.acc
     if type(tile) is not TileShape or type(command.loop_order) is not LoopOrder or command.epilogue != ():
         return None
+    m, n, k = tile.m, tile.n, tile.k
     flags = (
         command.a_pinned, command.b_pinned, command.out_pinned, command.transpose_a, command.transpose_b,
         command.b_stream, command.acc_held, command.out_held,
     )  # fmt: skip
-    sizes, addresses, dtypes = [tile.m, tile.n, tile.k], [], []
+    if not type(m) is type(n) is type(k) is int or {*map(type, flags)} != _BOOLS or True in flags[-2:]:
+        return None
+    key, addresses = [m, n, k, *flags, command.loop_order], []
     for each in (command.a, command.b, command.out) if acc is None else (command.a, command.b, command.out, acc):
         if type(each) is not Matrix or each.virtual is not None or type(each.dtype) is not DType:
             return None
-        sizes += each.rows, each.cols, each.stride
-        addresses.append(each.address)
-        dtypes.append(each.dtype)
-    if {*map(type, sizes), *map(type, addresses)} != _INTEGERS or {*map(type, flags)} != _BOOLS:
-        return None
-    if command.acc_held or command.out_held or not 0 <= min(addresses) <= max(addresses) < 1 << ADDRESS_BITS:
-        return None
-    is_one = tuple(map(addresses.index, addresses)) if len({*addresses}) < len(addresses) else None
-    return (*sizes, *flags, command.loop_order, *dtypes, is_one), addresses
+        address, rows, cols, stride = each.address, each.rows, each.cols, each.stride
+        if not type(address) is type(rows) is type(cols) is type(stride) is int or not 0 <= address < _END:
+            return None
+        key += rows, cols, stride, each.dtype
+        addresses.append(address)
+    if len({*addresses}) < len(addresses):
+        key += map(addresses.index, addresses)
+    return tuple(key), addresses
 
 
 PLAN_FORMS: Final = PlanForms()

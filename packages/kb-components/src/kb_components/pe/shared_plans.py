@@ -85,17 +85,21 @@ class SharedPlans:
         return known.plan, known.addresses(keys[1])
 
     def _keep(self, key: Hashable, command: Command, plan: PipelinePlan, matrices: Addresses) -> None:
-        is_gemm = isinstance(command, GemmCommand)
-        if not is_gemm and any(stage.in_pieces for stage in plan.stages):
+        of, addresses, sources = None, plan.addresses, None
+        if isinstance(command, GemmCommand):
+            if addresses != matrices:
+                if not {*addresses} <= {*matrices}:
+                    return  # its operands lie at places that do not follow from the matrices alone
+                sources = tuple([(matrices.index(address), 0) for address in addresses])
+        elif (plan.n_tiles > 1 and plan.has_transfers) or any(stage.in_pieces for stage in plan.stages):
             return
-        addresses = plan.addresses
-        are_matrices = is_gemm and (addresses == matrices or {*addresses} <= {*matrices})
-        if plan.n_tiles > 1 and plan.has_transfers and not are_matrices:
-            return  # its operands lie at places that do not follow from the matrices alone
+        elif isinstance(command, VectorCommand):
+            of = command.program
+        elif isinstance(command, LoadCommand) and command.fill is not None:
+            sources = (0, 0), *((1, address - matrices[1]) for address in addresses[1:])
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
-        of = command.program if isinstance(command, VectorCommand) else None
-        self._plans[key] = _SharedPlan(plan, _sources(command, addresses, matrices), of)
+        self._plans[key] = _SharedPlan(plan, sources, of)
 
 
 def _are_equal(key: Any, keys: Any) -> bool:
@@ -162,15 +166,3 @@ def _key_of_gemm(command: GemmCommand) -> tuple[Hashable, Addresses]:
 def _form(matrix: Matrix) -> tuple[Hashable, ...]:
     """What a plan has of *matrix*, beside its address within its memory."""
     return matrix.address >> OFFSET_BITS, matrix.rows, matrix.cols, matrix.stride, matrix.dtype
-
-
-def _sources(command: Command, addresses: Addresses, matrices: Addresses) -> tuple[tuple[int, int], ...] | None:
-    """Where the *addresses* of the plan of *command* come from. None: they are *matrices* in their order."""
-    if isinstance(command, LoadCommand) and command.fill is not None:
-        return (0, 0), *((1, address - matrices[1]) for address in addresses[1:])
-    if not isinstance(command, GemmCommand):
-        return None
-    if addresses == matrices:
-        return None
-    numbers = {address: number for number, address in enumerate(matrices)}
-    return tuple((numbers[address], 0) for address in addresses)

@@ -23,11 +23,6 @@ class Extents:
         self.items: list[Extent] = []
         self.released: dict[int, int] = {}
 
-    def share(self) -> None:
-        """From now on, somebody else has the same arrays: who writes to one copies it first."""
-        for extent in self.items:
-            extent.share()
-
     def clone(self) -> Extents:
         """A second object with the same contents. The side that changes an array first copies that array."""
         twin = Extents()

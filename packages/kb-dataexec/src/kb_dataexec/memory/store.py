@@ -63,7 +63,6 @@ class _Region:
 
     def twin(self) -> _Region:
         """A region with the same contents."""
-        self.extents.share()
         self.is_shared = True
         return _Region(self.owner, self.nbytes, self.label, self.extents, is_shared=True)
 
@@ -181,7 +180,7 @@ class MemoryStore:
                 raise self._invalid(region, offset, rows, row_nbytes, stride, dtype, error.args[0]) from None
         elif extent.n_valid == extent.stop - extent.start or extent.is_valid(offset, rows, row_nbytes, stride):
             out = np.ndarray(shape, target, extent.data, offset - extent.base, (stride, target.itemsize))
-            if lasting and not extent.data_shared:
+            if lasting and not (region.is_shared or extent.data_shared):
                 out = out.copy()
         else:
             raise self._invalid(region, offset, rows, row_nbytes, stride, dtype, None)

@@ -88,7 +88,8 @@ class ClosedCommand:
         self.cuts: Any = work.cuts()
         work.place()
         work.command.close(outcome.moved, begin_ps)
-        self.before = shape.footprint.apply(outcome, begin_ps)
+        self.before = shape.footprint.free_ps(outcome)
+        shape.footprint.apply(outcome, begin_ps)
         self._end = end
         self._at = begin_ps + outcome.duration_ps, NORMAL, next(tickets)
 

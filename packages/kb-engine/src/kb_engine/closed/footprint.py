@@ -47,13 +47,14 @@ class Footprint:
 
     def __init__(self, servers: Sequence[StageServer], paths: Sequence[MemoryPath]) -> None:
         self.paths = paths
-        self.places = frozenset().union(*(path.places for path in paths))
+        self.places = paths[0].places if len(paths) == 1 else frozenset().union(*[path.places for path in paths])
         self._legs = [*_legs_of(paths)]
+        hops = [hop for leg in self._legs for hop in leg.hops]
         self._servers = servers
         self._memories = [path.memory for path in paths]
         self._ports: list[_Port] = [(each, name) for each in self._memories for name in type(each).free_times]
-        self._links = [*{id(hop.state): hop.state for leg in self._legs for hop in leg.hops}.values()]
-        self._shared = [link for link in {hop.shared: None for leg in self._legs for hop in leg.hops} if link]
+        self._links = [*dict.fromkeys([hop.state for hop in hops])]
+        self._shared = [*dict.fromkeys([hop.shared for hop in hops if hop.shared is not None])]
         self._requests = [path.requests for path in paths]
 
     @property
@@ -83,27 +84,28 @@ class Footprint:
             _alone(self._legs[number].counted(nbytes)) == before for number, nbytes, _, before, _ in outcome.flows
         )
 
-    def apply(self, outcome: Outcome, begin_ps: int) -> _Values:
-        """Leave everything as the command leaves it that begins now. Returns what `undo` needs."""
+    def apply(self, outcome: Outcome, begin_ps: int) -> None:
+        """Leave everything as the command leaves it that begins at *begin_ps*."""
         self._count(outcome, 1)
-        ports, links, before = self._ports, self._links, []
+        ports, links, legs = self._ports, self._links, self._legs
         for number, after_ps in outcome.ports_free:
             memory, name = ports[number]
-            before.append(getattr(memory, name))
             setattr(memory, name, begin_ps + after_ps)
         for number, after_ps in outcome.links_free:
-            link = links[number]
-            before.append(link.free_ps)
-            link.free_ps = begin_ps + after_ps
-        legs = self._legs
+            links[number].free_ps = begin_ps + after_ps
         for number, nbytes, count, _, alone in outcome.flows:
             flow = legs[number].counted(nbytes)
             flow.count += count
             flow.read_alone_ps, flow.write_alone_ps = alone
-        return tuple(before)
+
+    def free_ps(self, outcome: Outcome) -> _Values:
+        """When all that *outcome* holds is free now, as `undo` needs it."""
+        ports = [self._ports[number] for number, _ in outcome.ports_free]
+        links = [self._links[number].free_ps for number, _ in outcome.links_free]
+        return *[getattr(memory, name) for memory, name in ports], *links
 
     def undo(self, outcome: Outcome, before: _Values) -> None:
-        """Be as before `apply`."""
+        """Be as before `apply`, when `free_ps` was *before*."""
         self._count(outcome, -1)
         free_ps = iter(before)
         for number, _ in outcome.ports_free:

@@ -35,6 +35,8 @@ class PlanShapes:
     those of *ways*.
     """
 
+    __slots__ = ("_writes", "by_starts", "footprint", "key")
+
     def __init__(self, form: PlanForm, ways: Ways, numbers: tuple[int, ...]) -> None:
         self.footprint = ways.footprint
         self.key: Hashable = form.number, ways.forms, numbers

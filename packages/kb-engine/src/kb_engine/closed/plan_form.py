@@ -77,6 +77,8 @@ def form_of(plan: PipelinePlan) -> Hashable:
 
 def numbered(owners: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Each of *owners* once, in their order; and for each of *owners* its place there."""
+    if owners and owners.count(owners[0]) == len(owners):
+        return (owners[0],), (0,) * len(owners)
     numbers: dict[int, int] = {}
     places = tuple([numbers.setdefault(owner, len(numbers)) for owner in owners])
     return tuple(numbers), places

@@ -177,8 +177,10 @@ class GemmOps(MathOps):
             holder = self._allocate(m, n, _result_dtype(left.dtype, ops), line)
             target = holder.matrix
         else:
-            refuse(out, "out =", line, SWAP)
-            holder, target = None, self._memory_of(self._ref(out, "composite", line), line)
+            if type(out) is not TensorRef:
+                refuse(out, "out =", line, SWAP)
+                out = self._ref(out, "composite", line)
+            holder, target = None, self._memory_of(out, line)
         command = GemmCommand(
             a=left,
             b=right,

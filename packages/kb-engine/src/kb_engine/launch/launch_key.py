@@ -295,9 +295,7 @@ class _Forms:
             raise _NoFormError
         self.tensors[id(tensor)] = tensor
         place = self._places.setdefault(id(tensor), len(self._places))
-        rows, cols = ref.row_slice, ref.col_slice
-        bounds = rows.start, rows.stop, cols.start, cols.stop
-        return TensorRef, self._number_of(ref), place, bounds, ref.asked_shape, ref.copy
+        return TensorRef, self._number_of(ref), place, ref.bounds, ref.copy
 
 
 class _FormsByIdentity(_Forms):

@@ -38,7 +38,8 @@ class _LastIssue:
     __slots__ = ("number", "producer")
 
     def __init__(self, number: int, producer: Producer) -> None:
-        self.take_over(number, producer)
+        self.number = number
+        self.producer = producer
 
     def take_over(self, number: int, producer: Producer) -> None:
         """Another op produces the same rectangle."""
@@ -61,7 +62,8 @@ class PendingBytes:
         if len(near) == 1 and near[0].rectangle == rectangle:
             near[0].payload.take_over(self._issues, producer)
             return
-        self._clear(rectangle, near)
+        if near:
+            self._clear(rectangle, near)
         self._index.add(rectangle, _LastIssue(self._issues, producer))
 
     def clear(self, matrix: Matrix) -> None:

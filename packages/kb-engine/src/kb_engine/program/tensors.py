@@ -188,6 +188,11 @@ class TensorRef:
         return slice(*self._cols)
 
     @property
+    def bounds(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+        """The rows and the columns of the whole tensor that the rectangle has, and the ends that were asked for."""
+        return self._rows, self._cols, self._asked
+
+    @property
     def num_shards(self) -> int:
         """Shards of the tensor, one for each owner; 0 if it is not sharded."""
         return len(self.tensor.shards)
