@@ -265,7 +265,11 @@ def matrices_of(command: Struct) -> Iterator[Matrix]:
         yield from command.outputs
         return
     if isinstance(command, GemmCommand) and not command.epilogue:
-        yield from (each for each in (command.a, command.b, command.out, command.acc) if each is not None)
+        yield command.a
+        yield command.b
+        yield command.out
+        if command.acc is not None:
+            yield command.acc
         return
     for name in command.__struct_fields__:
         value = getattr(command, name)

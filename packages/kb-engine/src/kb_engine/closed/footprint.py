@@ -45,6 +45,8 @@ class Footprint:
     `places` are the memories and the links, by which others can meet a command.
     """
 
+    __slots__ = ("_legs", "_links", "_memories", "_ports", "_requests", "_servers", "_shared", "paths", "places")
+
     def __init__(self, servers: Sequence[StageServer], paths: Sequence[MemoryPath]) -> None:
         self.paths = paths
         self.places = paths[0].places if len(paths) == 1 else frozenset().union(*[path.places for path in paths])

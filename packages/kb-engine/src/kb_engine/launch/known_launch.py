@@ -88,9 +88,10 @@ class KnownLaunch:
         """For each address that is used, the number of its block, and bytes from the begin of that. There are none
         where one of them lies in no tensor of the key."""
         issued = [each.work.command for each in self.commands]
-        used = {address for each in issued for address in each.addresses or each.shared_plan.addresses}
-        used |= {matrix.address for each in issued for matrix in matrices_of(each.submitted.command)}
-        used |= {matrix.address for matrix, _ in self._marks}
+        used = {matrix.address for matrix, _ in self._marks}
+        for each in issued:
+            used.update(each.addresses or each.shared_plan.addresses)
+            used.update([matrix.address for matrix in matrices_of(each.submitted.command)])
         blocks = iter(sorted((begin, end, number) for number, (begin, end) in enumerate(self.key.spans)))
         block, following = _BEFORE_ALL, next(blocks, _BEHIND_ALL)
         found: dict[int, tuple[int, int]] = {}
@@ -124,7 +125,8 @@ class KnownLaunch:
     @property
     def is_steady(self) -> bool:
         """Whether the log knew before how long each of its transfers takes that meets nobody."""
-        return all(each.outcome.is_steady for each in self.commands)
+        outcomes = {id(each.outcome): each.outcome for each in self.commands}
+        return all(outcome.is_steady for outcome in outcomes.values())
 
     def steady(self, closed: ClosedCommands, now_ps: int) -> KnownLaunch | None:
         """This launch as it would be now, where the log knows of its transfers and nothing is scheduled; None where it
