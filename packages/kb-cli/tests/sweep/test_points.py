@@ -210,6 +210,7 @@ def test_an_expression_that_cannot_be_computed_says_why(text: str, said: str) ->
         ("M; 1", "got 'M; 1', needs one expression over M"),
         ("M => 16", "got 'M => 16', needs one expression over M"),
         ("M <=", "got 'M <=', needs one expression over M"),
+        ("min(M, default=3) > 1", "got 'min(M, default=3) > 1', needs functions of values alone, such as min(M, 3)"),
         (" ", "got ' ', needs one expression over M"),
     ],
 )
@@ -217,6 +218,20 @@ def test_what_is_not_one_expression_is_refused_before_points_are_tried(text: str
     with pytest.raises(KbError) as error:
         Expression(text, ["M"], "--where")
     assert str(error.value) == f"--where: {said}"
+
+
+@pytest.mark.parametrize(("text", "found"), [("M", 64), ("M and 1", 1), ("kind", "'a'"), ("M % 2", 0)])
+def test_a_condition_that_is_no_truth_value_is_refused(text: str, found: object) -> None:
+    with pytest.raises(KbError) as error:
+        Expression(text, ["M", "kind"], "--where").holds({"M": "64", "kind": "a"})
+    needs = "needs what is true or false; compare it, such as by == or <="
+    assert str(error.value) == f"--where: got {found} at M=64 kind=a, {needs}"
+
+
+def test_a_condition_may_be_the_name_of_a_truth_value() -> None:
+    condition = Expression("flag and M == 64 or not flag", ["M", "flag"], "--where")
+    assert [condition.holds({"M": "64", "flag": flag}) for flag in ("true", "false")] == [True, True]
+    assert not condition.holds({"M": "65", "flag": "true"})
 
 
 def test_expressions_know_sizes_and_tiles() -> None:

@@ -43,6 +43,8 @@ class Expression:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             fix = "compare with ==" if _ASSIGNMENT.search(text) else ""
             raise self._error(repr(text[:80]), f"one expression over {listing(self._names.values())}", fix) from None
+        if any(isinstance(node, ast.keyword) for node in ast.walk(self._parsed)):
+            raise self._error(repr(text[:80]), "functions of values alone, such as min(M, 3)")
 
     def value(self, point: Mapping[str, str]) -> Value:
         """The value for *point*, the texts of its values by axis.
@@ -66,6 +68,14 @@ class Expression:
             raise self._error(f"{error} at {shown}", "an expression that every point has a value for") from None
         if not isinstance(found, (bool, int, float, str)):
             raise self._error(f"a {type(found).__name__} from {self.text!r}", "a number or a truth value")
+        return found
+
+    def holds(self, point: Mapping[str, str]) -> bool:
+        """As `value`. Raises BenchmarkError for a value that is neither true nor false, too."""
+        found = self.value(point)
+        if not isinstance(found, bool):
+            shown = " ".join(f"{name}={value}" for name, value in point.items())
+            raise self._error(f"{found!r} at {shown}", "what is true or false", "compare it, such as by == or <=")
         return found
 
     def number(self, point: Mapping[str, str]) -> float:

@@ -80,4 +80,4 @@ def _point_at(groups: Sequence[AxisGroup]) -> Callable[[int], Point]:
 
 
 def _meets(point: Point, conditions: Sequence[Expression]) -> bool:
-    return all(bool(condition.value(point)) for condition in conditions)
+    return all(condition.holds(point) for condition in conditions)

@@ -39,10 +39,10 @@ class LatePlaces:
         """A program begins on the PE *pe_id*, or commands of the PE are simulated otherwise: make its cuts."""
         launches = self._launches
         if launches:
-            for works in launches[self._n_placed.get(pe_id, 0) :]:
-                for work in works.get(pe_id, ()):
+            for number in range(self._n_placed.get(pe_id, 0), len(launches)):
+                self._n_placed[pe_id] = number + 1
+                for work in launches[number].get(pe_id, ()):
                     work.place_again(work.command)
-            self._n_placed[pe_id] = len(launches)
 
     def _place_all(self) -> None:
         for pe_id in dict.fromkeys(pe_id for launch in self._launches for pe_id in launch):
