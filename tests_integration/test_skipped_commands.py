@@ -13,6 +13,7 @@ from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host, Language, TensorRef
 from kb_engine.block import CommandInFlight
 from kb_engine.observe import Callbacks, Observer
+from kb_messages import KernelError
 from kb_topology import load_topology
 
 ROOT = Path(__file__).parents[1]
@@ -106,6 +107,22 @@ def test_few_commands_are_kept_of_a_launch_without_a_period(monkeypatch: pytest.
     assert engines[0].work.skipped_commands == 0
     assert 8 < max(most) <= 3 * 8 * 3, "three rounds of programs on 8 PEs: the last two are not looked at"
     assert engines[0].session.kept is None
+
+
+def test_no_command_is_kept_of_a_launch_that_failed() -> None:
+    """Program ROWS has no row."""
+    kept = list[bool]()
+    engine = Engine(
+        load_topology(ROOT / "topologies/one_cube.yaml"),
+        None,
+        [Callbacks(on_issue=lambda _: kept.append(engine.session.kept is not None), on_issue_again=print)],
+    )
+    host = Host(engine, ROOT)
+    x = host.tensor("x", np.ones((ROWS, 512), np.float32), "f32")
+    with pytest.raises(KernelError, match=f"empty slice {ROWS}:{ROWS + 1}"):
+        host.launch(doubled, x, host.empty("y", x.shape, "f32"), grid=ROWS + 1)
+    assert kept[0]
+    assert engine.session.kept is None
 
 
 @pytest.mark.parametrize("has_log", [True, False])

@@ -372,9 +372,10 @@ class Engine:
         if isinstance(launch, RepeatedLaunch):
             return launch.run()
         if self.repeats is None or not isinstance(launch, WatchedLaunch):
-            result = self._to_end.run(launch, targets)
-            self.session.keep_commands(False)  # nobody looks at the launch any more
-            return result
+            try:
+                return self._to_end.run(launch, targets)
+            finally:
+                self.session.keep_commands(False)  # nobody looks at the launch any more
         with self.repeats.watching(launch):
             result = self._to_end.run(launch, targets)
         self.repeats.ended(launch, result)
