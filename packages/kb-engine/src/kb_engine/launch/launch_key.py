@@ -24,7 +24,7 @@ from msgspec import Struct
 from kb_engine.language.tl import Language
 from kb_engine.observe.by_event import WhyNot
 from kb_engine.program.runner import KernelCall
-from kb_engine.program.tensors import Tensor, TensorRef
+from kb_engine.program.tensors import Tensor, TensorRef, spans_of
 from kb_engine.template.instructions import compares_by_identity, constants_of
 from kb_engine.template.namespaces import Untold, is_told
 from kb_engine.template.purity import FIELDS, GIVEN, impurity_of, used_by
@@ -295,7 +295,7 @@ class _Forms:
             raise _NoFormError
         self.tensors[id(tensor)] = tensor
         place = self._places.setdefault(id(tensor), len(self._places))
-        return TensorRef, self._number_of(ref), place, ref.bounds, ref.copy
+        return TensorRef, self._number_of(ref), place, spans_of(ref), ref.copy
 
 
 class _FormsByIdentity(_Forms):

@@ -130,7 +130,8 @@ def is_basic(key: Any) -> bool:
 def cut_span(span: tuple[int, int], asked: int, key: Any, where: object) -> tuple[tuple[int, int], int]:
     """The part of *span* that *key* chooses, and the end that *key* asks for. *asked* is the end of *span*.
 
-    Raises KernelError, at *where*, for an empty slice, another step than 1, and anything but integers.
+    Raises KernelError, at *where*, for an empty slice, an index beyond the elements, another step than 1, and anything
+    but integers.
     """
     start, end = span
     if type(key) is slice and key.step is None and type(start) is type(end) is int:
@@ -150,6 +151,9 @@ def cut_span(span: tuple[int, int], asked: int, key: Any, where: object) -> tupl
     if step != 1:
         raise KernelError(str(where), f"a slice with step {step}", "step 1")
     if last <= first:
+        if not isinstance(key, slice):
+            size = end - start
+            raise KernelError(str(where), f"the index {whole(key)} of {size} elements", f"{-size} to {size - 1}")
         got = f"an empty slice {part.start}:{part.stop} of {end - start} elements"
         raise KernelError(str(where), got, "at least one element")
     if not isinstance(key, slice):

@@ -126,7 +126,8 @@ class TensorRef:
 
     A slice that reaches beyond the tensor's edge is clipped; *asked* keeps the end row and end column that the kernel
     asked for, because masks have that size. *copy* is the copy of the tensor that the elements lie in, by default that
-    near the PE that asks. Indexing raises KernelError for an empty slice, too many indices, and anything but integers.
+    near the PE that asks. Indexing raises KernelError for an empty slice, an index beyond the elements, too many
+    indices, and anything but integers.
     """
 
     __slots__ = ("_asked", "_cols", "_copy", "_rows", "indices", "tensor")
@@ -186,11 +187,6 @@ class TensorRef:
     def col_slice(self) -> slice:
         """The columns of the whole tensor that the rectangle has."""
         return slice(*self._cols)
-
-    @property
-    def bounds(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-        """The rows and the columns of the whole tensor that the rectangle has, and the ends that were asked for."""
-        return self._rows, self._cols, self._asked
 
     @property
     def num_shards(self) -> int:
@@ -361,6 +357,14 @@ class TensorRef:
         if len(self.tensor.shape) == 1:
             return f"{self.tensor.name}[{inside}]"
         return f"{self.tensor.name}[{rows[0]}:{rows[1]}, {inside}]"
+
+
+def spans_of(ref: TensorRef) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+    """The rows and the columns of the whole tensor that the rectangle *ref* has, and the ends that were asked for.
+
+    Kernels have no use for them.
+    """
+    return ref._rows, ref._cols, ref._asked
 
 
 class TransposedRef(Transposed[TensorRef]):
