@@ -58,6 +58,11 @@ def test_time_changes_and_the_numbers_do_not(results):
     assert ours["outputs"] == theirs["outputs"]
 
 
+def test_a_run_says_which_version_of_their_blocks_it_had(results):
+    ours, theirs = (json.loads((folder / "run.json").read_text())["versions"] for folder in results[1])
+    assert theirs == {**ours, "acme-blocks": "1.0.0"}
+
+
 def test_the_data_records_are_equal_but_for_their_times(results):
     def data(folder):
         records = sorted(read_log(folder / "log").records(), key=lambda record: record.op_id)

@@ -119,6 +119,21 @@ def test_another_log_is_told(invoke: Invoke, capsule: Path, tmp_path: Path) -> N
     assert "0000000000000000" in told.stdout
 
 
+@pytest.mark.parametrize("name", ["blocks-of-nobody", "", "../x"])
+def test_blocks_of_a_package_that_is_not_installed_are_named(capsule: Path, tmp_path: Path, name: str) -> None:
+    def other_versions(files: dict[str, bytes]) -> None:
+        run = json.loads(files["run.json"])
+        write_run(tmp_path, {**run, "versions": {**run["versions"], name: "1.2"}})
+        files["run.json"] = (tmp_path / "run.json").read_bytes()
+
+    rezipped(capsule, other_versions)
+    with pytest.raises(KbError) as refused, RunProgress() as progress:
+        replay(capsule, True, None, progress)
+    got = f"a run on a chip with blocks of {name} 1.2, which is not installed"
+    assert str(refused.value) == f"{capsule}: got {got}, needs the packages of all blocks of the run"
+    assert not Path("ran").exists()
+
+
 CHANGES: dict[str, Callable[[dict[str, bytes]], None]] = {
     "names of a run folder": lambda files: files.update({"../evil.py": b""}),
     "names of a run folder, each": lambda files: files.update({"/tmp/evil.py": b""}),

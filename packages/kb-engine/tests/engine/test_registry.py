@@ -8,6 +8,8 @@ from kb_messages import TopologyError
 
 
 class Distribution:
+    version = "1.2"
+
     def __init__(self, name):
         self.name = name
 
@@ -41,6 +43,16 @@ def test_a_name_leads_to_its_class(toy_chip, toy_points):
 def test_names_are_sorted(toy_points):
     registry = Registry(toy_points[::-1])
     assert registry.names == sorted(point.name for point in toy_points)
+
+
+def test_versions_are_those_of_the_distributions_that_register_names():
+    points = [point("b.gemm", "engine_toys:Gemm", "b"), point("b.math", "engine_toys:Gemm", "b")]
+    points += [point("a.math", "engine_toys:Gemm", "a"), point("local", "engine_toys:Gemm")]
+    registry = Registry(points)
+    assert list(registry.versions(["b.gemm", "a.math", "b.math", "local", "nobody's"]).items()) == [
+        ("a", "1.2"), ("b", "1.2")
+    ]  # fmt: skip
+    assert registry.versions(["local"]) == {}
 
 
 def test_two_distributions_with_one_name_are_both_named():

@@ -13,7 +13,7 @@ from kb_cli.benchmark import bundled
 from kb_cli.capsule.pack import SUFFIX
 from kb_cli.capsule.unpack import opened
 from kb_cli.run.files import BENCH, BESIDE, RunFolderError
-from kb_cli.run.identity import environment, versions
+from kb_cli.run.identity import environment, missing, versions
 from kb_cli.run.progress import RunProgress
 from kb_cli.run.result_parts import Policy
 from kb_cli.run.run_json import RunJson
@@ -53,6 +53,7 @@ def replay(capsule: Path, trust: bool, out: Path | None, progress: RunProgress) 
         _refuse_without_inputs(capsule, packed.run)
         if not trust:
             _refuse_unknown(capsule, packed.run)
+        _refuse_missing(capsule, packed.run)
         with TemporaryDirectory(prefix="kb-replay-") as place:
             folder = Path(place) / "run"
             folder.mkdir()
@@ -64,7 +65,8 @@ def replay(capsule: Path, trust: bool, out: Path | None, progress: RunProgress) 
             else:
                 repeated = Path(place) / "repeated"
                 result = record_run((repeated, repeated), setup, Policy.NONE, progress).result
-            return _compared(capsule, ran.run, result, out is not None)
+            here = {**versions(setup.topology), **environment()}
+            return _compared(capsule, ran.run, result, here, out is not None)
 
 
 def _refuse_without_inputs(capsule: Path, run: RunJson) -> None:
@@ -90,8 +92,16 @@ def _refuse_unknown(capsule: Path, run: RunJson) -> None:
         raise RunFolderError(str(capsule), got, "your trust, because a replay runs it with all your rights", fix)
 
 
-def _compared(capsule: Path, run: RunJson, result: RunResult, kept: bool) -> Replayed:
-    before, here = {**run.versions, **run.environment}, {**versions(), **environment()}
+def _refuse_missing(capsule: Path, run: RunJson) -> None:
+    """Raise RunFolderError where a package is not installed that gave blocks of the chip of *run*."""
+    name = missing(run.versions)
+    if name is not None:
+        got = f"a run on a chip with blocks of {name[:80]}, which is not installed"
+        raise RunFolderError(str(capsule), got, "the packages of all blocks of the run")
+
+
+def _compared(capsule: Path, run: RunJson, result: RunResult, here: dict[str, str], kept: bool) -> Replayed:
+    before = {**run.versions, **run.environment}
     same = run.log_digest == result.log_digest and run.results.latency_ps == result.latency_ps
     return Replayed(
         capsule=str(capsule),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from importlib.metadata import version
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution, version
 from typing import Any
 
 import msgspec
@@ -13,8 +14,12 @@ import numpy as np
 from kb_cli.benchmark.check_mode import CheckMode
 from kb_cli.benchmark.setup import Setup
 from kb_cli.terminal.escape import file_stem
+from kb_engine.engine import Registry
+from kb_topology import Topology
 
 _PACKAGES = ("kb-messages", "kb-topology", "kb-plans", "kb-dataexec", "kb-engine", "kb-components", "kb-cli")
+_BUILTIN = "builtin."
+"""What the names of blocks begin with that kb-components gives."""
 
 
 def identity(setup: Setup) -> dict[str, Any]:
@@ -27,7 +32,7 @@ def identity(setup: Setup) -> dict[str, Any]:
         "topology": {"name": setup.topology.name, "digest": setup.topology.digest},
         "seed": setup.seed,
         "flags": {"verify": setup.verify, "log": setup.log, **_check_of(setup)},
-        "versions": versions(),
+        "versions": versions(setup.topology),
     }
 
 
@@ -42,9 +47,21 @@ def _check_of(setup: Setup) -> dict[str, str]:
     return {} if setup.check is CheckMode.AUTO else {"check": setup.check}
 
 
-def versions() -> dict[str, str]:
-    """The versions of the packages of kernbench."""
-    return {name: version(name) for name in _PACKAGES}
+def versions(topology: Topology) -> dict[str, str]:
+    """The versions of the packages of kernbench, and of others that give blocks of *topology*."""
+    others = {node.impl for node in topology.graph.nodes.values() if not node.impl.startswith(_BUILTIN)}
+    given = Registry().versions(others) if others else {}
+    return {name: version(name) for name in _PACKAGES} | given
+
+
+def missing(run_versions: Mapping[str, str]) -> str | None:
+    """The first of *run_versions*, those of a run, that is not installed, and its version; None if all are."""
+    for name, number in run_versions.items():
+        try:
+            distribution(name)
+        except (PackageNotFoundError, ValueError):
+            return f"{name} {number}"
+    return None
 
 
 def environment() -> dict[str, str]:

@@ -143,7 +143,7 @@ class ScriptRun:
             "arguments": self._arguments,
             "options": self._options,
             "topology": self._device.topology.digest,
-            "versions": versions(),
+            "versions": versions(self._device.topology),
         }
 
 

@@ -61,7 +61,7 @@ def levers(
 
 def check_baseline(ran: RanSetup, progress: RunProgress) -> None:
     """Raise RunFolderError unless this version of kb takes the time of *ran*. Equal versions do."""
-    if ran.run.versions == versions():
+    if ran.run.versions == versions(ran.setup.topology):
         return
     progress.begin(PASS_1, "the unchanged chip")
     found, needed = pass_one(ran.setup, progress).latency_ps, ran.run.results.latency_ps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -35,6 +36,12 @@ class Registry:
     def names(self) -> list[str]:
         """All registered names, sorted."""
         return sorted(self._points)
+
+    def versions(self, names: Iterable[str]) -> dict[str, str]:
+        """The versions of the distributions that register *names*, by distribution. Names that nobody registers have
+        none."""
+        points = [self._points[name] for name in names if name in self._points]
+        return dict(sorted((point.dist.name, point.dist.version) for point in points if point.dist is not None))
 
     def component_type(self, node: Node, source: YamlSource) -> type[ComponentBase[Any]]:
         """The class behind `node.impl`. Raises TopologyError at the node's place in the file.
