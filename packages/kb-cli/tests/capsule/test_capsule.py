@@ -230,6 +230,17 @@ def test_a_program_of_another_size_is_no_bundled_benchmark(invoke: Invoke, tmp_p
         replay(Path("gemm.kbrun"), False, None, progress)
 
 
+@pytest.mark.parametrize("name", ["inputs/x", "beside/x.py", "topology.yaml"])
+def test_a_replay_without_trust_writes_little(invoke: Invoke, tmp_path: Path, name: str) -> None:
+    """A bundled benchmark needs no trust, and its capsule may claim whatever else."""
+    shape = ["-p", "M=32", "-p", "N=32", "-p", "K=32"]
+    run = json.loads(invoke("run", "gemm", *shape, "--no-verify", "--json").stdout)["run_dir"]
+    assert invoke("pack", run, "-o", "gemm.kbrun").exit_code == 0
+    rezipped(Path("gemm.kbrun"), lambda files: claimed(files, tmp_path, **{name: bytes(17 << 20)}))
+    with pytest.raises(KbError, match="needs at most 16,777,216 without your trust; add --"), RunProgress() as progress:
+        replay(Path("gemm.kbrun"), False, None, progress)
+
+
 def test_lists_and_claims_larger_than_any_run_has_are_not_read(capsule: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lists = b"[]," * (6 << 20)
     rezipped(capsule, lambda files: files.update({"run.json": b'{"x":[' + lists + b"[]]}"}))

@@ -6,6 +6,7 @@ import shlex
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,6 +21,10 @@ from kb_cli.run.run_json import RunJson
 from kb_cli.run.run_result import RunResult
 from kb_cli.run.save import record_run, run_once
 from kb_cli.whatif.ran_setup import read_setup
+
+_MOST_UNTRUSTED_NBYTES: Final = 16 << 20
+"""Of the files that are written for the replay of a capsule that nobody trusts. Source: assumed; a bundled chip and a
+benchmark have some thousand bytes."""
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
@@ -53,6 +58,7 @@ def replay(capsule: Path, trust: bool, out: Path | None, progress: RunProgress) 
         _refuse_without_inputs(capsule, packed.run)
         if not trust:
             _refuse_unknown(capsule, packed.run)
+            _refuse_large(capsule, packed.replayed_nbytes)
         _refuse_missing(capsule, packed.run)
         with TemporaryDirectory(prefix="kb-replay-") as place:
             folder = Path(place) / "run"
@@ -90,6 +96,13 @@ def _refuse_unknown(capsule: Path, run: RunJson) -> None:
         files = f"{BENCH} '{BESIDE}/*'" if beside else BENCH
         fix = f"read it with unzip -p {shlex.quote(str(capsule))} {files}, and add --trust if you trust it"
         raise RunFolderError(str(capsule), got, "your trust, because a replay runs it with all your rights", fix)
+
+
+def _refuse_large(capsule: Path, nbytes: int) -> None:
+    """Raise RunFolderError where a replay would write more than a benchmark that comes with kb and a chip have."""
+    if nbytes > _MOST_UNTRUSTED_NBYTES:
+        got, needs = f"{nbytes:,} bytes to write for a replay", f"at most {_MOST_UNTRUSTED_NBYTES:,} without your trust"
+        raise RunFolderError(str(capsule), got, needs, "add --trust if you trust the file")
 
 
 def _refuse_missing(capsule: Path, run: RunJson) -> None:

@@ -48,6 +48,11 @@ class OpenCapsule:
         if unknown := next(names, None):
             raise RunFolderError(str(path), f"a file {unknown}", f"only files that its {RUN} claims")
 
+    @property
+    def replayed_nbytes(self) -> int:
+        """The bytes of the files that `unpack` writes for a replay, as run.json claims them."""
+        return sum(claim.nbytes for name, claim in self.run.files.items() if _is_replayed(name))
+
     def unpack(self, folder: Path, is_replay: bool = False) -> None:
         """Write the files into *folder*, which is empty: all of them, or with *is_replay* what a replay reads.
 
