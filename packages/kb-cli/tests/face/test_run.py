@@ -198,6 +198,7 @@ def test_bytes_that_the_kernel_never_wrote_are_no_output() -> None:
         (lambda: kb.run("-"), r"^benchmark '-': got standard input, needs a name or a file, because no benchmark is"),
         (lambda: kb.run("gemm", chip="-"), r"^topology '-': got standard input, needs a name or a file, because no"),
         (lambda: kb.run("gemm", m=4), r"^-p m: got an unknown parameter, .*did you mean 'M'\?$"),
+        (lambda: kb.run(add_one, X, X, folder=1), r"^folder: got 1, needs the path of a folder for runs$"),
         (lambda: kb.run(add_one, X, X, folder="x", keep="some"), r"^keep: got 'some', needs one of auto, all, none$"),
         (lambda: kb.run(kb.call(add_one, X, X), X), r"^kernbench\.run: got arguments beside a call, needs the call al"),
         (lambda: kb.run(keyword_only, X, y=X), r"^kernel keyword_only: got arguments by keyword alone \(y\)"),

@@ -62,3 +62,11 @@ def test_one_number_as_the_pes_of_a_launch_is_refused(toy_host):
     with pytest.raises(KernelError) as caught:
         toy_host().launch(lambda tl: None, pes=0)
     assert str(caught.value) == "launch: got pes=0, needs a list of PE numbers; write `pes=[0]`"
+
+
+@pytest.mark.parametrize("given", [1, "all", [(0, 0)], {"sip": 0}], ids=str)
+def test_what_is_no_list_of_targets_is_refused(graph, given):
+    with pytest.raises(KernelError) as caught:
+        pes_of(graph, given)
+    needs = "needs a list of CubeTarget(sip=..., cube=..., pes=...)"
+    assert str(caught.value) == f"launch: got targets={given!r}, {needs}"

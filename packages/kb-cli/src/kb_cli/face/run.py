@@ -76,7 +76,7 @@ def run(
             compute=compute,
             check=_check(verify),
         )
-        finished = run_unsaved(setup) if folder is None else run_once(setup, Path(folder), _policy(keep))
+        finished = run_unsaved(setup) if folder is None else run_once(setup, _path(folder), _policy(keep))
         return KernelRun(setup, finished, has_folder=folder is not None)
     except KbError as error:
         raise error.with_traceback(authors_traceback(error)) from None
@@ -127,6 +127,12 @@ def _text(value: object) -> str:
         return "x".join(map(str, value))
     shown = as_text(value)
     return "none" if shown is None else str(shown)
+
+
+def _path(folder: object) -> Path:
+    if not isinstance(folder, (str, os.PathLike)):
+        raise BenchmarkError("folder", repr(folder), "the path of a folder for runs")
+    return Path(folder)
 
 
 def _check(verify: str) -> CheckMode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from kb_engine.block.block_directory import Cube
 from kb_messages import CubeTarget, KernelError
@@ -24,7 +24,7 @@ def targets_of(graph: Graph, pe_ids: Iterable[str]) -> tuple[CubeTarget, ...]:
     )
 
 
-def pes_of(graph: Graph, targets: Iterable[CubeTarget]) -> list[str]:
+def pes_of(graph: Graph, targets: Sequence[CubeTarget]) -> list[str]:
     """The existing PEs that *targets* name, in order. Raises KernelError for a PE that is named twice."""
     found: dict[str, None] = {}
     for pe_id, there in _named(graph, targets):
@@ -35,7 +35,7 @@ def pes_of(graph: Graph, targets: Iterable[CubeTarget]) -> list[str]:
     return list(found)
 
 
-def check_there(graph: Graph, targets: Iterable[CubeTarget]) -> None:
+def check_there(graph: Graph, targets: Sequence[CubeTarget]) -> None:
     """Raise KernelError when *targets* name a PE or a cube that does not exist."""
     for pe_id, there in _named(graph, targets):
         if not there:
@@ -43,8 +43,12 @@ def check_there(graph: Graph, targets: Iterable[CubeTarget]) -> None:
             raise KernelError("launch", f"a target {pe_id}", f"PEs from {ids[0]} to {ids[-1]}")
 
 
-def check_form(targets: Iterable[CubeTarget]) -> None:
-    """Raise KernelError for a target whose `pes` is neither `all` nor a list of PE numbers."""
+def check_form(targets: Sequence[CubeTarget]) -> None:
+    """Raise KernelError for what is no list of targets, and for a target whose `pes` is neither `all` nor a list of PE
+    numbers."""
+    given: object = targets
+    if not isinstance(given, (tuple, list)) or not all(isinstance(each, CubeTarget) for each in given):
+        raise KernelError("launch", f"targets={given!r}", "a list of CubeTarget(sip=..., cube=..., pes=...)")
     for target in targets:
         pes: object = target.pes  # a Struct checks no types
         if pes != "all" and not (isinstance(pes, (tuple, list)) and all(type(pe) is int for pe in pes)):
@@ -53,9 +57,8 @@ def check_form(targets: Iterable[CubeTarget]) -> None:
             raise KernelError("launch", got, "'all' or a tuple of PE numbers", fix)
 
 
-def _named(graph: Graph, targets: Iterable[CubeTarget]) -> Iterator[tuple[str, bool]]:
+def _named(graph: Graph, targets: Sequence[CubeTarget]) -> Iterator[tuple[str, bool]]:
     """The id of every PE that *targets* name, and whether it exists. A missing cube counts as one missing PE."""
-    targets = tuple(targets)
     check_form(targets)
     cubes: dict[Cube, dict[int, str]] = {}
     for pe_id, (cube, pe) in graph.pe_places.items():
