@@ -82,6 +82,21 @@ def test_a_load_is_one_request_for_each_slice(four, first, nbytes, bytes_ps):
     assert result.end_ps == HEAD + bytes_ps
 
 
+def test_each_request_has_a_row_where_bytes_lie_in_one_slice_too(four):
+    """The second load does what the first one did, and meets nobody either."""
+    host = four(writer=MemoryLogWriter())
+    result = host.launch(loading(slice(0, 64), slice(0, 64)), flat(host, 2048))
+    took_ps = HEAD + 64 * 20
+    assert result.end_ps == 2 * took_ps
+    rows = host.engine.close_log().tables["transfers"]
+    for row, began_ps in zip(rows, (0, took_ps), strict=True):
+        sent, head = began_ps + 9000, began_ps + 40_000
+        times = sent, sent + 1000, sent + 1000, head, head + 64 * 20
+        assert tuple(row)[2:7] == times
+        assert tuple(row)[7:] == (1000, 0, -1)
+    assert len({row["memory"] for row in rows}) == 1
+
+
 def test_a_store_is_one_request_for_each_slice(four):
     def kernel(tl, a, b):
         tl.store(b, tl.load(a))

@@ -51,7 +51,9 @@ class Interleaving(Struct, frozen=True, kw_only=True):
         rounds, within = divmod(offset, self.round_nbytes)
         base = rounds * self.granule_nbytes
         found = _parts(self.granule_nbytes, self.count, within, rows, row_nbytes, stride)
-        return [part._replace(offset=base + part.offset) for part in found] if base else list(found)
+        if not base:
+            return list(found)
+        return [SlicePart(number, base + start, n, width, apart) for number, start, n, width, apart in found]
 
 
 @lru_cache(maxsize=4096)

@@ -135,7 +135,8 @@ class PathCompiler:
             links = self._with_ports(self.route(src, dst).links)
             overheads = self._overheads
             latency_ps = sum([link.latency_ps + overheads[link.dst] for link in links])
-            leg = Leg(links, latency_ps, self._hops_at_once if at_once else self._hops_alone, self._on_links)
+            compiled = self._hops_at_once if at_once else self._hops_alone
+            leg = Leg(links, latency_ps, compiled, self._on_links, at_once)
             self.legs[src, dst, at_once] = leg
         return leg
 
@@ -150,7 +151,7 @@ class PathCompiler:
             raise TopologyError(f"{src} -> {dst}", f"a {found}, which takes no requests", "a MemoryComponent")
         nodes = self._graph.nodes
         if nodes[dst].pe_id is not None and nodes[dst].pe_id == nodes[src].pe_id:
-            away = back = self.legs[src, dst, at_once] = Leg((), 0, self._hops_alone)
+            away = back = self.legs[src, dst, at_once] = Leg((), 0, self._hops_alone, at_once=at_once)
         else:
             away, back = self.leg(src, dst, at_once), self.leg(dst, src, at_once)
         nearest_ps = -1 if memory.reorders else self._lookahead.nearest_ps(dst)

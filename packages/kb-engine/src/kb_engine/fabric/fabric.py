@@ -270,8 +270,14 @@ class Fabric:
         start_ps: int,
         then: tuple[Callable[[Any], None], Any],
     ) -> None:
-        """Read or write, by *move*, the part of *memory* in each slice, and call the function *then* at the end."""
+        """Read or write, by *move*, the part of *memory* in each slice, and call the function *then* at the end.
+
+        Bytes in one slice are one request, with nothing to gather.
+        """
         parts = path.parts(memory)
+        if len(parts) == 1 and type(memory) is Rectangle:
+            move(*parts[0], start_ps, *then)
+            return
         own_link_ps = path.own_link_ps(memory, parts, move != self.read)
         op_id = -1 if self._rows is None else op_of(then[1])
         gathering = Gathering(len(parts), self._gathered, then, own_link_ps, op_id)

@@ -1,7 +1,7 @@
 """Transfers of interleaved bytes: one request for each slice that has some of them, all at once.
 
 The requests of one transfer share the links that they meet on, like those of several blocks. The transfer is done when
-the last of them is.
+the last of them is. A transfer of bytes in one slice is one request like any other.
 """
 
 from __future__ import annotations

@@ -54,9 +54,9 @@ class Flow:
 
     `count` counts the transfers that began, and `under_way` those that are not over, where somebody watches. With an op
     log, `read_alone_ps` is how long a read takes that meets nobody, from its request on, and `write_alone_ps` how long
-    a write does; -1 before the first such request, and _NEVER for pieces: each of their transfers has a row in the log,
-    because others of as many bytes are not alike. `way` is the number of the flow's reads in the rows of the log, -1
-    before the first one, and `memory_ps` what `read_latency_ps` of their memory says.
+    a write does; -1 before the first such request, and _NEVER for pieces and for requests that may go together: each of
+    them has a row in the log, because others of as many bytes are not alike. `way` is the number of the flow's reads in
+    the rows of the log, -1 before the first one, and `memory_ps` what `read_latency_ps` of their memory says.
     """
 
     __slots__ = (
@@ -159,10 +159,20 @@ class Leg:
 
     *compiled* gives the hops over *links* when they are first asked for: most legs between processors have messages
     without bytes alone. *on_links* gives the bytes on a link of a transfer of so many bytes, where packets have
-    headers.
+    headers. With *at_once*, requests may go together with others, so each of them has a row in the op log.
     """
 
-    __slots__ = ("_compiled", "_counted", "_flows", "_hops", "_on_links", "_pieces_flows", "latency_ps", "links")
+    __slots__ = (
+        "_alone_ps",
+        "_compiled",
+        "_counted",
+        "_flows",
+        "_hops",
+        "_on_links",
+        "_pieces_flows",
+        "latency_ps",
+        "links",
+    )
 
     def __init__(
         self,
@@ -170,7 +180,9 @@ class Leg:
         latency_ps: int,
         compiled: Callable[[tuple[Link, ...]], list[Hop]],
         on_links: OnLinks | None = None,
+        at_once: bool = False,
     ) -> None:
+        self._alone_ps = _NEVER if at_once else -1
         self.links = links
         self.latency_ps = latency_ps
         self._compiled = compiled
@@ -221,7 +233,7 @@ class Leg:
         """The flow of all transfers of *nbytes*, to be counted: it may not know how its bytes pass the links."""
         flow = self._counted.get(nbytes)
         if flow is None:
-            flow = self._counted[nbytes] = Flow(self.hops, nbytes, self.on_links(nbytes))
+            flow = self._counted[nbytes] = Flow(self.hops, nbytes, self.on_links(nbytes), self._alone_ps)
         return flow
 
     @property

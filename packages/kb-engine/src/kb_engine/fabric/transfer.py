@@ -70,7 +70,9 @@ class Transfer:
             over.token(token)
             params = token.stages[token.index].params
             if type(params) is DmaParams:
-                self.memory = self._memory_of(params)
+                moved = self._memory_of(params)
+                if self.memory is None or moved.owner == self.memory.owner:  # else it is a part, in a slice
+                    self.memory = moved
         else:
             raise NotFolded
         over.call(self.finish)
