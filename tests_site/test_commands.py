@@ -17,6 +17,7 @@ with pytest.MonkeyPatch.context() as patch:
 
 ELSEWHERE = {
     "README.md": {"python3 -m venv": "CI begins with this line", "/nox": "the pipeline itself", "/uv": "the pipeline"},
+    "docs/CONTRIBUTING.md": {"/nox": "the pipeline itself"},
     "docs/site.md": {".venv/bin/nox -s site": "this session"},
     "docs/web.md": {"kb web": "tests_integration/test_docs_web.py"},
     "docs/python.md": {"kb show": "tests_integration/test_docs_python.py"},
