@@ -86,6 +86,7 @@ class Router:
         return first, last
 
     def _between(self, src: str, dst: str) -> Route | None:
+        """The route from *src* to *dst*, without a search where one link is the route."""
         if src == dst:
             return Route((src,), ())
         into = self._graph.in_links(dst)

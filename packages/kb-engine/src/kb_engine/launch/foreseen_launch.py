@@ -127,8 +127,9 @@ class ForeseenLaunch(WatchedLaunch):
         command.t_call_ps = clock.now_ps
         work = pe.scheduler.known_work(command)
         assert work is not None  # that of an equal PE was closed
-        self._works[pe.pe_id] = [work]
-        if session.recorder is not None:
+        if session.recorder is None:
+            self._works[pe.pe_id] = [work]
+        else:
             work.place_again(command)
         begin_ps, end_ps = clock.now_ps + took.fed_ps, clock.now_ps + took.duration_ps
         shape.footprint.apply(took.outcome, begin_ps)
