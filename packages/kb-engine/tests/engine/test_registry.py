@@ -70,6 +70,16 @@ def test_one_registration_seen_twice_is_one():
     assert Registry(twice).names == ["toy.gemm"]
 
 
+def test_names_of_built_in_blocks_are_theirs_alone():
+    Registry([point("builtin.pe_gemm", "kb_components.pe.pe_gemm:PeGemm", "kb-components")])
+    with pytest.raises(TopologyError) as caught:
+        Registry([point("builtin.pe_lut", "engine_toys:Gemm", "third")])
+    assert str(caught.value) == (
+        "component builtin.pe_lut: got a block of third (engine_toys:Gemm), needs a built-in one behind `builtin.`; "
+        "rename its entry point, to the name of its own package, for example"
+    )
+
+
 def test_an_unknown_name_is_refused_with_the_nearest_one(toy_chip, toy_points):
     assert refusal(toy_chip, toy_points, "toy.gem") == (
         f"{PLACE}got 'toy.gem', needs the name of an installed component; did you mean 'toy.gemm'?"

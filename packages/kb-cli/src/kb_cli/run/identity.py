@@ -14,12 +14,10 @@ import numpy as np
 from kb_cli.benchmark.check_mode import CheckMode
 from kb_cli.benchmark.setup import Setup
 from kb_cli.terminal.escape import file_stem
-from kb_engine.engine import Registry
+from kb_engine.engine import BUILTIN, Registry
 from kb_topology import Topology
 
 _PACKAGES = ("kb-messages", "kb-topology", "kb-plans", "kb-dataexec", "kb-engine", "kb-components", "kb-cli")
-_BUILTIN = "builtin."
-"""What the names of blocks begin with that kb-components gives."""
 
 
 def identity(setup: Setup) -> dict[str, Any]:
@@ -49,7 +47,7 @@ def _check_of(setup: Setup) -> dict[str, str]:
 
 def versions(topology: Topology) -> dict[str, str]:
     """The versions of the packages of kernbench, and of others that give blocks of *topology*."""
-    others = {node.impl for node in topology.graph.nodes.values() if not node.impl.startswith(_BUILTIN)}
+    others = {node.impl for node in topology.graph.nodes.values() if not node.impl.startswith(BUILTIN)}
     given = Registry().versions(others) if others else {}
     return {name: version(name) for name in _PACKAGES} | given
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from kb_engine.engine.alike import takes_equal_times as takes_equal_times
     from kb_engine.engine.chips import chip_of as chip_of
     from kb_engine.engine.engine import Engine as Engine
+    from kb_engine.engine.registry import BUILTIN as BUILTIN
     from kb_engine.engine.registry import GROUP as GROUP
     from kb_engine.engine.registry import Registry as Registry
 
@@ -15,7 +16,7 @@ _NAMES = {
     "kb_engine.engine.alike": ("takes_equal_times",),
     "kb_engine.engine.chips": ("chip_of",),
     "kb_engine.engine.engine": ("Engine",),
-    "kb_engine.engine.registry": ("GROUP", "Registry"),
+    "kb_engine.engine.registry": ("BUILTIN", "GROUP", "Registry"),
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,11 +13,18 @@ from kb_engine.engine.node_duties import check_duties
 from kb_messages import TopologyError
 from kb_topology import NODE_KEYS, Node, WrongValueError, YamlSource, convert_checked, did_you_mean
 
-GROUP = "kb.components"
+GROUP: Final = "kb.components"
+BUILTIN: Final = "builtin."
+"""With this, names of built-in blocks begin, and no other names do."""
+_HOME: Final = "kb_components."
+"""Where built-in blocks lie."""
 
 
 class Registry:
-    """Every registered block. Raises TopologyError when two distributions register one name."""
+    """Every registered block.
+
+    Raises TopologyError when two distributions register one name, or when another block has the name of a built-in one.
+    """
 
     def __init__(self, points: list[EntryPoint] | None = None) -> None:
         self._points: dict[str, EntryPoint] = {}
@@ -30,6 +37,10 @@ class Registry:
                     "one",
                     "uninstall one of them or rename its entry point",
                 )
+            if point.name.startswith(BUILTIN) and not point.value.startswith(_HOME):
+                fix = "rename its entry point, to the name of its own package, for example"
+                got = f"a block of {_origin(point)}"
+                raise TopologyError(f"component {point.name}", got, f"a built-in one behind `{BUILTIN}`", fix)
             self._points[point.name] = point
 
     @property
