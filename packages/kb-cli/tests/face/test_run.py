@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,19 @@ def test_outputs_are_those_that_pass_2_computes() -> None:
     assert r.verified is None
 
 
+def test_arguments_by_keyword_alone_keep_what_the_kernel_or_partial_has_set() -> None:
+    def shift(tl: Any, x: Any, y: Any, *, by: float = 2) -> None:
+        tl.store(y, tl.load(x) + by)
+
+    for kernel, by in ((shift, 2), (partial(shift, by=5), 5)):
+        assert np.array_equal(kb.run(kernel, X, EMPTY, chip="one_pe").output, X + by)
+
+
 def test_times_are_those_of_kb_run(invoke: Invoke, tmp_path: Path) -> None:
     """The kernel waits for nothing else, so all of its time is on one line, and adds up."""
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe", folder=tmp_path)
     assert r.latency_ps == r.latency_ns * 1000 == r.result.latency_ps > 0
-    assert [(each.line, each.ps) for each in r.lines] == [("test_run.py:25", r.latency_ps)]
+    assert [(each.line, each.ps) for each in r.lines] == [("test_run.py:26", r.latency_ps)]
     assert sum(each.ps for each in r.where) == r.latency_ps
     assert f'latency_ns": {r.latency_ns}' in invoke("report", str(r.folder), "--json").stdout or r.latency_ps
 
@@ -124,7 +133,7 @@ def test_check_compares_with_a_reference_of_float64() -> None:
         "largest error 0.5, within the tolerance that the benchmark or the caller states"
     )
     with pytest.raises(
-        kb.WrongResult, match=r"^y: 32 of 32 elements wrong; at \[0, 0\] got 1, expected 3 .*test_run\.py:25"
+        kb.WrongResult, match=r"^y: 32 of 32 elements wrong; at \[0, 0\] got 1, expected 3 .*test_run\.py:26"
     ):
         r.check(X + 3)
     with pytest.raises(kb.KbError, match=r"reference\(\): got shape \(3,\) for y, needs \(4, 8\)$"):
@@ -175,7 +184,7 @@ def test_bytes_that_the_kernel_never_wrote_are_no_output() -> None:
             lambda: kb.run(add_one, X, X, rows=3),
             r"^kernel add_one: got arguments that do not fit \(got an unexpected .*'ro",
         ),
-        (lambda: kb.run(3), r"^kernbench\.run: got a int, needs a kernel, which is a function, or a benchmark$"),
+        (lambda: kb.run(3), r"^kernbench\.run: got int 3, needs a kernel, which is a function, or a benchmark$"),
         (
             lambda: kb.run(add_one, X.astype(np.float64), X),
             r"^a tensor: got an array of float64, needs one of .*astype",
@@ -257,7 +266,7 @@ def test_importing_kernbench_loads_little() -> None:
 def test_the_text_of_a_run_tells_its_time_and_lines() -> None:
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe")
     assert repr(r) == f"<add_one on one_pe: {r.latency_ns:.3f} ns>"
-    assert "test_run.py:25" in str(r)
+    assert "test_run.py:26" in str(r)
     assert r.bounded_by in str(r)
 
 

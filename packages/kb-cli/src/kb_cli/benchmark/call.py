@@ -107,10 +107,13 @@ def _plain(option: Any) -> Any:
 
 
 def _bound(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The arguments in the order of the kernel's parameters, with the parameters' names."""
+    """The arguments in the order of the kernel's parameters, with the parameters' names.
+
+    Parameters by keyword alone are left out: they keep their defaults, or what functools.partial has set.
+    """
     where = f"kernel {getattr(kernel, '__name__', type(kernel).__name__)}"
     if isinstance(kernel, type) or not callable(kernel):
-        got = f"the class {kernel.__name__}" if isinstance(kernel, type) else f"a {type(kernel).__name__}"
+        got = f"the class {kernel.__name__}" if isinstance(kernel, type) else f"{type(kernel).__name__} {kernel!r:.40}"
         raise BenchmarkError("kernbench.run", got, "a kernel, which is a function, or a benchmark")
     try:
         signature = inspect.signature(kernel)
@@ -122,7 +125,8 @@ def _bound(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> li
         return [(f"argument_{number}", value) for number, value in enumerate(arguments)]
     if bound.kwargs:
         got = f"arguments by keyword alone ({', '.join(bound.kwargs)})"
-        raise BenchmarkError(where, got, "parameters that may be given in order", "remove the * from the signature")
+        fix = "remove the * from the signature, or set them by functools.partial(kernel, ...) if they are no tensors"
+        raise BenchmarkError(where, got, "parameters that may be given in order", fix)
     bound.apply_defaults()
     given = list(bound.arguments.items())[1:]  # the first is the kernel's `tl`
     return [each for name, value in given for each in _each(name, value, signature)]
@@ -132,7 +136,8 @@ def _each(name: str, value: Any, signature: inspect.Signature) -> list[tuple[str
     kind = signature.parameters[name].kind
     if kind is inspect.Parameter.VAR_POSITIONAL:
         return [(f"{name}_{number}", each) for number, each in enumerate(value)]
-    return [] if kind is inspect.Parameter.VAR_KEYWORD else [(name, value)]
+    keeps_default = kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    return [] if keeps_default else [(name, value)]
 
 
 def _signature_text(kernel: Callable[..., Any]) -> str:
