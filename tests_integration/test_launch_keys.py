@@ -1,10 +1,11 @@
 """Launches whose kernels can tell them apart are not taken for one another."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -265,6 +266,46 @@ def test_named_tuples_are_told_by_their_class_and_values(monkeypatch: pytest.Mon
             monkeypatch.setattr(Sizes, "least", least)
             launches.append(host.launch(by_property, tensors, [Sizes(16)], pes=range(N_PES)))
         assert exact == "events" or repeated(engine) == 4
+        return found(engine, launches)
+
+    assert run("closed") == run("events")
+
+
+@dataclass
+class Depths:
+    k: int
+    other: int = 0
+    least: ClassVar[int] = 32
+
+    @property
+    def depth(self) -> int:
+        return max(self.k, self.least)
+
+
+@dataclass
+class OtherDepths(Depths):
+    pass
+
+
+def by_equality(tl: Language, tensors: list[list[TensorRef]], sizes: tuple[Any, Any]) -> None:
+    half_product(tl, tensors, 64 if sizes[0] == sizes[1] else 32)
+
+
+def test_values_of_dataclasses_are_told_by_their_class_and_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(exact: str) -> tuple[Any, ...]:
+        engine, host = built(exact)
+        tensors, changed = triples(host), Depths(32)
+        given = [Depths(32, 64), Depths(32, 64), Depths(64, 32), OtherDepths(64, 32), Depths(32, 64)]
+        launches = [host.launch(by_field, tensors, sizes, pes=range(N_PES)) for sizes in given]
+        for k in (32, 64, 32):
+            changed.k = k
+            launches.append(host.launch(by_field, tensors, changed, pes=range(N_PES)))
+        for least in (32, 32, 64, 32):
+            monkeypatch.setattr(Depths, "least", least)
+            launches.append(host.launch(by_property, tensors, [Depths(16)], pes=range(N_PES)))
+        one, pairs = Depths(1), [(Depths(1), Depths(1)), (Depths(1), Depths(2)), (Depths(1), OtherDepths(1))]
+        launches += [host.launch(by_equality, tensors, pair, pes=range(N_PES)) for pair in [*pairs, (one, one)]]
+        assert exact == "events" or repeated(engine) == 5
         return found(engine, launches)
 
     assert run("closed") == run("events")

@@ -1,8 +1,9 @@
 """Which values may be arguments of kernels that are repeated, and which classes: those that only compute."""
 
 import random
+from dataclasses import dataclass, field
 from enum import Enum, EnumMeta, IntEnum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -99,6 +100,71 @@ class Calling(Struct, frozen=True):
         return RNG.random()
 
 
+@dataclass(frozen=True, order=True)
+class Tile:
+    rows: int
+    cols: object = 4
+    least: ClassVar[int] = 2
+
+    def __post_init__(self):
+        if self.rows < self.least:
+            raise ValueError
+
+    @property
+    def both(self):
+        return self.rows * self.cols
+
+
+@dataclass(frozen=True, slots=True)
+class DeepTile(Tile):
+    depth: int = 8
+
+
+@dataclass
+class Settable:
+    rows: object = 4
+    more: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DrawingTile(Tile):
+    @property
+    def drawn(self):
+        return RNG.random()
+
+
+@dataclass(frozen=True)
+class Comparing(Tile):
+    def __eq__(self, other):
+        return RNG.random() > 0.5
+
+
+@dataclass(frozen=True)
+class Making(Tile):
+    @classmethod
+    def one(cls):
+        return cls(2)
+
+
+@dataclass
+class ListedTile(list):
+    rows: int = 4
+
+
+def itself():
+    made = Settable()
+    made.rows = made
+    return made
+
+
+def compared_from_text():
+    """A value whose class compares by code that no file has, as the code has that Python makes for a dataclass."""
+    names = {"RNG": RNG, "dataclass": dataclass, "__name__": "made"}
+    text = "@dataclass\nclass Made:\n    rows: int\n    def __eq__(self, other):\n        return RNG.random() > 0.5"
+    exec(text, names)  # that is the case
+    return names["Made"](2)
+
+
 def is_plain(kind):
     return parts_of(plain, [], [kind], lambda _: None, []) is not None
 
@@ -116,7 +182,17 @@ FIRST_OF_TWO = "class Made(tuple):\n    def first(self):\n        return self[0]
 
 @pytest.mark.parametrize(
     "value",
-    [made_from_text(FIRST_OF_TWO), Sizes(1), Level.LOW, Numbers.SOME, Frozen((1, 2)), slice(1, 2), np.float32(1)],
+    [
+        made_from_text(FIRST_OF_TWO),
+        Sizes(1),
+        Level.LOW,
+        Numbers.SOME,
+        Frozen((1, 2)),
+        slice(1, 2),
+        np.float32(1),
+        Tile(2),
+        DeepTile(2, Tile(3)),
+    ],
     ids=repr,
 )
 def test_values_that_only_compute_are_repeated(value):
@@ -140,8 +216,16 @@ def test_values_that_only_compute_are_repeated(value):
         (Drawing(1),),
         Frozen(Calling()),
         Lists.SOME,
+        DrawingTile(2),
+        Comparing(2),
+        Making(2),
+        ListedTile(),
+        Tile(2, object()),
+        Settable(iter([1])),
+        itself(),
+        compared_from_text(),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_values_with_code_that_does_more_are_not(value):
     assert not is_repeatable(plain, [value])
@@ -152,6 +236,20 @@ def test_classes_with_code_that_does_more_are_not():
     assert [each for each in (Drawing, Listed, Table, Calling) if is_plain(each)] == []
     assert is_repeatable(lambda tl: Frozen(1), [])
     assert not is_repeatable(lambda tl: Calling(), [])
+
+
+def test_a_value_that_can_be_set_is_an_argument_and_no_constant():
+    value = Settable([1])
+    assert is_repeatable(plain, [value])
+    assert not is_repeatable(lambda tl: value, [])
+
+
+def sets_a_field(tl, value):
+    value.rows = 1
+
+
+def test_a_kernel_that_sets_a_field_is_not_repeated():
+    assert not is_repeatable(sets_a_field, [Settable()])
 
 
 def sets_an_item(tl, values):
@@ -175,13 +273,13 @@ def sums(tl, values):
 
 
 @pytest.mark.parametrize("kernel", [sets_an_item, deletes_an_item, appends, adds_in_place])
-@pytest.mark.parametrize("argument", [[1], {"a": 1}, (1, [2]), Frozen([1]), slice(1, [2])], ids=repr)
+@pytest.mark.parametrize("argument", [[1], {"a": 1}, (1, [2]), Frozen([1]), slice(1, [2]), Tile(2, [1])], ids=repr)
 def test_a_kernel_that_could_change_its_arguments_is_not_repeated(kernel, argument):
     assert is_repeatable(sums, [argument])
     assert is_repeatable(kernel, [(1, 2)])
     assert not is_repeatable(kernel, [argument])
 
 
-@pytest.mark.parametrize("value", [Frozen([1]), slice(1, [2]), ([1],)], ids=repr)
+@pytest.mark.parametrize("value", [Frozen([1]), slice(1, [2]), ([1],), Tile(2, [1])], ids=repr)
 def test_constants_with_lists_in_them_are_none(value):
     assert not is_repeatable(lambda tl: value, [])

@@ -25,6 +25,7 @@ from kb_engine.language.tl import Language
 from kb_engine.observe.by_event import WhyNot
 from kb_engine.program.runner import KernelCall
 from kb_engine.program.tensors import Tensor, TensorRef, spans_of
+from kb_engine.template.dataclass_values import attributes_of, is_dataclass
 from kb_engine.template.instructions import compares_by_identity, constants_of
 from kb_engine.template.namespaces import Untold, is_told
 from kb_engine.template.purity import FIELDS, GIVEN, impurity_of, used_by
@@ -254,9 +255,13 @@ class _Forms:
         return self._of_class(kind, value)
 
     def _of_class(self, kind: type[Any], value: Any) -> Hashable:
-        """As `of`, for a named tuple, of whose class the kernel uses all, and for values of classes of kernbench."""
+        """As `of`, for a named tuple or a value of a dataclass, of whose class the kernel uses all, and for values of
+        classes of kernbench."""
         if issubclass(kind, tuple) and not getattr(value, "__dict__", None):
             return ref(kind), tuple(map(self.of, tuple.__iter__(value)))
+        if is_dataclass(kind):
+            has = tuple([(name, self.of(each)) for name, each in attributes_of(value).items()])
+            return ref(kind), self._number_of(value), has
         if kind.__module__.partition(".")[0] not in _OWN:
             raise _NoFormError
         if issubclass(kind, Enum):

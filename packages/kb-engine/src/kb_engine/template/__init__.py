@@ -1,5 +1,6 @@
 """Programs of a grid that do as one of them did are repeated from a template, without their kernel."""
 
+from kb_engine.template.dataclass_values import attributes_of, is_dataclass
 from kb_engine.template.instructions import identities_among
 from kb_engine.template.loops import NEAR, NO_LOOP, LoopTemplates, loops_of
 from kb_engine.template.namespaces import Untold
@@ -28,7 +29,9 @@ __all__ = [
     "Templates",
     "Told",
     "Untold",
+    "attributes_of",
     "identities_among",
+    "is_dataclass",
     "loops_of",
     "parts_of",
     "templates_of",

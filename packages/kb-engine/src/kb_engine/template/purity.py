@@ -30,6 +30,7 @@ from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.kernel_lines import is_own, line_of
 from kb_engine.program.known import Known
 from kb_engine.program.tensors import TensorRef
+from kb_engine.template.dataclass_values import attributes_of, is_dataclass, is_frozen, is_made_for_dataclass
 from kb_engine.template.instructions import TAKES, enclosed_by, instructions_of
 from kb_engine.template.namespaces import (
     BUILTINS,
@@ -70,7 +71,7 @@ _CHANGES: Final = frozenset((
 """Attributes, instructions and operators that change a list or a dict."""
 _PLAIN: Final = frozenset((int, float, complex, str, bytes, bool, NoneType, EllipsisType, slice, range))
 _OTHERS: Final = frozenset((
-    "builtins", "collections", "enum", "typing", "numpy", "msgspec",
+    "builtins", "collections", "dataclasses", "enum", "typing", "numpy", "msgspec",
     "kb_dataexec", "kb_engine", "kb_messages", "kb_topology", "kb_triton",
 ))  # fmt: skip
 """Packages whose classes have no code of an author."""
@@ -249,14 +250,20 @@ class _Purity:
 
     def is_fixed(self, value: object) -> bool:
         """Whether nothing but a kernel can change the argument *value*, and no code of it does more than compute."""
-        if type(value) is not list and type(value) is not dict:
-            return self._is_constant(value, self.is_fixed)
-        self._has_containers = True
+        if type(value) is list or type(value) is dict:
+            self._has_containers = True
+            parts = (*value, *value.values()) if isinstance(value, dict) else value
+            return self._are_parts(value, parts, self.is_fixed)
+        if is_dataclass(type(value)):
+            return self.is_plain(type(value)) and self._are_parts(value, attributes_of(value).values(), self.is_fixed)
+        return self._is_constant(value, self.is_fixed)
+
+    def _are_parts(self, value: object, parts: Iterable[object], is_part: Callable[[object], bool]) -> bool:
+        """Whether *is_part* says yes of all *parts* of *value*, which is none of them."""
         if id(value) in self._around:
             return False  # it holds itself
         self._around.add(id(value))
-        parts = (*value, *value.values()) if isinstance(value, dict) else value
-        found = all(self.is_fixed(each) for each in parts)
+        found = all(map(is_part, parts))
         self._around.discard(id(value))
         return found
 
@@ -276,11 +283,15 @@ class _Purity:
         if isinstance(part, FIELDS):
             self.used.append(part)
             return True
+        is_of_dataclass = is_dataclass(kind)
+        if is_of_dataclass and isinstance(part, classmethod):
+            return False  # it may make values of the class, by more code than this one
         parts = [part.fget, part.fset, part.fdel] if isinstance(part, property) else [getattr(part, "__func__", part)]
         for each in parts:
             if isinstance(each, FunctionType):
-                is_generated = package_of(each) in _GENERATING or each.__module__ == f"namedtuple_{kind.__name__}"
-                if not (is_generated or self.is_pure(each)):
+                is_made = is_of_dataclass and is_made_for_dataclass(each)
+                is_made |= package_of(each) in _GENERATING or each.__module__ == f"namedtuple_{kind.__name__}"
+                if not (is_made or self.is_pure(each)):
                     return False
             elif name.startswith("_"):
                 is_bound = isinstance(each, BuiltinFunctionType) and not is_told(each)
@@ -298,6 +309,9 @@ class _Purity:
         kind = type(value)
         if kind in _PLAIN or isinstance(value, TensorRef):
             return kind is not slice or all(map(is_part, (value.start, value.stop, value.step)))  # type: ignore[attr-defined]
+        if is_dataclass(kind):
+            has = attributes_of(value).values()
+            return is_frozen(kind) and self.is_plain(kind) and self._are_parts(value, has, is_part)
         if not isinstance(value, (tuple, Enum, Struct, np.generic)):
             return False
         if not (self.is_plain(kind) and self._is_bare(value)):

@@ -10,7 +10,7 @@ from weakref import ref
 
 import numpy as np
 
-from kb_engine.template import Untold
+from kb_engine.template import Untold, attributes_of, is_dataclass
 from kb_triton.host import Storage
 from kb_triton.language import Pointer
 from kb_triton.language.constexprs import constexpr_float, constexpr_int, constexpr_str
@@ -71,6 +71,8 @@ def form_of(value: Any) -> Hashable:
         return kind, value.dtype.str, value.tobytes()
     if kind in (slice, range):
         return kind, form_of(value.start), form_of(value.stop), form_of(value.step)
+    if is_dataclass(kind):
+        return _Itself(value), tuple([(name, form_of(each)) for name, each in attributes_of(value).items()])
     return _Itself(value)
 
 
