@@ -58,6 +58,17 @@ def test_arguments_by_keyword_alone_keep_what_the_kernel_or_partial_has_set() ->
         assert np.array_equal(kb.run(kernel, X, EMPTY, chip="one_pe").output, X + by)
 
 
+def test_what_a_partial_sets_by_name_are_arguments() -> None:
+    tripled = partial(scale, factor=3.0, z=EMPTY)
+    r = kb.run(tripled, X, y=EMPTY, chip="one_pe")
+    assert repr(r).startswith("<scale on one_pe: ")
+    assert list(r.outputs) == ["y", "z"]
+    assert np.array_equal(r.outputs["y"], X * 3)
+    assert np.array_equal(kb.run(tripled, X, y=EMPTY, factor=2.0, z=None, chip="one_pe").output, X * 2)
+    with pytest.raises(kb.KbError, match=r"^kernel scale: got arguments that do not fit \(multiple values for"):
+        kb.run(tripled, X, EMPTY, chip="one_pe")
+
+
 def test_times_are_those_of_kb_run(invoke: Invoke, tmp_path: Path) -> None:
     """The kernel waits for nothing else, so all of its time is on one line, and adds up."""
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe", folder=tmp_path)

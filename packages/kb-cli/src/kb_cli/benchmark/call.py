@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,13 +63,16 @@ def call(
     """The call of *kernel* with *arguments*, in order, and *named* ones by the names of the kernel's parameters.
 
     Arrays are tensors in HBM that the kernel reads; `empty`, `zeros` and `tensor(x, output=True)` are its results.
-    Lists and tuples of tensors reach the kernel as lists and tuples of references; everything else unchanged. *pes*,
-    *targets*, *grid* and *schedule* are those of `Host.launch`.
+    Lists and tuples of tensors reach the kernel as lists and tuples of references; everything else unchanged. What a
+    `functools.partial` sets by name are arguments, too, unless *named* has others.
+
+    *pes*, *targets*, *grid* and *schedule* are those of `Host.launch`.
 
     Raises BenchmarkError when the arguments are not those of the kernel, and for a parameter of the kernel that is not
     given in order and has the name of an option.
     """
     refuse_taken_names(kernel, len(arguments), call)
+    kernel, named = _without_partial(kernel, named)
     options = {"pes": _plain(pes), "targets": targets, "grid": _plain(grid)}
     launch = {name: value for name, value in options.items() if value is not None}
     if schedule != "dynamic":
@@ -104,6 +108,18 @@ def _plain(option: Any) -> Any:
     if isinstance(option, Iterable) and not isinstance(option, str):
         return [_plain(each) for each in option]
     return option.item() if isinstance(option, np.generic) else option
+
+
+def _without_partial(kernel: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The function of a `functools.partial`, and what it sets among the arguments *named*.
+
+    A partial that sets arguments in order, or by keyword alone, is left as it is, and so is any other kernel.
+    """
+    if not (isinstance(kernel, partial) and inspect.isfunction(kernel.func)) or kernel.args:
+        return kernel, named
+    parameters = inspect.signature(kernel.func).parameters
+    in_order = [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
+    return (kernel.func, kernel.keywords | named) if set(in_order) >= kernel.keywords.keys() else (kernel, named)
 
 
 def _bound(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[tuple[str, Any]]:
