@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kb_cli.benchmark.call import Call as Call
     from kb_cli.benchmark.call import call as call
     from kb_cli.benchmark.call_benchmark import benchmark as benchmark
+    from kb_cli.benchmark.tensor_argument import cast as cast
     from kb_cli.benchmark.tensor_argument import empty as empty
     from kb_cli.benchmark.tensor_argument import tensor as tensor
     from kb_cli.benchmark.tensor_argument import zeros as zeros
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from kb_cli.face.run import run as run
     from kb_cli.report.run_report import read_report as read_report
     from kb_cli.whatif.levers import levers as levers
-    from kb_dataexec import cast as cast
     from kb_engine import Sharding as Sharding
     from kb_messages import CubeTarget as CubeTarget
     from kb_messages import DType as DType
@@ -34,13 +34,12 @@ if TYPE_CHECKING:
 _NAMES = {
     "kb_cli.benchmark.call": ("Call", "call"),
     "kb_cli.benchmark.call_benchmark": ("benchmark",),
-    "kb_cli.benchmark.tensor_argument": ("empty", "tensor", "zeros"),
+    "kb_cli.benchmark.tensor_argument": ("cast", "empty", "tensor", "zeros"),
     "kb_cli.face.chips": ("chip",),
     "kb_cli.face.kernel_run": ("KernelRun", "WrongResult"),
     "kb_cli.face.run": ("run",),
     "kb_cli.report.run_report": ("read_report",),
     "kb_cli.whatif.levers": ("levers",),
-    "kb_dataexec": ("cast",),
     "kb_engine": ("Sharding",),
     "kb_messages": ("CubeTarget", "DType", "KbError", "TileShape"),
     "kb_topology": ("Topology", "load_topology"),

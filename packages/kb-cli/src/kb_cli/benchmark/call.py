@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_cli.benchmark.tensor_argument import TensorArgument, tensor
-from kb_messages import BenchmarkError
+from kb_messages import BenchmarkError, CubeTarget
 
 Expectation = npt.ArrayLike | Mapping[str, npt.ArrayLike] | Callable[..., Any]
 """Numbers for the only output, numbers by output, or a function of the inputs that gives one of the two."""
@@ -73,7 +73,7 @@ def call(
     """
     refuse_taken_names(kernel, len(arguments), call)
     kernel, named = _without_partial(kernel, named)
-    options = {"pes": _plain(pes), "targets": targets, "grid": _plain(grid)}
+    options = {"pes": _plain(pes), "targets": _plain_targets(targets), "grid": _plain(grid)}
     launch = {name: value for name, value in options.items() if value is not None}
     if schedule != "dynamic":
         launch["schedule"] = schedule
@@ -81,7 +81,7 @@ def call(
     names = [name for name, _ in _tensors(prepared)]
     if twice := next((name for number, name in enumerate(names) if name in names[:number]), None):
         raise BenchmarkError(f"tensor {twice}", "two tensors of that name", "one", "rename the kernel's parameter")
-    return Call(kernel, prepared, launch, reference, tolerance, flops)
+    return Call(kernel, prepared, launch, reference, tolerance, _plain(flops))
 
 
 def refuse_taken_names(kernel: Any, n_given: int, taker: Callable[..., Any]) -> None:
@@ -108,6 +108,14 @@ def _plain(option: Any) -> Any:
     if isinstance(option, Iterable) and not isinstance(option, str):
         return [_plain(each) for each in option]
     return option.item() if isinstance(option, np.generic) else option
+
+
+def _plain_targets(targets: Any) -> Any:
+    """As `_plain`, for the PEs that the host names. What are none of them are refused by the launch."""
+    if not isinstance(targets, (list, tuple)) or not all(isinstance(each, CubeTarget) for each in targets):
+        return targets
+    plain = [{name: _plain(getattr(each, name)) for name in each.__struct_fields__} for each in targets]
+    return [CubeTarget(**each) for each in plain]
 
 
 def _without_partial(kernel: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
@@ -86,17 +87,30 @@ def empty(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, **placing: U
     """A result of `kernbench.run`, of *shape* and *dtype*, whose bytes the kernel has to write.
 
     The type is a name such as `f16`, or a numpy dtype. The other arguments are those of `tensor`. Raises
-    BenchmarkError for an unknown type.
+    BenchmarkError for an unknown type, and for a shape that is none.
     """
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    return TensorArgument(shape, dtype_of(dtype), None, True, _placement(**placing))
+    return TensorArgument(_shape_of(shape), dtype_of(dtype), None, True, _placement(**placing))
 
 
 def zeros(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, **placing: Unpack[Placing]) -> TensorArgument:
     """As `empty`, but the tensor holds zeros before the kernel begins."""
     from kb_dataexec import numpy_dtype
 
-    return tensor(np.zeros(shape, numpy_dtype(dtype_of(dtype))), output=True, **placing)
+    return tensor(np.zeros(_shape_of(shape), numpy_dtype(dtype_of(dtype))), output=True, **placing)
+
+
+def cast(data: npt.ArrayLike, dtype: DType | npt.DTypeLike) -> npt.NDArray[Any]:
+    """*data* as an array of *dtype* of the same shape, rounded as the chip rounds: see `kb_dataexec.cast`.
+
+    The type is a name such as `bf16`, or a numpy dtype. Raises BenchmarkError for an unknown type, and for data that
+    are no numbers.
+    """
+    from kb_dataexec import cast as cast_array
+
+    target, array = dtype_of(dtype), np.asarray(data)
+    if array.dtype.kind not in "biuf" and array.dtype.name not in _BY_NUMPY_NAME:
+        raise BenchmarkError("kernbench.cast", f"an array of {array.dtype!s:.100}", "numbers")
+    return cast_array(array, target)
 
 
 def dtype_of(given: DType | npt.DTypeLike) -> DType:
@@ -113,7 +127,30 @@ def dtype_of(given: DType | npt.DTypeLike) -> DType:
     return _BY_NUMPY_NAME[name]
 
 
-def _placement(*, slices: Sequence[int] | None = None, **others: Any) -> TensorPlacement:
-    rows, cols = others.pop("blocks", (1, 1))
-    named = None if slices is None else tuple(int(each) for each in slices)
-    return TensorPlacement(blocks=(rows, cols), slices=named, **others)
+def _shape_of(shape: object) -> tuple[int, ...]:
+    """*shape* as a tuple of ints. Raises BenchmarkError for what is no shape."""
+    several = isinstance(shape, Iterable) and not isinstance(shape, str)
+    return _integers("a tensor's shape", shape if several else (shape,), "integers of 0 or more")
+
+
+def _integers(what: str, given: Any, needs: str) -> tuple[int, ...]:
+    """*given*, also if they are integers of numpy, as ints. Raises BenchmarkError for negative ones and other types."""
+    try:
+        found = tuple([-1 if isinstance(each, bool) else operator.index(each) for each in given])
+    except TypeError:
+        found = (-1,)
+    if min(found, default=0) < 0:
+        raise BenchmarkError(what, repr(given), needs)
+    return found
+
+
+def _placement(
+    *, slices: Sequence[int] | None = None, blocks: tuple[int, int] = (1, 1), cube: int | None = None, **others: Any
+) -> TensorPlacement:
+    rows_and_cols = "two numbers: down the rows, and along the columns"
+    cut = _integers("blocks", blocks, rows_and_cols)
+    if len(cut) != 2:
+        raise BenchmarkError("blocks", repr(blocks), rows_and_cols)
+    named = None if slices is None else _integers("slices", slices, "the numbers of memories")
+    number = None if cube is None else _integers("cube", [cube], "the number of a cube")[0]
+    return TensorPlacement(blocks=(cut[0], cut[1]), slices=named, cube=number, **others)

@@ -32,4 +32,4 @@ def user_code(file: Path, what: str) -> Iterator[None]:
     except BaseException as error:
         if not is_authors_error(error, file.parent):
             raise
-        raise explain(error, file.parent, f"{what} to succeed") from None
+        raise explain(error, file.parent, f"{what} to succeed", elsewhere=file.name) from None

@@ -32,5 +32,9 @@ def chip(named: Chip, values: Mapping[str, object] | None = None) -> Topology:
         topology = load_topology(bundled.find("topologies", named) if isinstance(named, str) else Path(named))
     if not values:
         return topology
-    source = with_values(topology.source, {parse_path(place): str(value) for place, value in values.items()})
+    places: list[object] = [*values]
+    for place in places:
+        if not isinstance(place, str):
+            raise TopologyError("values of a chip", f"the place {place!r}", "a text such as $.cube.nodes.hbm.bw_gbs")
+    source = with_values(topology.source, {parse_path(path): str(value) for path, value in values.items()})
     return loads_topology(source.text, source.path)

@@ -131,6 +131,7 @@ class KernelRun:
         __tracebackhide__ = True  # pytest shows the line of the test
         verdict = self._outcome.verdict if reference is None else self._judged(reference, tolerance)
         if verdict is None:
+            self._computed()
             raise BenchmarkError("check", "no reference", "one", "give one to check(), or reference= to kernbench.run")
         if verdict.refusal or not verdict.ok:
             raise WrongResult(verdict.refusal or "\n".join(each.text for each in verdict.outputs))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import os
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec.structs import fields
 
 from kb_cli.benchmark.answers import check_benchmark_name
@@ -57,11 +59,13 @@ def run(
     alone. With *sanitize* it looks for missing waits and races.
 
     Raises KbErrors, whose text names what was found and what is needed: BenchmarkError for arguments that do not fit,
-    KernelError for what the kernel does wrong, SimulationStuckError for a kernel that waits for ever.
+    KernelError for what the kernel does wrong, SimulationStuckError for a kernel that waits for ever. Their tracebacks
+    have the frames of the author's files alone.
     """
     __tracebackhide__ = True  # pytest shows the line of the test
     try:
         refuse_while_loading("kernbench.run")
+        policy, compute, sanitize = _policy(keep), _switch("compute", compute), _switch("sanitize", sanitize)
         loaded, params = _loaded(kernel, arguments, named)
         bench = loaded.bench
         has_reference = not isinstance(bench, CallBenchmark) or bench.call.reference is not None
@@ -69,16 +73,16 @@ def run(
             loaded,
             params,
             chip_of(chip),
-            seed,
+            _seed(seed),
             verify=compute and has_reference,
             log=True,
             sanitize=sanitize,
             compute=compute,
             check=_check(verify),
         )
-        finished = run_unsaved(setup) if folder is None else run_once(setup, _path(folder), _policy(keep))
+        finished = run_unsaved(setup) if folder is None else run_once(setup, _path(folder), policy)
         return KernelRun(setup, finished, has_folder=folder is not None)
-    except KbError as error:
+    except (KbError, KeyboardInterrupt) as error:
         raise error.with_traceback(authors_traceback(error)) from None
 
 
@@ -123,10 +127,29 @@ def _refuse_topology(named: Mapping[str, Any], known: Container[str]) -> None:
 
 def _text(value: object) -> str:
     """*value* as `-p` takes it."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, tuple):
         return "x".join(map(str, value))
     shown = as_text(value)
     return "none" if shown is None else str(shown)
+
+
+def _seed(seed: object) -> int:
+    """*seed* as an int, which numpy's generators and run.json take."""
+    try:
+        number = -1 if isinstance(seed, bool) else operator.index(seed)  # type: ignore[arg-type]  # it raises TypeError
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise BenchmarkError("seed", repr(seed), "an integer of 0 or more")
+    return number
+
+
+def _switch(name: str, value: object) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise BenchmarkError(name, repr(value), "True or False")
+    return bool(value)
 
 
 def _path(folder: object) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
@@ -13,6 +13,7 @@ from kb_cli.report.roofline_points import in_flight_ps
 from kb_cli.report.run_source import RunSource, read_run_source
 from kb_cli.run.bounded_by import bounded_by
 from kb_cli.run.fidelity import Fidelity
+from kb_cli.run.files import folder_path
 from kb_cli.run.result_parts import ChosenTile, ValueWait, was_sampled
 from kb_cli.run.run_result import Busiest
 from kb_cli.whatif.lever_chances import TriedLever
@@ -98,13 +99,13 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     levers: list[TriedLever] | UnsetType = UNSET
 
 
-def read_report(folder: Path) -> TimeReport:
+def read_report(folder: str | os.PathLike[str]) -> TimeReport:
     """The report of the run in *folder*, a run folder or a row of a shapes run.
 
     Raises RunFolderError when *folder* is not the folder of one run, when a file is not as the run wrote it, or when
     the run had no op log, and LogError for a damaged one.
     """
-    return make_report(read_run_source(folder))
+    return make_report(read_run_source(folder_path(folder)))
 
 
 def make_report(source: RunSource) -> TimeReport:

@@ -25,6 +25,13 @@ class RunFolderError(KbError):
     """A run folder that cannot be written, or cannot be read, or lacks the data that a command needs."""
 
 
+def folder_path(folder: object) -> Path:
+    """*folder*, a path as a program gives it. Raises RunFolderError for what is no path."""
+    if not isinstance(folder, (str, os.PathLike)):
+        raise RunFolderError("folder", repr(folder), "the path of a run folder")
+    return Path(folder)
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write *content* to *path*, in place of what is there. The file appears when it is whole."""
     part = path.with_name(f".{path.name}.{maker()}.part")

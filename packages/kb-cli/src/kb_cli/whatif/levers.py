@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from time import perf_counter
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from kb_cli.compare.names import block_name
-from kb_cli.run.files import RunFolderError
+from kb_cli.run.files import RunFolderError, folder_path
 from kb_cli.run.identity import versions
 from kb_cli.run.metrics import Use
 from kb_cli.run.progress import PASS_1, RunProgress
@@ -29,7 +29,7 @@ class Levers(Struct, frozen=True, kw_only=True):
 
 
 def levers(
-    folder: Path,
+    folder: str | os.PathLike[str],
     most: int | None = None,
     within_s: float = 30.0,
     progress: RunProgress | None = None,
@@ -43,7 +43,7 @@ def levers(
     another version of kb with other times, and KbErrors of the benchmark.
     """
     end_s = perf_counter() + within_s
-    ran, told = read_setup(folder, only_bundled), progress or RunProgress()
+    ran, told = read_setup(folder_path(folder), only_bundled), progress or RunProgress()
     chances = [
         each for each in lever_chances(ran.folder, ran.run, ran.setup.topology) if each.lever.share >= LEAST_SHARE
     ]

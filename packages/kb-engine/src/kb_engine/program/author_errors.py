@@ -37,24 +37,27 @@ class UserCodeError(BenchmarkError):
         return f"{super().__str__()}\n{self.frames}".rstrip()
 
 
-def explain(error: BaseException, root: Path, needs: str, program: str = "", language: object = None) -> KbError:
+def explain(
+    error: BaseException, root: Path, needs: str, program: str = "", language: object = None, elsewhere: str = ""
+) -> KbError:
     """*error*, which code in the folder *root* raised or caused, as an error that names the author's line.
 
     The line is relative to *root*. A KbError keeps its words, and stays as it is if it names a line of the author. For
     any other exception, *needs* says what the code should have done. An exception in a block that somebody else made
     names the line and the method of the block. *program* is the program in which it happened.
-    *language* is the class of the `tl` of a kernel, whose wrong uses have words of their own.
+    *language* is the class of the `tl` of a kernel, whose wrong uses have words of their own. *elsewhere* is the place
+    of an exception that no line of the author raised or caused, by default *root*.
     """
-    explained = _explained(error, root, needs, language)
+    explained = _explained(error, root, needs, language, elsewhere or str(root))
     if program:
         explained.where = f"{explained.where}, in {program}"
     return explained
 
 
-def _explained(error: BaseException, root: Path, needs: str, language: object) -> KbError:
+def _explained(error: BaseException, root: Path, needs: str, language: object, elsewhere: str) -> KbError:
     frames = _authors_frames(error, root)
     lines = [line_of(frame.filename, frame.lineno or 0, root) for frame in frames]
-    where = lines[-1] if lines else str(root)
+    where = lines[-1] if lines else elsewhere
     if isinstance(error, KbError):
         if not lines or error.where.startswith(tuple(lines)):
             return error
@@ -62,12 +65,13 @@ def _explained(error: BaseException, root: Path, needs: str, language: object) -
     entry = block_entry(walked_frames(error))
     wrong = wrong_use(error, where, language) if entry is None else None
     if wrong is not None:
-        return wrong
+        return wrong.with_traceback(error.__traceback__)
     needs = needs if entry is None else f"{entry.method} to raise no exception"
     linecache.checkcache()
     shown = "".join(traceback.format_list(frames[-_MOST_FRAMES:])).rstrip()
     shown = "\n".join(printable(line) for line in shown.splitlines())
-    return UserCodeError(where, _said_by(error), needs, "see the frames below" if shown else "", shown)
+    fix = "see the frames below" if shown else ""
+    return UserCodeError(where, _said_by(error), needs, fix, shown).with_traceback(error.__traceback__)
 
 
 def authors_line(error: BaseException, root: Path) -> str:

@@ -30,7 +30,7 @@ def _check(kernel: object, n_arguments: int) -> None:
     if isinstance(kernel, type) or not callable(kernel):
         got = f"the class {kernel.__name__}" if isinstance(kernel, type) else describe(kernel)
         raise KernelError("launch", f"{got} as a kernel", "a function")
-    name = _name(kernel)
+    name = name_of(kernel)
     if inspect.iscoroutinefunction(kernel) or inspect.isasyncgenfunction(kernel):
         raise KernelError("launch", f"the async function {name}", "a kernel that runs when it is called", _FIX)
     if inspect.isgeneratorfunction(kernel):
@@ -52,10 +52,11 @@ def check_returned(kernel: object, returned: object) -> None:
         return
     if inspect.iscoroutine(returned) or inspect.isgenerator(returned):
         returned.close()  # so that Python does not warn that nobody awaited it
-        raise KernelError(f"kernel {_name(kernel)}", describe(returned), "a kernel that runs when it is called", _FIX)
+        raise KernelError(f"kernel {name_of(kernel)}", describe(returned), "a kernel that runs when it is called", _FIX)
 
 
-def _name(kernel: object) -> str:
+def name_of(kernel: object) -> str:
+    """The name of *kernel*, and the file and line of its definition, if it has one."""
     code = getattr(kernel, "__code__", None)
     place = f" ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})" if inspect.iscode(code) else ""
     return f"{getattr(kernel, '__name__', type(kernel).__name__)}{place}"

@@ -12,7 +12,7 @@ from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.grid import Program
-from kb_engine.program.kernel_check import check_returned
+from kb_engine.program.kernel_check import check_returned, name_of
 from kb_engine.program.kernel_lines import KernelLines
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
@@ -119,7 +119,8 @@ class KernelRunner:
                 raise
             self._port.tcm.end()
             program = self.name if self.program.grid is not None else ""
-            raise explain(error, call.root, "a kernel that returns", program, call.front_end) from None
+            name = f"kernel {name_of(call.kernel)}"
+            raise explain(error, call.root, "a kernel that returns", program, call.front_end, name) from None
 
     def _kernel_returned(self) -> None:
         if self._returned is not None:
