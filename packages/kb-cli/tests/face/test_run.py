@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -73,7 +74,7 @@ def test_times_are_those_of_kb_run(invoke: Invoke, tmp_path: Path) -> None:
     """The kernel waits for nothing else, so all of its time is on one line, and adds up."""
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe", folder=tmp_path)
     assert r.latency_ps == r.latency_ns * 1000 == r.result.latency_ps > 0
-    assert [(each.line, each.ps) for each in r.lines] == [("test_run.py:26", r.latency_ps)]
+    assert [(each.line, each.ps) for each in r.lines] == [("test_run.py:27", r.latency_ps)]
     assert sum(each.ps for each in r.where) == r.latency_ps
     assert f'latency_ns": {r.latency_ns}' in invoke("report", str(r.folder), "--json").stdout or r.latency_ps
 
@@ -144,7 +145,7 @@ def test_check_compares_with_a_reference_of_float64() -> None:
         "largest error 0.5, within the tolerance that the benchmark or the caller states"
     )
     with pytest.raises(
-        kb.WrongResult, match=r"^y: 32 of 32 elements wrong; at \[0, 0\] got 1, expected 3 .*test_run\.py:26"
+        kb.WrongResult, match=r"^y: 32 of 32 elements wrong; at \[0, 0\] got 1, expected 3 .*test_run\.py:27"
     ):
         r.check(X + 3)
     with pytest.raises(kb.KbError, match=r"reference\(\): got shape \(3,\) for y, needs \(4, 8\)$"):
@@ -168,6 +169,39 @@ def test_a_reference_of_the_call_is_a_function_of_the_inputs_in_float64() -> Non
     assert wrong.verified is False
     with pytest.raises(kb.WrongResult):
         wrong.check()
+
+
+def test_integers_of_numpy_are_integers(tmp_path: Path) -> None:
+    zero, one = np.int64(0), np.int64(1)
+    target = kb.CubeTarget(sip=zero, cube=zero, pes=(zero,))
+    placed = kb.empty((np.int64(4), np.int64(8)), "f32", blocks=(one, one), slices=[zero])
+    r = kb.run(add_one, X, placed, chip="one_cube", folder=tmp_path, targets=[target], flops=np.int64(32), seed=one)
+    assert np.array_equal(r.output, X + 1)
+    assert kb.read_report(str(r.folder)).seed == 1
+    by_name = kb.run("gemm", chip="one_pe", folder=tmp_path, M=np.int64(16), N=16, K=np.uint8(16))
+    assert by_name.verified
+
+
+def test_an_error_has_the_frames_of_the_author_alone() -> None:
+    def divides(tl: Any, x: Any, y: Any) -> None:
+        tl.load(x[0 : 1 // 0])
+
+    with pytest.raises(kb.KbError, match="ZeroDivisionError") as caught:
+        kb.run(divides, X, EMPTY, chip="one_pe")
+    here = [each for each in caught.traceback if each.path == Path(__file__)]
+    assert [each.name for each in here] == ["test_an_error_has_the_frames_of_the_author_alone", "divides"]
+    assert len(caught.traceback) == 3  # kernbench.run itself is the third
+
+
+def test_an_interrupt_has_the_frames_of_the_author_alone() -> None:
+    def interrupts(tl: Any, x: Any, y: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        kb.run(interrupts, X, EMPTY, chip="one_pe")
+    here = [each for each in caught.traceback if each.path == Path(__file__)]
+    assert [each.name for each in here] == ["test_an_interrupt_has_the_frames_of_the_author_alone", "interrupts"]
+    assert len(caught.traceback) == 3
 
 
 def test_bytes_that_the_kernel_never_wrote_are_no_output() -> None:
@@ -234,6 +268,27 @@ def test_bytes_that_the_kernel_never_wrote_are_no_output() -> None:
             lambda: kb.run(add_one, X, EMPTY).check({"nobody": X}),
             r"got outputs \['nobody'\], needs those of launch\(\)",
         ),
+        (lambda: kb.run("gemm", seed=None), r"^seed: got None, needs an integer of 0 or more$"),
+        (lambda: kb.run("gemm", seed=True), r"^seed: got True, needs an integer of 0 or more$"),
+        (lambda: kb.run("gemm", seed=2.5), r"^seed: got 2\.5, needs an integer of 0 or more$"),
+        (lambda: kb.run("gemm", seed=-1), r"^seed: got -1, needs an integer of 0 or more$"),
+        (lambda: kb.run(add_one, X, EMPTY, keep=1), r"^keep: got 1, needs one of auto, all, none$"),
+        (lambda: kb.run(add_one, X, EMPTY, compute="no"), r"^compute: got 'no', needs True or False$"),
+        (lambda: kb.run(add_one, X, EMPTY, sanitize=1), r"^sanitize: got 1, needs True or False$"),
+        (
+            lambda: kb.run(add_one, X, EMPTY, chip=kb.chip("one_pe", {3: 3})),
+            r"^values of a chip: got the place 3, needs a",
+        ),
+        (
+            lambda: kb.run(add_one, X, EMPTY, reference=lambda: X),
+            r"^test_run\.py: got TypeError: .*, needs reference\(\) to",
+        ),
+        (
+            lambda: kb.run(add_one, X, EMPTY, compute=False, reference=X + 1).check(),
+            r"^a run with compute=False: got no results, needs them; run it with compute=True$",
+        ),
+        (lambda: kb.read_report(3), r"^folder: got 3, needs the path of a run folder$"),
+        (lambda: kb.levers("nothing here"), r"^nothing here: got no such folder, needs the folder of a run"),
         (lambda: kb.run(two_names, [X], X), r"^tensor x_0: got two tensors of that name, needs one; rename"),
     ],
 )
@@ -277,7 +332,7 @@ def test_importing_kernbench_loads_little() -> None:
 def test_the_text_of_a_run_tells_its_time_and_lines() -> None:
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe")
     assert repr(r) == f"<add_one on one_pe: {r.latency_ns:.3f} ns>"
-    assert "test_run.py:26" in str(r)
+    assert "test_run.py:27" in str(r)
     assert r.bounded_by in str(r)
 
 
