@@ -1,16 +1,30 @@
-"""The source of a kernel that a Python program holds: the file or the notebook cell that defines it."""
+"""The source of a kernel or a benchmark that a Python program holds: the file or the notebook cell that defines it."""
 
 from __future__ import annotations
 
 import inspect
 import linecache
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import CodeType, FunctionType
+from typing import Any, Final, NamedTuple
+
+from kb_cli.benchmark.call_benchmark import FunctionBenchmark
+from kb_cli.benchmark.used_values import code_hash, functions_used
+from kb_engine import Benchmark
+from kb_messages import BenchmarkError, read_bytes
+
+MOST_NBYTES: Final = 16 << 20
+"""Of a benchmark's file. Source: assumed."""
+_MOST_TEXTS: Final = 16
+_REWRITTEN: Final = "@pytest_ar"
+"""A name that pytest gives to each module whose `assert` it replaces."""
 
 
 class KernelSource(NamedTuple):
-    """The text that defines a kernel. *path* is its file's name, which kernel lines begin with.
+    """The text that defines a kernel or a benchmark. *path* is its file's name, which kernel lines begin with.
 
     `why_not` says why nobody else can find the kernel in the text, and is "" for a function at a file's top level.
     """
@@ -29,7 +43,62 @@ def kernel_source(kernel: Callable[..., Any]) -> KernelSource:
     name = getattr(kernel, "__qualname__", "")
     if path.is_file():
         why_not = "" if name.isidentifier() else f"a kernel that is no function of its file's top level ({name})"
-        return KernelSource(path.resolve(), path.read_bytes(), why_not)
-    text = "".join(linecache.getlines(code.co_filename)).encode()
-    what = "a kernel of a notebook or a prompt" if text else "a kernel without source"
-    return KernelSource(Path.cwd() / path, text, what)
+        source = KernelSource(path.resolve(), path.read_bytes(), why_not)
+        return _as_imported(source, functions_used(kernel), "a kernel")
+    return _of_no_file(code.co_filename, "a kernel")
+
+
+def benchmark_source(found: type[Benchmark[Any]] | FunctionBenchmark) -> KernelSource:
+    """The source of the benchmark *found*. Raises BenchmarkError when its file cannot be read."""
+    functions = [found.function] if isinstance(found, FunctionBenchmark) else [*_methods_of(found)]
+    plain = [each for each in map(inspect.unwrap, functions) if isinstance(each, FunctionType)]
+    file = getattr(sys.modules.get(found.__module__), "__file__", None)
+    if file is None:
+        return _of_no_file(plain[0].__code__.co_filename if plain else "benchmark.py", "a benchmark")
+    path = Path(file).resolve()
+    source = KernelSource(path, read_bytes(path, BenchmarkError, MOST_NBYTES), "")
+    return _as_imported(source, [used for each in plain for used in functions_used(each)], "a benchmark")
+
+
+def _methods_of(found: type[Benchmark[Any]]) -> Iterator[Callable[..., Any]]:
+    for each in vars(found).values():
+        function = each.fget if isinstance(each, property) else getattr(each, "__func__", each)
+        if isinstance(function, FunctionType) and function.__module__ == found.__module__:
+            yield function
+
+
+def _of_no_file(filename: str, what: str) -> KernelSource:
+    text = "".join(linecache.getlines(filename)).encode()
+    why_not = f"{what} of a notebook or a prompt" if text else f"{what} without source"
+    return KernelSource(Path.cwd() / filename, text, why_not)
+
+
+def _as_imported(source: KernelSource, functions: Iterable[FunctionType], what: str) -> KernelSource:
+    """*source*, a file; or a text that says so where the file no longer has the code of *functions*.
+
+    Only those of *functions* count that were made from the file.
+    """
+    own = [each for each in functions if Path(each.__code__.co_filename).resolve() == source.path]
+    if any(_REWRITTEN in each.__globals__ for each in own):
+        return source
+    written = _codes_in(source.text)
+    if all(each.__code__ in written.get(each.__code__.co_qualname, ()) for each in own):
+        return source
+    hashes = ", ".join([code_hash(each) for each in own])
+    text = f"# {source.path.name} was edited after its import. The code that ran has the hashes {hashes}.\n"
+    return KernelSource(source.path, text.encode(), f"{what} whose file was edited after its import")
+
+
+@lru_cache(maxsize=_MOST_TEXTS)
+def _codes_in(text: bytes) -> dict[str, list[CodeType]]:
+    """The code of each function of *text* by the function's name; none for a text that is no Python file."""
+    try:
+        codes = [compile(text, "<source>", "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+        return {}
+    found: dict[str, list[CodeType]] = {}
+    while codes:
+        code = codes.pop()
+        found.setdefault(code.co_qualname, []).append(code)
+        codes += [each for each in code.co_consts if isinstance(each, CodeType)]
+    return found

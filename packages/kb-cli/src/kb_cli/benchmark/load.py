@@ -21,22 +21,23 @@ from kb_cli.benchmark import bundled
 from kb_cli.benchmark.answers import check_benchmark_name
 from kb_cli.benchmark.beside import files_beside, let_import
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
+from kb_cli.benchmark.kernel_source import MOST_NBYTES, benchmark_source
 from kb_cli.benchmark.loading import loading
 from kb_cli.benchmark.recorded_call import RecordedCall
 from kb_cli.benchmark.script_record import RecordedScript
+from kb_cli.benchmark.used_values import used_values
 from kb_cli.benchmark.user_code import user_code
 from kb_engine import Benchmark
 from kb_messages import BenchmarkError, read_bytes
 
 BenchmarkType = type[Benchmark[Any]]
-MOST_NBYTES = 16 << 20
-"""Of a benchmark's file. Source: assumed."""
 
 
 class LoadedBenchmark(NamedTuple):
     """A benchmark with the file that defines it.
 
-    `call` is the record of a call that is a benchmark of its own, and `script` that of a launch of a script. `beside`
+    `call` is the record of a call that is a benchmark of its own, or of a benchmark that nobody else can find, and
+    `script` that of a launch of a script. `beside`
     has the files of its folder that it imports, by their paths there; none for a benchmark that comes with kb.
     """
 
@@ -87,11 +88,16 @@ def load_source(path: Path, source: bytes) -> LoadedBenchmark:
 def load_defined(found: BenchmarkType | FunctionBenchmark) -> LoadedBenchmark:
     """The benchmark that the class or function *found* of a running program makes.
 
-    Raises BenchmarkError when its file cannot be read.
+    Raises BenchmarkError when its file cannot be read. A benchmark of a notebook, or of a file that was edited since,
+    has a record that says so.
     """
-    module = sys.modules.get(found.__module__)
-    path = Path(getattr(module, "__file__", None) or f"{found.__module__}.py").resolve()
-    return _made_of(found, path, read_bytes(path, BenchmarkError, MOST_NBYTES))
+    path, text, why_not = benchmark_source(found)
+    loaded = _made_of(found, path, text)
+    if not why_not:
+        return loaded
+    used = used_values(found.function) if isinstance(found, FunctionBenchmark) else {}
+    record = RecordedCall(kernel=loaded.name, arguments={}, launch={}, flops=0, why_not=why_not, used=used)
+    return loaded._replace(call=record)
 
 
 def _made_of(found: BenchmarkType | FunctionBenchmark, path: Path, source: bytes) -> LoadedBenchmark:

@@ -23,6 +23,23 @@ def used_values(kernel: Callable[..., Any]) -> dict[str, str]:
     return found
 
 
+def functions_used(kernel: Callable[..., Any]) -> list[FunctionType]:
+    """*kernel* and the functions that it calls by names from outside, and those that they call."""
+    found: list[FunctionType] = []
+    unseen: list[Any] = [kernel]
+    while unseen:
+        plain = inspect.unwrap(unseen.pop())
+        if isinstance(plain, FunctionType) and plain not in found:
+            found.append(plain)
+            unseen += [value for _, value in sorted(_outside(plain).items()) if isinstance(value, FunctionType)]
+    return found
+
+
+def code_hash(function: FunctionType) -> str:
+    """A text that differs with the instructions and constants of *function*."""
+    return _hashed(_code(function.__code__).encode())
+
+
 def _add(found: dict[str, str], function: Any, prefix: str, seen: set[int]) -> None:
     plain = inspect.unwrap(function)
     if not isinstance(plain, FunctionType) or id(plain) in seen:
@@ -58,7 +75,7 @@ def _names(code: CodeType) -> set[str]:
 
 def _text(value: Any) -> str:
     if isinstance(value, FunctionType):
-        return _hashed(_code(inspect.unwrap(value).__code__).encode())
+        return code_hash(inspect.unwrap(value))
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {_hashed(_bytes(value))}"
     try:

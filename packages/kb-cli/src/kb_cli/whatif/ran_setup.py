@@ -19,7 +19,8 @@ from kb_cli.benchmark.beside import import_from
 from kb_cli.benchmark.call_benchmark import CallBenchmark
 from kb_cli.benchmark.call_record import repeated_call
 from kb_cli.benchmark.field_values import BadValue, value_of
-from kb_cli.benchmark.load import MOST_NBYTES, LoadedBenchmark, execute_source, load_source
+from kb_cli.benchmark.kernel_source import MOST_NBYTES
+from kb_cli.benchmark.load import LoadedBenchmark, execute_source, load_source
 from kb_cli.benchmark.params import params_code
 from kb_cli.benchmark.recorded_call import RecordedCall
 from kb_cli.benchmark.script_benchmark import ScriptBenchmark
@@ -102,7 +103,7 @@ def _repeated(
     Raises RunFolderError for a call that its folder alone cannot repeat.
     """
     if record.why_not:
-        fix = "define the kernel at the top level of a Python file, and give it tensors, numbers and texts"
+        fix = "run a kernel of the top level of a Python file, as the file is, with tensors, numbers and texts"
         raise RunFolderError(str(folder), f"a run of {record.why_not}", "a call that its folder can repeat", fix)
     if not run.keep.data:
         raise RunFolderError(str(folder), f"no inputs ({run.keep.why})", "them", "run again and keep all data")
