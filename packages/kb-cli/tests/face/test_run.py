@@ -214,8 +214,15 @@ def test_bytes_that_the_kernel_never_wrote_are_no_output() -> None:
     def nothing(tl: Any, x: Any, y: Any) -> None:
         tl.load(x)
 
-    with pytest.raises(kb.KbError, match="needs"):
+    with pytest.raises(
+        kb.KbError, match=r"^output y: got a read of 4 x 8 f32 whose bytes .* first that of y\[0, 0\], .*"
+    ) as caught:
         _ = kb.run(nothing, X, kb.empty(X.shape, "f32"), chip="one_pe").outputs
+    assert str(caught.value).endswith(
+        "; look at the grid and at the masks of the stores, or pass kernbench.zeros(shape, dtype)"
+    )
+    assert len([each for each in caught.traceback if each.path == Path(__file__)]) == 1
+    assert len(caught.traceback) <= 3
 
 
 @pytest.mark.parametrize(
@@ -226,8 +233,8 @@ def test_bytes_that_the_kernel_never_wrote_are_no_output() -> None:
             r"^kernel add_one: got arguments that do not fit \(missing .*'y'\), needs those of add",
         ),
         (
-            lambda: kb.run(add_one, X, X, rows=3),
-            r"^kernel add_one: got arguments that do not fit \(got an unexpected .*'ro",
+            lambda: kb.run(scale, X, y=X, facter=3),
+            r"^kernel scale: got an unknown argument facter, needs one of x, factor, y, z; did you mean 'factor'\?$",
         ),
         (lambda: kb.run(3), r"^kernbench\.run: got int 3, needs a kernel, which is a function, or a benchmark$"),
         (

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from kb_cli.benchmark.tensor_argument import TensorArgument, tensor
 from kb_messages import BenchmarkError, CubeTarget
+from kb_topology import did_you_mean
 
 Expectation = npt.ArrayLike | Mapping[str, npt.ArrayLike] | Callable[..., Any]
 """Numbers for the only output, numbers by output, or a function of the inputs that gives one of the two."""
@@ -141,6 +142,7 @@ def _bound(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> li
         raise BenchmarkError("kernbench.run", got, "a kernel, which is a function, or a benchmark")
     try:
         signature = inspect.signature(kernel)
+        _refuse_unknown(where, signature, named)
         bound = signature.bind(None, *arguments, **named)
     except TypeError as error:
         text = _signature_text(kernel)
@@ -154,6 +156,18 @@ def _bound(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> li
     bound.apply_defaults()
     given = list(bound.arguments.items())[1:]  # the first is the kernel's `tl`
     return [each for name, value in given for each in _each(name, value, signature)]
+
+
+def _refuse_unknown(where: str, signature: inspect.Signature, named: Iterable[str]) -> None:
+    """Refuse a name that no parameter of *signature* behind the first has. It would be told as one that is missing."""
+    parameters = [*signature.parameters.values()][1:]
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return
+    known = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    wrong = next((name for name in named if name not in known), None)
+    if wrong is not None:
+        needs = f"one of {', '.join(known)}" if known else "none by name"
+        raise BenchmarkError(where, f"an unknown argument {wrong}", needs, did_you_mean(wrong, known))
 
 
 def _each(name: str, value: Any, signature: inspect.Signature) -> list[tuple[str, Any]]:

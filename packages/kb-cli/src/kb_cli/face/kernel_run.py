@@ -18,8 +18,10 @@ from kb_cli.run.save import Finished
 from kb_cli.run.simulate import Computed
 from kb_cli.run.verdict import Verdict, judge, terms_behind
 from kb_cli.terminal.units import duration
+from kb_dataexec import UnwrittenBytesError
 from kb_dataexec.analysis import LineShare, PathShare, Where, line_shares, path_shares
 from kb_engine import read_tensor
+from kb_engine.program import authors_traceback
 from kb_messages import BenchmarkError, KbError
 
 
@@ -70,10 +72,20 @@ class KernelRun:
 
         Raises KbError for bytes that the kernel never wrote, and for a run without `compute`.
         """
+        __tracebackhide__ = True  # pytest shows the line of the test
         computed = self._computed()
         if isinstance(computed.memory, KbError):
             raise computed.memory
-        return {name: read_tensor(computed.memory, tensor) for name, tensor in computed.tensors.items()}
+        found: dict[str, npt.NDArray[Any]] = {}
+        for name, tensor in computed.tensors.items():
+            try:
+                found[name] = read_tensor(computed.memory, tensor)
+            except KbError as error:
+                error.where = f"output {name}"
+                if isinstance(error, UnwrittenBytesError):
+                    error.fix = "look at the grid and at the masks of the stores, or pass kernbench.zeros(shape, dtype)"
+                raise error.with_traceback(authors_traceback(error)) from None
+        return found
 
     @property
     def output(self) -> npt.NDArray[Any]:
