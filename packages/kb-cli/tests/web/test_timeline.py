@@ -284,11 +284,10 @@ def test_a_run_that_died_shows_how_far_it_came(asked: Asked, tmp_path: Path) -> 
         (note,) = found["notes"]
         assert f"got a log that was cut off: it goes up to {found['until_ps'] / 1000:,.3f} ns" in note
         assert client.ask(f"/api/lanes?run={run['id']}&table=launches").json["groups"] == []
-        whole = client.ask(f"/api/overview?run={run['id']}")
-        assert (whole.status, whole.text.partition(": ")[2]) == (
-            400,
-            "got a run that did not come to its end, needs a complete one; the timeline shows how far it came\n",
-        )
+        wanted = "got a run that did not come to its end, needs a complete one; the timeline shows how far it came\n"
+        for view in ("overview?", f"compare?with={run['id']}&"):
+            whole = client.ask(f"/api/{view}run={run['id']}")
+            assert (whole.status, whole.text) == (400, f"{out.name}: {wanted}")
 
 
 def test_lanes_of_a_million_slices_answer_from_sums() -> None:

@@ -30,10 +30,13 @@ class OpenedRun:
         return self._parts.part("source", self._read_source)
 
     def _read_source(self) -> RunSource:
+        return read_run_source(self._complete_path(), late_operands=True)  # the first lanes need none
+
+    def _complete_path(self) -> Path:
         if self.place.state != "complete":
             got = "a run that did not come to its end"
             raise RunFolderError(self.place.name, got, "a complete one", "the timeline shows how far it came")
-        return read_run_source(self.place.path, late_operands=True)  # the first lanes need none
+        return self.place.path
 
     @property
     def report(self) -> TimeReport:
@@ -49,8 +52,8 @@ class OpenedRun:
 
     @property
     def side(self) -> Side:
-        """The run as `kb compare` reads it."""
-        return self._parts.part("side", lambda: read_side(self.place.path))
+        """The run as `kb compare` reads it. Raises RunFolderError for one that did not come to its end."""
+        return self._parts.part("side", lambda: read_side(self._complete_path()))
 
     @property
     def timeline(self) -> RunTimeline:
