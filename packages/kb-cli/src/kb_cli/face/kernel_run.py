@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from kb_cli.benchmark.author_calls import stated_outputs
 from kb_cli.benchmark.setup import Setup
+from kb_cli.face.cell_names import with_cells
 from kb_cli.run.progress import RunProgress
 from kb_cli.run.result_parts import Sanitized
 from kb_cli.run.run_result import RunResult
@@ -186,7 +187,7 @@ class KernelRun:
         rows = [f"  {each.line or '-'}: {duration(each.ps)}, {100 * each.share:.1f} %" for each in self.lines[:_SHOWN]]
         sanitized = self.result.sanitizer
         found = (sanitized.texts or ["clean"]) if isinstance(sanitized, Sanitized) else []
-        return "\n".join([title, *rows, self.bounded_by, *(f"sanitizer: {text}" for text in found)])
+        return with_cells("\n".join([title, *rows, self.bounded_by, *(f"sanitizer: {text}" for text in found)]))
 
 
 _SHOWN = 8

@@ -24,6 +24,7 @@ from kb_cli.benchmark.load import LoadedBenchmark, load_benchmark, load_defined
 from kb_cli.benchmark.loading import refuse_while_loading
 from kb_cli.benchmark.params import as_text, build_params
 from kb_cli.benchmark.setup import Setup
+from kb_cli.face.cell_names import with_cells
 from kb_cli.face.chips import Chip
 from kb_cli.face.chips import chip as chip_of
 from kb_cli.face.kernel_run import KernelRun
@@ -83,6 +84,8 @@ def run(
         finished = run_unsaved(setup) if folder is None else run_once(setup, _path(folder), policy)
         return KernelRun(setup, finished, has_folder=folder is not None)
     except (KbError, KeyboardInterrupt) as error:
+        if isinstance(error, KbError):
+            error.where = with_cells(error.where)
         raise error.with_traceback(authors_traceback(error)) from None
 
 
