@@ -121,11 +121,25 @@ def joint_shape(pointers: tuple[int, ...], others: Iterable[Any], call: str) -> 
     return shape
 
 
+def as_mask(mask: Any, call: str) -> tensor:
+    """*mask* as booleans. Raises KernelError, which says the *call*, for elements of another type, as Triton does.
+
+    The numbers 0 and 1 are taken for False and True, which Triton does not do.
+    """
+    given = as_tensor(mask)
+    if given.dtype == int1:
+        return given
+    if not isinstance(mask, tensor) and type(given.value) is int and given.value in (0, 1):
+        return tensor(bool(given.value), (), int1)
+    got = describe(given) if isinstance(mask, tensor) else f"the number {given.value}"
+    refuse(f"{got} as the mask of {call}", "booleans (int1)", "compare, as in offsets < n or flags != 0")
+
+
 def mask_for(mask: Any, shape: tuple[int, ...], call: str) -> Any:
     """The mask of a transfer of *shape*: a form, `Data`, False for none, or None for all elements."""
     if mask is None:
         return None
-    given = cast(as_tensor(mask), int1)
+    given = as_mask(mask, call)
     if given.shape != shape and broadcast_shapes(given.shape, shape, f"{call} with a mask") != shape:
         refuse(f"a mask of {describe(given)} for {call} of {' x '.join(map(str, shape)) or 'a scalar'}",
                "a mask that broadcasts to the pointers")  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kb_triton.language.arithmetic import as_tensor, bytes_of, plain_number, refuse_f64
-from kb_triton.language.casts import cast
-from kb_triton.language.dtypes import int1, int32
+from kb_triton.language.dtypes import int32
+from kb_triton.language.memory import as_mask
 from kb_triton.language.program import machine, refuse
 from kb_triton.language.reductions import axis_of
 from kb_triton.language.shapes import full_handle, reshape, steps_of
@@ -67,7 +67,7 @@ def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:  # noqa: A
     given, bins = as_tensor(input), plain_number(num_bins)
     if given.dtype.is_float or not isinstance(bins, int):
         refuse(f"tl.histogram of {describe(given)} in {num_bins!r} bins", "integers, and a tl.constexpr number")
-    chosen = None if mask is None else bytes_of(cast(as_tensor(mask), int1))
+    chosen = None if mask is None else bytes_of(as_mask(mask, "tl.histogram"))
     flat = reshape(given, (given.numel,))
     handle = machine().histogram(full_handle(flat), bins, chosen)
     return tensor(value_of(handle, int32), (bins,), int32)
