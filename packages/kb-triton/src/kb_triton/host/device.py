@@ -17,8 +17,8 @@ import numpy.typing as npt
 from kb_dataexec import Executor, OpLog
 from kb_engine import Host, LaunchResult, Tensor
 from kb_engine.observe import Observer
-from kb_engine.program import TcmFullError
-from kb_messages import DType, KernelError, MemorySpace, PlanError, split_address
+from kb_engine.program import TcmFullError, authors_traceback
+from kb_messages import DType, KbError, KernelError, MemorySpace, PlanError, split_address
 from kb_topology import Topology
 from kb_triton.host.arrays import arrays_in, shown, with_pointers
 from kb_triton.host.chip import RunningChip
@@ -107,13 +107,17 @@ class Device:
         """Run *function* over *grid*. Arrays among *arguments* reach it as pointers, and get the results.
 
         Raises OutOfResources when the TCM of a PE is full, KernelError for what the kernel does wrong, and
-        SimulationStuckError for programs that wait for ever.
+        SimulationStuckError for programs that wait for ever. Below this method, their tracebacks have the frames of the
+        author's files alone.
         """
         with self._lock:
-            if self._times_ps is not None:
-                self._times_ps.append(self.time_ps(function, grid, arguments))
-            else:
-                self._launch(function, grid, arguments)
+            try:
+                if self._times_ps is not None:
+                    self._times_ps.append(self.time_ps(function, grid, arguments))
+                else:
+                    self._launch(function, grid, arguments)
+            except KbError as error:
+                raise error.with_traceback(authors_traceback(error)) from None
 
     def _launch(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> None:
         began = perf_counter()

@@ -2,5 +2,6 @@
 
 from kb_triton.jit.compiled import CompiledKernel
 from kb_triton.jit.function import JITFunction, jit
+from kb_triton.jit.launching import launching
 
-__all__ = ["CompiledKernel", "JITFunction", "jit"]
+__all__ = ["CompiledKernel", "JITFunction", "jit", "launching"]

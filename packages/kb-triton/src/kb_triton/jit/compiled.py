@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kb_messages import KernelError
 from kb_triton.host import current
+from kb_triton.jit.launching import launching
 
 
 class KernelMetadata(NamedTuple):
@@ -75,4 +76,4 @@ class CompiledKernel:
         """Does nothing: there is no code to load."""
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return lambda *arguments, **named: self._launch(arguments, named, grid, self._kept)
+        return launching(lambda *arguments, grid, **named: self._launch(arguments, named, grid, self._kept), grid)

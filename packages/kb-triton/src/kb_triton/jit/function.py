@@ -19,6 +19,7 @@ from kb_messages import KernelError
 from kb_triton.host import current
 from kb_triton.jit.compiled import CompiledKernel
 from kb_triton.jit.entry import KernelEntry
+from kb_triton.jit.launching import launching
 from kb_triton.jit.namespace import Runnable
 from kb_triton.jit.parameters import KernelParameter
 from kb_triton.language import program as programs
@@ -64,7 +65,7 @@ class JITFunction:
         return self._made_with.issuperset(name for name in vars(self) if name != "_made_with")
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
-        return _untraced(lambda *arguments, **named: self.run(*arguments, grid=grid, **named))
+        return _untraced(launching(self.run, grid))
 
     @property
     def src(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kb_triton.jit import launching
+
 
 class Wrapper:
     """A kernel that is launched by way of another: *fn* is a JITFunction, or what a decorator made of one.
@@ -32,7 +34,7 @@ class Wrapper:
         return self.run(*arguments, warmup=True, **{"grid": (1,), **named})
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return lambda *arguments, **named: self.run(*arguments, grid=grid, **named)
+        return launching(self.run, grid)
 
     def __getattr__(self, name: str) -> Any:
         if name == "fn":
