@@ -21,7 +21,7 @@ from kb_triton.jit.compiled import CompiledKernel
 from kb_triton.jit.entry import KernelEntry
 from kb_triton.jit.launching import launching
 from kb_triton.jit.namespace import Runnable
-from kb_triton.jit.parameters import KernelParameter
+from kb_triton.jit.parameters import KernelParameter, misfit
 from kb_triton.language import program as programs
 
 OPTIONS = frozenset(
@@ -167,9 +167,7 @@ class JITFunction:
         try:
             found = self.signature.bind(*arguments, **named)
         except TypeError as error:
-            needs = f"those of {self.__name__}({', '.join(each.text for each in self.params)})"
-            got = f"arguments that do not fit ({error})"
-            raise KernelError(f"launch of {self.__name__}", got, needs) from None
+            raise misfit(self.__name__, self.params, len(arguments), named, OPTIONS, str(error)) from None
         found.apply_defaults()
         return dict(found.arguments)
 

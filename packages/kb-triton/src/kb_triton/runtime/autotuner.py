@@ -9,6 +9,7 @@ import numpy as np
 
 from kb_messages import KernelError
 from kb_triton.host import OutOfResources, TunedConfig, Tuning, current, is_array
+from kb_triton.jit import UnknownArgumentError
 from kb_triton.runtime.config import Config
 from kb_triton.runtime.heuristics import Wrapper
 
@@ -96,7 +97,7 @@ class Autotuner(Wrapper):
         self.best_config = chosen
         if chosen.pre_hook is not None:
             chosen.pre_hook({**self.nargs, **named, **chosen.all_kwargs()})
-        return self.fn.run(*arguments, **{**named, **chosen.all_kwargs()})
+        return self._run(chosen, arguments, named)
 
     def prune_configs(self, named: Arguments) -> list[Config]:
         """The configurations to try: the ones that `prune_configs_by` keeps, and no more than the device tries."""
@@ -165,11 +166,20 @@ class Autotuner(Wrapper):
         failed: OutOfResources | None = None
         with current().timing() as times:
             try:
-                self.fn.run(*arguments, **{**named, **config.all_kwargs()})
+                self._run(config, arguments, named)
             except OutOfResources as error:
                 failed = error
         self.post_hook(full, exception=failed)
         return (sum(times), "") if failed is None else (None, str(failed))
+
+    def _run(self, config: Config, arguments: Sequence[Any], named: Arguments) -> Any:
+        """Launch the kernel with *config*, which an error names that speaks of an argument of it."""
+        try:
+            return self.fn.run(*arguments, **{**named, **config.all_kwargs()})
+        except UnknownArgumentError as error:
+            if not config.kwargs.keys().isdisjoint(error.names):
+                error.got = f"{error.got} of {config!r}"
+            raise
 
     def _zero(self, every: Arguments) -> None:
         for name in self.reset_to_zero:
