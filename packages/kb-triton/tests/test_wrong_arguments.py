@@ -44,3 +44,38 @@ def test_the_configuration_of_an_unknown_argument_is_named():
         assert str(caught.value) == sentence
     with pytest.raises(KernelError, match=r"got the unknown argument KINDS, needs .*; did you mean 'KIND'\?"):
         autotune([Config({"BLOCK": 16})], ["n"])(k_named)[1,](x, x, 16, KINDS=2)
+
+
+@triton.jit
+def k_added(y, n, MOST: tl.constexpr = 0):
+    m = n[1] if MOST else n
+    tl.store(y, tl.load(y) + (m % 8))
+
+
+@pytest.mark.parametrize(
+    ("value", "got"),
+    [
+        (1 << 64, "argument n: got the integer 18446744073709551616"),
+        (-(1 << 63) - 1, "argument n: got the integer -9223372036854775809"),
+        ((0, 1 << 64), "argument n[1]: got the integer 18446744073709551616"),
+        (1 << 20_000, "argument n: got an integer of 20001 bits"),
+    ],
+    ids=["too large", "too small", "in a tuple", "too many digits"],
+)
+def test_an_integer_beyond_64_bits_is_refused_by_name(value, got):
+    with pytest.raises(KernelError) as caught:
+        k_added[1,](np.zeros(1, np.int32), value)
+    assert str(caught.value) == f"{got}, needs one of 64 bits, from -2^63 to 2^64 - 1"
+
+
+@pytest.mark.parametrize(("value", "left"), [((1 << 64) - 1, 7), (-(1 << 63), 0)])
+def test_the_ends_of_64_bits_are_arguments(value, left):
+    y = np.zeros(1, np.float32)
+    k_added[1,](y, value)
+    assert y[0] == left
+
+
+def test_a_constant_may_have_more_bits():
+    y = np.zeros(1, np.int32)
+    k_added[1,](y, (1, 2), MOST=1 << 70)
+    assert y[0] == 2

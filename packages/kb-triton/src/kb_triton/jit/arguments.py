@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from kb_messages import KernelError
 from kb_triton.host import TensorDescriptor
 from kb_triton.language import Pointer, constexpr, make_tensor_descriptor, pointer_of, tensor
 from kb_triton.language.arithmetic import rounded
 from kb_triton.language.dtypes import float32, int1
 from kb_triton.language.promotion import type_of_number
+
+
+def check_integers(arguments: Iterable[tuple[str, Any]]) -> None:
+    """Raise KernelError, which names the argument, for an integer beyond 64 bits among *arguments*."""
+    for name, value in arguments:
+        if isinstance(value, int):
+            if not -(1 << 63) <= value < 1 << 64:
+                raise KernelError(f"argument {name}", _described(value), "one of 64 bits, from -2^63 to 2^64 - 1")
+        elif isinstance(value, (tuple, list)):
+            check_integers((f"{name}[{number}]", each) for number, each in enumerate(value))
+
+
+def _described(value: int) -> str:
+    """*value* in words. Python writes no integers of thousands of digits."""
+    return f"the integer {value}" if value.bit_length() <= 128 else f"an integer of {value.bit_length()} bits"
 
 
 def as_argument(value: Any, is_constant: bool) -> Any:

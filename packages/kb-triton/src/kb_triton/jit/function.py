@@ -17,6 +17,7 @@ import numpy as np
 
 from kb_messages import KernelError
 from kb_triton.host import current
+from kb_triton.jit.arguments import check_integers
 from kb_triton.jit.compiled import CompiledKernel
 from kb_triton.jit.entry import KernelEntry
 from kb_triton.jit.launching import launching
@@ -172,7 +173,11 @@ class JITFunction:
         return dict(found.arguments)
 
     def entry(self, arguments: Mapping[str, Any]) -> KernelEntry:
-        """The function that a program calls with its machine. *arguments* has pointers in place of arrays."""
+        """The function that a program calls with its machine. *arguments* has pointers in place of arrays.
+
+        Raises KernelError for an integer beyond 64 bits that is no constant.
+        """
+        check_integers((name, value) for name, value in arguments.items() if name not in self._constants)
         return KernelEntry(self.fn, self._copy(), arguments, self._constants, _inner)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
