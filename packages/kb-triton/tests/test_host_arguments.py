@@ -6,7 +6,7 @@ import numpy as np
 
 import kb_triton as triton
 import kb_triton.language as tl
-from kb_triton.host import TensorDescriptor
+from kb_triton.host import Device, TensorDescriptor, using
 
 
 @triton.jit
@@ -20,6 +20,32 @@ def test_descriptors_of_the_host_load_and_store():
     y = np.zeros_like(x)
     doubled[1,](TensorDescriptor.from_tensor(x, [4, 8]), TensorDescriptor.from_tensor(y, [4, 8]), 13, M=4, N=8)
     np.testing.assert_array_equal(y, x * 2)
+
+
+@triton.jit
+def filled(out, value, more, N: tl.constexpr):
+    tl.store(out + tl.arange(0, N), value)
+
+
+NUMBERS = [
+    np.int64(3),
+    np.uint8(200),
+    np.bool_(True),
+    np.float16(0.5),
+    np.float64(2.5),
+    np.float32("inf"),
+    np.str_("x"),
+]
+
+
+def test_numbers_of_numpy_are_shown_by_their_value(one_cube):
+    found = []
+    with using(Device(one_cube, on_launch=lambda launched: found.append(launched.arguments))):
+        for number in NUMBERS:
+            filled[1,](np.zeros(8, np.float32), 1.0, (number,), N=np.int32(8))
+    assert [each["more"] for each in found] == [[3], [200], [True], [0.5], [2.5], ["inf"], ["x"]]
+    assert [type(each["more"][0]) for each in found] == [int, int, bool, float, float, str, str]
+    assert {each["N"] for each in found} == {8}
 
 
 class Pair(NamedTuple):

@@ -94,13 +94,15 @@ def type_of(array: Any, name: str = "") -> dtype:
 
 
 def shown(value: Any) -> object:
-    """*value* as reports show it: an array by type and shape, a number or text as it is."""
+    """*value* as reports show it: an array by type and shape, a number or text as it is, one of numpy as Python's."""
     if is_array(value) or is_view(value):
         return f"{type_of(value)}[{', '.join(map(str, value.shape))}]"
     if isinstance(value, TensorDescriptor):
         return f"descriptor of {shown(value.base)} in blocks of {list(value.block_shape)}"
     if value is None or type(value) in (bool, int, str):
         return value
+    if isinstance(value, np.generic) and not isinstance(plain := value.item(), np.generic):
+        return shown(plain)
     if isinstance(value, float):
         return value if np.isfinite(value) else str(value)
     if isinstance(value, dtype):
