@@ -259,6 +259,30 @@ def test_names_that_there_are(installed):
     assert not hasattr(triton, "experimental_profiler")
 
 
+def test_random_numbers_are_a_module_of_the_language(installed):
+    import triton.language as tl
+    from triton.language.random import philox, randint4x
+
+    assert tl.random.philox is philox
+    assert tl.philox is philox
+    assert tl.randint4x is randint4x
+    everything = {}
+    exec("from triton.language.random import *", everything)
+    assert "philox_impl" in everything
+    assert "as_tensor" not in everything
+
+
+def test_names_of_the_compiler_are_there_and_refused(installed):
+    import triton.compiler
+    import triton.compiler.compiler
+    from triton.compiler import ASTSource, CompiledKernel, make_backend
+
+    assert CompiledKernel is triton.compiler.compiler.CompiledKernel
+    for call in (ASTSource, make_backend, triton.compiler.compiler.ASTSource, triton.compiler.compiler.compile):
+        with pytest.raises(KbError, match=r"got triton\.compiler\..*, needs kernel\[grid\].*: nothing is compiled$"):
+            call(fn=None, signature={})
+
+
 def test_a_profiler_is_named_and_not_started(installed):
     import triton.profiler as proton
     import triton.profiler.viewer as viewer

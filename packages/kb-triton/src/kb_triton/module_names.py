@@ -35,7 +35,13 @@ _REFUSED: Final = {
     ),
     "triton.profiler": (("start", "profile", "finalize"), _REPORTS),
     "triton.profiler.viewer": (("get_raw_metrics", "parse", "print_tree", "read"), _REPORTS),
-    "triton.compiler": (("compile", "make_backend"), "kernel[grid](...): nothing is compiled"),
+    **dict.fromkeys(
+        ("triton.compiler", "triton.compiler.compiler"),
+        (
+            ("ASTSource", "IRSource", "LazyDict", "compile", "get_cache_key", "make_backend", "max_shared_mem"),
+            "kernel[grid](...): nothing is compiled",
+        ),
+    ),
     "triton.runtime.build": (("get_cc", "compile_module_from_src"), "kernels in Python: nothing is compiled"),
 }
 """Functions that are there to be imported by module, and what a call of one needs instead."""

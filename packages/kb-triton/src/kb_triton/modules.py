@@ -114,7 +114,8 @@ def _made() -> dict[str, ModuleType]:
         modules[name] = TritonModule(name, names)
     modules |= {"triton.testing": testing, "triton.language": language}
     modules |= {"triton.language.core": language, "triton.language.standard": language}
-    modules |= {"triton.language.math": _language_part("math", language)} | dict.fromkeys(_LIBDEVICE, libdevice)
+    modules |= {f"triton.language.{each}": _language_part(each, language) for each in ("math", "random")}
+    modules |= dict.fromkeys(_LIBDEVICE, libdevice)
     for name in sorted(modules, key=len):
         above, _, last = name.rpartition(".")
         if above and not (above == "triton.runtime" and last == "driver"):

@@ -126,3 +126,9 @@ def randn4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
     """Four blocks of random normal numbers."""
     uniform = rand4x(seed, offset, n_rounds)
     return (*pair_uniform_to_normal(*uniform[:2]), *pair_uniform_to_normal(*uniform[2:]))
+
+
+__all__ = [
+    "N_ROUNDS_DEFAULT", "pair_uniform_to_normal", "philox", "philox_impl", "rand", "rand4x", "randint", "randint4x",
+    "randn", "randn4x", "uint_to_uniform_float",
+]  # fmt: skip
