@@ -46,6 +46,18 @@ def test_a_write_pays_its_bytes_before_the_memory(toy):
     assert measured.latency_ps == 42240
 
 
+def test_a_message_of_a_dma_to_itself_takes_no_time(toy):
+    measured = probe(toy(), PE, DMA, 512)
+    assert (measured.operation, measured.latency_ps, measured.bandwidth_gbs) == (Operation.SEND, 0, 0.0)
+    assert measured.bottleneck == DMA
+
+
+def test_further_flows_to_the_first_dma_come_from_the_others(toy):
+    measured = probe(toy(*FOUR_PES), "pe1", "pe1.pe_dma", 512, 2)
+    assert [flow.src for flow in measured.flows] == [f"sip0.cube0.pe{number}.pe_dma" for number in (1, 2)]
+    assert measured.flows[0].latency_ps == 0 < measured.flows[1].latency_ps
+
+
 def test_a_slow_link_is_the_bottleneck(toy):
     measured = probe(toy(SLOW_LINK), PE, HBM, 512)
     assert measured.latency_ps == 32000 + 512 * 40

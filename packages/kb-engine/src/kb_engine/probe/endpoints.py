@@ -87,11 +87,12 @@ def checked_stride(engine: Engine, dst: str, nbytes: int, flows: int, operation:
 def flow_sources(engine: Engine, src: str, dst: str, flows: int) -> list[str]:
     """The source of each flow: the DMAs from *src* on, in the topology's order, or *src* for all if it is no DMA.
 
-    Raises ProbeError for more flows than DMAs.
+    No flow but the first of a DMA to itself starts at *dst*. Raises ProbeError for more flows than DMAs.
     """
     if not isinstance(engine.components[src], Initiator):
         return [src] * flows
-    dmas = [node_id for node_id, block in engine.components.items() if isinstance(block, Initiator) and node_id != dst]
+    every = [node_id for node_id, block in engine.components.items() if isinstance(block, Initiator)]
+    dmas = [node_id for node_id in every if node_id != dst or node_id == src]
     if flows > len(dmas):
         raise ProbeError("--flows", str(flows), f"at most {len(dmas)}, one for each DMA")
     at = dmas.index(src)
