@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -257,16 +258,31 @@ def test_a_process_that_begins_ends_without_a_word(bench_file: Callable[..., Pat
     assert (said, json.loads(answer)["failed"]) == (b"", 0)
 
 
-def test_a_damaged_store_is_told_and_mended(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+@pytest.mark.parametrize(
+    ("pattern", "damage"),
+    [
+        (b"(.{40}).*", rb"\1"),
+        (b'"latency_ps":', b'"latency_ps":1'),
+        (b'"bounded_by":"', b'"bounded_by":"not '),
+        (b'"version":2', b'"version":1'),
+    ],
+)
+def test_a_damaged_store_is_told_and_mended(
+    invoke: Invoke, bench_file: Callable[..., Path], pattern: bytes, damage: bytes
+) -> None:
     bench = bench_file()
-    swept(invoke, bench, "-p", "size=8", "--jobs", 1)
+    first = swept(invoke, bench, "-p", "size=8", "--jobs", 1)
     stored = next(Path("kb-sweeps/points").rglob("*.json"))
     whole = stored.read_bytes()
-    stored.write_bytes(whole[:40])
+    damaged, times = re.subn(pattern, damage, whole, flags=re.DOTALL)
+    assert times == 1
+    stored.write_bytes(damaged)
     found = swept(invoke, bench, "-p", "size=8", "--jobs", 1)
-    assert found["computed"] == 1
+    assert (found["computed"], found["points"]) == (1, first["points"])
     assert found["notes"] == ["1 stored results could not be read, and were computed again"]
-    assert json.loads(stored.read_bytes())["answer"]["result"] == json.loads(whole)["answer"]["result"]
+    mended = json.loads(stored.read_bytes())["content"]["answer"]["result"]
+    assert mended == json.loads(whole)["content"]["answer"]["result"]
+    assert swept(invoke, bench, "-p", "size=8", "--jobs", 1)["known"] == 1
 
 
 def test_a_full_disk_leaves_no_part_of_a_point(
