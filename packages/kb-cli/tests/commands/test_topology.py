@@ -134,7 +134,8 @@ def test_parts_without_a_way_between_them_are_told(invoke: Invoke, here: Path) -
         "apart.yaml: ok",
     ]
     link = '{from: "cube[0].xbar[0]", to: "cube[1].xbar[0]", bw_gbs: 64, length_mm: 2'
-    for ways, apart in ((", both_ways: false}", [second]), ("}", [])):
+    unread = "sip0.cube1.hbm0 to sip0.cube0.pe0.pe_dma"
+    for ways, apart in ((", both_ways: false}", [second, unread]), ("}", [])):
         joined = both.replace("cube:\n", f"sip:\n  links:\n    - {link}{ways}\ncube:\n", 1)
         (here / "apart.yaml").write_text(joined)
         assert json.loads(invoke("topology", "check", "apart.yaml", "--json").stdout)["apart"] == apart
@@ -151,6 +152,20 @@ def test_memories_without_a_way_are_told(invoke: Invoke, here: Path) -> None:
     ]
     found = json.loads(invoke("topology", "check", "apart.yaml", "--json").stdout)
     assert (found["unreached"], found["cut_off"]) == (["sip0.cube0.hbm0"], ["sip0.cube0.pe0.pe_dma"])
+
+
+@pytest.mark.parametrize("last", ["bw_gbs: 102.4, length_mm: 3", "bw_gbs: 128, length_mm: 2"])
+def test_memories_without_a_way_back_are_told(invoke: Invoke, here: Path, last: str) -> None:
+    """The link between crossbar and HBM, and the one between DMA and crossbar, leads away from the DMA alone."""
+    (here / "away.yaml").write_text(ONE_PE.read_text().replace(last, f"{last}, both_ways: false"))
+    assert invoke("topology", "check", "away.yaml").stdout.splitlines()[-3:] == [
+        "  note: no way back to any PE from sip0.cube0.hbm0; add links that lead back",
+        "  note: no way back from any HBM or SRAM to sip0.cube0.pe0.pe_dma; add links that lead back",
+        "away.yaml: ok",
+    ]
+    found = json.loads(invoke("topology", "check", "away.yaml", "--json").stdout)
+    assert (found["no_way_back"], found["unanswered"]) == (["sip0.cube0.hbm0"], ["sip0.cube0.pe0.pe_dma"])
+    assert (found["unreached"], found["cut_off"], found["apart"]) == ([], [], [])
 
 
 @pytest.mark.parametrize("name", ["one_pe", "one_cube_banked", "four_sip"])

@@ -26,6 +26,7 @@ _NEXT = (
 scheduler has wires to PE_GEMM and PE_MATH too, by which it knows for which arrays it chooses tiles."""
 _SHARED = {MemorySpace.HBM, MemorySpace.SRAM}
 """The spaces that DMAs reach over links."""
+_Neighbours = Callable[[str], Iterable[str]]
 
 
 class MemoryCount(Struct, frozen=True, kw_only=True):
@@ -41,8 +42,10 @@ class ChipCheck(Struct, frozen=True, kw_only=True):
 
     `unreached` are the memories of the spaces hbm and sram to which no DMA of a PE has a way, and `cut_off` the DMAs
     that have a way to none of these memories. Both are empty for a chip without PEs or without such memories.
+    `no_way_back` are the memories that a DMA reaches and from which no way leads to a DMA, and `unanswered` the DMAs
+    that reach a memory and to which no way leads from a memory: data and acknowledgements have to come back.
     `apart` are memories that some DMA reaches and another one does not: the chip falls into parts. Each is listed with
-    the first DMA that has no way to it (`a to b`).
+    the first DMA that has no way to it (`a to b`), or to which it has none (`b to a`).
     `unwired` are blocks of PEs (`a -> b`) between which tiles of GEMMs or math have to go, and no wire leads.
     """
 
@@ -56,6 +59,8 @@ class ChipCheck(Struct, frozen=True, kw_only=True):
     memories: list[MemoryCount]
     unreached: list[str]
     cut_off: list[str]
+    no_way_back: list[str]
+    unanswered: list[str]
     apart: list[str]
     unwired: list[str]
 
@@ -64,10 +69,6 @@ def check_chip(topology: Topology) -> ChipCheck:
     """Build every block of *topology*, and count. Raises TopologyError for a block that cannot be built."""
     Engine(topology)
     graph = topology.graph
-    dmas = [node.id for node in graph.nodes_of_kind(NodeKind.PE_DMA)]
-    shared = [each.node_id for each in topology.address_map.regions if each.space in _SHARED]
-    reached = _joined(graph, dmas, lambda node_id: [link.dst for link in graph.out_links(node_id)])
-    reaching = _joined(graph, shared, lambda node_id: [link.src for link in graph.in_links(node_id)])
     sizes = Counter((region.space.value, region.nbytes) for region in topology.address_map.regions)
     return ChipCheck(
         name=topology.name,
@@ -78,9 +79,7 @@ def check_chip(topology: Topology) -> ChipCheck:
         wires=len(graph.wires),
         pes=len(graph.pe_ids),
         memories=[MemoryCount(space=space, nbytes=nbytes, count=count) for (space, nbytes), count in sizes.items()],
-        unreached=[memory for memory in shared if memory not in reached] if dmas else [],
-        cut_off=[dma for dma in dmas if dma not in reaching] if shared else [],
-        apart=list(_apart(graph, dmas, [each for each in shared if each in reached], reaching)),
+        **_link_gaps(topology),
         unwired=list(_unwired(graph)),
     )
 
@@ -95,35 +94,65 @@ def _unwired(graph: Graph) -> Iterator[str]:
                 yield f"{node.id} -> {end}"
 
 
-def _apart(graph: Graph, dmas: list[str], memories: list[str], reaching: set[str]) -> Iterator[str]:
-    """`a to b` for each of *memories*, b, to which not all *dmas* have a way, with the first DMA that has none, a.
+def _link_gaps(topology: Topology) -> dict[str, list[str]]:
+    """The fields of a ChipCheck that tell of missing links."""
+    graph = topology.graph
+    dmas = [node.id for node in graph.nodes_of_kind(NodeKind.PE_DMA)]
+    shared = [each.node_id for each in topology.address_map.regions if each.space in _SHARED]
+    out, back = _ways(graph)
+    reached, reaching = _joined(graph, dmas, out), _joined(graph, shared, back)
+    returning, answered = _joined(graph, dmas, back), _joined(graph, shared, out)
+    starts, ends = [dma for dma in dmas if dma in reaching], [memory for memory in shared if memory in reached]
+    apart = {memory: f"{dma} to {memory}" for dma, memory in _apart(graph, starts, ends, out, back)}
+    asking, giving = [dma for dma in starts if dma in answered], [memory for memory in ends if memory in returning]
+    for dma, memory in _apart(graph, asking, giving, back, out):
+        apart.setdefault(memory, f"{memory} to {dma}")
+    return {
+        "unreached": [memory for memory in shared if memory not in reached] if dmas else [],
+        "cut_off": [dma for dma in dmas if dma not in reaching] if shared else [],
+        "no_way_back": [memory for memory in ends if memory not in returning],
+        "unanswered": [dma for dma in starts if dma not in answered],
+        "apart": list(apart.values()),
+    }
 
-    DMAs that have a way to no memory are left out; *reaching* have one. A DMA from which a way leads to a forwarding
-    node that reaches all memories is not looked at, so chips in one piece cost two searches.
+
+def _ways(graph: Graph) -> tuple[_Neighbours, _Neighbours]:
+    """The ends of the links that begin at a node, and the beginnings of those that end there."""
+    return (
+        lambda node_id: [link.dst for link in graph.out_links(node_id)],
+        lambda node_id: [link.src for link in graph.in_links(node_id)],
+    )
+
+
+def _apart(
+    graph: Graph, dmas: list[str], memories: list[str], out: _Neighbours, back: _Neighbours
+) -> Iterator[tuple[str, str]]:
+    """Each of *memories* to which not all *dmas* have a way along *out*, behind the first DMA that has none.
+
+    *back* are the neighbours the other way round. A DMA from which a way leads to a forwarding node that reaches all
+    memories is not looked at, so chips in one piece cost two searches.
     """
-    all_ways = _hub(graph, dmas, memories)
+    all_ways = _hub(graph, dmas, memories, out, back)
     told: set[str] = set()
     for dma in dmas:
-        if dma in reaching and dma not in all_ways:
-            found = _joined(graph, [dma], lambda node_id: [link.dst for link in graph.out_links(node_id)])
+        if dma not in all_ways:
+            found = _joined(graph, [dma], out)
             for memory in memories:
                 if memory not in found and memory not in told:
                     told.add(memory)
-                    yield f"{dma} to {memory}"
+                    yield dma, memory
 
 
-def _hub(graph: Graph, dmas: list[str], memories: list[str]) -> set[str]:
+def _hub(graph: Graph, dmas: list[str], memories: list[str], out: _Neighbours, back: _Neighbours) -> set[str]:
     """The nodes with a way to the first forwarding node behind a DMA, if that one has a way to all *memories*."""
-    near = (link.dst for dma in dmas for link in graph.out_links(dma) if graph.nodes[link.dst].kind in FORWARDING)
+    near = (each for dma in dmas for each in out(dma) if graph.nodes[each].kind in FORWARDING)
     hub = next(near, None)
-    if hub is None or not set(memories) <= _joined(
-        graph, [hub], lambda each: [link.dst for link in graph.out_links(each)]
-    ):
+    if hub is None or not set(memories) <= _joined(graph, [hub], out):
         return set()
-    return _joined(graph, [hub], lambda each: [link.src for link in graph.in_links(each)])
+    return _joined(graph, [hub], back)
 
 
-def _joined(graph: Graph, ends: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -> set[str]:
+def _joined(graph: Graph, ends: Iterable[str], neighbours: _Neighbours) -> set[str]:
     """The nodes that a way joins with one of *ends*. A way passes through forwarding nodes alone."""
     found: set[str] = set()
     left = list(ends)
@@ -153,8 +182,14 @@ def check_lines(file: str, found: ChipCheck) -> list[str]:
 
 def _gaps(found: ChipCheck) -> list[str]:
     """A line for memories and one for DMAs that links leave alone, and one for blocks of PEs without a wire."""
-    gaps = [("no PE has a way to", found.unreached), ("no way to any HBM or SRAM from", found.cut_off)]
-    notes = [f"  note: {said} {listing(ends, limit=8)}; add links to reach them" for said, ends in gaps if ends]
+    reach, lead_back = "add links to reach them", "add links that lead back"
+    gaps = [
+        ("no PE has a way to", found.unreached, reach),
+        ("no way to any HBM or SRAM from", found.cut_off, reach),
+        ("no way back to any PE from", found.no_way_back, lead_back),
+        ("no way back from any HBM or SRAM to", found.unanswered, lead_back),
+    ]
+    notes = [f"  note: {said} {listing(ends, limit=8)}; {fix}" for said, ends, fix in gaps if ends]
     if found.apart:
         notes.append(f"  note: no way from {listing(found.apart, limit=8)}; add links that join the parts of the chip")
     if found.unwired:
