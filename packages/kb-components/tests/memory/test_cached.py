@@ -1,5 +1,7 @@
 """A memory with a cache: hand-computed times, and the same picoseconds and counts as the plain reference model."""
 
+import re
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from kb_components.memory.cache.reference import ReferenceCache
 from kb_components.memory.cache.spec import CachedMemorySpec
 from kb_engine.block import Context
 from kb_engine.timing import Clock
-from kb_messages import CountedPieces, Rectangle
+from kb_messages import CountedPieces, Rectangle, TopologyError
 
 LINE = Rectangle(0, 1, 64, 64)
 
@@ -23,6 +25,34 @@ def spec(**attributes):
 
 def cached(**attributes):
     return CachedMemory(spec(**attributes), Context("hbm", Clock(), None, 1 << 20))
+
+
+@pytest.mark.parametrize(
+    ("size", "at", "said"),
+    [
+        ("sets: 99999999999999, ways: 4", "sets", "got 99999999999999, needs <= 16777216"),
+        ("sets: 4, ways: 99999999999999", "ways", "got 99999999999999, needs <= 16777216"),
+        ("sets: 4, ways: 4, line_nbytes: 99999999999999", "line_nbytes", "got 99999999999999, needs <= 1048576"),
+        (
+            "sets: 16777216, ways: 16",
+            "sets",
+            "got 268,435,456 lines in 16 ways, needs sets * ways of at most 16,777,216; use fewer sets or ways",
+        ),
+        (
+            "sets: 262144, ways: 16, line_nbytes: 8192",
+            "sets",
+            (
+                "got a cache of 34,359,738,368 bytes, needs sets * ways * line_nbytes of at most 17,179,869,184; "
+                "use fewer sets or ways, or shorter lines"
+            ),
+        ),
+    ],
+)
+def test_a_cache_of_senseless_size_is_refused_at_its_place(chip_host, size, at, said):
+    cache = f"builtin.cached, cache_bw_gbs: 100, cache_latency_ns: 1, {size}"
+    with pytest.raises(TopologyError) as caught:
+        chip_host(("builtin.hbm_fixed", cache))
+    assert re.fullmatch(rf".+:\d+:\d+: \$\.cube\.nodes\.hbm\.{at}: {re.escape(said)}", str(caught.value))
 
 
 def test_a_miss_takes_the_memory_behind_and_a_hit_the_port_alone():

@@ -71,11 +71,20 @@ def _blocks(topology: Topology, registry: Registry, context: Any) -> dict[str, C
         try:
             made = components[node.id] = component_type(spec, its_context)
         except Exception as error:
+            _place(error, node, topology)
             _refuse(error, component_type, "__init__", node, topology)
             raise
         if getattr(made, "context", None) is not its_context:
             raise _impl_error(node, topology, "__init__ calls no super().__init__(spec, context)", "a block that does")
     return components
+
+
+def _place(error: Exception, node: Node, topology: Topology) -> None:
+    """Raise an *error* about an attribute of the block of *node* (`sip0.cube0.hbm0.sets`) at its place in the file."""
+    if isinstance(error, TopologyError):
+        name = error.where.removeprefix(f"{node.id}.")
+        if name in node.attrs:
+            raise topology.source.error((*node.yaml_path, name), error.got, error.needs, error.fix) from None
 
 
 def _refuse(

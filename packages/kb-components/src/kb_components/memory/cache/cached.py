@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kb_components.memory.cache.lines import LineFinder
 from kb_components.memory.cache.shared_reads import SharedReads
-from kb_components.memory.cache.spec import CachedMemorySpec
+from kb_components.memory.cache.spec import MOST_LINES, CachedMemorySpec
 from kb_components.memory.cache.tags import Lines, Tags
 from kb_engine.block import Context, MemoryComponent, Rate, ps_from_ns
-from kb_messages import Rectangle
+from kb_messages import Rectangle, TopologyError
+
+_MOST_NBYTES: Final = 16 << 30
+"""Of a cache. Source: assumed (the 16 GiB of MCDRAM that Intel's Knights Landing uses as a cache)."""
 
 
 class CachedMemory(MemoryComponent[CachedMemorySpec]):
@@ -31,6 +36,7 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
 
     def __init__(self, spec: CachedMemorySpec, context: Context) -> None:
         super().__init__(spec, context)
+        self._check_size()
         self._port = Rate.from_gbs(spec.cache_bw_gbs)
         self._behind = Rate.from_gbs(spec.bw_gbs)
         self._hit_ps = ps_from_ns(spec.cache_latency_ns)
@@ -40,6 +46,16 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
         self._reads = SharedReads(spec.multicast)
         self._port_free_ps = self._memory_free_ps = 0
         self.line_hits = self.line_misses = self.lines_written_back = 0
+
+    def _check_size(self) -> None:
+        """Raise TopologyError for a cache whose tables would take the memory of the machine."""
+        lines, nbytes = self.spec.sets * self.spec.ways, self.spec.sets * self.spec.ways * self.spec.line_nbytes
+        if lines > MOST_LINES:
+            got, needs = f"{lines:,} lines in {self.spec.ways} ways", f"sets * ways of at most {MOST_LINES:,}"
+            raise TopologyError(f"{self.node_id}.sets", got, needs, "use fewer sets or ways")
+        if nbytes > _MOST_NBYTES:
+            got, needs = f"a cache of {nbytes:,} bytes", f"sets * ways * line_nbytes of at most {_MOST_NBYTES:,}"
+            raise TopologyError(f"{self.node_id}.sets", got, needs, "use fewer sets or ways, or shorter lines")
 
     @property
     def burst_nbytes(self) -> int:

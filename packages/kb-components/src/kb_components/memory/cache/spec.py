@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
 from kb_messages import Lever
+
+MOST_LINES: Final = 1 << 24
+"""Of a cache, whose tables take 8 bytes a line. Source: assumed (16 times the lines of the largest bundled cache)."""
+_MOST_LINE_NBYTES: Final = 1 << 20
+"""Of a line. Source: assumed."""
 
 
 class CachedMemorySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,9 +37,9 @@ class CachedMemorySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     latency_ns: Annotated[float, Meta(ge=0, extra=Lever(("hbm: service", "pe_dma: service"), "half", "latency").extra)]
     cache_bw_gbs: Annotated[float, Meta(gt=0, extra=Lever(("pe_dma: service",), "twice", "cache bandwidth").extra)]
     cache_latency_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_dma: service",), "half", "cache latency").extra)]
-    sets: Annotated[int, Meta(ge=1)]
-    ways: Annotated[int, Meta(ge=1)]
-    line_nbytes: Annotated[int, Meta(ge=1)] = 128
+    sets: Annotated[int, Meta(ge=1, le=MOST_LINES)]
+    ways: Annotated[int, Meta(ge=1, le=MOST_LINES)]
+    line_nbytes: Annotated[int, Meta(ge=1, le=_MOST_LINE_NBYTES)] = 128
     index: Literal["modulo", "hashed"] = "modulo"
     write: Literal["back", "through"] = "back"
     multicast: Annotated[int, Meta(ge=1)] = 1
