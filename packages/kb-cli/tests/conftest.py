@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -75,3 +79,23 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Res
         return CliRunner().invoke(kb, [str(arg) for arg in args], catch_exceptions=False)
 
     return run
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """A disk that has room for names alone: files are opened to be written, which empties them, and take no bytes."""
+    path_open = Path.open
+
+    def opened(path: Path, mode: str = "r", *args: Any, **named: Any) -> Any:
+        if "w" in mode:
+            path_open(path, mode).close()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return path_open(path, mode, *args, **named)
+
+    @contextmanager
+    def full() -> Iterator[None]:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "open", opened)
+            yield
+
+    return full

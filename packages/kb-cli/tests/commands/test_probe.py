@@ -55,6 +55,17 @@ def test_all_pairs_make_a_table_a_picture_and_json(invoke, tmp_path):
     assert "pe7" in text
 
 
+def test_a_full_disk_keeps_the_map_before(invoke, tmp_path, full_disk):
+    picture = tmp_path / "all.svg"
+    picture.write_text("before")
+    with full_disk():
+        done = invoke("probe", "--all", "--topology", "one_pe", "--heatmap", str(picture))
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: {picture}: got a full disk (No space left on device), needs room to write; ")
+    assert picture.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [picture]
+
+
 # 28 ps of wire to the router and as many behind it, 2 ns in it; a DMA has 64 GB/s of the NOC, and 128 of its own TCM.
 OVER_THE_NOC_PS = 2 * (28 + 2000 + 28) + 64000
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -177,9 +178,21 @@ def test_a_picture_that_cannot_be_written_is_refused(invoke: Invoke) -> None:
     done = invoke("topology", "show", "one_pe", "--out", "no/such.svg")
     assert done.exit_code == 2
     assert done.stderr == (
-        "error: no/such.svg: got a file that cannot be written (No such file or directory), needs a file in a folder "
-        "that is there; name one with --out\n"
+        "error: --out: got no/such.svg in a folder that is not there, needs a folder that is; make no first\n"
     )
+
+
+def test_a_full_disk_keeps_the_picture_before(
+    invoke: Invoke, here: Path, full_disk: Callable[[], AbstractContextManager[None]]
+) -> None:
+    assert invoke("topology", "show", "one_pe", "--out", "chip.svg").exit_code == 0
+    before = (here / "chip.svg").read_bytes()
+    with full_disk():
+        done = invoke("topology", "show", "one_cube", "--out", "chip.svg")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: chip.svg: got a full disk (No space left on device), needs room to write; ")
+    assert (here / "chip.svg").read_bytes() == before
+    assert [each.name for each in here.iterdir()] == ["chip.svg"]
 
 
 def test_a_name_becomes_a_file_name(invoke: Invoke, here: Path) -> None:

@@ -11,7 +11,7 @@ from kb_cli.report.chip import default_picture, default_view, overview, save_pic
 from kb_cli.report.chip_check import check_chip, check_lines
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
-from kb_cli.terminal.output_file import check_ending, refuse_overwriting
+from kb_cli.terminal.output_file import check_ending, check_folder, refuse_overwriting
 from kb_messages import TopologyError
 from kb_topology import Topology, load_topology
 from kb_topology.diagram import VIEWS, Loads, View
@@ -42,7 +42,11 @@ def check_command(file: str, as_json: bool) -> None:
 @click.option("--view", type=click.Choice(VIEWS), help="What to draw [default: the widest view with several boxes].")
 @click.option("--part", default="", metavar="ID", help="Which one, like sip0.cube3 [default: the first, for all].")
 @click.option(
-    "--out", "-o", type=click.Path(), metavar="FILE.svg", help="Where the picture goes [default: NAME-VIEW.svg here]."
+    "--out",
+    "-o",
+    type=click.Path(dir_okay=False),
+    metavar="FILE.svg",
+    help="Where the picture goes [default: NAME-VIEW.svg here].",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def show_command(
@@ -59,6 +63,7 @@ def show_command(
     picture = Path(out) if out is not None else default_picture(loaded, chosen, part, run)
     refuse_overwriting("--out", picture, *files)
     check_ending("--out", picture, ".svg")
+    check_folder("--out", picture)
     save_picture(loaded, chosen, part, loads, picture)
     found = overview(loaded, picture, chosen, part, run)
     if as_json:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec import UNSET, Struct, UnsetType
 
+from kb_cli.run.files import write_whole
 from kb_cli.terminal.escape import file_stem
-from kb_messages import TopologyError
 from kb_topology import LinkGroup, Topology, count_kinds, link_groups
 from kb_topology.diagram import VIEWS, Loads, View, draw
 
@@ -100,11 +100,6 @@ def default_picture(topology: Topology, view: View, part: str, run: Path | None)
 def save_picture(topology: Topology, view: View, part: str, loads: Loads | None, path: Path) -> None:
     """Draw *view* of *part* to the file *path*, coloured by *loads*.
 
-    Raises TopologyError for a part that is not there, and when the file cannot be written.
+    Raises TopologyError for a part that is not there, and OSError, which names the file.
     """
-    text = draw(topology, view, part, loads)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        got = f"a file that cannot be written ({getattr(error, 'strerror', None) or error})"
-        raise TopologyError(str(path), got, "a file in a folder that is there", "name one with --out") from None
+    write_whole(path, draw(topology, view, part, loads).encode())

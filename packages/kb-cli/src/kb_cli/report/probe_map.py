@@ -10,8 +10,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from kb_cli.report.heatmap import HeatMapPanel, Tick, heat_map
+from kb_cli.run.files import write_whole
 from kb_cli.terminal.units import PS_PER_NS
-from kb_dataexec.files import writing
 from kb_engine.probe import NO_PATH, ProbeMatrix
 from kb_topology import Topology
 
@@ -59,8 +59,7 @@ def save_heat_map(chip: Topology, matrix: ProbeMatrix, path: Path) -> None:
         _ticks(matrix.sources),
         _ticks(matrix.memories),
     )
-    with writing(path):
-        path.write_text(picture, encoding="utf-8")
+    write_whole(path, picture.encode())
 
 
 def short_name(name: str) -> str:
