@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
+from kb_components.clock import clock_ghz
 from kb_components.pe.answer_order import AnswerOrder
 from kb_engine.block import AddressTranslator, Context, FoldPass, Initiator, TileToken, exact, ps_from_ns
 from kb_messages import (
@@ -63,12 +64,7 @@ class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     outstanding: Annotated[int, Meta(ge=1)] = 1
     answers: Literal["any_order", "in_order"] = "any_order"
     port_nbytes: Annotated[int, Meta(ge=1)] | None = None
-    port_clock_ghz: (
-        Annotated[
-            float, Meta(gt=0, extra=Lever(("links: bytes", "pe_dma: service"), "twice", "clock of the port").extra)
-        ]
-        | None
-    ) = None
+    port_clock_ghz: Annotated[float, clock_ghz(("links: bytes", "pe_dma: service"), "clock of the port")] | None = None
     queue_depth: Annotated[int, Meta(ge=1)] = 2
 
 

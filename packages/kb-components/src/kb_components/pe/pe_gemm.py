@@ -7,8 +7,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from kb_components.clock import LEAST_RATE, MOST_RATE, clock_ghz
 from kb_engine.block import ComponentBase, Context, Rate, exact
-from kb_messages import DType, GemmParams, Lever, PipelinePlan, PlanError, Role, StageParams, StageType
+from kb_messages import DType, GemmParams, PipelinePlan, PlanError, Role, StageParams, StageType
 
 _DEFAULT_RATE = {
     DType.F16: 1.0,
@@ -31,12 +32,12 @@ class PeGemmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     rows: Annotated[int, Meta(ge=1)]
     cols: Annotated[int, Meta(ge=1)]
-    clock_ghz: Annotated[float, Meta(gt=0, extra=Lever(("pe_gemm",), "twice", "clock").extra)]
-    sustained_clock_ghz: (
-        Annotated[float, Meta(gt=0, extra=Lever(("pe_gemm",), "twice", "sustained clock").extra)] | None
-    ) = None
+    clock_ghz: Annotated[float, clock_ghz(("pe_gemm",))]
+    sustained_clock_ghz: Annotated[float, clock_ghz(("pe_gemm",), "sustained clock")] | None = None
     queue_depth: Annotated[int, Meta(ge=1)] = 2
-    macs_per_cell: dict[DType, Annotated[float, Meta(gt=0)]] = field(default_factory=lambda: dict(_DEFAULT_RATE))
+    macs_per_cell: dict[DType, Annotated[float, Meta(ge=LEAST_RATE, le=MOST_RATE)]] = field(
+        default_factory=lambda: dict(_DEFAULT_RATE)
+    )
 
 
 class PeGemm(ComponentBase[PeGemmSpec]):

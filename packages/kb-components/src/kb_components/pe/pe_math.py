@@ -7,8 +7,9 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from kb_components.clock import clock_ghz
 from kb_engine.block import ComponentBase, Context, Rate
-from kb_messages import Lever, MathParams, PipelinePlan, PlanError, StageParams, StageType
+from kb_messages import MathParams, PipelinePlan, PlanError, StageParams, StageType
 
 
 class FunctionClass(Enum):
@@ -59,7 +60,7 @@ class PeMathSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`lanes` elements a group, at `clock_ghz`; `transcendental_cycles` a group of exp, division and the like."""
 
     lanes: Annotated[int, Meta(ge=1)]
-    clock_ghz: Annotated[float, Meta(gt=0, extra=Lever(("pe_math",), "twice", "clock").extra)]
+    clock_ghz: Annotated[float, clock_ghz(("pe_math",))]
     queue_depth: Annotated[int, Meta(ge=1)] = 2
     transcendental_cycles: Annotated[int, Meta(ge=1)] = 4
 

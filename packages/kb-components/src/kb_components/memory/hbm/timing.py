@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from kb_components.clock import clock_mhz
 from kb_components.memory.hbm.address_bits import PATTERN, address_mapping
 from kb_engine.block import exact
 from kb_messages import Lever
@@ -24,7 +25,7 @@ class HbmBankedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     says whether rows stay open after the request that used them.
     """
 
-    clock_mhz: Annotated[float, Meta(gt=0, extra=Lever(("hbm", "pe_dma: service"), "twice", "clock").extra)]
+    clock_mhz: Annotated[float, clock_mhz(("hbm", "pe_dma: service"))]
     mapping: Annotated[str, Meta(pattern=f"^{PATTERN}$")]
     rl_cycles: Cycles
     wl_cycles: Cycles
