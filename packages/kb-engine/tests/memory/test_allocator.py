@@ -61,6 +61,15 @@ def test_a_full_memory_says_how_much_there_is():
     )
 
 
+def test_a_request_that_is_rounded_up_says_to_what():
+    with pytest.raises(OutOfMemoryError) as caught:
+        Allocator("sip0.cube0.hbm0", 0, 1 << 20, alignment=1 << 21).allocate(2080)
+    assert str(caught.value) == (
+        "sip0.cube0.hbm0: got a request for 2080 bytes, which takes 2097152 in whole pages or blocks of 2097152, "
+        "needs at most 1048576 in one piece (1048576 of 1048576 are free); use smaller tensors or a larger memory"
+    )
+
+
 def test_an_empty_memory_has_nothing():
     with pytest.raises(OutOfMemoryError) as caught:
         Allocator("tcm", 0, 0).allocate(1)

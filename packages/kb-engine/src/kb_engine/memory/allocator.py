@@ -178,9 +178,12 @@ class Allocator:
     def _full(self, nbytes: int) -> OutOfMemoryError:
         self._join()
         limit = max(self._free, default=0)
+        got = f"a request for {nbytes} bytes"
+        if nbytes <= limit:
+            got += f", which takes {self.rounded(nbytes)} in whole pages or blocks of {self._alignment}"
         error = OutOfMemoryError(
             self._label,
-            f"a request for {nbytes} bytes",
+            got,
             f"at most {limit} in one piece ({self.free_nbytes} of {self.nbytes} are free{self._held()})",
             "use smaller tensors or a larger memory",
         )
