@@ -66,6 +66,13 @@ def test_a_run_of_a_newer_format(invoke: Invoke, folder: Path, command: str) -> 
     )
 
 
+def test_a_version_that_is_a_text_is_shown_as_one(invoke: Invoke, folder: Path) -> None:
+    run = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(run | {"version": str(run["version"])}))
+    said = f"got format 'kernbench-run' version '{run['version']}', needs kernbench-run version {run['version']}; "
+    assert said in error(invoke, "report", "x")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_folder_of_a_shapes_file(invoke: Invoke, command: str) -> None:
     Path("shapes.csv").write_text("M,N,K\n16,16,16\n")

@@ -137,7 +137,7 @@ def read_packed_run(content: bytes, where: str) -> RunJson:
 def _typed(fields: dict[str, Any], where: str) -> RunJson | RowsJson:
     found = (fields.get("format"), fields.get("version"))
     if found != (FORMAT, FORMAT_VERSION):
-        got = f"format {str(found[0])[:80]!r} version {str(found[1])[:20]}"
+        got = f"format {str(found[0])[:80]!r} version {repr(found[1])[:20]}"
         fix = "run the benchmark again" if found[0] == FORMAT else ""
         raise RunFolderError(where, got, f"{FORMAT} version {FORMAT_VERSION}", fix)
     kind: type[RunJson | RowsJson] = RowsJson if "rows" in fields else RunJson
