@@ -228,6 +228,13 @@ def test_a_condition_that_is_no_truth_value_is_refused(text: str, found: object)
     assert str(error.value) == f"--where: got {found} at M=64 kind=a, {needs}"
 
 
+@pytest.mark.parametrize(("text", "got"), [("1 / K", "division by zero"), ("2 ** 5000000", "too large a value")])
+def test_an_error_where_no_axis_varies_names_no_point(text: str, got: str) -> None:
+    with pytest.raises(KbError) as error:
+        Expression(text, [], "--cost", {"K": "0"}).value({})
+    assert str(error.value).startswith(f"--cost: got {got}, needs an expression ")
+
+
 def test_a_condition_may_be_the_name_of_a_truth_value() -> None:
     condition = Expression("flag and M == 64 or not flag", ["M", "flag"], "--where")
     assert [condition.holds({"M": "64", "flag": flag}) for flag in ("true", "false")] == [True, True]

@@ -58,12 +58,12 @@ class Expression:
             fix = did_you_mean(error.name, names) or f"give its values with -p {error.name}=VALUES"
             raise self._error(f"{error.name!r}", f"the name of what has values here: {listing(names)}", fix) from None
         except (NumberTooHigh, IterableTooLong):
-            raise self._error(f"too large a value at {_shown(point)}", "an expression of usual sizes") from None
+            raise self._error(f"too large a value{_at(point)}", "an expression of usual sizes") from None
         except InvalidExpression:
             needs = f"operators and the functions {listing(_FUNCTIONS)} over {listing(names)}"
             raise self._error(repr(self.text), needs) from None
         except (ArithmeticError, TypeError, ValueError, KeyError) as error:
-            raise self._error(f"{error} at {_shown(point)}", "an expression that every point has a value for") from None
+            raise self._error(f"{error}{_at(point)}", "an expression that every point has a value for") from None
         if not isinstance(found, (bool, int, float, str)):
             raise self._error(f"a {type(found).__name__} from {self.text!r}", "a number or a truth value")
         return found
@@ -72,9 +72,7 @@ class Expression:
         """As `value`. Raises BenchmarkError for a value that is neither true nor false, too."""
         found = self.value(point)
         if not isinstance(found, bool):
-            raise self._error(
-                f"{found!r} at {_shown(point)}", "what is true or false", "compare it, such as by == or <="
-            )
+            raise self._error(f"{found!r}{_at(point)}", "what is true or false", "compare it, such as by == or <=")
         return found
 
     def number(self, point: Mapping[str, str]) -> float:
@@ -125,8 +123,10 @@ def _value(text: str) -> Value:
     return int(found) if float(found).is_integer() and abs(found) < 2**53 else found
 
 
-def _shown(point: Mapping[str, str]) -> str:
-    return " ".join(f"{name}={value}" for name, value in point.items())
+def _at(point: Mapping[str, str]) -> str:
+    """The place of *point* as the end of a sentence: ` at M=64 N=8`, and nothing where no axis varies."""
+    values = " ".join(f"{name}={value}" for name, value in point.items())
+    return f" at {values}" if values else ""
 
 
 def _identifier(name: str) -> str:
