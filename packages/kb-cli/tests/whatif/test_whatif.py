@@ -43,6 +43,22 @@ def test_a_faster_clock_of_a_serial_kernel(invoke: Invoke, folder: Path) -> None
     assert answer(invoke, folder, f"{CLOCK}=2") == found
 
 
+def test_sizes_that_no_memory_holds_are_refused_before_inputs_are_made(
+    invoke: Invoke, bench_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    footprint = "def footprint(self, p):\n        return 10**15 if p.size > 8 else 0\n\n    def flops"
+    bench = bench_file(
+        "def flops", footprint, "def inputs(self, p, rng):", "def inputs(self, p, rng):\n        assert p.size == 8"
+    )
+    assert invoke("run", bench, "--topology", "one_pe", "--out", "runs").exit_code == 0
+    folder = next(Path("runs").iterdir())
+    run = json.loads((folder / "run.json").read_text())
+    write_run(folder, {**run, "params": {**run["params"], "size": 16}})
+    done = invoke("whatif", folder, "--set", f"{CLOCK}=2")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: small on one_pe: got 953,674,317 MiB of tensors, needs at most the ")
+
+
 def test_the_same_value_changes_nothing(invoke: Invoke, folder: Path) -> None:
     found = answer(invoke, folder, f"{CLOCK}=1.0")
     assert found["latency_ps"] == found["bound_ps"] == found["before_ps"]

@@ -18,6 +18,7 @@ from kb_cli.benchmark.author_calls import inputs_of
 from kb_cli.benchmark.beside import import_from
 from kb_cli.benchmark.call_benchmark import CallBenchmark
 from kb_cli.benchmark.call_record import repeated_call
+from kb_cli.benchmark.capacity import check_capacity
 from kb_cli.benchmark.field_values import BadValue, value_of
 from kb_cli.benchmark.kernel_source import MOST_NBYTES
 from kb_cli.benchmark.load import LoadedBenchmark, execute_source, load_source
@@ -47,7 +48,8 @@ def read_setup(folder: Path, only_bundled: bool = False) -> RanSetup:
 
     Raises RunFolderError for a folder that is none of one run, or whose files are not as the run wrote them, and for
     inputs that are not those of the run. With *only_bundled*, so it does before it imports any other benchmark than a
-    bundled one. Raises KbErrors for an exception in the benchmark's code.
+    bundled one. Raises KbErrors for an exception in the benchmark's code, and for sizes that no memory holds before
+    inputs of them are made.
     """
     run = read_one_run(folder)
     inputs = (name for name in run.files if name.startswith(f"{INPUTS}/"))
@@ -82,6 +84,7 @@ def read_setup(folder: Path, only_bundled: bool = False) -> RanSetup:
         loaded = load_source(path, source)._replace(beside=_beside(folder, run))
         params = _params(loaded.bench.Params, run.params, str(folder / RUN))
     setup = Setup(loaded, params, topology, run.seed, verify=False, log=False)
+    check_capacity(setup)
     found = {key: array_sha256(array) for key, array in inputs_of(setup).items()}
     if found != run.inputs:
         got = "inputs of other bytes than those of the run"
