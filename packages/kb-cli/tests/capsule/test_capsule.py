@@ -119,6 +119,26 @@ def test_another_log_is_told(invoke: Invoke, capsule: Path, tmp_path: Path) -> N
     assert "0000000000000000" in told.stdout
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"inputs": {"a": "0" * 64}}, "{capsule}: got inputs of other bytes than those of the run, "),
+        ({"topology": {"name": "one_cube", "digest": "0" * 64}}, "{capsule}/topology.yaml: got a chip with digest "),
+        ({"params": {"size": 8, "depth": 3}}, "{capsule}/run.json: got the parameter 'depth', needs "),
+    ],
+)
+def test_errors_of_what_was_unpacked_name_the_capsule(
+    capsule: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object], said: str
+) -> None:
+    def changed(files: dict[str, bytes]) -> None:
+        write_run(tmp_path, {**json.loads(files["run.json"]), **change})
+        files["run.json"] = (tmp_path / "run.json").read_bytes()
+
+    rezipped(capsule, changed)
+    assert ended("replay", capsule, "--trust") == 2
+    assert capsys.readouterr().err.startswith(f"error: {said.format(capsule=capsule)}")
+
+
 @pytest.mark.parametrize("name", ["blocks-of-nobody", "", "../x"])
 def test_blocks_of_a_package_that_is_not_installed_are_named(capsule: Path, tmp_path: Path, name: str) -> None:
     def other_versions(files: dict[str, bytes]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +23,7 @@ from kb_cli.run.run_json import RunJson
 from kb_cli.run.run_result import RunResult
 from kb_cli.run.save import record_run, run_once
 from kb_cli.whatif.ran_setup import read_setup
+from kb_messages import KbError
 
 _MOST_UNTRUSTED_NBYTES: Final = 16 << 20
 """Of the files that are written for the replay of a capsule that nobody trusts. Source: assumed; a bundled chip and a
@@ -60,8 +63,7 @@ def replay(capsule: Path, trust: bool, out: Path | None, progress: RunProgress) 
             _refuse_unknown(capsule, packed.run)
             _refuse_large(capsule, packed.replayed_nbytes)
         _refuse_missing(capsule, packed.run)
-        with TemporaryDirectory(prefix="kb-replay-") as place:
-            folder = Path(place) / "run"
+        with TemporaryDirectory(prefix="kb-replay-") as place, _named_by(capsule, folder := Path(place) / "run"):
             folder.mkdir()
             packed.unpack(folder, is_replay=True)
             ran = read_setup(folder, only_bundled=not trust)
@@ -73,6 +75,19 @@ def replay(capsule: Path, trust: bool, out: Path | None, progress: RunProgress) 
                 result = record_run((repeated, repeated), setup, Policy.NONE, progress).result
             here = {**versions(setup.topology), **environment()}
             return _compared(capsule, ran.run, result, here, out is not None)
+
+
+@contextmanager
+def _named_by(capsule: Path, folder: Path) -> Iterator[None]:
+    """Errors about *folder*, which is gone when they are read, name *capsule* in its place."""
+    try:
+        yield
+    except KbError as error:
+        for path in (str(folder.resolve()), str(folder)):
+            error.where, error.got, error.needs, error.fix = (
+                part.replace(path, str(capsule)) for part in (error.where, error.got, error.needs, error.fix)
+            )
+        raise
 
 
 def _refuse_without_inputs(capsule: Path, run: RunJson) -> None:
