@@ -143,6 +143,28 @@ def test_what_a_set_cannot_hold_is_refused(chip_host):
     host.empty("a", (3 << 20,), "i8", memory="some")
 
 
+def test_a_full_set_says_what_is_free_in_all_its_slices(chip_host):
+    host = chip_host(*NAMED)
+    host.empty("a", (1 << 20,), "i8", memory="some")
+    host.empty("b", (1 << 18,), "i8", slices=[1])
+    host.empty("c", (1 << 19,), "i8", memory="some")
+    free = (3 << 20) - (1 << 20) - 3 * (1 << 18) - (1 << 19)
+    with pytest.raises(OutOfMemoryError) as caught:
+        host.empty("d", (10**12,), "i8", memory="some")
+    assert str(caught.value) == (
+        f"tensor d in some: got a request for 1000000000000 bytes, needs at most {free - 192} in one piece "
+        f"({free} of 3145728 are free, a holds 1048576, c holds 524288, b holds 262144); "
+        "use smaller tensors or a larger memory"
+    )
+    with pytest.raises(OutOfMemoryError):
+        host.empty("d", (free - 191,), "i8", memory="some")
+    host.empty("d", (free - 192,), "i8", memory="some")
+    host.empty("e", (128,), "i8", memory="some")
+    host.empty("f", (64,), "i8", memory="some")
+    with pytest.raises(OutOfMemoryError, match=r"needs at most 0 in one piece \(0 of 3145728 are free"):
+        host.empty("g", (1,), "i8", memory="some")
+
+
 def test_a_tensor_larger_than_a_slice_says_how_to_spread_it(chip_host):
     with pytest.raises(OutOfMemoryError) as caught:
         chip_host(*NAMED).empty("a", ((1 << 20) + 1,), "i8", slices=[2])

@@ -7,11 +7,12 @@ can share slices, and a byte has one holder.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import lcm
 from typing import TypeAlias
 
-from kb_engine.memory.allocator import Allocator
+from kb_engine.memory.allocator import Allocator, OutOfMemoryError, out_of_memory
 from kb_messages import split_address
 from kb_topology import InterleavedRegion
 
@@ -24,7 +25,7 @@ class _Part:
 
     def __init__(self, region: InterleavedRegion, slices: Sequence[Allocator], alignment: int) -> None:
         self.region = region
-        self._slices = slices
+        self.slices = slices
         self._alignment = alignment
         self._unit = lcm(region.interleaving.round_nbytes, alignment)
         self._taken: _Ranges = []
@@ -38,13 +39,17 @@ class _Part:
             if start >= low:
                 self._take(start, high)
                 return True
-        for low, high in reversed(_joined([*free, *self._own_free()])):
+        for low, high in reversed(self._reachable(free)):
             if high - low >= self.allocator.rounded(nbytes):
                 for start, end in free:
                     if low <= start < high:
                         self._take(start, end)
                 return True
         return False
+
+    def free_ranges(self) -> _Ranges:
+        """The ranges that an allocation may take: what is free in all slices, and what is free of the pool's."""
+        return self._reachable(self._free_everywhere())
 
     def shrink(self) -> None:
         """Give the bytes back to the slices if none of them is taken."""
@@ -64,14 +69,14 @@ class _Part:
 
     def _in_slices(self, low: int, high: int) -> Iterator[tuple[Allocator, int, int]]:
         """The allocator, the address and the bytes in each slice of the region's bytes from *low* to *high*."""
-        count = len(self._slices)
-        for allocator, base in zip(self._slices, self.region.slices, strict=True):
+        count = len(self.slices)
+        for allocator, base in zip(self.slices, self.region.slices, strict=True):
             yield allocator, base + low // count, (high - low) // count
 
     def _free_everywhere(self) -> _Ranges:
         """The ranges of the region, whole units, that are free in all slices."""
-        count, found = len(self._slices), [(0, self.region.nbytes)]
-        for allocator, base in zip(self._slices, self.region.slices, strict=True):
+        count, found = len(self.slices), [(0, self.region.nbytes)]
+        for allocator, base in zip(self.slices, self.region.slices, strict=True):
             free = [((low - base) * count, (high - base) * count) for low, high in allocator.free_ranges()]
             found = [
                 (max(low, start), min(high, end)) for low, high in found for start, end in free if low < end > start
@@ -84,9 +89,10 @@ class _Part:
         """*end*, less what is no whole unit; the end of the region counts as whole."""
         return end if end == self.region.nbytes else end // self._unit * self._unit
 
-    def _own_free(self) -> _Ranges:
+    def _reachable(self, free: _Ranges) -> _Ranges:
+        """The ranges that are *free* in all slices, joined with those that are the pool's and free."""
         base = self.region.base
-        return [(low - base, high - base) for low, high in self.allocator.free_ranges()]
+        return _joined([*free, *((low - base, high - base) for low, high in self.allocator.free_ranges())])
 
 
 class InterleavedPool:
@@ -103,17 +109,29 @@ class InterleavedPool:
         ]
 
     def allocate(self, nbytes: int, holder: str) -> int:
-        """The address of *nbytes* free bytes. Raises OutOfMemoryError as an Allocator does."""
+        """The address of *nbytes* free bytes.
+
+        Raises OutOfMemoryError as an Allocator does. Free are bytes that are free in all slices.
+        """
         for part in reversed(self._parts):
             if part.allocator.has_room(nbytes) or part.grow(nbytes):
                 return part.allocator.allocate(nbytes, holder)
-        return self._parts[0].allocator.allocate(nbytes, holder)
+        raise self._full(nbytes)
 
     def release(self, address: int) -> None:
         """Give back the bytes that `allocate` put at *address*."""
         part = next(part for part in self._parts if part.region.owner == split_address(address)[0])
         part.allocator.release(address)
         part.shrink()
+
+    def _full(self, nbytes: int) -> OutOfMemoryError:
+        sizes = [high - low for part in self._parts for low, high in part.free_ranges()]
+        total = sum(region.nbytes for region in self.regions)
+        held = Counter[str]()
+        for allocator in (*(part.allocator for part in self._parts), *self._parts[0].slices):
+            held.update(allocator.held())
+        got, limit = f"a request for {nbytes} bytes", max(sizes, default=0)
+        return out_of_memory(self.regions[0].memory, got, limit, (sum(sizes), total), held)
 
 
 def _joined(ranges: _Ranges) -> _Ranges:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import nlargest
 
 from kb_messages import KbError
@@ -175,28 +175,40 @@ class Allocator:
                 end = ranges[at][1]
             self._give(start, end - start)
 
+    def held(self) -> Mapping[str, int]:
+        """The taken bytes of each holder that has a name."""
+        held: dict[str, int] = {}
+        for size, holder in self._taken.values():
+            if holder:
+                held[holder] = held.get(holder, 0) + size
+        return held
+
     def _full(self, nbytes: int) -> OutOfMemoryError:
         self._join()
         limit = max(self._free, default=0)
         got = f"a request for {nbytes} bytes"
         if nbytes <= limit:
             got += f", which takes {self.rounded(nbytes)} in whole pages or blocks of {self._alignment}"
-        error = OutOfMemoryError(
-            self._label,
-            got,
-            f"at most {limit} in one piece ({self.free_nbytes} of {self.nbytes} are free{self._held()})",
-            "use smaller tensors or a larger memory",
-        )
-        error.limit = limit
-        return error
+        return out_of_memory(self._label, got, limit, (self.free_nbytes, self.nbytes), self.held())
 
-    def _held(self) -> str:
-        """The largest holders and how many bytes each has, as the end of a sentence."""
-        held: dict[str, int] = {}
-        for size, holder in self._taken.values():
-            if holder:
-                held[holder] = held.get(holder, 0) + size
-        return "".join(f", {holder} holds {held[holder]}" for holder in nlargest(_SHOWN, held, held.__getitem__))
+
+def out_of_memory(
+    label: str, got: str, limit: int, free_of_all: tuple[int, int], held: Mapping[str, int]
+) -> OutOfMemoryError:
+    """The error of the request *got* to the memory *label*, of which at most *limit* bytes are free in one piece.
+
+    *free_of_all* has the free bytes and all bytes. *held* has the bytes of each holder, of which the largest are named.
+    """
+    free, total = free_of_all
+    holders = "".join(f", {each} holds {held[each]}" for each in nlargest(_SHOWN, held, held.__getitem__))
+    error = OutOfMemoryError(
+        label,
+        got,
+        f"at most {limit} in one piece ({free} of {total} are free{holders})",
+        "use smaller tensors or a larger memory",
+    )
+    error.limit = limit
+    return error
 
 
 class Lease:
