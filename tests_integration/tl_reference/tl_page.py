@@ -128,7 +128,7 @@ def operators() -> dict[str, str]:
 
     class Probe(Handle):
         def __init__(self) -> None:
-            self._operators: Any = Names()
+            self.operators: Any = Names()
 
         dtype = None
 

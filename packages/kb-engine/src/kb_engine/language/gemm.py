@@ -136,6 +136,8 @@ class GemmOps(MathOps):
         needs = f"a value in TCM, {wanted.rows} x {wanted.cols} of {wanted.dtype}, as sums of these factors are"
         if not isinstance(acc, Handle) and (not isinstance(acc, (int, float)) or acc):
             raise KernelError(line, f"tl.dot with acc = {describe(acc)}", f"{needs}, or 0")
+        if isinstance(acc, Handle) and acc.operators is not self:
+            self._check_owner(acc, line)
         found = acc.place if isinstance(acc, Handle) else wanted
         if isinstance(acc, Handle) and (acc.freed or not isinstance(acc, HeldTensor)):
             self._loaded(acc, "dot", line)

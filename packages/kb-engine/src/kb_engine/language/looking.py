@@ -96,6 +96,8 @@ class LookingOps(MathOps):
             raise KernelError(line, f"tl.{call} of {describe(x)}", needs)
         if x.freed:
             in_tcm(x, line)
+        if x.is_pending and x.operators is not self:
+            self._check_owner(x, line)
         if isinstance(x, RecordedTensor) and not x.is_issued:
             recipe = None if x.known is not None else self._programs.recipe(x.op)
             return _Looked(x.shape, x.known, None, repr(x), recipe)

@@ -205,6 +205,8 @@ class MathOps(AxisFunctions):
         found: list[VectorInput | RecordedOp] = []
         for value in values:
             recorded = value.open_op if isinstance(value, RecordedTensor) else None
+            if recorded is not None and value.operators is not self:
+                self._check_owner(value, line)
             found.append(recorded or self._programs.input(value, self._loaded(value, op, line)))
         return tuple(found)
 

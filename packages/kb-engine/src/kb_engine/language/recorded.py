@@ -187,7 +187,7 @@ class RecordedTensor(LoadedTensor):
         self.known = known
         self.producer = op.producer
         self.readers: list[Completion] = []
-        self._operators = operators
+        self.operators = operators
         self._issue = issue
         self._view = view
         self._is_forgotten = False
@@ -259,7 +259,7 @@ class RecordedTensor(LoadedTensor):
             return super().look(touched_by)
         self._leave()
         for completion in _unfinished(self.op):
-            self._operators.wait_for(completion)  # type: ignore[union-attr]  # the language made the handle
+            self.operators.wait_for(completion)  # type: ignore[union-attr]  # the language made the handle
         self._tell_wrap(touched_by)
         return self.known
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex, TypeVar, cast
 
 from kb_engine.language.atomics import AtomicOps
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
@@ -121,6 +121,8 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
         takes the bytes next waits.
         """
         self.leave("frees a value")
+        if isinstance(cast("object", handle), Handle) and handle.operators is not self:
+            self._check_owner(handle, self._port.line())
         if isinstance(handle, RecordedTensor) and not (handle.is_issued or handle.freed):
             handle.forget()
             return

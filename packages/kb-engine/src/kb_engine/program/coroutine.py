@@ -13,6 +13,7 @@ from typing import Final
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from kb_engine.block.fold_pass import FoldPass
+from kb_engine.program.foreign_values import foreign_value
 from kb_engine.program.port import Completion
 from kb_engine.timing.clock import Clock
 
@@ -86,14 +87,17 @@ class KernelCoroutine:
     def pause(self, line: str, waits_for: Completion | None = None) -> None:
         """Give way to the event loop until somebody calls `resume`; *line* is where the kernel stands.
 
-        *waits_for* is what the kernel waits for, where `wait_for` has not noted it.
+        *waits_for* is what the kernel waits for, where `wait_for` has not noted it. Raises KernelError at *line* where
+        another kernel runs, which looks at a value of this one.
         """
+        worker = getcurrent()
+        if worker is not self._greenlet:
+            raise foreign_value("a look at a value of another program, which has to wait for it", line)
         if waits_for is not None:
             self.waiting_for = waits_for
         self.waiting_at, self.waiting_since_ps = line, self._clock.now_ps
-        assert self._greenlet is not None
-        assert self._greenlet.parent is not None
-        self._greenlet.parent.switch()
+        assert worker.parent is not None
+        worker.parent.switch()
 
     def abandon(self) -> bool:
         """Have the frames of the kernel, if it has paused, forget all that they hold. `waiting_at` stays what it is.

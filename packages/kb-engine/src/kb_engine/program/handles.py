@@ -54,7 +54,7 @@ def _no_operators(op: str) -> NoReturn:
 
 def _operator(op: str) -> Callable[[Handle, Any], LoadedTensor]:
     def computed(self: Handle, other: Any) -> LoadedTensor:
-        return (self._operators or _no_operators(op)).arithmetic(op, self, other)
+        return (self.operators or _no_operators(op)).arithmetic(op, self, other)
 
     return computed
 
@@ -63,7 +63,7 @@ def _reflected(op: str) -> Callable[[Handle, Any], LoadedTensor]:
     """The operator of a handle that stands on the right of a number."""
 
     def computed(self: Handle, other: Any) -> LoadedTensor:
-        return (self._operators or _no_operators(op)).arithmetic(op, other, self)
+        return (self.operators or _no_operators(op)).arithmetic(op, other, self)
 
     return computed
 
@@ -99,10 +99,11 @@ class Handle:
 
     `place` is where the elements lie, in TCM or in memory, and `known` is their values, read-only, or None while they
     are pending; `producer` is then the op that produces them. `completion` says whether the command behind the handle
-    is done, and `readers` which composites have the handle as an operand. *operators* issues the commands of `x + y`
-    and the like. `holder` is the allocation in TCM that the handle lies in, alone or with others; None if it lies
-    elsewhere. `wrapped_at` is the kernel line where integers wrapped from which the elements follow, empty for none; it
-    is told where somebody listens.
+    is done, and `readers` which composites have the handle as an operand. `operators` issues the commands of `x + y`
+    and the like: the language of the program that made the handle, None for a value that no kernel made. `holder` is
+    the allocation in TCM that the handle lies in, alone or with others; None if it lies elsewhere. `wrapped_at` is the
+    kernel line where integers wrapped from which the elements follow, empty for none; it is told where somebody
+    listens.
     """
 
     wrapped_at = ""
@@ -123,17 +124,12 @@ class Handle:
         self.completion = Completion()
         self.readers: list[Completion] = []
         self.holder = holder
-        self._operators = operators
+        self.operators = operators
 
     @property
     def matrix(self) -> Matrix | None:
         """Where the data lies in TCM; None if it lies elsewhere."""
         return self.place
-
-    @property
-    def operators(self) -> Operators | None:
-        """What issues the commands of operators; None for a value that no kernel made."""
-        return self._operators
 
     @property
     def dtype(self) -> DType:
@@ -156,11 +152,11 @@ class Handle:
         Raises KernelError, which names *touched_by*, for pending elements that cannot be computed.
         """
         self._leave()
-        if self._operators is not None:
+        if self.operators is not None:
             if self.known is None:
-                self._operators.evaluate(self, touched_by)
+                self.operators.evaluate(self, touched_by)
             elif not self.completion.done:
-                self._operators.wait(self)
+                self.operators.wait(self)
         if self.known is None:
             self._refuse(touched_by)
         self._tell_wrap(touched_by)
@@ -168,16 +164,16 @@ class Handle:
 
     def _tell_wrap(self, touched_by: str) -> None:
         """Tell of an index that wrapped, if the kernel uses the value as one."""
-        if self.wrapped_at and touched_by == INDEX_USE and self._operators is not None:
-            self._operators.tell_wrapped_index(self.wrapped_at)
+        if self.wrapped_at and touched_by == INDEX_USE and self.operators is not None:
+            self.operators.tell_wrapped_index(self.wrapped_at)
 
     def note_wrap(self, line: str) -> None:
         """The elements follow from integers that wrapped at *line*."""
         self.wrapped_at = line
 
     def _leave(self) -> None:
-        if self._operators is not None:
-            self._operators.leave("looks at a value")
+        if self.operators is not None:
+            self.operators.leave("looks at a value")
 
     def settle(self, elements: npt.NDArray[Any]) -> None:
         """Make *elements*, as many as the handle has, known."""
@@ -268,15 +264,15 @@ class Handle:
 
     def to(self, dtype: DType | str) -> LoadedTensor:
         """The elements as *dtype*: floats are rounded to nearest even, integers lose the fraction and wrap."""
-        if self._operators is None:
+        if self.operators is None:
             raise TypeError("a value that no kernel made")
-        return self._operators.convert(self, dtype)
+        return self.operators.convert(self, dtype)
 
     def reordered(self, order: tuple[int, ...]) -> LoadedTensor:
         """The elements with the axes in *order*, as a value of its own, which is computed where it is needed."""
-        if self._operators is None:
+        if self.operators is None:
             raise TypeError("a value that no kernel made")
-        return self._operators.reordered(self, order)
+        return self.operators.reordered(self, order)
 
     __add__, __radd__ = _operator("add"), _reflected("add")
     __sub__, __rsub__ = _operator("sub"), _reflected("sub")
@@ -293,17 +289,17 @@ class Handle:
     __gt__, __ge__ = _operator("gt"), _operator("ge")
 
     def __eq__(self, other: object) -> Any:
-        return (self._operators or _no_operators("eq")).arithmetic("eq", self, other)
+        return (self.operators or _no_operators("eq")).arithmetic("eq", self, other)
 
     def __ne__(self, other: object) -> Any:
-        return (self._operators or _no_operators("ne")).arithmetic("ne", self, other)
+        return (self.operators or _no_operators("ne")).arithmetic("ne", self, other)
 
     def __neg__(self) -> LoadedTensor:
-        return (self._operators or _no_operators("neg")).arithmetic("neg", self)
+        return (self.operators or _no_operators("neg")).arithmetic("neg", self)
 
     def __invert__(self) -> LoadedTensor:
         op = "not" if self.dtype is DType.BOOL else "bit_not"
-        return (self._operators or _no_operators(op)).arithmetic(op, self)
+        return (self.operators or _no_operators(op)).arithmetic(op, self)
 
     __hash__ = object.__hash__
 

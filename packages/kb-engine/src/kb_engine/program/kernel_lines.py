@@ -13,9 +13,10 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Final
+from typing import Final, NoReturn
 
 from kb_engine.memory.unwritten_load import UnwrittenLoadError
+from kb_engine.program.foreign_values import value_of_ended
 from kb_messages import KbError, KernelError
 
 _PACKAGES = "kb_engine", "kb_dataexec", "kb_messages", "kb_topology", "kb_triton"
@@ -72,6 +73,10 @@ class KernelLines:
                 return self._line(code, frame) if found is None else found[1]
             frame = frame.f_back
         return "?:0"
+
+    def of_ended(self, skip_file_prefixes: tuple[str, ...] = ()) -> NoReturn:
+        """In place of `here` for a program that has ended. Raises KernelError at the line, which uses its value."""
+        raise value_of_ended(self.here(skip_file_prefixes))
 
     def _line(self, code: CodeType, frame: FrameType) -> str:
         if len(self._found) >= _MOST_CALLS:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_engine.program.arguments import describe, in_tcm
+from kb_engine.program.foreign_values import foreign_value, value_of_ended
+from kb_engine.program.grid import Program
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
@@ -56,6 +58,9 @@ class LanguageBase:
         A pending result stays pending: `tl.materialize` makes its elements known. Raises KernelError for anything but
         a handle.
         """
+        given: object = handle
+        if isinstance(given, Handle) and given.operators is not self:  # type: ignore[comparison-overlap]  # it is both
+            self._check_owner(given, self._port.line())
         completion = getattr(handle, "completion", None)
         if not isinstance(completion, Completion):
             got = f"tl.wait of {describe(handle)}"
@@ -72,7 +77,7 @@ class LanguageBase:
         Raises KernelError for a handle that was freed, for elements that depend on a command that is not done, and, if
         the elements are pending, in a run without an op log.
         """
-        line = self._port.line()
+        line = self._line_of_look(handle)
         if handle.is_pending and handle.producer is not None and not self._port.keeps_log:
             raise handle.producer.error(touched_by)
         with self._port.waits_for_value(line):
@@ -83,6 +88,15 @@ class LanguageBase:
             if handle.matrix is None:
                 self._port.memory.write(handle.place, elements)
             handle.settle(elements)
+
+    def _line_of_look(self, handle: Handle) -> str:
+        """The line that looks at *handle*. When the program has ended, only what its commands made can be looked at."""
+        try:
+            return self._port.line()
+        except KernelError as ended:
+            if not getattr(handle, "is_issued", True):
+                raise
+            return ended.where
 
     def tell_wrapped_index(self, wrapped_at: str) -> None:
         """Tell the observers that the kernel indexes by what follows from integers that wrapped at *wrapped_at*."""
@@ -117,6 +131,8 @@ class LanguageBase:
 
     def _arrived(self, value: object, line: str) -> Matrix | None:
         """As `in_tcm`, after a wait for the `load_async` behind *value*. With a scoreboard the command itself waits."""
+        if isinstance(value, Handle) and value.operators is not self:  # type: ignore[comparison-overlap]  # as above
+            self._check_owner(value, line)
         if type(value) is LoadedTensor and value.holder is not None and not value.holder.freed:
             matrix: Matrix | None = value.place
         else:
@@ -124,6 +140,18 @@ class LanguageBase:
         if isinstance(value, LoadedTensor) and not self._port.issues_ahead:
             self._port.wait(value.completion)
         return matrix
+
+    def _check_owner(self, value: Handle, line: str) -> None:
+        """Raise KernelError for *value*, whose `operators` are not this object, unless the program has made it too."""
+        owner = value.operators
+        if not isinstance(owner, LanguageBase) or owner._port is self._port:
+            return
+        if owner._port.tcm.has_ended:
+            raise value_of_ended(line)
+        here, there = (
+            Program(each.program_id, each.num_programs, each.grid).on(each.pe_id) for each in (self._port, owner._port)
+        )
+        raise foreign_value(f"a value of {there} in a call of {here}", line)
 
     def _loaded(self, value: object, op: str, line: str) -> Matrix:
         """Where an operand lies in TCM. Raises KernelError for anything but a handle."""

@@ -45,6 +45,7 @@ class PePort:
         self._session = session
         self._pe = pe
         self._commands = commands
+        self._lines = lines
         self.line: Callable[..., str] = lines.here
 
     def fold(self, over: FoldPass) -> None:
@@ -58,6 +59,10 @@ class PePort:
         each call asks for its line before it changes anything."""
         self.tcm.abandon()
         self.line = _give_way
+
+    def forget_kernel(self) -> None:
+        """The kernel has ended. Whoever uses a value of it from now on is another program, and is told so."""
+        self.line = self._lines.of_ended
 
     @property
     def held_back(self) -> HeldBack | None:

@@ -121,6 +121,8 @@ class KernelRunner:
             program = self.name if self.program.grid is not None else ""
             name = f"kernel {name_of(call.kernel)}"
             raise explain(error, call.root, "a kernel that returns", program, call.front_end, name) from None
+        finally:
+            self._port.forget_kernel()
 
     def _kernel_returned(self) -> None:
         if self._returned is not None:
