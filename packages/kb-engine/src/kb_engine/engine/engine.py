@@ -12,6 +12,7 @@ from kb_engine.block.component import ComponentBase
 from kb_engine.block.stage_server import StageServer
 from kb_engine.closed.closed_commands import LEAST_CLOSED_STAGES
 from kb_engine.engine.build import OF_STAGES, Exactness, build
+from kb_engine.engine.dropped_interrupts import raises_dropped_interrupts
 from kb_engine.engine.event_work import EventWork, SimulatedWork
 from kb_engine.engine.launch_to_end import LaunchToEnd
 from kb_engine.engine.polling import MOST_REPEATED_LOADS, PollingGuard
@@ -180,6 +181,7 @@ class Engine:
         """The bytes of all memories as the first launch found them; None before."""
         return self.session.memory.initial
 
+    @raises_dropped_interrupts
     @collector_off()
     def launch(
         self,

@@ -231,8 +231,8 @@ class Lease:
 
     def release(self, start: int) -> None:
         """As `Allocator.release`."""
+        self._starts.discard(start)  # first, so that an interrupt in between cannot have `end` release it again
         self.allocator.release(start)
-        self._starts.remove(start)
 
     @property
     def held(self) -> Sequence[int]:
