@@ -215,3 +215,65 @@ def test_what_follows_a_script_is_the_scripts_own(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import sys\nprint(sys.argv[1:])\n")
     done = kb(tmp_path, "exec", "script.py", "-", "")
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "['-', '']"), done.stderr
+
+
+RACE = """
+import numpy as np
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    total = tl.sum(tl.load(x_ptr + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)))
+    tl.store(y_ptr, tl.load(y_ptr) + total)
+
+
+@triton.jit
+def twice_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, 2 * tl.load(x_ptr + at))
+
+
+x, y = np.ones(1024, np.float32), np.zeros(1024, np.float32)
+twice_kernel[(8,)](x, y, 128)
+add_kernel[(8,)](x, y, 128)
+"""
+"""The second kernel of `RACE` adds to one element in eight programs, which nothing puts in order."""
+
+
+@pytest.fixture(scope="module")
+def races(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `RACE` and its run."""
+    folder = tmp_path_factory.mktemp("races")
+    (folder / "race.py").write_text(RACE, encoding="utf-8")
+    result = result_of(folder, "exec", "--json", "race.py")
+    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    return folder
+
+
+def test_verify_searches_the_log_of_a_launch_for_races(races: Path) -> None:
+    run = json.loads((races / "result.json").read_text(encoding="utf-8"))["run_dir"]
+    done = kb(races, "verify", "--sanitize", f"{run}/0001")
+    assert (done.returncode, done.stderr) == (1, "")
+    head, numbers, *found, hashes = done.stdout.splitlines()
+    assert head == f"{run}/0001: not verified"
+    assert numbers == "  the script judges its numbers itself: kb exec race.py runs its checks"
+    assert [each.partition(": ")[0].strip() for each in found] == ["overwrite race", "write race"]
+    assert all("race.py:10 (" in each for each in found)
+    assert hashes.startswith("  hashes of ")
+    done = kb(races, "verify", "--sanitize", f"{run}/0000")
+    assert (done.returncode, "  sanitizer: clean\n" in done.stdout) == (0, True)
+    done = kb(races, "verify", "--sanitize", "--json", run)
+    rows = json.loads(done.stdout)
+    assert (done.returncode, [len(each["sanitizer"]["findings"]) for each in rows]) == (1, [0, 2])
+    assert [(each["verified"], each["refusal"]) for each in rows] == [(None, None)] * 2
+
+
+def test_verify_does_not_search_a_log_that_was_changed(races: Path) -> None:
+    run = result_of(races, "exec", "--json", "--out=kb-changed", "race.py")["run_dir"]
+    path = next((races / run / "0001" / "log").glob("ops*"))
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    done = kb(races, "verify", "--sanitize", f"{run}/0001")
+    said = f"{run}/0001/log/{path.name}: got other bytes than the run wrote, needs those of run.json"
+    assert (done.returncode, done.stdout) == (1, f"{run}/0001: FAILED\n  {said}\n")

@@ -10,7 +10,7 @@ from kb_cli.report.verification import verification_lines
 from kb_cli.run.progress import RunProgress
 from kb_cli.run.run_json import RowsJson, read_run
 from kb_cli.run.sanitizer import found_something
-from kb_cli.run.verify_folder import verify_run_dir
+from kb_cli.run.verify_folder import Verification, verify_run_dir
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_lines
 
@@ -27,6 +27,9 @@ def command(run_dir: Path, as_json: bool, debug: bool, sanitize: bool) -> None:
     or when --sanitize found something. It is 2 when RUN_DIR is no run folder that can be read, or when a run, or one of
     several shapes, has no data to verify or a log too large for this machine's memory.
 
+    A launch of kb exec has no expected outputs, because the script judges its numbers itself. --sanitize searches its
+    log all the same, and the exit code is 0 when nothing is found.
+
     All files but wall.json are covered by hashes. The hashes show damage and carelessness, not a determined forger,
     because nothing is signed. No code of RUN_DIR is run.
 
@@ -39,5 +42,12 @@ def command(run_dir: Path, as_json: bool, debug: bool, sanitize: bool) -> None:
         emit_json(found if isinstance(read_run(run_dir), RowsJson) else found[0])
     else:
         emit_lines(line for each in found for line in verification_lines(each))
-    outcomes = {False if found_something(each.sanitizer) else each.verified for each in found}
+    outcomes = {_outcome(each) for each in found}
     click.get_current_context().exit(1 if False in outcomes else 2 if None in outcomes else 0)
+
+
+def _outcome(found: Verification) -> bool | None:
+    """Whether all that was asked for is right; None where it could not be done."""
+    if found_something(found.sanitizer):
+        return False
+    return True if isinstance(found.numbers, str) else found.verified

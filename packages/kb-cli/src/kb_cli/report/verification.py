@@ -22,6 +22,7 @@ def verification_lines(found: Verification) -> list[str]:
     """The lines of `kb verify` for one run folder: the verdict, each output, and what the sanitizer found."""
     verdict = {True: "ok", False: "FAILED", None: "not verified"}[found.verified]
     texts = [found.refusal] if found.refusal else [check.text for check in found.outputs]
+    texts += [found.numbers] if isinstance(found.numbers, str) else []
     if isinstance(found.sanitizer, Sanitized):
         texts += found.sanitizer.texts or ["sanitizer: clean"]
     if not isinstance(found.not_covered, UnsetType):

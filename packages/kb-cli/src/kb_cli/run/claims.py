@@ -14,7 +14,8 @@ from kb_dataexec.files import file_in, open_regular
 
 UNCLAIMED = frozenset({RUN, WALL})
 """Files that `files` of run.json does not have: run.json has a hash of its own, and wall times prove nothing."""
-_NEEDED = (BENCH, TOPOLOGY, f"{MEMORY}/index.json", f"{EXPECTED}/index.json", f"{LOG}/manifest.json")
+_NEEDED = (BENCH, TOPOLOGY, f"{MEMORY}/index.json", f"{LOG}/manifest.json")
+_NEEDED_TO_COMPARE = (*_NEEDED, f"{EXPECTED}/index.json")
 _BLOCK = 1 << 20
 _DATA = tuple(f"{part}/" for part in (MEMORY, EXPECTED, LOG, INPUTS, CAPTURES))
 
@@ -24,9 +25,13 @@ def claims(folder: Path) -> dict[str, FileClaim]:
     return {name: _claim(folder / name) for name in sorted(files_of(folder)) if name not in UNCLAIMED}
 
 
-def broken_claim(folder: Path, run: RunJson) -> str | None:
-    """The first thing that is not as *run*, the run.json of *folder*, claims; None when all is as the run wrote it."""
-    if missing := next((name for name in _NEEDED if name not in run.files), None):
+def broken_claim(folder: Path, run: RunJson, compares: bool = True) -> str | None:
+    """The first thing that is not as *run*, the run.json of *folder*, claims; None when all is as the run wrote it.
+
+    Without *compares*, nobody needs expected outputs.
+    """
+    needed = _NEEDED_TO_COMPARE if compares else _NEEDED
+    if missing := next((name for name in needed if name not in run.files), None):
         return f"{folder / RUN}: got no hash of {missing}, needs one of every file that the run wrote"
     if run.files[BENCH].sha256 != run.benchmark.sha256:
         return f"{folder / RUN}: got two hashes of {BENCH}, needs one"

@@ -25,9 +25,10 @@ _CHANGED = "got other content than the run wrote, needs that of the hash at its 
 class Verification(Struct, frozen=True, kw_only=True):
     """The verdict on one run folder, as `kb verify --json` prints it.
 
-    `verified` is None for a shape without data. `sanitizer` is missing unless it was asked for and the data is intact.
-    `covered` counts the files whose hashes agree, run.json included, and `not_covered` lists the files that nothing
-    claims; both are missing unless the folder verified.
+    `verified` is None for a shape without data, and for a launch of a script, whose log alone was searched: `numbers`
+    then says who judges its numbers. `sanitizer` is missing unless it was asked for and the data is intact. `covered`
+    counts the files whose hashes agree, run.json included, and `not_covered` lists the files that nothing claims; both
+    are missing unless all hashes agreed and no number was wrong.
     """
 
     run_dir: str
@@ -37,6 +38,7 @@ class Verification(Struct, frozen=True, kw_only=True):
     log_digest: str | None
     outputs: list[OutputCheck]
     refusal: str | None
+    numbers: str | UnsetType = UNSET
     sanitizer: Sanitized | UnsetType = UNSET
     covered: int | UnsetType = UNSET
     not_covered: list[str] | UnsetType = UNSET
@@ -58,8 +60,14 @@ def verify_run_dir(
 
 
 def verify_folder(folder: Path, progress: RunProgress, debug: bool = False, sanitize: bool = False) -> Verification:
-    """Verify the one run in *folder*. Raises RunFolderError when *folder* holds no data to verify."""
-    run, verdict = _read_one(folder), verify_run(folder, debug, progress)
+    """Verify the one run in *folder*. Raises RunFolderError when *folder* holds no data to verify.
+
+    Of a launch of a script, *sanitize* without *debug* searches the log, because the script judges its numbers itself.
+    """
+    run = _read_one(folder)
+    if run.script is not None and sanitize and not debug:
+        return _searched(folder, run, progress)
+    verdict = verify_run(folder, debug, progress)
     return Verification(
         run_dir=str(folder),
         benchmark=run.benchmark.name,
@@ -74,6 +82,28 @@ def verify_folder(folder: Path, progress: RunProgress, debug: bool = False, sani
     )
 
 
+def _searched(folder: Path, run: RunJson, progress: RunProgress) -> Verification:
+    """What the search of the log of *run*, a launch of a script, finds, if all files are as the run wrote them."""
+    broken = _broken(folder, run, progress, compares=False)
+    if broken is not None:
+        return _refused(folder, run, False, broken)
+    progress.begin(VERIFY, "sanitizing")
+    try:
+        found = _sanitized(folder, run)
+    except LargeLogError as error:  # says nothing of the run
+        raise RunFolderError(error.where, error.got, error.needs, error.fix) from None
+    except KbError as error:
+        return _refused(folder, run, False, str(error))
+    assert run.script is not None
+    return replace(
+        _refused(folder, run, None, None),
+        numbers=f"the script judges its numbers itself: kb exec {run.script.path} runs its checks",
+        sanitizer=found,
+        covered=len(run.files) + 1,
+        not_covered=_not_covered(folder, run),
+    )
+
+
 def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None = None) -> Verdict:
     """Repeat pass 2 from *folder* alone, op by op with *debug*. A changed file or log makes the verdict a refusal.
 
@@ -81,11 +111,7 @@ def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None =
     RunFolderError when *folder* holds no data to verify, and when the log is too large for this machine.
     """
     run, told = _read_one(folder), progress or RunProgress()
-    told.begin(VERIFY, "comparing hashes")
-    if not is_sealed(folder):
-        return refused(f"{folder / RUN}: {_CHANGED}")
-    _check_verifiable(folder, run)
-    broken = broken_claim(folder, run)
+    broken = _broken(folder, run, told, compares=True)
     if broken is not None:
         return refused(broken)
     told.begin(PASS_2, "reading the log")
@@ -103,6 +129,17 @@ def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None =
     memory = (execute_debugging if debug else execute)(data.log, data.memory, told)
     verdict = judge(data.log, memory, data.expected, told)
     return _with_debug_note(verdict) if debug and not verdict.ok and verdict.refusal is None else verdict
+
+
+def _broken(folder: Path, run: RunJson, progress: RunProgress, compares: bool) -> str | None:
+    """What is not as run.json claims, or None. Raises RunFolderError when *folder* lacks the data that are needed."""
+    progress.begin(VERIFY, "comparing hashes")
+    if not is_sealed(folder):
+        return f"{folder / RUN}: {_CHANGED}"
+    _check_has_data(folder, run)
+    if compares:
+        _check_has_expected(folder, run)
+    return broken_claim(folder, run, compares)
 
 
 def _with_debug_note(verdict: Verdict) -> Verdict:
@@ -159,17 +196,21 @@ def _verify_rows(
     return found
 
 
-def _check_verifiable(folder: Path, run: RunJson) -> None:
+def _check_has_data(folder: Path, run: RunJson) -> None:
     if not run.keep.data:
         needs = "memory, expected outputs and log"
         fix = "" if run.flags.log else " and without --no-log"
         raise RunFolderError(str(folder), f"no data ({run.keep.why})", needs, f"run again with --keep all{fix}")
+
+
+def _check_has_expected(folder: Path, run: RunJson) -> None:
     if not run.flags.verify and run.call is not None:
         got = "no expected outputs (kernbench.run had no reference)"
         raise RunFolderError(str(folder), got, "them", "run again with reference=...")
     if run.script is not None:
         got = "no expected outputs, because the script judges its numbers itself"
-        raise RunFolderError(str(folder), got, "them", f"kb exec {run.script.path} runs the script's checks")
+        fix = f"kb exec {run.script.path} runs the script's checks, and kb verify --sanitize searches the log for races"
+        raise RunFolderError(str(folder), got, "them", fix)
     if not run.flags.verify:
         raise RunFolderError(str(folder), "no expected outputs (--no-verify)", "them", "run again without --no-verify")
 
@@ -178,7 +219,7 @@ def _not_covered(folder: Path, run: RunJson) -> list[str]:
     return [*([WALL] if (folder / WALL).exists() else []), *extra_files(folder, run.files)]
 
 
-def _refused(folder: Path, run: RunJson | RowsJson, verified: bool | None, refusal: str) -> Verification:
+def _refused(folder: Path, run: RunJson | RowsJson, verified: bool | None, refusal: str | None) -> Verification:
     return Verification(
         run_dir=str(folder),
         benchmark=run.benchmark.name,
