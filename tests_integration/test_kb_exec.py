@@ -270,6 +270,44 @@ def test_verify_searches_the_log_of_a_launch_for_races(races: Path) -> None:
     assert [(each["verified"], each["refusal"]) for each in rows] == [(None, None)] * 2
 
 
+def test_sanitize_tells_the_races_of_each_launch_and_changes_no_folder(races: Path) -> None:
+    plain = json.loads((races / "result.json").read_text(encoding="utf-8"))
+    done = kb(races, "exec", "--json", "--sanitize", "--out=kb-searched", "race.py")
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["exit_code"]) == (1, 0)
+    assert result["launches"][0]["sanitizer"] == {"findings": [], "leaks": []}
+    found = result["launches"][1]["sanitizer"]["findings"]
+    assert [(each["hazard"], each["count"]) for each in found] == [("overwrite race", 7), ("write race", 7)]
+    searched = json.loads(kb(races, "verify", "--sanitize", "--json", f"{plain['run_dir']}/0001").stdout)
+    assert searched["sanitizer"] == {"findings": found}
+    assert not any("sanitizer" in each for each in plain["launches"])
+    for name in ("run.json", "0000/run.json", "0001/run.json"):
+        here, there = (races / run["run_dir"] / name for run in (result, plain))
+        assert here.read_bytes() == there.read_bytes()
+
+
+def test_sanitize_prints_what_launches_have_in_common_once(tmp_path: Path) -> None:
+    (tmp_path / "race.py").write_text(f"{RACE}add_kernel[(8,)](x, y, 128)\n", encoding="utf-8")
+    done = kb(tmp_path, "exec", "--sanitize", "race.py")
+    lines = done.stdout.splitlines()
+    assert (done.returncode, "sanitizer: FAILED, 4 found" in lines) == (1, True)
+    found = [line for line in lines if line.startswith("launch 0")]
+    assert [line.split(": ")[:2] for line in found] == [
+        ["launch 0001", "overwrite race"],
+        ["launch 0001", "write race"],
+    ]
+    assert all("race.py:10 (" in line and line.endswith("; 1 launch more alike") for line in found)
+
+
+def test_sanitize_says_that_launches_are_clean_and_keeps_the_code_of_the_script(tmp_path: Path) -> None:
+    (tmp_path / "clean.py").write_text(RACE.partition("add_kernel[")[0], encoding="utf-8")
+    done = kb(tmp_path, "exec", "--sanitize", "clean.py")
+    assert (done.returncode, "sanitizer: clean\n" in done.stdout) == (0, True)
+    assert "sanitizer" not in kb(tmp_path, "exec", "clean.py").stdout
+    (tmp_path / "race.py").write_text(f"{RACE}raise SystemExit(7)\n", encoding="utf-8")
+    assert kb(tmp_path, "exec", "--sanitize", "race.py").returncode == 7
+
+
 def test_verify_does_not_search_a_log_that_was_changed(races: Path) -> None:
     run = result_of(races, "exec", "--json", "--out=kb-changed", "race.py")["run_dir"]
     path = next((races / run / "0001" / "log").glob("ops*"))

@@ -10,6 +10,7 @@ import click
 
 from kb_cli.report.script_tables import script_tables
 from kb_cli.run.result_parts import Policy
+from kb_cli.run.sanitizer import found_something
 from kb_cli.script.script_run import ScriptRun
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
@@ -31,6 +32,11 @@ from kb_cli.terminal.output import emit_json, emit_tables
 @click.option("--transfers", is_flag=True, help="Charge the way of arrays to the chip and back.")
 @click.option(
     "--no-templates", is_flag=True, help="Run the kernel of every program of a grid, where a template gives the same."
+)
+@click.option(
+    "--sanitize",
+    is_flag=True,
+    help="Look in each launch for races of PEs, missing waits, leaks of TCM, wrapped indices.",
 )
 @click.option("--pretend", type=click.Choice(["cuda"]), help="Answer host code as a CUDA device would.")
 @click.option(
@@ -54,6 +60,7 @@ def command(
     autotune: str | None,
     transfers: bool,
     no_templates: bool,
+    sanitize: bool,
     pretend: str | None,
     out: Path,
     policy: str,
@@ -62,14 +69,15 @@ def command(
     """Run SCRIPT, a Python file with Triton kernels, as Python would, on a simulated chip.
 
     SCRIPT needs no change: `import triton` finds kernbench's. OPTIONS stand before SCRIPT; what follows SCRIPT are its
-    own ARGS. The exit code is that of SCRIPT, 2 for what is refused, and 3 for programs that wait for ever. Each launch
-    has a row in the run folder, which `kb report`, `whatif`, `compare` and `trace` take as RUN/0000.
+    own ARGS. The exit code is that of SCRIPT, 2 for what is refused, and 3 for programs that wait for ever. It is 1 for
+    a SCRIPT that ended with 0, when --sanitize found something. Each launch has a row in the run folder, which
+    `kb report`, `whatif`, `compare` and `trace` take as RUN/0000.
     """
     named = {"topology": topology, "issue": issue, "schedule": schedule, "autotune": autotune, "pretend": pretend}
     flags = {"transfers": transfers or None, "templates": False if no_templates else None}
     options = {name: value for name, value in {**named, **flags}.items() if value is not None}
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the script's own prints must not mix with JSON
-        running = ScriptRun(script, arguments, options, out, Policy(policy))
+        running = ScriptRun(script, arguments, options, out, Policy(policy), sanitize)
         result = running.run()
     if as_json:
         emit_json(result)
@@ -77,4 +85,5 @@ def command(
         emit_tables(*script_tables(result))
     if running.error is not None:
         raise running.error
-    click.get_current_context().exit(result.exit_code)
+    failed = any(found_something(each.sanitizer) for each in result.launches)
+    click.get_current_context().exit(result.exit_code or int(failed))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from kb_cli.compare.names import block_name
+from kb_cli.report.verification import verdict_style
+from kb_cli.run.result_parts import Sanitized
 from kb_cli.run.run_result import RunResult
 from kb_cli.script.script_run import ScriptResult, TunedKernel
-from kb_cli.terminal.output import new_table
+from kb_cli.terminal.output import new_table, styled
 from kb_cli.terminal.units import duration, percent
 
 _MOST_ROWS = 40
@@ -18,19 +20,56 @@ _MOST_ROWS = 40
 
 
 def script_tables(result: ScriptResult) -> list[Any]:
-    """The launches, the configurations that were tried, and the run folder."""
+    """The launches, the configurations that were tried, what the sanitizer found, and the run folder."""
     lines: list[Any] = []
     if result.launches:
         lines += [_launches(result), ""]
     for each in result.tunings:
         lines += [*_tuning(each), ""]
-    count = "1 launch" if len(result.launches) == 1 else f"{len(result.launches)} launches"
-    lines.append(f"{count} on {result.topology}: {duration(result.latency_ps)} in all")
+    lines += _sanitizer(result.launches)
+    lines.append(f"{_launches_text(len(result.launches))} on {result.topology}: {duration(result.latency_ps)} in all")
     if len(result.launches) > _MOST_ROWS:
         lines.append(f"the first {_MOST_ROWS} are shown")
     if result.run_dir is not UNSET:
         lines.append(f"run folder {result.run_dir}")
     return lines
+
+
+def _sanitizer(launches: Sequence[RunResult]) -> list[Any]:
+    """A sentence for each finding, and how many there are; none where nobody asked.
+
+    What several launches of a kernel have in common is told once.
+    """
+    searched = [each.sanitizer for each in launches if isinstance(each.sanitizer, Sanitized)]
+    if not searched:
+        return []
+    told: dict[Hashable, list[str]] = {}
+    for number, each in enumerate(launches):
+        for alike, text in _found(each.sanitizer):
+            told.setdefault((each.benchmark, alike), []).append(f"launch {number:04d}: {text}")
+    lines: list[Any] = []
+    for first, *others in told.values():
+        more = f"; {_launches_text(len(others))} more alike" if others else ""
+        lines += [f"{first}{more}", ""]
+    count = sum(len(each.texts) for each in searched)
+    text = f"FAILED, {count} found" if count else "clean"
+    return [*lines, styled(f"sanitizer: {text}", verdict_style(not count))]
+
+
+def _found(sanitized: Sanitized | UnsetType) -> Iterator[tuple[Hashable, str]]:
+    """A sentence for each finding, after what two launches have in common that have the same one."""
+    if isinstance(sanitized, UnsetType):
+        return
+    for each in sanitized.findings:
+        yield (each.hazard, each.first.line, each.second.line), str(each)
+    for leak in sanitized.leaks or ():
+        yield ("leak", leak.line), str(leak)
+    for wrap in sanitized.wraps or ():
+        yield ("wrap", wrap.line, wrap.wrapped_at), str(wrap)
+
+
+def _launches_text(count: int) -> str:
+    return "1 launch" if count == 1 else f"{count} launches"
 
 
 def _launches(result: ScriptResult) -> Any:

@@ -76,7 +76,7 @@ def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> Run
     """*launch* as the outcome of a run that verified nothing: the script judges its data."""
     engine = launch.host.engine
     metrics = measure(engine, [launch.result], watch.plans, None, watch.usage)
-    stages = StageTally()
+    stages, searched = StageTally(), watch.sanitizer
     stages.look(launch.log)
     return RunOutcome(
         metrics=metrics,
@@ -93,6 +93,7 @@ def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> Run
         expected={},
         verdict=None,
         wall=Wall(launch.timing_s, launch.data_s),
+        sanitized=None if searched is None else searched.found(launch.log, launch.initial, launch.result),
     )
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 from kb_cli.run.counters import BlockCounters
 from kb_cli.run.plan_tally import PlanTally
 from kb_cli.run.usage import Usage
+from kb_cli.script.launch_sanitizer import LaunchSanitizer
 from kb_engine.block import CommandInFlight
 from kb_engine.observe import Chip, Observer
 
 
 class LaunchWatch(Observer):
-    """Watches the launches of a script. What it has is that of the last launch."""
+    """Watches the launches of a script. What it has is that of the last launch.
 
-    def __init__(self) -> None:
+    `sanitizer`, which watches on its own, is None unless the launches are searched.
+    """
+
+    def __init__(self, sanitizer: LaunchSanitizer | None = None) -> None:
+        self.sanitizer = sanitizer
         self.plans, self.usage, self.counters = PlanTally(), Usage(), BlockCounters()
 
     def on_built(self, chip: Chip) -> None:

@@ -24,6 +24,7 @@ from kb_cli.run.run_json import write_run
 from kb_cli.run.run_result import RunResult
 from kb_cli.script.launch_progress import LaunchProgress
 from kb_cli.script.launch_row import setup_of, write_row
+from kb_cli.script.launch_sanitizer import LaunchSanitizer
 from kb_cli.script.launch_watch import LaunchWatch
 from kb_messages import BenchmarkError, KbError, read_bytes
 
@@ -66,11 +67,18 @@ class ScriptResult(Struct, frozen=True, kw_only=True):
 class ScriptRun:
     """The run of *script* with *arguments*, under *options* of its front end.
 
-    The folder goes below *out*. `error` is what the script was refused for, or None; the launches before it have rows.
+    The folder goes below *out*. With *sanitize*, each launch is searched, which changes nothing in the folder. `error`
+    is what the script was refused for, or None; the launches before it have rows.
     """
 
     def __init__(
-        self, script: Path, arguments: Sequence[str], options: Mapping[str, Any], out: Path, policy: Policy
+        self,
+        script: Path,
+        arguments: Sequence[str],
+        options: Mapping[str, Any],
+        out: Path,
+        policy: Policy,
+        sanitize: bool = False,
     ) -> None:
         self.error: KbError | None = None
         self._script = script
@@ -79,12 +87,14 @@ class ScriptRun:
         self._policy = policy
         self._sha256 = hashlib.sha256(read_bytes(script, BenchmarkError, _MOST_NBYTES)).hexdigest()
         self._front_end = script_front_end()
-        self._watch, self._progress = LaunchWatch(), RunProgress()
-        observers = [self._watch, LaunchProgress(self._progress)]
+        sanitizer, self._progress = LaunchSanitizer() if sanitize else None, RunProgress()
+        self._watch = LaunchWatch(sanitizer)
+        observers = [self._watch, LaunchProgress(self._progress), *([sanitizer] if sanitizer is not None else [])]
         self._rows: list[RunResult] = []
         self._first: Setup | None = None
         self._left_nbytes = SHAPES_LIMIT
-        self._device: ScriptDevice = self._front_end.new_device(options, lambda: observers, self._launched)
+        simulated = {**options, "templates": False} if sanitize else options  # a repeated program has no elements
+        self._device: ScriptDevice = self._front_end.new_device(simulated, lambda: observers, self._launched)
         self._folder = NewRunFolder(out, folder_name(script.stem, self._identity()))
 
     def run(self) -> ScriptResult:
