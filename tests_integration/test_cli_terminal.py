@@ -241,3 +241,26 @@ def test_ctrl_c_says_where_each_kernel_stood_and_keeps_the_log(tmp_path: Path) -
     assert info["records"] > 1000
     refused = subprocess.run([KB, "verify", str(folder)], capture_output=True, text=True, check=False)
     assert (refused.returncode, "got a folder without run.json" in refused.stderr) == (2, True)
+
+
+ENDLESS = """\
+import numpy as np
+import triton
+
+
+@triton.jit
+def endless_kernel(x_ptr):
+    i = 0
+    while i < 10:
+        i = i * 1
+
+
+endless_kernel[(1,)](np.ones(1, np.float32))
+"""
+"""A script whose kernel issues no command, so that the clock never runs."""
+
+
+def test_a_launch_of_a_script_is_shown_from_its_begin(tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    shown = run(tmp_path, "exec", "endless.py", interrupt_at="pass 1 (time): launch 0000")
+    assert shown.code == 130

@@ -1,5 +1,6 @@
 """How far a launch of a script is, on the terminal's line, which is there while the launch runs alone."""
 
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +16,11 @@ class Told:
     def __init__(self) -> None:
         self.calls: list[Any] = []
         self.is_due = False
+        self.phase = ""
 
     def begin(self, phase: str, what: str) -> None:
-        self.calls.append(what)
+        self.phase = phase
+        self.calls.append(f"{phase}: {what}")
 
     def simulated(self, far: Simulated) -> None:
         self.calls.append((far.t_ps, far.stages, far.planned))
@@ -31,24 +34,53 @@ def chip() -> Any:
     return SimpleNamespace(clock=SimpleNamespace(now_ps=0), servers=[SimpleNamespace(served=0) for _ in range(2)])
 
 
-def launched(watch: LaunchProgress, chip: Any, told: Told, is_due: bool) -> None:
-    """A launch of 30 ns that has issued two commands of 5 stages, of which 7 have been served."""
-    watch.on_launch()
+def go_on(watch: LaunchProgress, chip: Any) -> None:
+    """30 ns, two commands of 5 stages, of which 7 have been served, and a housekeeping."""
     for _ in range(2):
         watch.on_issue(SimpleNamespace(shared_plan=SimpleNamespace(n_stages=5)))  # type: ignore[arg-type]
     chip.clock.now_ps += 30_000
     chip.servers[0].served += 3
     chip.servers[1].served += 4
-    told.is_due = is_due
     watch.on_housekeeping()
-    watch.on_launched()
 
 
-def test_a_long_launch_is_told_and_a_short_one_is_not(chip: Any) -> None:
+def test_a_launch_is_told_from_its_begin_to_its_end(chip: Any) -> None:
+    """Programs may run for ever before the chip is built, or before it begins the launch."""
+    told = Told()
+    watch = LaunchProgress(told)  # type: ignore[arg-type]
+    with watch.launch(0, is_trial=False):
+        assert told.calls == ["pass 1 (time): launch 0000"]
+        watch.on_built(chip)
+        watch.on_launch()
+        go_on(watch, chip)
+        assert told.calls == ["pass 1 (time): launch 0000"], "no update is due"
+        watch.on_launched()
+    assert told.calls[1:] == ["pass 2 (data): launch 0000", "removed"]
+    told.is_due = True
+    with watch.launch(1, is_trial=False):
+        watch.on_launch()
+        go_on(watch, chip)
+    assert told.calls[3:] == ["pass 1 (time): launch 0001", (30_000, 7, 10), "removed"]
+
+
+def test_a_trial_is_told_without_the_time_of_another_chip(chip: Any) -> None:
+    told = Told()
+    told.is_due = True
+    watch = LaunchProgress(told)  # type: ignore[arg-type]
+    watch.on_built(chip)
+    with watch.launch(2, is_trial=True):
+        watch.on_housekeeping()
+    assert told.calls == ["pass 1 (time): a trial before launch 0002", "removed"]
+
+
+def test_an_interrupt_finds_how_far_the_launch_was(chip: Any) -> None:
     told = Told()
     watch = LaunchProgress(told)  # type: ignore[arg-type]
     watch.on_built(chip)
-    launched(watch, chip, told, is_due=False)
-    assert told.calls == []
-    launched(watch, chip, told, is_due=True)
-    assert told.calls == ["launch 2", (30_000, 7, 10), "removed"]
+    stack = ExitStack()
+    stack.enter_context(watch.launch(0, is_trial=False))
+    watch.on_launch()
+    go_on(watch, chip)
+    with pytest.raises(KeyboardInterrupt), stack:
+        raise KeyboardInterrupt
+    assert told.calls == ["pass 1 (time): launch 0000", (30_000, 7, 10), "removed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,8 +31,11 @@ def new_device(
     options: Mapping[str, Any],
     watched: Callable[[], Sequence[Observer]] = tuple,
     on_launch: Callable[[Launched], None] | None = None,
+    around: Callable[[bool], AbstractContextManager[object]] = nullcontext,
 ) -> Device:
     """The device for a script. *options* are those of `kb exec` by name; the environment has what they leave out.
+
+    *watched*, *on_launch* and *around* are those of `Device`.
 
     Raises KbError for an option that is none.
     """
@@ -46,7 +49,7 @@ def new_device(
         autotune=most_configurations("--autotune", autotune) if autotune is not None else found.autotune,
         templates=options.get("templates", found.templates),
     )
-    return Device.of(chosen, watched=watched, on_launch=on_launch)
+    return Device.of(chosen, watched=watched, on_launch=on_launch, around=around)
 
 
 def execute(device: Device, script: Path, arguments: Sequence[str], options: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -117,8 +118,12 @@ class ScriptFrontEnd(Protocol):
         options: Mapping[str, Any],
         watched: Callable[[], Sequence[Observer]],
         on_launch: Callable[[ScriptLaunch], None],
+        around: Callable[[bool], AbstractContextManager[object]],
     ) -> ScriptDevice:
-        """The device for a script, whose engines are watched, and which tells of each launch."""
+        """The device for a script, whose engines are watched, and which tells of each launch.
+
+        *around* is a block around each launch, and with True around each one that an autotuner times alone.
+        """
 
     def execute(self, device: Any, script: Path, arguments: Sequence[str], options: Mapping[str, Any]) -> None:
         """Run *script*."""

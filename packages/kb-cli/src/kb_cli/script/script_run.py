@@ -6,6 +6,7 @@ import hashlib
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -88,13 +89,15 @@ class ScriptRun:
         self._sha256 = hashlib.sha256(read_bytes(script, BenchmarkError, _MOST_NBYTES)).hexdigest()
         self._front_end = script_front_end()
         sanitizer, self._progress = LaunchSanitizer() if sanitize else None, RunProgress()
-        self._watch = LaunchWatch(sanitizer)
-        observers = [self._watch, LaunchProgress(self._progress), *([sanitizer] if sanitizer is not None else [])]
+        self._watch, self._launch_progress = LaunchWatch(sanitizer), LaunchProgress(self._progress)
+        observers = [self._watch, self._launch_progress, *([sanitizer] if sanitizer is not None else [])]
         self._rows: list[RunResult] = []
         self._first: Setup | None = None
         self._left_nbytes = SHAPES_LIMIT
         simulated = {**options, "templates": False} if sanitize else options  # a repeated program has no elements
-        self._device: ScriptDevice = self._front_end.new_device(simulated, lambda: observers, self._launched)
+        self._device: ScriptDevice = self._front_end.new_device(
+            simulated, lambda: observers, self._launched, self._around
+        )
         self._folder = NewRunFolder(out, folder_name(script.stem, self._identity()))
 
     def run(self) -> ScriptResult:
@@ -114,6 +117,10 @@ class ScriptRun:
             tunings=[_tuned(each) for each in self._device.tunings],
             run_dir=str(self._folder.final) if self._first is not None else UNSET,
         )
+
+    def _around(self, is_trial: bool) -> AbstractContextManager[None]:
+        """The block in which a launch is under way."""
+        return self._launch_progress.launch(len(self._rows), is_trial)
 
     def _exit_code(self) -> int:
         try:

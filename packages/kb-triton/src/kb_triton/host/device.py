@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from math import fsum
 from pathlib import Path
@@ -63,9 +63,9 @@ class Device:
     Arrays count as resident on the chip; with *transfers*, their way there and back takes time on a topology with a
     host. *schedule* is that of the programs of a grid, as for `Host.launch`. *autotune* is how many
     configurations a tuned kernel tries, None for all. *watched* gives the observers of a chip. *templates* is as for
-    `Engine`.
-    `on_launch` is called with each finished launch. `elapsed_ps` adds up the time of all launches. `tunings` are what
-    autotuners found out.
+    `Engine`. `on_launch` is called with each finished launch. *around* is a block around each launch, and with True
+    around each one that is timed alone. `elapsed_ps` adds up the time of all launches. `tunings` are what autotuners
+    found out.
 
     With *templates*, a launch that does what an earlier one did is not simulated, and `n_repeated` counts it: its data
     are computed by the op log of the earlier one. Where *watched*, *on_launch* or *transfers* is given, each is.
@@ -80,6 +80,7 @@ class Device:
         watched: Callable[[], Sequence[Observer]] = tuple,
         on_launch: Callable[[Launched], None] | None = None,
         templates: bool = True,
+        around: Callable[[bool], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self.topology = topology
         self.autotune = autotune
@@ -92,6 +93,7 @@ class Device:
         self._schedule = schedule
         self._on_launch = on_launch
         self._templates = templates
+        self._around = around
         sees_chip = watched is not tuple or on_launch is not None
         self._known = None if sees_chip or transfers or not templates else KeptLaunches()
         self._logged = RunningChip(topology, has_log=True, watched=watched, templates=templates)
@@ -115,7 +117,8 @@ class Device:
                 if self._times_ps is not None:
                     self._times_ps.append(self.time_ps(function, grid, arguments))
                 else:
-                    self._launch(function, grid, arguments)
+                    with self._around(False):
+                        self._launch(function, grid, arguments)
             except KbError as error:
                 raise error.with_traceback(authors_traceback(error)) from None
 
@@ -235,6 +238,10 @@ class Device:
 
     def time_ps(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> int:
         """Picoseconds that `launch` would take. No array changes, and the time counts nowhere. Raises as `launch`."""
+        with self._around(True):
+            return self._timed_alone(function, grid, arguments)
+
+    def _timed_alone(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> int:
         root = _root_of(function)
         call = _Call(function, grid, arguments, self._schedule, False, self._timed.new_host(root))
         try:
