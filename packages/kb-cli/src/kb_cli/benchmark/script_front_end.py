@@ -109,6 +109,12 @@ class ScriptDevice(Protocol):
     def tunings(self) -> Sequence[ScriptTuning]:
         """What autotuners found out so far."""
 
+    def standing(self) -> list[str]:
+        """Where the programs of the last launch stand, as lines of text."""
+
+    def log_so_far(self) -> OpLog | None:
+        """The op log of a launch that was interrupted, up to there; None for one that is timed alone."""
+
 
 class ScriptFrontEnd(Protocol):
     """What a package has to have to run scripts: `kb_triton.script`, which says what each call does."""

@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from kb_cli.benchmark.script_front_end import TRITON, ScriptDevice, ScriptLaunch, ScriptTuning, script_front_end
 from kb_cli.benchmark.script_record import RecordedScript
 from kb_cli.benchmark.setup import Setup
+from kb_cli.run.files import LOG
 from kb_cli.run.folder import NewRunFolder
 from kb_cli.run.identity import folder_name, versions
 from kb_cli.run.keep import SHAPES_LIMIT
-from kb_cli.run.progress import RunProgress
+from kb_cli.run.progress import PASS_1, RunProgress
 from kb_cli.run.result_parts import Policy
 from kb_cli.run.rows import rows_fields
 from kb_cli.run.run_json import write_run
@@ -27,10 +29,17 @@ from kb_cli.script.launch_progress import LaunchProgress
 from kb_cli.script.launch_row import setup_of, write_row
 from kb_cli.script.launch_sanitizer import LaunchSanitizer
 from kb_cli.script.launch_watch import LaunchWatch
+from kb_dataexec.files import writing
+from kb_dataexec.log import write_log
+from kb_engine.observe import Observer
 from kb_messages import BenchmarkError, KbError, read_bytes
 
 FAILED = 1
 """The exit code of a script that raised, as Python has it."""
+INTERRUPTED = 130
+"""The exit code of a script that Ctrl-C ended, as a shell has it."""
+_SCRIPT = "the script"
+"""What an interrupted run was doing outside of launches."""
 _MOST_NBYTES = 16 << 20
 """Of a script. Source: assumed."""
 
@@ -53,7 +62,10 @@ class TunedKernel(Struct, frozen=True, kw_only=True):
 
 
 class ScriptResult(Struct, frozen=True, kw_only=True):
-    """A script that has run. `exit_code` is the script's own. There is no folder when nothing was launched."""
+    """A script that has run. `exit_code` is the script's own, or kb's for one that was refused or interrupted.
+
+    There is no folder when nothing was launched.
+    """
 
     script: str
     arguments: list[str]
@@ -69,7 +81,7 @@ class ScriptRun:
     """The run of *script* with *arguments*, under *options* of its front end.
 
     The folder goes below *out*. With *sanitize*, each launch is searched, which changes nothing in the folder. `error`
-    is what the script was refused for, or None; the launches before it have rows.
+    is what the script was refused for, or the interrupt that ended it, or None; the launches before it have rows.
     """
 
     def __init__(
@@ -81,32 +93,38 @@ class ScriptRun:
         policy: Policy,
         sanitize: bool = False,
     ) -> None:
-        self.error: KbError | None = None
+        self.error: KbError | KeyboardInterrupt | None = None
         self._script = script
         self._arguments = list(arguments)
         self._options = dict(options)
         self._policy = policy
         self._sha256 = hashlib.sha256(read_bytes(script, BenchmarkError, _MOST_NBYTES)).hexdigest()
         self._front_end = script_front_end()
-        sanitizer, self._progress = LaunchSanitizer() if sanitize else None, RunProgress()
-        self._watch, self._launch_progress = LaunchWatch(sanitizer), LaunchProgress(self._progress)
-        observers = [self._watch, self._launch_progress, *([sanitizer] if sanitizer is not None else [])]
         self._rows: list[RunResult] = []
         self._first: Setup | None = None
         self._left_nbytes = SHAPES_LIMIT
+        self._is_cut_off = False
+        sanitizer = LaunchSanitizer() if sanitize else None
+        self._watch = LaunchWatch(sanitizer)
+        observers: list[Observer] = [self._watch, *([sanitizer] if sanitizer is not None else [])]
         simulated = {**options, "templates": False} if sanitize else options  # a repeated program has no elements
         self._device: ScriptDevice = self._front_end.new_device(
             simulated, lambda: observers, self._launched, self._around
         )
         self._folder = NewRunFolder(out, folder_name(script.stem, self._identity()))
+        self._progress = RunProgress(self._folder.path)
+        self._launch_progress = LaunchProgress(self._progress)
+        observers.append(self._launch_progress)
 
     def run(self) -> ScriptResult:
-        """Run the script. What it raises is printed as Python prints it, and the exit code says so."""
+        """Run the script. What it raises is printed as Python prints it, and the exit code says so.
+
+        Ctrl-C leaves the launches that have ended, and the log of the one under way, in a folder of another name.
+        SIGTERM leaves nothing, and is raised.
+        """
         with self._folder:
             code = self._exit_code()
-            if self._first is not None:
-                write_run(self._folder.path, rows_fields(self._first, self._rows, self._folder.path))
-                self._folder.commit()
+            run_dir = self._kept_on(self.error) if isinstance(self.error, KeyboardInterrupt) else self._kept()
         return ScriptResult(
             script=str(self._script),
             arguments=self._arguments,
@@ -115,12 +133,55 @@ class ScriptRun:
             latency_ps=sum(each.latency_ps for each in self._rows),
             launches=self._rows,
             tunings=[_tuned(each) for each in self._device.tunings],
-            run_dir=str(self._folder.final) if self._first is not None else UNSET,
+            run_dir=run_dir,
         )
 
-    def _around(self, is_trial: bool) -> AbstractContextManager[None]:
-        """The block in which a launch is under way."""
-        return self._launch_progress.launch(len(self._rows), is_trial)
+    def _kept(self) -> str | UnsetType:
+        if self._first is None:
+            return UNSET
+        self._progress.remove_file(self._folder.path)
+        write_run(self._folder.path, rows_fields(self._first, self._rows, self._folder.path))
+        self._folder.commit()
+        return str(self._folder.final)
+
+    def _kept_on(self, error: KeyboardInterrupt) -> str | UnsetType:
+        """Keep what there is when *error* has ended the script, and note on *error* where that is."""
+        if not getattr(error, "__notes__", []):
+            self._progress.begin(_SCRIPT, _place_in(error, self._script))
+            error.add_note(self._progress.interrupted([]))
+        if not (self._keep_log_so_far() or self._rows):
+            return UNSET
+        kept = self._folder.commit_interrupted()
+        self._rows = [replace(row, run_dir=str(kept / f"{number:04d}")) for number, row in enumerate(self._rows)]
+        error.add_note(f"what it wrote so far is in {kept}")
+        return str(kept)
+
+    def _keep_log_so_far(self) -> bool:
+        """Write the op log of the launch that was interrupted. Returns whether it has a record."""
+        log = self._device.log_so_far() if self._is_cut_off else None
+        if log is None or not log.n_ops:
+            return False
+        path = self._folder.path / f"{len(self._rows):04d}"
+        with writing(path):
+            path.mkdir()
+        write_log(path / LOG, log)
+        (path / LOG / "manifest.json").unlink()  # which would say that the log is complete
+        return True
+
+    @contextmanager
+    def _around(self, is_trial: bool) -> Iterator[None]:
+        """A launch is under way within the block. A KeyboardInterrupt gets notes on where the launch was."""
+        self._is_cut_off = False
+        try:
+            with self._launch_progress.launch(len(self._rows), is_trial):
+                yield
+        except KeyboardInterrupt as error:
+            is_simulating = self._progress.phase == PASS_1
+            self._is_cut_off = is_simulating and not is_trial
+            standing = self._device.standing() if is_simulating else []
+            for note in (self._progress.interrupted(standing), *standing):
+                error.add_note(note)
+            raise
 
     def _exit_code(self) -> int:
         try:
@@ -131,6 +192,11 @@ class ScriptRun:
         except KbError as error:
             self.error = error
             return error.exit_code
+        except KeyboardInterrupt as error:
+            if type(error) is not KeyboardInterrupt:  # SIGTERM raises a class of its own
+                raise
+            self.error = error
+            return INTERRUPTED
         except Exception as error:  # noqa: BLE001 - a script may raise anything
             _print_as_python_does(error, self._script)
             return FAILED
@@ -178,6 +244,13 @@ def _code_of(error: SystemExit) -> int:
         return error.code
     sys.stderr.write(f"{error.code}\n")
     return FAILED
+
+
+def _place_in(error: BaseException, script: Path) -> str:
+    """The line of *script* at which *error* was raised or passed; the script alone where there is none."""
+    path = str(script.resolve())
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == path]
+    return f"{script}:{lines[-1]}" if lines else str(script)
 
 
 def _print_as_python_does(error: Exception, script: Path) -> None:

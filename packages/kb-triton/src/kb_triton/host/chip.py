@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from kb_dataexec import MemoryLogWriter, MemoryStore
+from kb_dataexec import MemoryLogWriter, MemoryStore, OpLog
 from kb_engine import Engine, Host
 from kb_engine.engine import takes_equal_times
 from kb_engine.observe import Observer
@@ -50,6 +50,18 @@ class RunningChip:
         if self._engine is not None and not self._engine.clock.is_broken:
             self._engine.rebase(MemoryStore(self._engine.memory.store.regions), self._writer())
         return Host(self.engine(), root)
+
+    def standing(self) -> list[str]:
+        """Where the programs of the last launch stand, as lines of text, also when an interrupt has stopped it."""
+        return self._engine.standing() if self._engine is not None else []
+
+    def log_so_far(self) -> OpLog | None:
+        """The op log of the last launch up to here, if there is one. Nothing may be simulated before the next one."""
+        if self._engine is None or not self._has_log:
+            return None
+        self._engine.flush_log()
+        log = self._engine.close_log()
+        return log if isinstance(log, OpLog) else None
 
     def engine(self) -> Engine:
         """The engine, which is built if there is none that works."""

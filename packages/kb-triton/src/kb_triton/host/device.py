@@ -98,6 +98,7 @@ class Device:
         self._known = None if sees_chip or transfers or not templates else KeptLaunches()
         self._logged = RunningChip(topology, has_log=True, watched=watched, templates=templates)
         self._timed = RunningChip(topology, has_log=False, templates=templates)
+        self._running = self._logged
 
     @classmethod
     def of(cls, options: Options, **more: Any) -> Device:
@@ -122,8 +123,17 @@ class Device:
             except KbError as error:
                 raise error.with_traceback(authors_traceback(error)) from None
 
+    def standing(self) -> list[str]:
+        """Where the programs of the last launch stand, as lines of text, also when an interrupt has stopped it."""
+        return self._running.standing()
+
+    def log_so_far(self) -> OpLog | None:
+        """The op log of a launch that an interrupt has stopped, up to there; None for one that is timed alone."""
+        return self._running.log_so_far()
+
     def _launch(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> None:
         began = perf_counter()
+        self._running = self._logged
         host = self._logged.new_host(_root_of(function))
         call = _Call(function, grid, arguments, self._schedule, self._transfers, host)
         key = call.key() if self._known is not None and self._logged.takes_equal_times else None
@@ -242,6 +252,7 @@ class Device:
             return self._timed_alone(function, grid, arguments)
 
     def _timed_alone(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> int:
+        self._running = self._timed
         root = _root_of(function)
         call = _Call(function, grid, arguments, self._schedule, False, self._timed.new_host(root))
         try:
@@ -249,7 +260,7 @@ class Device:
         except OutOfResources:
             raise
         except KernelError:  # without a log, no kernel can look at what is computed; any other error comes again
-            chip = RunningChip(self.topology, has_log=True, templates=self._templates)
+            self._running = chip = RunningChip(self.topology, has_log=True, templates=self._templates)
             result = _Call(function, grid, arguments, self._schedule, False, chip.new_host(root)).run()
         return result.response_ps - result.call_ps
 
