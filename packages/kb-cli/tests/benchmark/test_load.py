@@ -42,6 +42,27 @@ def test_a_benchmark_may_import_its_neighbour(bench_file: Write, monkeypatch: py
     assert load_benchmark(str(path)).bench.Params().size == 5
 
 
+@pytest.mark.parametrize("statement", ["import triton", "import triton.language as tl", "from triton import jit"])
+def test_a_script_with_triton_kernels_is_told_to_run_with_exec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
+    path = tmp_path / "script.py"
+    path.write_text(f"import numpy\n{statement}\n")
+    said = "script.py:2: got ModuleNotFoundError: {}, needs the import of the file to succeed; a script with Triton "
+    said += "kernels is no benchmark, and runs with kb exec {}"
+    missing = refusal(path).partition("ModuleNotFoundError: ")[2].partition(", needs")[0]
+    assert refusal(path) == said.format(missing, path)
+    monkeypatch.chdir(tmp_path)
+    assert refusal(path) == said.format(missing, "script.py")
+
+
+def test_another_missing_module_is_no_script(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text("import tritonless\n")
+    assert "kb exec" not in refusal(path)
+
+
 def test_benchmarks_of_two_folders_import_their_own_files(tmp_path: Path, bench_file: Write) -> None:
     """A program runs both, and the first one again after its file has changed."""
     source = bench_file("import numpy as np\n", "import numpy as np\nfrom kb_test_size import SIZE\n", "= 8", "= SIZE")

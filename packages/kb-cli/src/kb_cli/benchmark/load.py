@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -28,9 +30,11 @@ from kb_cli.benchmark.script_record import RecordedScript
 from kb_cli.benchmark.used_values import used_values
 from kb_cli.benchmark.user_code import user_code
 from kb_engine import Benchmark
+from kb_engine.program import explain
 from kb_messages import BenchmarkError, read_bytes
 
 BenchmarkType = type[Benchmark[Any]]
+_IMPORT = "the import of the file"
 
 
 class LoadedBenchmark(NamedTuple):
@@ -137,9 +141,23 @@ def execute_source(path: Path, source: bytes) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # msgspec looks up the types of Params by their module's name
     let_import(path, source)
-    with user_code(path, "the import of the file"), loading(path.name):
+    with user_code(path, _IMPORT), loading(path.name), _scripts_are_told(path):
         exec(code, module.__dict__)
     return module
+
+
+@contextmanager
+def _scripts_are_told(path: Path) -> Iterator[None]:
+    """Say what runs the file *path* where it lacks Triton, which a script of `kb exec` imports and a benchmark not."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "triton":
+            raise
+        told = explain(error, path.parent, f"{_IMPORT} to succeed", elsewhere=path.name)
+        file = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else path
+        fix = f"a script with Triton kernels is no benchmark, and runs with kb exec {file}"
+        raise BenchmarkError(told.where, told.got, told.needs, fix).with_traceback(error.__traceback__) from None
 
 
 def _the_benchmark(module: ModuleType, label: str) -> BenchmarkType | FunctionBenchmark:
