@@ -433,3 +433,26 @@ def test_a_script_may_go_on_after_ctrl_c(tmp_path: Path) -> None:
     result = json.loads(done.stdout)
     assert len(result["launches"]) == 2
     assert not list((tmp_path / "kb-runs").rglob("progress.json"))
+
+
+def test_work_says_why_launches_were_simulated_event_by_event(races: Path) -> None:
+    command = ("exec", "--out=kb-work", "--work")
+    (races / "twice.py").write_text(f"{RACE}add_kernel[(8,)](x, y, 128)\n", encoding="utf-8")
+    done = kb(races, *command, "twice.py")
+    assert done.returncode == 0
+    assert re.search(r"^launches +3$", done.stdout, re.MULTILINE)
+    assert re.search(r"^launches in add_kernel +\d+ +1 +launches of a grid are not repeated", done.stdout, re.MULTILINE)
+    assert "how the times were found" not in kb(races, "exec", "--out=kb-work", "twice.py").stdout
+    found = result_of(races, *command, "--json", "twice.py")["simulated"]
+    reasons = [(each["what"], each["kernel"], each["launches"]) for each in found["by_event"]]
+    assert (found["launches"], reasons) == (3, [("launches", "add_kernel", 1)])
+
+
+def test_work_adds_up_chips_that_were_built_anew(tmp_path: Path) -> None:
+    """A launch that fails leaves a chip that nobody uses again."""
+    beyond = (
+        "try:\n    twice_kernel[(8,)](x, y[:1].copy(), 128)\nexcept Exception:\n    pass\nadd_kernel[(8,)](x, y, 128)\n"
+    )
+    (tmp_path / "script.py").write_text(RACE + beyond, encoding="utf-8")
+    result = result_of(tmp_path, "exec", "--json", "script.py")
+    assert (len(result["launches"]), result["simulated"]["launches"]) == (3, 3)

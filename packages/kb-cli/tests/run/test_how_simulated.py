@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kb_cli.run.how_simulated import MANY_EVENTS, events_note
+from kb_cli.run.how_simulated import MANY_EVENTS, both, events_note
 from kb_cli.run.result_parts import EventReason, HowSimulated
 
 REASON = EventReason(
@@ -30,6 +30,20 @@ def test_the_line_names_the_reason_with_the_most_commands(n_reasons, more):
         "note: 100,000 events were simulated, and 100,000 or more are noted: turns of a loop in softmax were not "
         f"folded, because the kernel warns (s.py:14): do not{more}"
     )
+
+
+def test_two_are_added_up_reason_by_reason():
+    other = msgspec.structs.replace(REASON, line="s.py:20", commands=10)
+    one = found(5, [REASON, msgspec.structs.replace(REASON, what="launches", commands=1, launches=2)])
+    sum_of = both(
+        one, found(6, [other, REASON, msgspec.structs.replace(REASON, what="launches", commands=1, launches=3)])
+    )
+    assert sum_of.events == 11
+    assert [(each.what, each.line, each.commands, each.launches) for each in sum_of.by_event] == [
+        ("turns of a loop", "s.py:14", 18, 0),
+        ("turns of a loop", "s.py:20", 10, 0),
+        ("launches", "s.py:14", 2, 5),
+    ]
 
 
 @pytest.mark.parametrize(("what", "skipped"), [("commands", "closed"), ("launches", "repeated"), ("tiles", "folded")])

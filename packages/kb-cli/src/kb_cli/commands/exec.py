@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from kb_cli.report.script_tables import script_tables
+from kb_cli.report.work_tables import work_tables
 from kb_cli.run.result_parts import Policy
 from kb_cli.run.sanitizer import found_something
 from kb_cli.script.script_run import ScriptRun
@@ -50,6 +51,11 @@ from kb_cli.terminal.output import emit_json, emit_tables
     show_default=True,
     help="Memory and log in the run folder: auto keeps up to 256 MiB a launch, 1 GiB over all.",
 )
+@click.option(
+    "--work",
+    is_flag=True,
+    help="Also list what was closed, folded and repeated, and why the rest was simulated event by event.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def command(
     script: Path,
@@ -64,6 +70,7 @@ def command(
     pretend: str | None,
     out: Path,
     policy: str,
+    work: bool,
     as_json: bool,
 ) -> None:
     """Run SCRIPT, a Python file with Triton kernels, as Python would, on a simulated chip.
@@ -82,7 +89,7 @@ def command(
     if as_json:
         emit_json(result)
     else:
-        emit_tables(*script_tables(result))
+        emit_tables(*script_tables(result), *(["", *work_tables(result.simulated)] if work else []))
     if running.error is not None:
         raise running.error
     failed = any(found_something(each.sanitizer) for each in result.launches)

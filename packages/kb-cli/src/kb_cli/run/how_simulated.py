@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import click
+from msgspec.structs import replace
 
 from kb_cli.run.result_parts import EventReason, HowSimulated
 from kb_engine import Engine
@@ -17,8 +18,30 @@ _SKIPPED: Final = {COMMANDS: "closed", LAUNCHES: "repeated"}
 
 def how_simulated(engine: Engine, is_noted: bool) -> HowSimulated:
     """How the launches of *engine* were simulated. With *is_noted*, many events are noted on standard error."""
+    found = _work_of(engine)
+    note = events_note(found) if is_noted else ""
+    if note:
+        click.echo(note, err=True)
+    return found
+
+
+def both(one: HowSimulated, other: HowSimulated) -> HowSimulated:
+    """How the launches of *one* and *other* were simulated. Equal reasons are added up."""
+    found: dict[tuple[str, ...], EventReason] = {}
+    for each in (*one.by_event, *other.by_event):
+        key = each.what, each.kernel, each.line, each.cause, each.change
+        known = found.get(key)
+        added = (0, 0) if known is None else (known.commands, known.launches)
+        found[key] = replace(each, commands=each.commands + added[0], launches=each.launches + added[1])
+    numbers = {
+        name: getattr(one, name) + getattr(other, name) for name in HowSimulated.__struct_fields__ if name != "by_event"
+    }
+    return HowSimulated(**numbers, by_event=sorted(found.values(), key=lambda each: -each.commands))
+
+
+def _work_of(engine: Engine) -> HowSimulated:
     work = engine.work
-    found = HowSimulated(
+    return HowSimulated(
         launches=work.launches,
         repeated_launches=work.repeated_launches,
         foreseen_launches=work.foreseen_launches,
@@ -42,10 +65,6 @@ def how_simulated(engine: Engine, is_noted: bool) -> HowSimulated:
             for each in work.by_event
         ],
     )
-    note = events_note(found) if is_noted else ""
-    if note:
-        click.echo(note, err=True)
-    return found
 
 
 def events_note(found: HowSimulated) -> str:

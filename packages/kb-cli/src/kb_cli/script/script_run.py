@@ -21,7 +21,7 @@ from kb_cli.run.folder import NewRunFolder
 from kb_cli.run.identity import folder_name, versions
 from kb_cli.run.keep import SHAPES_LIMIT
 from kb_cli.run.progress import PASS_1, RunProgress
-from kb_cli.run.result_parts import Policy
+from kb_cli.run.result_parts import HowSimulated, Policy
 from kb_cli.run.rows import rows_fields
 from kb_cli.run.run_json import write_run
 from kb_cli.run.run_result import RunResult
@@ -29,6 +29,7 @@ from kb_cli.script.launch_progress import LaunchProgress
 from kb_cli.script.launch_row import setup_of, write_row
 from kb_cli.script.launch_sanitizer import LaunchSanitizer
 from kb_cli.script.launch_watch import LaunchWatch
+from kb_cli.script.launch_work import LaunchWork
 from kb_dataexec.files import writing
 from kb_dataexec.log import write_log
 from kb_engine.observe import Observer
@@ -64,7 +65,7 @@ class TunedKernel(Struct, frozen=True, kw_only=True):
 class ScriptResult(Struct, frozen=True, kw_only=True):
     """A script that has run. `exit_code` is the script's own, or kb's for one that was refused or interrupted.
 
-    There is no folder when nothing was launched.
+    There is neither a folder nor `simulated` when nothing was launched. `simulated` counts all launches but trials.
     """
 
     script: str
@@ -74,6 +75,7 @@ class ScriptResult(Struct, frozen=True, kw_only=True):
     latency_ps: int
     launches: list[RunResult]
     tunings: list[TunedKernel]
+    simulated: HowSimulated | UnsetType = UNSET
     run_dir: str | UnsetType = UNSET
 
 
@@ -104,6 +106,7 @@ class ScriptRun:
         self._first: Setup | None = None
         self._left_nbytes = SHAPES_LIMIT
         self._is_cut_off = False
+        self._work = LaunchWork()
         sanitizer = LaunchSanitizer() if sanitize else None
         self._watch = LaunchWatch(sanitizer)
         observers: list[Observer] = [self._watch, *([sanitizer] if sanitizer is not None else [])]
@@ -133,6 +136,7 @@ class ScriptRun:
             latency_ps=sum(each.latency_ps for each in self._rows),
             launches=self._rows,
             tunings=[_tuned(each) for each in self._device.tunings],
+            simulated=self._work.so_far,
             run_dir=run_dir,
         )
 
@@ -219,6 +223,7 @@ class ScriptRun:
         result = write_row(paths, launch, self._watch, record, self._policy, self._left_nbytes)
         self._left_nbytes -= result.keep.nbytes if result.keep.data else 0
         self._rows.append(result)
+        self._work.add(launch.host.engine)
 
     def _identity(self) -> dict[str, Any]:
         return {
