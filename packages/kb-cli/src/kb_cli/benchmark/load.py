@@ -41,8 +41,8 @@ class LoadedBenchmark(NamedTuple):
     """A benchmark with the file that defines it.
 
     `call` is the record of a call that is a benchmark of its own, or of a benchmark that nobody else can find, and
-    `script` that of a launch of a script. `beside`
-    has the files of its folder that it imports, by their paths there; none for a benchmark that comes with kb.
+    `script` that of a launch of a script. `beside` has the files of its folder that it imports, by their paths there;
+    none for a benchmark that comes with kb.
     """
 
     name: str
