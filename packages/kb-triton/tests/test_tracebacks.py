@@ -1,5 +1,6 @@
 """The tracebacks of a kernel's errors: the author's code, and no frames of the simulator."""
 
+import os
 import subprocess
 import sys
 import traceback
@@ -12,6 +13,8 @@ import kb_triton as triton
 import kb_triton.language as tl
 from kb_messages import KbError
 from kb_triton.runtime import Config, autotune, heuristics
+
+TOPOLOGY = Path(__file__).parents[3] / "topologies" / "one_cube.yaml"
 
 
 @triton.jit
@@ -81,7 +84,8 @@ def test_k():
 def test_pytest_shows_the_line_of_the_test_and_that_of_the_kernel(tmp_path):
     (tmp_path / "test_op.py").write_text(TEST_FILE, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-p", "kb_triton", "-p", "no:cacheprovider", "test_op.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "KB_TOPOLOGY": str(TOPOLOGY)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
     assert [each for each in lines if each.startswith(">")] == [
         ">       k[(1,)](np.ones(16, np.float32), B=16)",
