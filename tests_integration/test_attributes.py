@@ -76,6 +76,11 @@ ALLOWED = {
         "pytest takes its exit code from the session, and a report carries golden times from a worker",
     ),
     "kb_cli.run.rows": ("where", "an error names the row of the shapes file"),
+    "kb_cli.capsule.replay": ("where got needs fix", "an error names the capsule in place of a folder that is gone"),
+    "kb_cli.face.kernel_run": ("where fix", "an error names the output of its kernel"),
+    "kb_cli.face.run": ("where", "an error names the cell of a notebook"),
+    "kb_engine.engine.dropped_interrupts": ("unraisablehook", "Python asks sys for the hook"),
+    "kb_triton.runtime.autotuner": ("got", "an error names the configuration that an argument comes from"),
 }
 """By module or room: attributes, and the reason. `writeable` of a numpy array's flags is allowed everywhere."""
 

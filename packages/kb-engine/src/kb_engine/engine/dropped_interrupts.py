@@ -60,7 +60,7 @@ class _Watch:
             return
         self.has_dropped = True
         if dropped.object == COLLECTOR.note:
-            COLLECTOR.runs = False
+            COLLECTOR.has_ended()
         _thread.start_new_thread(self._interrupt_again, ())  # a `Thread` waits, within the hook, until it has begun
 
     def _interrupt_again(self) -> None:
@@ -81,7 +81,7 @@ def raises_dropped_interrupts(
 
     @wraps(launch)
     def watched(engine: EngineT, /, *arguments: P.args, **named: P.kwargs) -> ResultT:
-        COLLECTOR.runs = False  # an interrupt between launches may have kept the collector's end from being noted
+        COLLECTOR.has_ended()  # an interrupt between launches may have kept the collector's end from being noted
         if get_ident() != main_thread().ident:
             return launch(engine, *arguments, **named)
         watch = _Watch()

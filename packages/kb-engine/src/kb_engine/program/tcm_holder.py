@@ -24,6 +24,10 @@ class _CycleCollector(local):
         """As `gc.callbacks` says: the collector begins or ends."""
         self.runs = phase == "start"
 
+    def has_ended(self) -> None:
+        """The collector does not run, although an interrupt kept it from telling its end."""
+        self.runs = False
+
 
 COLLECTOR: Final = _CycleCollector()
 gc.callbacks.append(COLLECTOR.note)
