@@ -287,6 +287,30 @@ class OtherDepths(Depths):
     pass
 
 
+@dataclass
+class Plan:
+    depths: list[int]
+
+    def take(self) -> int:
+        return self.depths.pop(0)
+
+
+def by_turns(tl: Language, tensors: list[list[TensorRef]], plan: Plan) -> None:
+    half_product(tl, tensors, plan.take())
+
+
+def test_a_method_that_takes_an_element_runs_in_each_program() -> None:
+    def run(exact: str) -> tuple[Any, ...]:
+        engine, host = built(exact)
+        tensors, plan = triples(host), Plan([32, 64] * 2 * N_PES)
+        launches = [host.launch(by_turns, tensors, plan, pes=range(N_PES)) for _ in range(3)]
+        assert exact == "events" or repeated(engine) == 0
+        assert len(plan.depths) == N_PES
+        return found(engine, launches)
+
+    assert run("closed") == run("events")
+
+
 def by_equality(tl: Language, tensors: list[list[TensorRef]], sizes: tuple[Any, Any]) -> None:
     half_product(tl, tensors, 64 if sizes[0] == sizes[1] else 32)
 

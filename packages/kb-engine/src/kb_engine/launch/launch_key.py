@@ -258,10 +258,13 @@ class _Forms:
         """As `of`, for a named tuple or a value of a dataclass, of whose class the kernel uses all, and for values of
         classes of kernbench."""
         if issubclass(kind, tuple) and not getattr(value, "__dict__", None):
-            return ref(kind), tuple(map(self.of, tuple.__iter__(value)))
+            own = self._number_of(value) if kind.__eq__ is not tuple.__eq__ else 0  # Python takes itself for equal
+            return ref(kind), own, tuple(map(self.of, tuple.__iter__(value)))
         if is_dataclass(kind):
-            has = tuple([(name, self.of(each)) for name, each in attributes_of(value).items()])
-            return ref(kind), self._number_of(value), has
+            if id(value) in self._numbers:
+                return ref(kind), self._number_of(value)
+            number, has = self._number_of(value), attributes_of(value).items()
+            return ref(kind), number, tuple([(name, self.of(each)) for name, each in has])
         if kind.__module__.partition(".")[0] not in _OWN:
             raise _NoFormError
         if issubclass(kind, Enum):

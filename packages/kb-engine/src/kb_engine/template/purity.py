@@ -17,6 +17,8 @@ from types import (
     EllipsisType,
     FunctionType,
     MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
     ModuleType,
     NoneType,
 )
@@ -30,7 +32,8 @@ from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.kernel_lines import is_own, line_of
 from kb_engine.program.known import Known
 from kb_engine.program.tensors import TensorRef
-from kb_engine.template.dataclass_values import attributes_of, is_dataclass, is_frozen, is_made_for_dataclass
+from kb_engine.template.dataclass_values import attributes_of, is_dataclass, is_frozen, parts_of_dataclass
+from kb_engine.template.impure_names import ATTRIBUTES, CHANGES, INSTRUCTIONS
 from kb_engine.template.instructions import TAKES, enclosed_by, instructions_of
 from kb_engine.template.namespaces import (
     BUILTINS,
@@ -49,29 +52,11 @@ Unfold: TypeAlias = Callable[[object], Iterable[FunctionType] | None]
 
 GIVEN: Final = TensorRef, Handle, LoadedTensor, CompositeHandle, Known
 """Classes of what kernels in `tl` are given, and of what its calls give them."""
-_INSTRUCTIONS: Final = frozenset((
-    "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "IMPORT_NAME", "IMPORT_FROM", "POP_EXCEPT",
-    "LOAD_BUILD_CLASS", "LOAD_NAME", "STORE_NAME", "LOAD_LOCALS", "GET_AWAITABLE", "MATCH_CLASS",
-))  # fmt: skip
-"""Those of code that changes or looks at more than its own values, or at attributes by no name of its own, or goes on
-after an error."""
-_ATTRIBUTES: Final = frozenset((
-    "known", "place", "holder", "producer", "completion", "readers", "matrix", "operators", "is_pending", "freed",
-    "in_registers", "print", "capture", "materialize", "free", "random", "datetime64", "format", "format_map",
-    "gi_frame", "cr_frame", "ag_frame", "geterr", "seterr", "geterrcall", "seterrcall", "getbufsize", "setbufsize",
-    "get_printoptions", "set_printoptions", "dump", "tofile",
-))  # fmt: skip
-"""Attributes that tell how the simulation goes on or what time it is, calls whose effect is not in the commands, ways
-to attributes by names in a text, or to all names of a frame, settings of numpy, which last after a program, and methods
-of arrays that write files."""
-_CHANGES: Final = frozenset((
-    "append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update",
-    "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "+=", "*=", "|=",
-))  # fmt: skip
-"""Attributes, instructions and operators that change a list or a dict."""
+_MOST_NESTED: Final = 16
+"""Lists, dicts and values of dataclasses around another one. Source: assumed; deeper ones take long to compare."""
 _PLAIN: Final = frozenset((int, float, complex, str, bytes, bool, NoneType, EllipsisType, slice, range))
 _OTHERS: Final = frozenset((
-    "builtins", "collections", "dataclasses", "enum", "typing", "numpy", "msgspec",
+    "builtins", "collections", "enum", "typing", "numpy", "msgspec",
     "kb_dataexec", "kb_engine", "kb_messages", "kb_topology", "kb_triton",
 ))  # fmt: skip
 """Packages whose classes have no code of an author."""
@@ -147,7 +132,7 @@ def used_by(
     and of the classes *front*. An Untold is among them where one of these does not tell what it does. Another kernel
     that is made of equal ones, in their order, does the same with equal arguments. No attribute in *hidden* is used.
     """
-    purity = _Purity(lambda _: None, _ATTRIBUTES.union(hidden))
+    purity = _Purity(lambda _: None, ATTRIBUTES.union(hidden))
     return purity.found(front) if all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel) else None
 
 
@@ -160,24 +145,33 @@ class _Purity:
     arguments, no function may have code that could change one.
     """
 
-    def __init__(self, unfold: Unfold, hidden: Collection[str] = _ATTRIBUTES) -> None:
+    def __init__(self, unfold: Unfold, hidden: Collection[str] = ATTRIBUTES) -> None:
         self._unfold = unfold
         self._hidden = hidden
         self.used: list[object] = []
         self._attributes: dict[str, None] = {}
         self._seen: dict[FunctionType, int] = {}
-        self._plain: dict[type, None] = {}
+        self._impure: set[FunctionType] = set()
+        self._plain: dict[int, type] = {}
         self._bare: dict[int, object] = {}
-        self._has_containers = False
+        self._has_containers = self._has_changes = False
         self._around: set[int] = set()
+        self._found: dict[tuple[int, bool], object] = {}
         self.impurity = Impurity("the kernel, or a function that it calls, has names around it that may change")
 
     def is_pure(self, function: FunctionType) -> bool:
         """Whether *function*, and all that it calls, touches nothing but its own values."""
         if function in self._seen:
             self.used += FunctionType, self._seen[function]
-            return True
+            return function not in self._impure
         self._seen[function] = len(self._seen)
+        if self._is_pure_alone(function):
+            return True
+        self._impure.add(function)
+        return False
+
+    def _is_pure_alone(self, function: FunctionType) -> bool:
+        """As `is_pure`, for a function that is looked at for the first time."""
         defaults, by_name = function.__defaults__ or (), function.__kwdefaults__ or {}
         self.used += function.__code__, len(defaults), tuple(by_name)
         if type(function.__globals__) is not dict:
@@ -230,9 +224,9 @@ class _Purity:
         """
         looked: set[int] = set()
         while True:
-            given = [*front, *filter(is_struct_of_own, self._plain)]
+            given = [*front, *filter(is_struct_of_own, self._plain.values())]
             reads = Reads([*self._attributes], given, lambda each: self._unfold(each) is not None, self._is_constant)
-            read = reads.values([*self.used, *self._plain])
+            read = reads.values([*self.used, *self._plain.values()])
             untold = [each.value for each in read if isinstance(each, Untold) and id(each.value) not in looked]
             if not untold:
                 own = [each for each in self.used if isinstance(each, FunctionType) and not is_told(each)]
@@ -252,6 +246,8 @@ class _Purity:
         """Whether nothing but a kernel can change the argument *value*, and no code of it does more than compute."""
         if type(value) is list or type(value) is dict:
             self._has_containers = True
+            if self._has_changes:
+                return False
             parts = (*value, *value.values()) if isinstance(value, dict) else value
             return self._are_parts(value, parts, self.is_fixed)
         if is_dataclass(type(value)):
@@ -259,43 +255,71 @@ class _Purity:
         return self._is_constant(value, self.is_fixed)
 
     def _are_parts(self, value: object, parts: Iterable[object], is_part: Callable[[object], bool]) -> bool:
-        """Whether *is_part* says yes of all *parts* of *value*, which is none of them."""
-        if id(value) in self._around:
-            return False  # it holds itself
+        """Whether *is_part* says yes of all *parts* of *value*, which is none of them, and not nested too deeply."""
+        key = id(value), is_part == self.is_fixed
+        if key in self._found:
+            return True
+        if id(value) in self._around or len(self._around) >= _MOST_NESTED:
+            return False
         self._around.add(id(value))
         found = all(map(is_part, parts))
         self._around.discard(id(value))
+        if found:
+            self._found[key] = value
         return found
 
     def is_plain(self, kind: type) -> bool:
         """Whether values of type *kind* have no code but that of builtins and kernbench, and pure functions."""
-        if kind in self._plain:
+        if id(kind) in self._plain:
             return True
-        self._plain[kind] = None
-        of_class: type = type(kind)
-        kinds = [*kind.__mro__, *of_class.__mro__]
-        authors = [each for each in kinds if package_of(each) not in _OTHERS]
-        return all(self._is_plain_part(each, name, part) for each in authors for name, part in vars(each).items())
+        self._plain[id(kind)] = kind
+        if is_dataclass(kind):
+            is_plain = self._is_plain_dataclass(kind)
+        else:
+            of_class: type = type(kind)
+            kinds = [*kind.__mro__, *of_class.__mro__]
+            authors = [each for each in kinds if package_of(each) not in _OTHERS]
+            parts = ((each, name, part) for each in authors for name, part in vars(each).items())
+            is_plain = all(self._is_plain_part(*each) for each in parts)
+        if not is_plain:
+            del self._plain[id(kind)]
+        return is_plain
+
+    def _is_plain_dataclass(self, kind: type) -> bool:
+        """As `is_plain`. What Python has made for a dataclass does what its code says."""
+        parts = parts_of_dataclass(kind)
+        if parts is None:
+            return False
+        self.used.append(kind.__qualname__)
+        for made, written in parts:
+            self.used.append(made)
+            if any(isinstance(part, (staticmethod, classmethod)) for part in written.values()):
+                return False
+            if not all(self._is_plain_part(kind, name, part) for name, part in written.items()):
+                return False
+        return True
 
     def _is_plain_part(self, kind: type, name: str, part: object) -> bool:
         """Whether the attribute *name* of *kind*, which is *part*, does nothing but compute."""
-        self.used.append(name)
+        self.used += name, type(part).__name__
         if isinstance(part, FIELDS):
             self.used.append(part)
             return True
-        is_of_dataclass = is_dataclass(kind)
-        if is_of_dataclass and isinstance(part, classmethod):
-            return False  # it may make values of the class, by more code than this one
-        parts = [part.fget, part.fset, part.fdel] if isinstance(part, property) else [getattr(part, "__func__", part)]
+        parts = [part]
+        if type(part) is property:
+            parts = [part.fget, part.fset, part.fdel]
+        elif type(part) is staticmethod or type(part) is classmethod:
+            parts = [part.__func__]
         for each in parts:
             if isinstance(each, FunctionType):
-                is_made = is_of_dataclass and is_made_for_dataclass(each)
-                is_made |= package_of(each) in _GENERATING or each.__module__ == f"namedtuple_{kind.__name__}"
-                if not (is_made or self.is_pure(each)):
+                made_in = str(each.__globals__.get("__name__", ""))  # a decorator may copy `__module__`
+                is_generated = made_in.partition(".")[0] in _GENERATING or made_in == f"namedtuple_{kind.__name__}"
+                if not (is_generated or self.is_pure(each)):
                     return False
             elif name.startswith("_"):
-                is_bound = isinstance(each, BuiltinFunctionType) and not is_told(each)
-                if is_bound or package_of(type(each)) not in _OTHERS:
+                is_bound = isinstance(each, (BuiltinFunctionType, MethodWrapperType)) and not is_told(each)
+                of_author = package_of(each if isinstance(each, type) else type(each)) not in _OTHERS
+                if is_bound or of_author or isinstance(each, (MethodType, property)):
                     return False
             elif self._is_constant(each):
                 self.used.append(each)
@@ -310,8 +334,8 @@ class _Purity:
         if kind in _PLAIN or isinstance(value, TensorRef):
             return kind is not slice or all(map(is_part, (value.start, value.stop, value.step)))  # type: ignore[attr-defined]
         if is_dataclass(kind):
-            has = attributes_of(value).values()
-            return is_frozen(kind) and self.is_plain(kind) and self._are_parts(value, has, is_part)
+            is_plain = is_frozen(kind) and self.is_plain(kind)
+            return is_plain and self._are_parts(value, attributes_of(value).values(), is_part)
         if not isinstance(value, (tuple, Enum, Struct, np.generic)):
             return False
         if not (self.is_plain(kind) and self._is_bare(value)):
@@ -338,9 +362,11 @@ class _Purity:
 
     def _is_harmless(self, instruction: dis.Instruction, following: dis.Instruction, function: FunctionType) -> bool:
         name, value = instruction.opname, instruction.argval
-        if self._has_containers and not _CHANGES.isdisjoint((name, value, instruction.argrepr)):
-            return False
-        if name in _INSTRUCTIONS:
+        if not CHANGES.isdisjoint((name, value, instruction.argrepr)):
+            self._has_changes = True
+            if self._has_containers:
+                return False
+        if name in INSTRUCTIONS:
             return False
         if name in ("STORE_DEREF", "DELETE_DEREF"):
             return value not in function.__code__.co_freevars
