@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -74,7 +73,7 @@ def test_times_are_those_of_kb_run(invoke: Invoke, tmp_path: Path) -> None:
     """The kernel waits for nothing else, so all of its time is on one line, and adds up."""
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe", folder=tmp_path)
     assert r.latency_ps == r.latency_ns * 1000 == r.result.latency_ps > 0
-    assert [(each.line, each.ps) for each in r.lines] == [("test_run.py:27", r.latency_ps)]
+    assert [(each.line, each.ps) for each in r.lines] == [("test_run.py:26", r.latency_ps)]
     assert sum(each.ps for each in r.where) == r.latency_ps
     assert f'latency_ns": {r.latency_ns}' in invoke("report", str(r.folder), "--json").stdout or r.latency_ps
 
@@ -145,7 +144,7 @@ def test_check_compares_with_a_reference_of_float64() -> None:
         "largest error 0.5, within the tolerance that the benchmark or the caller states"
     )
     with pytest.raises(
-        kb.WrongResult, match=r"^y: 32 of 32 elements wrong; at \[0, 0\] got 1, expected 3 .*test_run\.py:27"
+        kb.WrongResult, match=r"^y: 32 of 32 elements wrong; at \[0, 0\] got 1, expected 3 .*test_run\.py:26"
     ):
         r.check(X + 3)
     with pytest.raises(kb.KbError, match=r"reference\(\): got shape \(3,\) for y, needs \(4, 8\)$"):
@@ -180,28 +179,6 @@ def test_integers_of_numpy_are_integers(tmp_path: Path) -> None:
     assert kb.read_report(str(r.folder)).seed == 1
     by_name = kb.run("gemm", chip="one_pe", folder=tmp_path, M=np.int64(16), N=16, K=np.uint8(16))
     assert by_name.verified
-
-
-def test_an_error_has_the_frames_of_the_author_alone() -> None:
-    def divides(tl: Any, x: Any, y: Any) -> None:
-        tl.load(x[0 : 1 // 0])
-
-    with pytest.raises(kb.KbError, match="ZeroDivisionError") as caught:
-        kb.run(divides, X, EMPTY, chip="one_pe")
-    here = [each for each in caught.traceback if each.path == Path(__file__)]
-    assert [each.name for each in here] == ["test_an_error_has_the_frames_of_the_author_alone", "divides"]
-    assert len(caught.traceback) == 3  # kernbench.run itself is the third
-
-
-def test_an_interrupt_has_the_frames_of_the_author_alone() -> None:
-    def interrupts(tl: Any, x: Any, y: Any) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt) as caught:
-        kb.run(interrupts, X, EMPTY, chip="one_pe")
-    here = [each for each in caught.traceback if each.path == Path(__file__)]
-    assert [each.name for each in here] == ["test_an_interrupt_has_the_frames_of_the_author_alone", "interrupts"]
-    assert len(caught.traceback) == 3
 
 
 def test_bytes_that_the_kernel_never_wrote_are_no_output() -> None:
@@ -339,7 +316,7 @@ def test_importing_kernbench_loads_little() -> None:
 def test_the_text_of_a_run_tells_its_time_and_lines() -> None:
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe")
     assert repr(r) == f"<add_one on one_pe: {r.latency_ns:.3f} ns>"
-    assert "test_run.py:27" in str(r)
+    assert "test_run.py:26" in str(r)
     assert r.bounded_by in str(r)
 
 
@@ -373,22 +350,6 @@ def test_on_a_chip_that_interleaves_a_tensor_lies_over_all_slices() -> None:
     assert one.latency_ps == whole.latency_ps
 
 
-@pytest.mark.parametrize(
-    "load", [lambda tl, x, y: tl.store(y, tl.load(x)[:2]), lambda tl, x, y: tl.store(y, tl.load(y))]
-)
-def test_a_traceback_shows_lines_of_the_author_alone(load: Any) -> None:
-    def called(tl: Any, x: Any, y: Any) -> None:
-        load(tl, x, y)
-
-    with pytest.raises(kb.KbError) as caught:
-        kb.run(called, X, EMPTY, pes=[0])
-    shown = [entry.name for entry in caught.traceback]
-    assert shown == ["test_a_traceback_shows_lines_of_the_author_alone", "run", "called", "<lambda>"]
-    with pytest.raises(kb.KbError) as caught:
-        kb.run(called, X, pes=[0])
-    assert [entry.name for entry in caught.traceback][1:] == ["run"]
-
-
 def over_each_other(tl: Any, x: Any, y: Any) -> None:
     tl.store(y, tl.load(x))
 
@@ -414,41 +375,6 @@ def test_a_parameter_with_the_name_of_an_option_is_given_in_order(name: str) -> 
             kb.call(times, X, y)
     else:
         assert kb.call(times, X, y, **{name: 5}).arguments[name] == 5
-
-
-def test_numbers_of_numpy_are_operands_on_either_side() -> None:
-    def by_python(tl: Any, x: Any, y: Any, i: Any, j: Any) -> None:
-        value, whole = tl.load(x), tl.load(i)
-        tl.store(y, tl.where(value > 2.0, 2.0 * value - 1.0, 8.0 / (value + 1.0)) * (value < 3.0))
-        tl.store(j, 7 - whole * 2)
-
-    def by_numpy(tl: Any, x: Any, y: Any, i: Any, j: Any) -> None:
-        value, whole = tl.load(x), tl.load(i)
-        kept = tl.where(
-            value > np.float32(2), np.sqrt(4) * value - np.float32(1), np.float32(8) / (value + np.int64(1))
-        )
-        tl.store(y, kept * (np.float64(3) > value))
-        tl.store(j, np.int64(7) - whole * np.int32(2))
-
-    i = np.arange(8, dtype=np.int32)
-    runs = [
-        kb.run(each, X, kb.empty(X.shape, "f32"), i, kb.empty(i.shape, "i32"), chip="one_pe")
-        for each in (by_python, by_numpy)
-    ]
-    assert runs[0].latency_ps == runs[1].latency_ps
-    for name in ("y", "j"):
-        assert np.array_equal(runs[0].outputs[name], runs[1].outputs[name])
-
-
-@pytest.mark.parametrize("left", [True, False])
-def test_an_array_beside_a_value_is_refused_at_the_operator(left: bool) -> None:
-    def times(tl: Any, x: Any, y: Any, left: bool) -> None:
-        value, row = tl.load(x), np.ones(x.shape[1], np.float32)
-        product = row * value if left else value * row
-        raise AssertionError(product)
-
-    with pytest.raises(kb.KbError, match=r"got tl.mul of a ndarray, .* give it to the kernel as an argument"):
-        kb.run(times, X, kb.empty(X.shape, "f32"), left, chip="one_pe")
 
 
 def test_parts_of_a_run_are_pickled_and_the_run_says_so() -> None:

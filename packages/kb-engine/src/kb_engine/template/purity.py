@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
 from itertools import pairwise
-from pathlib import Path
 from types import (
     BuiltinFunctionType,
     EllipsisType,
@@ -22,18 +21,18 @@ from types import (
     ModuleType,
     NoneType,
 )
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from msgspec import Struct
 
-from kb_engine.observe.by_event import WhyNot
 from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
-from kb_engine.program.kernel_lines import is_own, line_of
+from kb_engine.program.kernel_lines import is_own
 from kb_engine.program.known import Known
 from kb_engine.program.tensors import TensorRef
 from kb_engine.template.dataclass_values import attributes_of, is_dataclass, is_frozen, parts_of_dataclass
 from kb_engine.template.impure_names import ATTRIBUTES, CHANGES, INSTRUCTIONS
+from kb_engine.template.impurity import Impurity
 from kb_engine.template.instructions import TAKES, enclosed_by, instructions_of
 from kb_engine.template.namespaces import (
     BUILTINS,
@@ -74,19 +73,6 @@ class MadeKernel(Protocol):
 
     def is_repeatable(self) -> bool:
         """Whether programs of the kernel differ by the program's number alone."""
-
-
-class Impurity(NamedTuple):
-    """What a kernel does, or is given, that may differ between programs: a clause, and where, if that is known."""
-
-    cause: str
-    filename: str = ""
-    lineno: int = 0
-
-    def why(self, root: Path) -> WhyNot:
-        """The reason, with a line relative to *root*."""
-        line = line_of(self.filename, self.lineno, root) if self.filename else ""
-        return WhyNot(self.cause, "let the kernel use its arguments and names of its own alone", line)
 
 
 def impurity_of(kernel: object, arguments: Sequence[Any], front_end: object = None) -> Impurity | None:
