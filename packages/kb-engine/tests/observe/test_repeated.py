@@ -7,7 +7,7 @@ import pytest
 
 from kb_dataexec.log.formulas.row_formula import RowForm, RowFormula, joined
 from kb_dataexec.log.formulas.row_source import RowStream
-from kb_engine.observe.repeated import RepeatedRows
+from kb_engine.observe.run_rows import RepeatedRows
 from kb_messages import LogError
 
 FORM = RowForm(3, ops=(0,), times=(2,), came=2, absent=-1)

@@ -43,7 +43,7 @@ def _work_of(engine: Engine) -> HowSimulated:
     return HowSimulated(
         launches=work.launches,
         commands=work.commands,
-        closed_commands=work.closed_commands,
+        closed_commands=work.isolated_commands,
         skipped_commands=work.skipped_commands,
         skipped_programs=work.skipped_programs,
         skipped_tiles=work.skipped_tiles,
@@ -58,7 +58,7 @@ def _work_of(engine: Engine) -> HowSimulated:
                 change=each.why.change,
                 commands=each.commands,
             )
-            for each in work.by_event
+            for each in work.slow_path
         ],
     )
 

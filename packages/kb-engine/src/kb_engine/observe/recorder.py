@@ -14,7 +14,7 @@ from weakref import ref
 import numpy as np
 
 from kb_dataexec import LogWriter, OpLog
-from kb_dataexec.log import LateOpLog, LogSummary
+from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE, LateOpLog, LogSummary
 from kb_dataexec.log.formulas import (
     ClosedRows,
     CommandPeriods,
@@ -33,13 +33,41 @@ from kb_dataexec.log.formulas import (
 )
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.host_record import host_write_tables
 from kb_engine.observe.observer import Observer, Rows
 from kb_engine.observe.run_rows import RowsMark, RunRows
 from kb_engine.observe.run_tables import RunTables
 from kb_engine.timing.clock import Clock
-from kb_messages import Matrix, PipelinePlan, WaitReason
+from kb_messages import Matrix, MemorySpace, OpKind, PhysAddr, PipelinePlan, Role, WaitReason, split_address
 from kb_topology import NodeKind
+
+_TEXTS = {"name": "host_write", "component": "host", "line": "host", "params": "{}"}
+
+
+def host_write_tables(
+    writer: LogWriter, matrix: Matrix, data: bytes, ids: tuple[int, int], times_ps: tuple[int, int]
+) -> tuple[Rows, Rows]:
+    """The ops and operands of a write of *data* to *matrix*, with *data* added to the immediates of *writer*.
+
+    *ids* are the place in command order and the op id, *times_ps* the begin and the end.
+    """
+    ops = np.zeros(1, dtype=OPS_DTYPE)
+    for column, text in _TEXTS.items():
+        ops[column] = writer.intern(text)
+    ops["command_seq"], ops["op_id"] = ids
+    ops["kind"] = OpKind.MEMORY
+    ops["t_ready_ps"] = ops["t_start_ps"] = times_ps[0]
+    ops["t_end_ps"] = ops["t_out_ps"] = times_ps[1]
+    operands = np.zeros(2, dtype=OPERAND_DTYPE)
+    operands["op_id"], operands["dtype"] = ids[1], matrix.dtype.info.code
+    operands["rows"], operands["row_nbytes"] = matrix.rows, matrix.row_nbytes
+    operands["role"] = (Role.SRC, Role.DST)
+    operands["space"] = (MemorySpace.IMMEDIATE.code, PhysAddr.decode(matrix.address).space.code)
+    owner, offset = split_address(matrix.address)
+    operands["owner"] = (0, owner)
+    operands["offset"] = (writer.immediate(data), offset)
+    operands["stride"] = (matrix.row_nbytes, matrix.stride)
+    return ops, operands
+
 
 _CHUNK_RECORDS: Final = 1 << 14
 _CHUNK_RECORDS_A_PE: Final = 1 << 8

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kb_engine.template import identities_among, parts_of
+from kb_engine.fastforward.replay import identities_among, parts_of
 from kb_triton.jit.arguments import as_argument
 from kb_triton.jit.forms import NoFormError, form_of
 from kb_triton.language import Machine, Pointer, constexpr, dtype, tensor

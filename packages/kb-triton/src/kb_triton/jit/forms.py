@@ -10,7 +10,7 @@ from weakref import ref
 
 import numpy as np
 
-from kb_engine.template import Untold, attributes_of, is_dataclass
+from kb_engine.fastforward.replay import Untold, attributes_of, is_dataclass
 from kb_triton.host import Storage
 from kb_triton.language import Pointer
 from kb_triton.language.constexprs import constexpr_float, constexpr_int, constexpr_str
