@@ -3,7 +3,7 @@
 import pytest
 
 from kb_messages import Axis, DType, OperandTemplate, Place, PlanError, Role, StageTemplate, StageType, When, tile_kind
-from kb_messages.lifetimes import lifetimes_of
+from kb_messages.plans.lifetimes import lifetimes_of
 
 SIDE = Axis(dimension=None, total=4, tile=4)
 READ, FETCH, GEMM, MATH, STORE, WRITE = (

@@ -7,9 +7,9 @@ from messages_plans import copy_plan, operand, stage
 
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.oplog import MathAttributes, Role
-from kb_messages.plan import BufferNeeds, PipelinePlan
-from kb_messages.stages import (
+from kb_messages.log.oplog import MathAttributes, Role
+from kb_messages.plans.plan import BufferNeeds, PipelinePlan
+from kb_messages.plans.stages import (
     Axis,
     DmaParams,
     GemmParams,

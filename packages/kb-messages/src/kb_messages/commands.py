@@ -11,14 +11,14 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from kb_messages.address import OFFSET_BITS
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.loop_order import LoopOrder
-from kb_messages.oplog import MathAttributes
-from kb_messages.rectangles import Rectangle
-from kb_messages.stages import TileShape
-from kb_messages.vector import VectorProgram
+from kb_messages.log.oplog import MathAttributes
+from kb_messages.math.vector import VectorProgram
+from kb_messages.memory.address import OFFSET_BITS
+from kb_messages.memory.rectangles import Rectangle
+from kb_messages.plans.loop_order import LoopOrder
+from kb_messages.plans.stages import TileShape
 
 
 class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
