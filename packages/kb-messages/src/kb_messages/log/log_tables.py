@@ -1,8 +1,9 @@
-"""The schema of the further tables of an op log. A log may leave any of them out.
+"""The schema of the auxiliary tables of an op log. A log may leave any of them out.
 
-`dependencies` adds to what the executor derives from bytes. The other tables say why records began when they did, and
-only reports read them. Columns of text hold indices in the log's table of strings, and times are integer picoseconds.
-In columns of times and numbers, and in those that name another record, -1 stands for "none" or "not told".
+`dependencies` adds to the dependencies that the executor derives from bytes. The other tables give the reasons for the
+times of records, and only reports read them. Columns of text hold indices in the log's table of strings, and times are
+integer picoseconds. In columns of times and numbers, and in columns that name another record, -1 stands for "none" or
+"unknown".
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final, NamedTuple
 
 
 class CallCause(IntEnum):
-    """What let a kernel make a call: its own start, or an earlier command that was submitted, done, or queued.
+    """The cause that let a kernel make a call: its own start, or an earlier command that was submitted, done or queued.
 
     A command is queued where commands wait in the queue of their engine.
     """
@@ -25,17 +26,17 @@ class CallCause(IntEnum):
 
 
 class MessageKind(IntEnum):
-    """Whether a message asks or answers."""
+    """Whether a message is a request or an answer."""
 
     REQUEST = 0
     RESPONSE = 1
 
 
 class TableSchema(NamedTuple):
-    """A table: its columns with little-endian numpy type strings, and what is in them.
+    """The schema of one table: its columns, with little-endian numpy type strings, and the meaning of their numbers.
 
-    `texts` are the columns of text, and `codes` those that hold the numbers of an enum. The times in `ascending` never
-    fall from one column to the next.
+    `texts` are the columns of text, and `codes` maps each column that holds the numbers of an enum to the enum. The
+    times in `ascending` never fall from one column to the next.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -47,7 +48,7 @@ class TableSchema(NamedTuple):
 ID_COLUMNS: Final = (
     "op_id", "depends_on", "first_op_id", "behind_op", "command_seq", "after_seq", "operand_seq",
 )  # fmt: skip
-"""Columns with the ids of ops and the places of commands, which may be any numbers."""
+"""Columns that hold the ids of ops and the numbers of commands, which may be any numbers."""
 
 
 def _times(*names: str) -> tuple[tuple[str, str], ...]:
@@ -108,23 +109,24 @@ LOG_TABLES: Final[Mapping[str, TableSchema]] = {
         ascending=_MESSAGE_TIMES,
     ),
 }
-"""The further tables by name, in the order of the digest.
+"""The auxiliary tables by name, in the order of the digest.
 
 `dependencies`: op `op_id` follows op `depends_on`, whatever their bytes.
 
-`commands`: a command of a kernel, done at `t_done_ps`, with its `n_ops` ops, the ids from `first_op_id` on. The kernel
-called at `t_call_ps`; `after` and `after_seq` say what let it. PE_CPU issued the command at `t_issued_ps`, after a wait
-of `operand_ps` for operands, the last of them those of command `operand_seq`; or it had its turn in the queue of its
-engine when that command was submitted. The scheduler got it at `t_submitted_ps`,
-took it, decoded it, and began to feed its tiles.
+`commands`: a command of a kernel, done at `t_done_ps`, with `n_ops` ops whose ids count from `first_op_id` on. The
+kernel called at `t_call_ps`, and `after` and `after_seq` are the cause of that moment. PE_CPU issued the command at
+`t_issued_ps`, after a wait of `operand_ps` for operands. Command `operand_seq` delivered the last of these operands.
+Where engines have queues, `t_issued_ps` may also be the turn of the command in the queue of its engine, when command
+`operand_seq` was submitted. The scheduler got the command at `t_submitted_ps`, took it, decoded it, and began to feed
+its tiles.
 
-`dispatches`: a tile, by its first op, that waited for tiles before it to be fetched (until `t_in_order_ps`), and then
-for its buffers (until `t_claimed_ps`). Every other tile had its buffers when the tile before it was fed.
+`dispatches`: a tile, by its first op, that waited for earlier tiles to be fetched (until `t_in_order_ps`), and then for
+its buffers (until `t_claimed_ps`). Every other tile had its buffers when the tile before it was fed.
 
 `transfers`: the request of a DMA op. `memory` began to serve it at `t_served_ps`, behind the request of `behind_op`.
-The README of kb-dataexec says how the columns cut a service into parts, and which services need no row.
+The README of kb-dataexec explains how the columns divide a service into parts, and which services need no row.
 
 `kernels`: a program of a launch. The programs of a grid stand in their order, and a PE may have several of them; such a
-PE took each but the first one at `t_start_ps`. `messages`: what host and processors sent for a launch, one row for each
-receiver.
+PE took each but the first one at `t_start_ps`. `messages`: the messages that host and processors sent for a launch, one
+row for each receiver.
 """

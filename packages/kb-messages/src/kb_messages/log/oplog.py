@@ -1,9 +1,9 @@
 """The schema of the op log: the content of a record, and the columns of its two tables.
 
-`OpRecord` is a record as one object. In memory and on disk records are two tables, `ops` and `operands`, and a blob of
-immediates; `log_tables` has the further tables of a log. `OPS_COLUMNS` and `OPERAND_COLUMNS` list the columns, with
-little-endian numpy type strings. Columns of text (names, component ids, kernel lines, parameters) hold indices in a
-table of strings.
+`OpRecord` is a record as one object. In memory and on disk, records are two tables, `ops` and `operands`, and a blob of
+immediates. `log_tables` describes the auxiliary tables of a log. `OPS_COLUMNS` and `OPERAND_COLUMNS` list the columns,
+with little-endian numpy type strings. Columns of text (names, component ids, kernel lines, parameters) hold indices in
+a table of strings.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class OpKind(IntEnum):
 
 
 class Role(IntEnum):
-    """The role of an operand in its op. The op writes DST and OUT and reads all others.
+    """The role of an operand in its op. The op writes DST and OUT and reads all other operands.
 
     A memory op lists its moves as SRC, DST, SRC, DST, ...: each DST takes the bytes of the SRC before it. ACC is the
-    accumulator that a GEMM reads, and OUT the same bytes when it writes them. The inputs of a math op are IN, in the
-    order of its arguments.
+    accumulator that a GEMM reads, and OUT the same bytes when the GEMM writes them. The inputs of a math op are IN, in
+    the order of its arguments.
     """
 
     SRC = 0
@@ -56,7 +56,7 @@ class Role(IntEnum):
 
 
 class WaitReason(IntEnum):
-    """Why a stage starts later than its token is ready, in the order of the `wait_*_ps` columns."""
+    """Reasons why a stage starts later than its token is ready, in the order of the `wait_*_ps` columns."""
 
     CHANNEL = 0
     TCM_PORT = 1
@@ -69,8 +69,8 @@ class WaitReason(IntEnum):
 class Operand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A rectangle of bytes: `rows` runs of `row_nbytes`, `stride` bytes apart, from `offset` of memory `owner`.
 
-    `owner` is `owner_of(...)`, and `join_address(owner, offset)` the physical address. With `release`, reading the
-    bytes un-initialises them, so another read before the next write is an error. For an immediate, `offset` counts from
+    `owner` is `owner_of(...)`, and `join_address(owner, offset)` the physical address. With `release`, the read
+    un-initialises the bytes, so another read before the next write is an error. For an immediate, `offset` counts from
     the start of the log's blob, and `owner` is 0.
     """
 
@@ -88,8 +88,8 @@ class Operand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class OpRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One stage service of one token. Times are integer picoseconds, `t_ready <= t_start <= t_end <= t_out`.
 
-    `waits_ps` (by WaitReason) adds up to `t_start - t_ready`. `t_out - t_end` is the wait for earlier transfers of the
-    channel to leave, if several are under way at once, and then for room in the next queue.
+    `waits_ps` (by WaitReason) adds up to `t_start - t_ready`. From `t_end` to `t_out` the token first waits for earlier
+    transfers of its channel to leave, if several are under way at once, and then for room in the next queue.
     """
 
     op_id: int
@@ -118,7 +118,7 @@ class GemmAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class NonFinite(StrEnum):
-    """A scalar that JSON has no number for."""
+    """A scalar for which JSON has no number: an infinity or NaN."""
 
     INF = "inf"
     NEGATIVE_INF = "-inf"
@@ -126,11 +126,11 @@ class NonFinite(StrEnum):
 
 
 Scalar: TypeAlias = float | NonFinite
-"""A number as records and plans hold it. `float` of it is the number."""
+"""The form of a number in records and plans: a finite float, or a NonFinite. `float` turns either into the number."""
 
 
 def scalar_of(number: float) -> Scalar:
-    """*number* as records and plans hold it."""
+    """*number* in the form that records and plans store."""
     value = float(number)
     return value if isfinite(value) else NonFinite(str(value))
 
@@ -139,14 +139,14 @@ class MathAttributes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The `params` of a MATH record, as JSON.
 
     The function `op` takes the IN operands and the `scalars`. It computes in f32 for floats, in u64 where an operand is
-    u64, and else in i64, broadcasts 2-D shapes as numpy does, and casts the result to the type of OUT. `scalar_at` has
-    the places of the scalars among the arguments, from 0 and ascending; without it, scalars follow the operands. A
-    reduction goes over `axis` (0 or 1), whose length becomes 1, and a scan along `axis`, from the last element on with
-    `reverse`; `sort` and `merge` are scans.
+    u64, and in i64 for all other integers. It broadcasts 2-D shapes by the rules of numpy, and casts the result to the
+    type of OUT. `scalar_at` has the places of the scalars among the arguments, from 0 and ascending. Without
+    `scalar_at`, scalars follow the operands. A reduction goes over `axis` (0 or 1), whose length becomes 1. A scan goes
+    along `axis`, from the last element on with `reverse`. `sort` and `merge` are scans.
 
-    `group` is (n, step). A reduction or scan over axis 0 goes over each n rows that are `step` rows apart, and not over
-    all rows: rows r, r + step, ... of each n * step rows. `spread` is the opposite: each n * step rows of its result
-    are n times the `step` rows of its operand.
+    `group` is (n, step). With `group`, a reduction or scan over axis 0 does not go over all rows, but over each n rows
+    that are `step` rows apart: rows r, r + step, ... of each n * step rows. `spread` is the opposite: each n * step
+    rows of its result are n times the `step` rows of its operand.
 
     `rearrange` and `combine` take the elements, counted row by row over all operands, at `first` plus index times
     `strides`, over indices of `lengths`.

@@ -37,8 +37,8 @@ class CommandSubmitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A command entered the submission queue of `component`, a PE's scheduler, at `t_ps`.
 
     `waits_ps` has the wait in the queue of its engine for commands before it (`engine_queue`), for operands (`operand`)
-    and then for room in the submission queue (`queue_full`). The ops of the
-    `n_tiles` tiles are the `n_ops` ids from `first_op_id` on.
+    and then for room in the submission queue (`queue_full`). The ops of the `n_tiles` tiles have the `n_ops` ids from
+    `first_op_id` on.
     """
 
     t_ps: int
@@ -127,7 +127,7 @@ class CommandComplete(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class FabricTransfer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="fabric_transfer"):
     """Bytes that crossed the fabric from node `src` to node `dst`: request sent at `t_start_ps`, done at `t_end_ps`.
 
-    In the order of events, `t_end_ps` counts.
+    `t_end_ps` decides the place of the event in the order of events.
     """
 
     t_start_ps: int

@@ -1,4 +1,7 @@
-"""The functions of MATH, with the number and kind of their arguments. kb-dataexec computes them."""
+"""The functions of MATH: the number and kind of their arguments, and the form of their results.
+
+kb-dataexec computes the functions.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,15 @@ from kb_messages.math.vector import VectorValue
 
 
 class MathFunction(NamedTuple):
-    """`arity` counts operands and scalars. The result of a test is bool, that of a search (`finds`) is an index, i32.
+    """The kind of a function. `arity` counts operands and scalars.
 
-    A reduction has an axis, along which the result has length 1. A scan has an axis too, and keeps the shape. A
-    function that `generates` has scalars alone, and fills any shape. One that `spreads` repeats rows, as the `group`
-    of its attributes says. One that `picks` chooses elements along an axis by its first argument. The result of one
-    that `lays_out` has a shape of its own, and each element may come from any other place. One that `retypes` takes
-    bytes as another type. A function takes floats and integers unless it is `float_only` or `int_only`.
+    The result of a test (`is_test`) is bool, and the result of a search (`finds`) is an index, i32. A reduction
+    (`reduces`) has an axis, along which the result has length 1. A scan (`scans`) has an axis too, and keeps the shape.
+    A function that `generates` takes only scalars, and fills any shape. A function that `spreads` repeats rows, by the
+    `group` of its attributes. A function that `picks` chooses elements along an axis by its first argument. A function
+    that `lays_out` has a result of a shape of its own, and each element may come from any other place. A function that
+    `retypes` reads the same bytes as another type. A function takes floats and integers unless it is `float_only` or
+    `int_only`.
     """
 
     arity: int
@@ -40,7 +45,7 @@ class MathFunction(NamedTuple):
 
     @property
     def is_elementwise(self) -> bool:
-        """Whether each element of the result follows from the elements at its place, or of its row or column."""
+        """Whether each element of the result depends only on the elements at its place, or of its row or column."""
         return not (self.has_axis or self.generates or self.spreads or self.lays_out or self.retypes)
 
 
@@ -85,13 +90,16 @@ MATH_FUNCTIONS: Final = _table()
 
 
 def has_own_form(op: str) -> bool:
-    """Whether the result of *op* has another shape, or another type, than its arguments say."""
+    """Whether the shape or type of the result of *op* does not follow from its arguments by broadcasting."""
     function = MATH_FUNCTIONS[op]
     return function.lays_out or function.picks or function.retypes
 
 
 def misfit(math: MathAttributes, inputs: Sequence[VectorValue], out: VectorValue) -> str:
-    """What *math*, a function with a form of its own, needs and does not have; empty if all fits together."""
+    """The first condition that *math* with *inputs* and result *out* breaks, as a noun phrase; empty when all fits.
+
+    *math* is a function with a form of its own (see `has_own_form`). An error says "needs" before the phrase.
+    """
     function = MATH_FUNCTIONS[math.op]
     if math.group is not None:
         return "no group of rows"

@@ -1,4 +1,4 @@
-"""Vector programs: functions of MATH that one command applies one after the other to values in registers."""
+"""Vector programs: functions of MATH that one command applies, one after the other, to values in registers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class VectorValue(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VectorOp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`math` of the values whose numbers `arguments` has, with `result`. `line` is the line of the kernel.
+    """`math` applied to the values with the numbers `arguments`, with `result`. `line` is the line of the kernel.
 
-    `shapes` has rows and columns for each argument that is read as a value of another shape, row by row, and None for
-    the others. It is empty where no argument is.
+    `shapes` has rows and columns for each argument that is read, row by row, as a value of another shape, and None for
+    the other arguments. It is empty where no argument is read in another shape.
     """
 
     math: MathAttributes
@@ -37,7 +37,7 @@ class VectorOp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shapes: tuple[tuple[int, int] | None, ...] = ()
 
     def read(self, values: Sequence[VectorValue]) -> list[VectorValue]:
-        """The arguments as the op reads them, of all *values* of its program."""
+        """The arguments in the shapes in which the op reads them. *values* are all values of the program."""
         given = [values[each] for each in self.arguments]
         if not self.shapes:
             return given
@@ -48,7 +48,7 @@ class VectorOp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class VectorProgram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """The work of a vector command, whatever its addresses are.
+    """The work of a vector command, without its addresses.
 
     Values are numbered: first the inputs, then the results of the ops in their order. An op has arguments with lower
     numbers. `outputs` are the numbers of the values that the command stores.

@@ -3,11 +3,11 @@
     67      60 59      52 51  48 47      38 37                0
     |  sip   |   die    | kind |   unit   |      offset       |
 
-`die` is the cube (or chiplet) within the SIP, `kind` the memory space, and `unit` the number of the memory among those
-of its kind on the die (an HBM slice, the TCM of a PE). The upper 30 bits are the *owner* number of the memory.
+`die` is the cube (or chiplet) within the SIP, and `kind` the memory space. `unit` numbers the memories of one kind on a
+die (an HBM slice, the TCM of a PE). The upper 30 bits are the *owner* number of the memory.
 
-Addresses of the first eight SIPs fit a signed column of 64 bits. The op log needs no such column: it has the owner and
-the offset apart.
+Addresses of the first eight SIPs fit a signed column of 64 bits. The op log needs no such column, because it stores
+owner and offset in two columns.
 
 No memory space has kind 0, so no physical address is below 2^48. The numbers below 2^48 are the virtual addresses,
 which the MMU of a PE translates.
@@ -30,11 +30,14 @@ OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 ADDRESS_BITS: Final = sum(bits for _, bits in _FIELDS)
 VIRTUAL_BITS: Final = OFFSET_BITS + _UNIT_BITS
 VIRTUAL_END: Final = 1 << VIRTUAL_BITS
-"""One past the last virtual address: the unit and offset fields of an address whose other fields are 0."""
+"""One past the last virtual address. Virtual addresses fill the unit and offset fields and leave the other fields 0."""
 
 
 class MemorySpace(StrEnum):
-    """Kinds of memory that an operand can lie in. Registers are a kind, so that the log can say what a block reads."""
+    """Kinds of memory that an operand can lie in.
+
+    Registers are a kind, so that the log can name registers that a block reads.
+    """
 
     HBM = "hbm"
     SRAM = "sram"
@@ -105,5 +108,5 @@ def is_virtual(address: int) -> bool:
 
 
 def space_code_of(owner: Any) -> Any:
-    """The code of the memory space of an owner number, or of each number of an array."""
+    """The code of the memory space of an owner number, or of each owner number of a numpy array."""
     return owner >> _UNIT_BITS & (1 << _KIND_BITS) - 1

@@ -1,7 +1,7 @@
-"""Interleaving: bytes that lie in granules over several memories, in turn, and the part of a rectangle in each of them.
+"""Interleaving: bytes that lie in granules over several memories, in turn, and the part of a rectangle in each memory.
 
 Of the first x bytes, memory s of n has whole rounds of n granules, and its share of the round that is not whole. So a
-run of bytes is one run in each memory, however many granules it has.
+run of bytes is one run in each memory, however many granules the run has.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 
 class SlicePart(NamedTuple):
-    """The bytes in memory number `number`: `rows` runs of `row_nbytes`, `stride` apart, from its byte `offset` on."""
+    """Bytes in memory number `number`: `rows` runs of `row_nbytes`, `stride` bytes apart, from its byte `offset` on."""
 
     number: int
     offset: int
@@ -35,16 +35,17 @@ class Interleaving(Struct, frozen=True, kw_only=True):
         return self.granule_nbytes * self.count
 
     def held(self, number: int, end: int) -> int:
-        """How many of the first *end* bytes memory *number* has."""
+        """The number of bytes that memory *number* has of the first *end* bytes."""
         rounds, rest = divmod(end, self.round_nbytes)
         mine = rest - number * self.granule_nbytes
         return rounds * self.granule_nbytes + min(max(mine, 0), self.granule_nbytes)
 
     def parts(self, offset: int, rows: int, row_nbytes: int, stride: int) -> list[SlicePart]:
-        """The part of a rectangle, from byte *offset* on, in each memory that has bytes of it, in their order.
+        """The part of a rectangle, from byte *offset* on, in each memory that has bytes of it, in the memories' order.
 
-        A part is exact where the rectangle has no gaps, or its rows are whole rounds apart. The rows of any other
-        rectangle begin at different places of a round; its part is one run, of as many bytes, from the lowest on.
+        A part is exact where the rectangle has no gaps, or where its rows are whole rounds apart. The rows of any other
+        rectangle begin at different places of a round. The part of such a rectangle is one run of as many bytes, from
+        the lowest byte on.
         """
         if rows == 1 or stride == row_nbytes:
             rows, row_nbytes, stride = 1, rows * row_nbytes, rows * row_nbytes
@@ -72,7 +73,10 @@ def _parts(granule_nbytes: int, count: int, offset: int, rows: int, row_nbytes: 
 
 
 def _run(spread: Interleaving, number: int, offset: int, rows: int, row_nbytes: int, stride: int) -> SlicePart | None:
-    """All bytes in memory *number* as one run, from the lowest on. None where there are none."""
+    """All bytes in memory *number* as one run, from the lowest byte on.
+
+    None where the memory has no bytes of the rectangle.
+    """
     period = spread.round_nbytes // gcd(stride, spread.round_nbytes)
     lowest, nbytes = None, 0
     for row in range(min(rows, period)):

@@ -1,8 +1,7 @@
-"""Rectangles of bytes, and the questions that one asks of two of them: do they overlap, does one cover the other, what
-does one leave of the other.
+"""Rectangles of bytes, and relations between two rectangles: overlap, cover and difference.
 
-A rectangle holds at least one byte. Its addresses are physical or virtual ones, or offsets within a buffer; the
-operations compare numbers, so both rectangles have to use the same kind.
+A rectangle holds at least one byte. Its addresses are physical or virtual addresses, or offsets within a buffer. The
+operations compare numbers, so both rectangles have to use the same kind of address.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from kb_messages.memory.address import OFFSET_BITS, join_address, split_address
 
 
 class Rectangle(Struct, frozen=True, gc=False):
-    """`rows` runs of `row_nbytes` bytes, the first of them at address `base`, each `stride` bytes after the run before.
+    """`rows` runs of `row_nbytes` bytes, the first at address `base`, and each `stride` bytes after the run before.
 
-    Rows may touch or overlap each other; with one row, `stride` means nothing.
+    Rows may touch or overlap each other. With one row, `stride` means nothing.
     """
 
     base: int
@@ -34,12 +33,12 @@ class Rectangle(Struct, frozen=True, gc=False):
 
     @property
     def in_memory(self) -> tuple[int, int, int, int, int]:
-        """(owner, offset, rows, row_nbytes, stride), as `of_memory` takes them."""
+        """(owner, offset, rows, row_nbytes, stride), the arguments of `of_memory`."""
         return *split_address(self.base), self.rows, self.row_nbytes, self.stride
 
     @property
     def owner(self) -> int:
-        """The number of the memory that holds it."""
+        """The owner number of the memory that holds the rectangle."""
         return self.base >> OFFSET_BITS
 
     @property
@@ -49,14 +48,14 @@ class Rectangle(Struct, frozen=True, gc=False):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in all rows, without the gaps between them."""
+        """Bytes in all rows, without the gaps between rows."""
         return self.rows * self.row_nbytes
 
 
 def cut(rectangle: Rectangle, start: int, end: int) -> list[Rectangle]:
     """The bytes number *start* to *end* of *rectangle*, counted row by row, as at most three rectangles in order.
 
-    A rectangle of no bytes is left out. 0 <= start <= end <= rectangle.nbytes.
+    0 <= start <= end <= rectangle.nbytes. The list has no rectangle of zero bytes.
     """
     width, stride = rectangle.row_nbytes, rectangle.stride
     parts = []
@@ -70,10 +69,11 @@ def cut(rectangle: Rectangle, start: int, end: int) -> list[Rectangle]:
 
 
 class CountedPieces(Rectangle, frozen=True, gc=False):
-    """Several rectangles of one memory as a DMA moves them: each of their runs in whole bursts.
+    """Several rectangles of one memory that a DMA moves together, each of their runs in whole bursts.
 
-    To a memory that only counts bytes it is a rectangle, of so many bytes and at the first of the `pieces`. `ends` has
-    the bytes counted up to the end of each piece. The pieces are *counted*, moved by *moved_nbytes*.
+    A memory that only counts bytes sees one rectangle, with the sum of the bytes and at the address of the first piece.
+    `ends[i]` is the number of bytes counted up to the end of piece i. The pieces are *counted* in place and moved by
+    *moved_nbytes*.
     """
 
     counted: tuple[Rectangle, ...]
@@ -95,17 +95,20 @@ class CountedPieces(Rectangle, frozen=True, gc=False):
         return tuple([Rectangle(each.base + by, each.rows, each.row_nbytes, each.stride) for each in self.counted])
 
     def moved(self, nbytes: int) -> CountedPieces:
-        """The same pieces *nbytes*, whole bursts, further."""
+        """The same pieces, *nbytes* further. *nbytes* is a multiple of the burst."""
         by = self.moved_nbytes + nbytes
         return CountedPieces(self.base + nbytes, 1, self.row_nbytes, self.stride, self.counted, self.ends, by)
 
     def whole(self, nbytes: int) -> int:
-        """The bytes of those pieces that lie whole in the first *nbytes*."""
+        """The bytes of all pieces that lie completely in the first *nbytes*."""
         n_whole = bisect_right(self.ends, nbytes)
         return self.ends[n_whole - 1] if n_whole else 0
 
     def between(self, start: int, end: int) -> CountedPieces:
-        """The pieces from byte *start* to byte *end*, which are ends of pieces or 0, and differ."""
+        """The pieces from byte *start* to byte *end*.
+
+        Each of the two is 0 or the end of a piece, and the two differ.
+        """
         first, last = bisect_right(self.ends, start), bisect_right(self.ends, end)
         ends, by = tuple(each - start for each in self.ends[first:last]), self.moved_nbytes
         counted = self.counted[first:last]
@@ -113,7 +116,10 @@ class CountedPieces(Rectangle, frozen=True, gc=False):
 
 
 def counted_nbytes(rectangle: Rectangle, burst_nbytes: int) -> int:
-    """The bytes of *rectangle* if each of its runs is moved in whole bursts, which begin at multiples of their size."""
+    """The bytes of *rectangle* when each of its runs is moved in whole bursts.
+
+    Bursts begin at multiples of their size.
+    """
     base, width, stride = rectangle.base, rectangle.row_nbytes, rectangle.stride
     period = burst_nbytes // gcd(stride, burst_nbytes)
     bursts = 0
@@ -145,7 +151,7 @@ def overlaps(first: Rectangle, second: Rectangle) -> bool:
 def common_byte(first: Rectangle, second: Rectangle) -> int | None:
     """The lowest address that both rectangles hold, or None where they do not overlap.
 
-    The time grows with the rows of the rectangle that has fewer.
+    The time grows with the number of rows of the rectangle that has fewer rows.
     """
     if first.base >= second.end or second.base >= first.end:
         return None
@@ -169,7 +175,7 @@ def _common_with_run(start: int, end: int, rectangle: Rectangle) -> int | None:
 
 
 def covers(outer: Rectangle, inner: Rectangle) -> bool:
-    """Whether *outer* has no gaps and holds every byte from the first to the last of *inner*."""
+    """Whether *outer* has no gaps and holds every byte from the first to the last byte of *inner*."""
     gapless = outer.rows == 1 or outer.stride <= outer.row_nbytes
     return gapless and outer.base <= inner.base and inner.end <= outer.end
 
@@ -177,7 +183,7 @@ def covers(outer: Rectangle, inner: Rectangle) -> bool:
 def without(rectangle: Rectangle, hole: Rectangle) -> list[Rectangle]:
     """The bytes of *rectangle* that *hole* does not hold, as rectangles that share no byte.
 
-    Where the rows of the two do not line up, the answer is *rectangle* as a whole: it may then hold bytes of *hole*.
+    Where the rows of the two do not line up, the result is *rectangle* as a whole, which may then hold bytes of *hole*.
     """
     if not overlaps(rectangle, hole):
         return [rectangle]
@@ -208,7 +214,7 @@ def without(rectangle: Rectangle, hole: Rectangle) -> list[Rectangle]:
 
 
 def _common_stride(rectangle: Rectangle, hole: Rectangle) -> int:
-    """The distance between rows that suits both rectangles, if there is one: a single row suits any."""
+    """The distance between rows that suits both rectangles, if one exists. A single row suits any distance."""
     if rectangle.rows > 1:
         return rectangle.stride
     return hole.stride if hole.rows > 1 else 2 * (rectangle.row_nbytes + hole.row_nbytes)

@@ -1,4 +1,4 @@
-"""Lifetimes: from which stage to which a tile holds its input buffer, output buffer, registers and accumulator."""
+"""Lifetimes: the stages from which and to which a tile holds its buffers, its registers and its accumulator."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from kb_messages.log.oplog import Role
 from kb_messages.plans.stages import Place, StageTemplate, StageType, When
 
 Indices = tuple[int, ...]
-"""By kind of tile: four numbers, or eight where tiles share panels."""
+"""One index for each kind of tile: four numbers, or eight where tiles share panels."""
 
 _Uses = tuple[StageType, When, tuple[tuple[Place, Role], ...]]
-"""What the lifetimes depend on: a stage's type, the tiles that have the stage, and place and role of its operands."""
+"""The facts that decide lifetimes: a stage's type, the tiles that have it, and place and role of its operands."""
 
 _K_TILES_OF_EVERY_KIND: Final = 3
-"""Three tiles along K are a first one, one between and a last one; more of them add no kind."""
+"""Three tiles along K are a first one, one between and a last one. A fourth tile adds no kind."""
 
 _COMPUTES: Final = frozenset((StageType.GEMM, StageType.MATH))
 
 
 class Lifetime(Struct, frozen=True, kw_only=True):
-    """How long a tile holds a place: it claims the place before one stage and frees the place after another.
+    """The lifetime of a place: a tile claims the place before one stage and frees the place after another.
 
-    `claimed` and `freed` are the types of these stages. `first` and `last` have their indices among the stages of a
-    tile, by `tile_kind`, and -1 for tiles without such a stage; they are None where every stage of those types is one.
-    A panel's buffer is claimed by the first of the tiles that share it, and freed by the last.
+    `claimed` and `freed` are the types of these two stages. `first` and `last` have the indices of the two among the
+    stages of a tile, by `tile_kind`, and -1 for tiles without such a stage. They are None where every stage of the type
+    is such a stage. The first of the tiles that share a panel claims the panel's buffer, and the last one frees it.
     """
 
     claimed: StageType
@@ -43,8 +43,8 @@ class Lifetime(Struct, frozen=True, kw_only=True):
 def tile_kind(k: int, k_grid: int, is_later: bool = False) -> int:
     """The position of tile *k* of *k_grid* along K: first (0), between (1), alone (2) or last (3).
 
-    Of a plan whose tiles share panels, tiles that fill none (*is_later*) are four further kinds. Tiles of one kind have
-    the same stages.
+    In a plan whose tiles share panels, the tiles that fill no panel (*is_later*) are kinds 4 to 7. Tiles of one kind
+    have the same stages.
     """
     return (k > 0) + 2 * (k == k_grid - 1) + 4 * is_later
 
@@ -52,12 +52,12 @@ def tile_kind(k: int, k_grid: int, is_later: bool = False) -> int:
 def lifetimes_of(stages: Sequence[StageTemplate], k_grid: int) -> Mapping[Place, Lifetime]:
     """The lifetime of every place in the PE that operands of *stages* name.
 
-    A place is claimed before the first stage that writes it. A buffer is free after the last stage that names it, an
-    accumulator after that stage of the last tile along K. The registers of a tile are one piece, free after the tile's
-    last GEMM or MATH, although an op on the accumulator alone reads none of them; where a STORE reads registers, they
-    are free after that. Raises PlanError when no stage writes a place that a stage reads.
+    A place is claimed before the first stage that writes it. A buffer is free after the last stage that names it. An
+    accumulator is free after that stage of the last tile along K. The registers of a tile are one piece, and free after
+    the tile's last GEMM or MATH, although an op on the accumulator alone reads none of them. Where a STORE reads
+    registers, they are free after the STORE. Raises PlanError when no stage writes a place that a stage reads.
 
-    Plans for many PEs differ in addresses alone, so the answer is computed once for stages that use the same places.
+    Plans for many PEs differ only in addresses, so the lifetimes are computed once for stages that use the same places.
     """
     uses = tuple(
         (stage.stage_type, stage.when, tuple((operand.place, operand.role) for operand in stage.operands))
@@ -88,7 +88,7 @@ def _lifetimes(stages: tuple[_Uses, ...], k_grid: int) -> Mapping[Place, Lifetim
 
 
 def _in_last_tile(stages: tuple[_Uses, ...], end: int, k_grid: int) -> Indices | None:
-    """As `_indices` of stage *end*, after which an accumulator is free in the last tile along K, and in no other."""
+    """The index of stage *end* in the last tile along K, which frees the accumulator, and -1 in other tiles."""
     if stages[end][1] is When.LAST_K:
         return _indices(stages, [end], k_grid)
     mine = [at for at, (_, when, _) in enumerate(stages) if when.holds(k_grid - 1, k_grid)]
@@ -101,12 +101,17 @@ def _first_writer(stages: tuple[_Uses, ...], place: Place) -> int:
         if any(used is place and role.is_write for used, role in operands):
             return at
     raise PlanError(
-        "plan", f"stages that read {place.name.lower()} and none that writes it", "one that writes it before"
+        "plan",
+        f"stages that read {place.name.lower()}, and no stage that writes it",
+        "a stage that writes it before the first read",
     )
 
 
 def _indices(stages: tuple[_Uses, ...], which: Sequence[int], k_grid: int) -> Indices | None:
-    """By kind of tile, the index of the last of *which*; None where these are all stages of their types, one a tile."""
+    """By kind of tile, the index of the last stage of *which*.
+
+    None where *which* are all stages of their types, one a tile.
+    """
     types = {stages[at][0] for at in which}
     if sum(stage_type in types for stage_type, _, _ in stages) == 1:
         return None

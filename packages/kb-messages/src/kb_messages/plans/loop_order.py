@@ -1,4 +1,4 @@
-"""Loop orders: in which order the tiles of a GEMM come, and which operand stays in the PE meanwhile."""
+"""Loop orders: the order of the tiles of a GEMM, and the operand that stays in the PE meanwhile."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _T = TypeVar("_T")
 
 
 class LoopOrder(StrEnum):
-    """The order of the tiles of a GEMM: which side of the grid is the outer loop, and which the inner loop.
+    """The order of the tiles of a GEMM: one side of the grid is the outer loop, the other the inner loop.
 
     K is the innermost loop of all, because the accumulator of an output tile stays in registers over K.
 
-    `weight_stationary` goes as `nmk` does, and reads a panel of B, `tile.n` columns by all of K, once for all rows of
-    tiles. `input_stationary` goes as `mnk` does, and reads a panel of A, `tile.m` rows by all of K, once for all
+    `weight_stationary` has the order of `nmk`, and reads a panel of B, `tile.n` columns by all of K, once for all rows
+    of tiles. `input_stationary` has the order of `mnk`, and reads a panel of A, `tile.m` rows by all of K, once for all
     columns of tiles. The panel lies in the input buffers of TCM.
     """
 
@@ -43,7 +43,7 @@ class LoopOrder(StrEnum):
         return self in (LoopOrder.WEIGHT_STATIONARY, LoopOrder.INPUT_STATIONARY)
 
     def outer_first(self, m: _T, n: _T) -> tuple[_T, _T]:
-        """The values *m* and *n* of the two outer loops, that of the outermost first."""
+        """The values *m* and *n* of the two outer loops, the value of the outermost loop first."""
         return (m, n) if self is LoopOrder.MNK or self is LoopOrder.INPUT_STATIONARY else (n, m)
 
 

@@ -1,7 +1,7 @@
-"""The tiles of a plan, made once for all plans that differ from it in blocks and addresses alone.
+"""The tiles of a plan, made once for all plans that differ from it only in blocks and addresses.
 
 Equal PEs run one product, and a loop issues one command, at other addresses each time. Only the transfers of their
-tiles differ, and each of these is as far from its operand's address as in the first plan.
+tiles differ, and the distance of a transfer from its operand's address is the same as in the first plan.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class _Transfer(NamedTuple):
 
 
 class MovableTiles(NamedTuple):
-    """The tiles of a plan that has few.
+    """The tiles of a plan with few tiles.
 
-    `components` are those of the plan's templates. `computing` has each stage that is no DMA once, after the number of
-    its template, and `transfers` each of the others. A tile has its place in the grid, and what picks its stages from
-    both together.
+    `components` are the components of the plan's templates. `computing` has each stage that is no DMA once, after the
+    number of its template, and `transfers` has each DMA stage. Each entry of `tiles` is the place of a tile in the
+    grid, and a function that picks the stages of the tile from both together.
     """
 
     components: tuple[str, ...]
@@ -67,10 +67,10 @@ def movable_tiles(
     template_numbers: Callable[[TilePlan], Sequence[int]],
     addresses: Mapping[int, tuple[int, int]],
 ) -> MovableTiles:
-    """*tiles*, all those of a plan of *templates*, of which no stage is in pieces.
+    """The movable form of *tiles*, which are all tiles of a plan of *templates*. No stage may be in pieces.
 
-    *template_numbers* tells the numbers of the templates of a tile's stages. *addresses* has, by the number of the
-    template of a transfer, the place of its address among those of the plan, and this address.
+    *template_numbers* returns the numbers of the templates of a tile's stages. *addresses* maps the template number of
+    a transfer to the number of its address among the addresses of the plan, and to this address.
     """
     computing: dict[int, tuple[int, Stage]] = {}
     transfers: dict[int, _Transfer] = {}
@@ -101,7 +101,7 @@ def _transfer(template: int, stage: Stage, at: int, address: int) -> _Transfer:
 
 
 def _picker(numbers: Sequence[int]) -> _Picker:
-    """What takes the stages with these *numbers*."""
+    """A function that picks the stages with these *numbers* from a sequence of stages."""
     if len(numbers) > 1:
         return itemgetter(*numbers)
     return itemgetter(slice(numbers[0], numbers[0] + 1))

@@ -1,8 +1,8 @@
 """Pipeline plans: the work of one command, tile by tile and stage by stage.
 
 A `PipelinePlan` is a grid of tiles and one `StageTemplate` for each stage that a tile may have. The operands of a
-template say how their rectangle depends on the place of the tile in the grid. Tiles are computed on demand, so a plan
-of a million tiles costs nothing until somebody iterates it.
+template describe how their rectangle depends on the place of the tile in the grid. Tiles are computed on demand, so a
+plan of a million tiles costs nothing until a caller iterates it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from kb_messages.plans.tiles import TileSequence
 _MEMORY: Final = Place.MEMORY  # Python 3.11 looks a member of an enumeration up by a call
 _FEW_TILES: Final = 64
 _MOST_TILES: Final = sys.maxsize
-"""Source: the longest sequence that Python can ask for its length."""
+"""Source: the length of the longest sequence for which Python's `len` works."""
 
 
 class BufferNeeds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bytes that one tile occupies: input and output buffer in TCM, operands and accumulator in registers.
 
-    `panel_nbytes` are those of the panel that tiles share, in the input buffers too: a piece for each tile along K.
+    `panel_nbytes` are the bytes of the panel that tiles share, also in the input buffers: a piece for each tile along
+    K.
     """
 
     input_nbytes: int = 0
@@ -43,10 +44,10 @@ class BufferNeeds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     @property
     def least_input_nbytes(self) -> int:
-        """The input buffers without which a plan is refused: a tile's, or a panel and those of two tiles beside it.
+        """The least bytes of input buffers that a plan needs: one tile's buffer, or a panel and two tiles' buffers.
 
-        With a panel, the other operands of a tile have to arrive while those of the tile before are used: a PE that
-        reads and computes in turn loses more than the panel saves.
+        With a panel, the other operands of a tile have to arrive while the PE uses the operands of the tile before. A
+        PE that reads and computes in turn loses more than the panel saves.
         """
         return self.panel_nbytes + (2 if self.panel_nbytes else 1) * self.input_nbytes
 
@@ -54,7 +55,7 @@ class BufferNeeds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class HeldSum(NamedTuple):
     """A sum that lies in registers between commands: `nbytes` from `offset` of the register file on.
 
-    It `begins` with a plan that writes the sum first, and `ends` with a plan that releases it.
+    The plan with `begins` writes the sum first, and the plan with `ends` releases it.
     """
 
     offset: int
@@ -66,8 +67,9 @@ class HeldSum(NamedTuple):
 class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """All work of a command: `grid` is (tiles along M, along N, along K). Tiles are in the order of `loop_order`.
 
-    Each tile passes, in this order, through those of the `stages` whose `when` holds for its place. At least one stage
-    belongs to every tile; construction raises PlanError otherwise, and for a grid without tiles or with too many.
+    A tile passes through the `stages` in their order, and skips each stage whose `when` does not hold for its place. At
+    least one stage belongs to every tile. Construction raises PlanError without such a stage, and for a grid that has
+    no tiles or too many.
     """
 
     kind: str
@@ -81,7 +83,9 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         for stage in self.stages:
             if stage.when is When.EVERY_TILE and not stage.fills_panel:
                 return
-        raise PlanError(f"{self.kind} plan", "no stage that every tile has", "one, so that every tile does work")
+        raise PlanError(
+            f"{self.kind} plan", "no stage that every tile has", "one such stage, so that every tile does work"
+        )
 
     def _check_grid(self) -> None:
         grid: object = self.grid
@@ -89,13 +93,13 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise PlanError("plan grid", f"a {type(grid).__name__}", "a tuple of three ints")
         m, n, k = grid
         if m < 1 or n < 1 or k < 1:
-            raise PlanError("plan grid", "no tile along a side", "at least one along each")
+            raise PlanError("plan grid", f"{m} x {n} x {k} tiles", "at least one along each side")
         if m * n * k > _MOST_TILES:
-            raise PlanError("plan grid", "more tiles", f"at most {_MOST_TILES}", "use a larger tile")
+            raise PlanError("plan grid", f"{m} x {n} x {k} tiles", f"at most {_MOST_TILES} tiles", "use a larger tile")
 
     @cached_property
     def tiles(self) -> TileSequence:
-        """The tiles, computed on demand. The time of `len` and of indexing does not depend on the size."""
+        """The tiles, computed on demand. `len` and indexing take the same time for a grid of any size."""
         return TileSequence(self.grid, self.stages, self.loop_order)
 
     @cached_property
@@ -105,7 +109,7 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @cached_property
     def address_numbers(self) -> Mapping[tuple[int, int], int]:
-        """For each operand in memory, by the numbers of its stage and of the operand, its place in `addresses`."""
+        """The index in `addresses` of each operand in memory, by the numbers of its stage and of the operand."""
         places = [
             (number, at)
             for number, stage in enumerate(self.stages)
@@ -116,9 +120,9 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @cached_property
     def transfers(self) -> tuple[tuple[int, int], ...]:
-        """The number of each DMA stage, and the place among `addresses` of what it reads or writes.
+        """(number of the stage, index in `addresses` of the bytes that it reads or writes) of each DMA stage.
 
-        A stage that reads constants is not among them. One in pieces has the place of its first piece.
+        A stage that reads constants is left out. A stage in pieces has the index of its first piece.
         """
         found = []
         for number, stage in enumerate(self.stages):
@@ -131,9 +135,9 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @cached_property
     def movable_tiles(self) -> MovableTiles | None:
-        """The tiles of a plan that has few, which can be had at other addresses; None for many tiles.
+        """The tiles in a form that can be moved to other addresses. None for many tiles, and for a stage in pieces.
 
-        A stage in pieces has operands of its own for each piece, and is at home in its plan alone.
+        A stage in pieces has operands of its own for each piece, so its tiles belong to its plan alone.
         """
         if self.n_tiles > _FEW_TILES or any(stage.in_pieces for stage in self.stages):
             return None
@@ -148,7 +152,7 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
     def at(self, addresses: Sequence[int]) -> PipelinePlan:
-        """The same plan with operands in memory at *addresses*, in the order of `addresses`."""
+        """The same plan with operands in memory at *addresses*, in the order of the property `addresses`."""
         left = iter(addresses)
         stages = tuple(
             replace(
@@ -163,13 +167,16 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @cached_property
     def origin(self) -> PipelinePlan:
-        """The plan that `on` made this one of; by default this plan. The two differ in blocks and addresses alone."""
+        """The plan from which `on` made this plan; by default this plan.
+
+        The two differ only in blocks and addresses.
+        """
         return self
 
     def on(self, pe: str, addresses: Sequence[int]) -> PipelinePlan:
-        """The same plan as `at`, on the blocks of *pe*, which have the names of this plan's.
+        """The same plan on the blocks of *pe* and at *addresses*. The blocks have the same names in both PEs.
 
-        What follows from neither is known from this plan.
+        Properties that depend on neither blocks nor addresses are copied from this plan.
         """
         stages = []
         for stage, block, in_memory in self._movable_stages:
@@ -188,8 +195,10 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @cached_property
     def _movable_stages(self) -> list[tuple[StageTemplate, str, list[tuple[int, int]]]]:
-        """Each stage, the name of its block in a PE after a point, and the numbers of its operands in memory, each
-        with the place of its address among `addresses`."""
+        """Each stage, the name of its block in a PE after a point, and its operands in memory.
+
+        An operand is a pair: the number of the operand, and the index of its address in `addresses`.
+        """
         in_memory: list[list[tuple[int, int]]] = [[] for _ in self.stages]
         for (number, at), address in self.address_numbers.items():
             in_memory[number].append((at, address))
@@ -198,11 +207,14 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @cached_property
     def _everywhere(self) -> Mapping[str, Any]:
-        """What is known of this plan on whichever PE, at whichever addresses, by the name of its property."""
+        """The properties of this plan that hold on any PE and at any addresses, by name."""
         return {name: getattr(self, name) for name in _EVERYWHERE}
 
     def tiles_at(self, addresses: Sequence[int] | None) -> Sequence[TilePlan]:
-        """The tiles with operands in memory at *addresses*, as in `at`. None stands for those of this plan."""
+        """The tiles with operands in memory at *addresses*, in the order of `addresses`.
+
+        None stands for this plan's addresses.
+        """
         if self.tiles_anywhere is not None:
             return self.tiles_anywhere
         if addresses is None:
@@ -215,14 +227,14 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @cached_property
     def tiles_anywhere(self) -> tuple[TilePlan, ...] | None:
-        """All tiles, of a plan that has few and no DMA, so that they are the same at all addresses; else None."""
+        """All tiles of a plan with few tiles and no DMA, which are the same at all addresses; None for other plans."""
         if self.has_transfers or self.movable_tiles is None:
             return None
         return self.movable_tiles.at(self.addresses)
 
     @cached_property
     def starts_differ(self) -> bool:
-        """Whether not all tiles have the first of the `stages`."""
+        """Whether some tile does not have the first of the `stages`."""
         first = self.stages[0]
         return first.when is not When.EVERY_TILE or first.fills_panel
 
@@ -233,28 +245,28 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @cached_property
     def has_fetches(self) -> bool:
-        """Whether tiles are fetched."""
+        """Whether a tile has a FETCH."""
         return any(stage.stage_type is StageType.FETCH for stage in self.stages)
 
     @cached_property
     def has_transfers(self) -> bool:
-        """Whether a stage moves bytes by DMA. Tiles of other plans are alike at all addresses."""
+        """Whether a stage moves bytes by DMA. A plan without DMA has the same tiles at all addresses."""
         return any(stage.stage_type in (StageType.DMA_READ, StageType.DMA_WRITE) for stage in self.stages)
 
     @cached_property
     def n_tiles(self) -> int:
-        """Tiles of the grid."""
+        """The number of tiles of the grid."""
         m, n, k = self.grid
         return m * n * k
 
     @property
     def n_every(self) -> int:
-        """Stages that every tile has."""
+        """The number of stages that every tile has."""
         return sum(stage.when is When.EVERY_TILE and not stage.fills_panel for stage in self.stages)
 
     @cached_property
     def lifetimes(self) -> Mapping[Place, Lifetime]:
-        """From which stage to which a tile holds each place in the PE."""
+        """The lifetime of each place in the PE: the stages from which and to which a tile holds the place."""
         return lifetimes_of(self.stages, self.grid[2])
 
     @cached_property
@@ -270,23 +282,23 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @cached_property
     def n_stages(self) -> int:
-        """Stage services of all tiles together."""
+        """The number of stage services of all tiles together."""
         return sum(map(self.services_of, self.stages))
 
     @cached_property
     def served(self) -> tuple[int, ...]:
-        """The numbers of the `stages` that tiles have."""
+        """The numbers of the `stages` that at least one tile has."""
         return tuple([number for number, stage in enumerate(self.stages) if self.services_of(stage)])
 
     def services_of(self, stage: StageTemplate) -> int:
-        """Services of *stage*, of all tiles together."""
+        """The number of services of *stage*, of all tiles together."""
         k = self.grid[2]
         tiles = {When.EVERY_TILE: k, When.FIRST_K: 1, When.LAST_K: 1, When.LATER_K: k - 1}
         return tiles[stage.when] * prod(self.sums_with(stage))
 
     @cached_property
     def has_panels(self) -> bool:
-        """Whether tiles share panels, so that tiles behind the first one along the inner loop have fewer stages."""
+        """Whether tiles share panels. Then tiles behind the first one along the inner loop have fewer stages."""
         return any(stage.fills_panel for stage in self.stages)
 
     def sums_with(self, stage: StageTemplate) -> tuple[int, int]:
@@ -305,9 +317,9 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return sum(count for k, count in times.items() if all(when.holds(k, k_grid) for when in whens))
 
     def stages_at(self, k: int, is_later: bool = False) -> list[int]:
-        """The numbers of those `stages` that a tile at *k* along K has.
+        """The numbers of the `stages` that a tile at *k* along K has.
 
-        *is_later* says that the tile is behind the first one along the inner loop, and so does not fill a panel.
+        With *is_later* the tile is behind the first one along the inner loop, and so does not fill a panel.
         """
         return stages_at(self.stages, k, self.grid[2], is_later)
 

@@ -1,7 +1,7 @@
 """Commands and plans as JSON that other programs read and write: every enum by its name, in lower case.
 
-The fields are those of the structs. Decoding accepts what these functions write, and checks what they cannot write:
-names, types, bounds, the operands of each type of stage, and that the sides of operands fit the grid.
+The fields are the fields of the structs. Decoding accepts all texts that these functions write, and refuses all others.
+It checks names, types, bounds, the operands of each type of stage, and that the sides of operands fit the grid.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def encode_command(command: Command) -> bytes:
 def decode_command(text: bytes | str) -> Command:
     """The command that *text* holds as JSON. Raises PlanError for a text that is no command.
 
-    Whether the command means anything shows when it is planned.
+    The plan generator checks whether shapes and types of the command fit together.
     """
     command: Command = _convert(_parse(text, "command"), Command, "command")
     return command
@@ -76,8 +76,9 @@ def check_plan(plan: PipelinePlan) -> None:
     Every place in the PE that a stage reads must have a stage that writes the place.
     """
     for name in plan.buffers.__struct_fields__:
-        if not 0 <= getattr(plan.buffers, name) < _END:
-            raise PlanError(f"plan buffers {name}", "another number", "bytes from 0 to 2^62")
+        nbytes = getattr(plan.buffers, name)
+        if not 0 <= nbytes < _END:
+            raise PlanError(f"plan buffers {name}", f"{nbytes}", "a number of bytes from 0 to 2^62")
     for number, stage in enumerate(plan.stages):
         where = f"plan stages[{number}]"
         _check_roles(where, stage)
@@ -101,9 +102,9 @@ def _check_roles(where: str, stage: StageTemplate) -> None:
         if Role.IN not in roles and not MATH_FUNCTIONS[stage.math.op].generates:
             raise PlanError(where, "no in operand", "one in a math of every tile")
         if stage.math.axis not in (None, 0, 1):
-            raise PlanError(f"{where} math axis", "another number", "0 or 1")
+            raise PlanError(f"{where} math axis", f"{stage.math.axis}", "0 or 1")
         if stage.math.group is not None and min(stage.math.group) < 1:
-            raise PlanError(f"{where} math group", "another number", "positive ones")
+            raise PlanError(f"{where} math group", f"{stage.math.group}", "two positive numbers")
 
 
 def _check_panel(where: str, stage: StageTemplate, plan: PipelinePlan) -> None:

@@ -1,4 +1,4 @@
-"""Stages: the work of one block of a PE for one tile, and how it depends on the place of the tile in the grid."""
+"""Stages: the work of one block of a PE for one tile, and its dependence on the place of the tile in the grid."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class TileShape(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class Place(IntEnum):
-    """Where the bytes of an operand lie.
+    """The place where the bytes of an operand lie.
 
-    The plan has addresses for MEMORY, and for IMMEDIATE offsets in the op log's blob of constants. For the other places
-    the plan has offsets in a buffer, and the token of the tile says where that buffer is.
+    For MEMORY the plan has addresses, and for IMMEDIATE offsets in the op log's blob of constants. For the other places
+    the plan has offsets in a buffer, and the token of the tile knows the place of that buffer.
 
-    PANEL is a buffer that tiles share: those at one index along K, for one turn of the outer loop. The first of them
-    along the inner loop fills the buffer, and reading the buffer releases its bytes in the last of them alone.
+    PANEL is a buffer that tiles share. The tiles at one index along K share it for one turn of the outer loop. The
+    first of them along the inner loop fills the buffer, and only the last of them releases its bytes when it reads.
 
     HELD is a sum that lies in registers between commands. The plan has its offset in the register file.
     """
@@ -70,7 +70,7 @@ class Place(IntEnum):
 
 
 class When(IntEnum):
-    """Which tiles along K have a stage, or an operand of a stage. LATER_K is every tile except the first."""
+    """The tiles along K that have a stage, or an operand of a stage. LATER_K is every tile except the first."""
 
     EVERY_TILE = 0
     LAST_K = 1
@@ -87,7 +87,7 @@ class When(IntEnum):
 
 
 class Axis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """One side of an operand: `total` elements, cut into pieces of `tile` along a dimension of the grid.
+    """One side of an operand: `total` elements, cut into pieces of `tile` elements along a dimension of the grid.
 
     Dimensions are 0 (M), 1 (N) and 2 (K). A side without dimension is the same for every tile, like the row of a bias.
     """
@@ -101,7 +101,7 @@ class Axis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=Fal
         return min(self.tile, self.total - index * self.tile)
 
     def index(self, place: tuple[int, int, int]) -> int:
-        """The index of the piece that the tile at *place* (m, n, k) has."""
+        """The index of the piece that belongs to the tile at *place* (m, n, k)."""
         return 0 if self.dimension is None else place[self.dimension]
 
 
@@ -110,8 +110,8 @@ class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     In MEMORY, `base` is the physical address of element (0, 0) of the whole operand, and `stride` the bytes from row to
     row. In IMMEDIATE, `base` is an offset in the op log's blob of constants. At other places `base` is an offset in the
-    buffer of the tile, whose rows are `stride` bytes apart. `release` says that reading the operand frees its bytes.
-    Among the tiles that have the stage, `when` selects those that have the operand.
+    buffer of the tile, whose rows are `stride` bytes apart. With `release`, the read frees the bytes. Among the tiles
+    that have the stage, `when` selects the tiles that have the operand.
     """
 
     role: Role
@@ -132,16 +132,16 @@ class OperandTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 _PANEL: Final = Place.PANEL  # Python 3.11 looks a member of an enumeration up by a call
 _K: Final = 2
 _ROUNDS: Final = 6
-"""The place of the number of rounds among the arguments of `philox`."""
+"""The index of the number of rounds among the arguments of `philox`."""
 
 
 class DmaParams(Struct, frozen=True, gc=False, tag="dma"):
     """DMA_READ and DMA_WRITE: the rectangle in memory that is read or written.
 
     The other end is the TCM of the PE or, with `to_registers`, its register file. A transfer in pieces has several
-    rectangles of one memory, in `pieces`; `memory` is then the first of them. With `constants` no memory is read: they
-    come with the command, and `memory` has their bytes at address 0.
-    An `atomic` write reads the bytes at the memory, too.
+    rectangles of one memory, in `pieces`, and `memory` is then the first of them. With `constants` no memory is read:
+    the constants come with the command, and `memory` has their bytes at address 0. An `atomic` write also reads the
+    bytes at the memory.
     """
 
     memory: Rectangle
@@ -175,10 +175,12 @@ class GemmParams(Struct, frozen=True, kw_only=True, tag="gemm"):
 
 
 class MathParams(Struct, frozen=True, kw_only=True, tag="math"):
-    """MATH: `op` on rows x cols elements, which a reduction over `axis` reads, and any other op writes.
+    """MATH: `op` on rows x cols elements.
 
-    `dtype` is the type of the result. `depth` is the rounds of `philox`, the elements along `axis` that `gather`
-    chooses from, and 1 for all others.
+    A reduction over `axis` reads these elements, and any other op writes them.
+
+    `dtype` is the type of the result. `depth` is the number of rounds of `philox`, the number of elements along `axis`
+    from which `gather` chooses, and 1 for all other functions.
     """
 
     op: str
@@ -193,7 +195,7 @@ StageParams = DmaParams | TransferParams | GemmParams | MathParams
 
 
 class Stage(Struct, frozen=True, gc=False):
-    """One service: its type, the node id of the block that serves it, and the figures that its time depends on."""
+    """One service: its type, the node id of the block that serves it, and the parameters that decide its time."""
 
     stage_type: StageType
     component: str
@@ -214,8 +216,8 @@ class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A stage of the tiles that `when` selects, with the operands that its op record lists.
 
     `line` is the line of the kernel, if the lines of a command's stages differ. `math` is the function of a MATH stage.
-    `gemm` says how the factors of a GEMM are stored; whether the GEMM accumulates follows from its operands. A DMA
-    stage `in_pieces` moves every one of its operands in memory, which do not depend on the tile.
+    `gemm` describes how the factors of a GEMM are stored; its operands decide whether the GEMM accumulates. A DMA stage
+    `in_pieces` moves every one of its operands in memory, which do not depend on the tile.
     """
 
     stage_type: StageType
@@ -236,7 +238,7 @@ class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def fills_panel(self) -> bool:
-        """Whether the stage writes a panel's buffer, so that only the first tiles along the inner loop have it."""
+        """Whether the stage writes a panel's buffer. Only the first tiles along the inner loop have such a stage."""
         for operand in self.operands:  # noqa: SIM110  # twice as fast as any(), and each plan of a PE asks
             if operand.place is _PANEL and operand.role.is_write:
                 return True
@@ -244,9 +246,9 @@ class StageTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def stages_at(templates: Sequence[StageTemplate], k: int, k_grid: int, is_later: bool = False) -> list[int]:
-    """The numbers of those *templates* that a tile at *k* of *k_grid* along K has.
+    """The numbers of the *templates* whose stage a tile at *k* of *k_grid* along K has.
 
-    *is_later* says that the tile is behind the first one along the inner loop, and so does not fill a panel.
+    With *is_later* the tile is behind the first one along the inner loop, and so does not fill a panel.
     """
     return [
         number
@@ -295,9 +297,9 @@ def memory_side(template: StageTemplate) -> OperandTemplate:
 
 
 def pieces_params(template: StageTemplate) -> DmaParams:
-    """The figures of a DMA stage in pieces. A row that goes to several places is read once.
+    """The parameters of a DMA stage in pieces. A row that goes to several places is read once.
 
-    Constants alone are a rectangle at address 0.
+    A stage with constants alone gets a rectangle at address 0.
     """
     side = memory_side(template)
     if side.place is not Place.MEMORY:
@@ -313,7 +315,7 @@ def pieces_params(template: StageTemplate) -> DmaParams:
 
 
 def stage_params(template: StageTemplate, place: tuple[int, int, int], k_grid: int) -> StageParams:
-    """The figures that the time of a stage of *template*, which is no DMA, depends on, for the tile at *place*.
+    """The parameters that decide the time of a stage of *template* for the tile at *place*. The stage is no DMA.
 
     Raises PlanError for a stage type that plans cannot hold.
     """
@@ -329,7 +331,7 @@ def stage_params(template: StageTemplate, place: tuple[int, int, int], k_grid: i
 
 
 def depth_axis(gemm: GemmAttributes, a: OperandTemplate) -> Axis:
-    """The side of the operand *a* of a GEMM that the sum goes over."""
+    """The side of the operand *a* of a GEMM over which the products are summed."""
     return a.rows if gemm.transpose_a else a.cols
 
 
@@ -364,7 +366,7 @@ def _math_params(math: MathAttributes, operands: list[OperandTemplate], place: t
 
 
 def _depth(math: MathAttributes, inputs: list[OperandTemplate], place: tuple[int, int, int]) -> int:
-    """As `MathParams.depth`."""
+    """The `depth` of MathParams: rounds of `philox`, elements from which `gather` chooses, or 1."""
     if math.op == "philox":
         rounds = math.arguments(inputs)[_ROUNDS]
         return int(rounds) if isinstance(rounds, float) else 1

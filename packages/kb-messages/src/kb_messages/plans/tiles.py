@@ -1,7 +1,7 @@
 """The tiles of a plan, computed on demand.
 
-Iterating a plan makes a `Stage` for each stage of each tile, millions of them. So equal stages are made once: a stage
-that is no DMA depends only on whether its tile lies at an edge of the grid, and a DMA stage comes again in later rows
+A plan may have millions of tiles, and each tile has a `Stage` for each of its stages. Equal stages are made once. A
+stage that is no DMA depends only on whether its tile lies at an edge of the grid. A DMA stage comes again in later rows
 or columns of the grid where its rectangle does not depend on them.
 """
 
@@ -36,9 +36,9 @@ _Place = tuple[int, int, int]
 class _Moving(NamedTuple):
     """A DMA stage, whose rectangle in memory moves with the tile.
 
-    `again` says that the rectangle comes to the same places again: a rectangle that follows only the outermost loop, M
-    or N, is at the same places in each turn of the loop within, one that follows only the loop within in each turn of
-    the outermost, and one that follows both is nowhere twice.
+    `again` means that the rectangle comes to the same places again. A rectangle that follows only the outermost loop, M
+    or N, is at the same places in each turn of the loop within. A rectangle that follows only the loop within is at the
+    same places in each turn of the outermost loop. A rectangle that follows both is nowhere twice.
     """
 
     number: int
@@ -61,7 +61,7 @@ class _Moving(NamedTuple):
 class TileSequence(Sequence[TilePlan]):
     """The tiles of a plan. Tiles share equal stages, except DMA stages whose rectangle does not come again.
 
-    *grid*, *stages* and *loop_order* are those of a PipelinePlan.
+    *grid*, *stages* and *loop_order* are the fields of a PipelinePlan.
     """
 
     def __init__(
@@ -134,7 +134,9 @@ class TileSequence(Sequence[TilePlan]):
         return any(side.dimension == dimension and side.total != cuts * side.tile for side in sides)
 
     def _lanes(self, lanes: dict[int, Iterator[Stage]], first: _Place) -> Iterator[Iterator[Stage]]:
-        """For each stage of the tile at *first*: the lane, which yields that stage of the tile and of the next along K.
+        """The lane of each stage of the tile at *first*.
+
+        A lane yields the stage of that tile and of the next tiles along K.
 
         *lanes* keeps the lanes of DMA stages by the number of the stage, and a lane that is there continues.
         """
@@ -165,7 +167,7 @@ class TileSequence(Sequence[TilePlan]):
     def _slots(self, place: _Place) -> tuple[Stage | _Moving, ...]:
         """The stages of the tile at *place*. Tiles at the same ragged edges of the grid have the same stages.
 
-        Where tiles share panels, the first ones along the inner loop have more.
+        Where tiles share panels, the first tiles along the inner loop have more stages.
         """
         m_grid, n_grid, k_grid = self._grid
         m, n, k = place
