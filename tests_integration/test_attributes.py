@@ -65,7 +65,7 @@ ALLOWED = {
     ),
     "kb_messages.lazy": ("name", "a door keeps the names that it has loaded"),
     "kb_plans.templates": ("buffer_at register_at", "operands get their buffers when all of them are known"),
-    "kb_topology.yaml_reader": ("key", "the reader keeps its own stack"),
+    "kb_topology.text.yaml_reader": ("key", "the reader keeps its own stack"),
     "kb_dataexec.cli.info": (
         "start_ps end_ps written_nbytes read_nbytes low high",
         "the figures of a log are summed up over its chunks",

@@ -15,9 +15,9 @@ import pytest
 PACKAGES = Path(__file__).parents[1] / "packages"
 
 ROOMS = {
-    "kb_messages": [],
-    "kb_topology": ["diagram"],
-    "kb_plans": [],
+    "kb_messages": ["memory", "log", "math", "plans"],
+    "kb_topology": ["text", "chip", "memory", "routes", "diagram"],
+    "kb_plans": ["tiles", "vectors"],
     "kb_dataexec": ["files", "arrays", "memory", "backends", "log", "analysis", "ops", "execute", "verify", "cli"],
     "kb_engine": [
         "timing", "memory", "block", "fabric", "observe", "program", "language", "launch", "engine", "host", "probe",

@@ -46,7 +46,7 @@ _NAMES = {
     "kb_engine.program.values.tensors": ("Tensor", "TensorRef"),
     "kb_messages.control": ("CubeTarget",),
     "kb_messages.dtypes": ("DType",),
-    "kb_messages.stages": ("TileShape",),
+    "kb_messages.plans.stages": ("TileShape",),
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)
