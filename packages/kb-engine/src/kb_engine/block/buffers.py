@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from kb_dataexec.log.formulas import SlotRing
+from kb_dataexec.log.compressed import SlotRing
 from kb_engine.block.fold_pass import FoldPass
 from kb_messages import Place
 

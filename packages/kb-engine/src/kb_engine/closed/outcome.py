@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kb_dataexec.log.formulas import RowFormulas
+from kb_dataexec.log.compressed import CompressedTables
 from kb_messages import Place
 
 FlowCount = tuple[int, int, int, tuple[int, int], tuple[int, int]]
@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
     flows: tuple[FlowCount, ...]
     moved: dict[Place, dict[int, int]]
     firsts: tuple[int, ...]
-    rows: RowFormulas | None
+    rows: CompressedTables | None
 
     @property
     def is_steady(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kb_dataexec.log.formulas import SlotRing
+from kb_dataexec.log.compressed import SlotRing
 from kb_engine.block.in_flight import CommandInFlight
 from kb_messages import Place
 

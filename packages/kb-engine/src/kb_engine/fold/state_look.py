@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
-from kb_dataexec.log.formulas import SlotRing
+from kb_dataexec.log.compressed import SlotRing
 from kb_engine.block.fold_pass import NotFolded
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.fold.kinds import TileKinds

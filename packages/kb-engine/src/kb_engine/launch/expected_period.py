@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kb_dataexec.log.formulas import Table
+from kb_dataexec.log.compressed import Table
 from kb_engine.fold.program_passes import Numbers
 from kb_engine.launch.program_period import GridLook
 

@@ -6,7 +6,7 @@ from struct import error
 
 import numpy as np
 
-from kb_dataexec.log.formulas import TRANSFERS, Table, int64s
+from kb_dataexec.log.compressed import TRANSFERS, Table, int64s
 from kb_engine.fabric.late_reads import ReadWay, completed, pack_row
 from kb_engine.observe.repeated import RepeatedRows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kb_dataexec.log.formulas import DISPATCHES, RECORDS, WAITS, RowFormulas, Table
+from kb_dataexec.log.compressed import DISPATCHES, RECORDS, WAITS, CompressedTables, Table
 from kb_engine.observe.late_transfers import LateTransfers
 from kb_engine.observe.repeated import Mark, RepeatedRows
 
@@ -60,9 +60,9 @@ class RunRows:
         for rows, since in zip(self._all, mark, strict=True):
             rows.repeat(since, n, ops, ps)
 
-    def cut(self, mark: RowsMark | None = None) -> RowFormulas:
+    def cut(self, mark: RowsMark | None = None) -> CompressedTables:
         """Take out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
-        return RowFormulas(*[rows.cut(since) for rows, since in zip(self._all, mark or [(0, 0)] * 4, strict=True)])
+        return CompressedTables(*[rows.cut(since) for rows, since in zip(self._all, mark or [(0, 0)] * 4, strict=True)])
 
     def put_back(self, tables: Sequence[Table]) -> None:
         """Keep *tables*, rows of each kind, which were cut and came last."""

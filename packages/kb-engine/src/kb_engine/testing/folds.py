@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kb_dataexec.log.formulas import SlotRing
+from kb_dataexec.log.compressed import SlotRing
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.fold_pass import FoldPass, Folds
 from kb_engine.fold.site import can_fold
