@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -23,10 +23,6 @@ from kb_messages import (
     OpRecord,
     Role,
 )
-
-if TYPE_CHECKING:
-    from kb_dataexec.log.tables import OpLog
-
 
 LeftOut: TypeAlias = Callable[[int, int], bool]
 """Whether nobody needs a chunk whose records came between two times, both included."""

@@ -110,7 +110,7 @@ def test_a_command_that_is_told_of_otherwise_again_is_refused(change, tmp_path):
     """Its rows would depend on the chunk that they are in."""
     tables = ChunkTables()
     change(tables)
-    assert "the command of op 4, which an earlier chunk tells of otherwise" in refused(tables, tmp_path / "log")
+    assert "a command of op 4 that differs from the one in an earlier chunk" in refused(tables, tmp_path / "log")
 
 
 def test_a_command_whose_rows_are_written_is_not_told_of_again(tmp_path):
@@ -118,7 +118,7 @@ def test_a_command_whose_rows_are_written_is_not_told_of_again(tmp_path):
     a_command_after_its_rows(tables)
     tables.write(tmp_path / "log")
     text = refusal(lambda: LogFolder(tmp_path / "log").whole())
-    assert "the command of op 0, which an earlier chunk tells of otherwise" in text
+    assert "a command of op 0 that differs from the one in an earlier chunk" in text
 
 
 def test_two_commands_of_one_place_in_the_order_are_not_executed_by_command(tmp_path):
@@ -157,7 +157,7 @@ def test_an_op_behind_those_of_its_command_is_refused(tmp_path):
     tables.chunks[1]["records"][-1][0] = N_OPS
     tables.write(tmp_path / "log")
     text = refusal(lambda: LogFolder(tmp_path / "log").whole())
-    assert "op 8, which lies behind those of its command" in text
+    assert "op 8, which is behind the last op of its command" in text
 
 
 @pytest.mark.parametrize(("column", "time_ps"), [(1, 71), (2, 81), (3, 81)])

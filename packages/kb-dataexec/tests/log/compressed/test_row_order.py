@@ -23,8 +23,8 @@ def test_rows_are_in_order_of_time_then_of_pes_and_those_of_a_pe_stay_as_they_ca
 
 
 def test_rows_of_a_command_that_was_alone_stand_between_those_before_and_behind_it_on_its_pe():
-    """Ops 10 and 11 are of a closed command on pe1: known first, though op 0 came before in the same picosecond."""
-    order = RowOrder(commands((0, "pe1"), (5, "pe0"), (10, "pe1"), (20, "pe1"), (30, "pe1")), PES, closed=[10])
+    """Ops 10 and 11 are of a isolated command on pe1: known first, though op 0 came before in the same picosecond."""
+    order = RowOrder(commands((0, "pe1"), (5, "pe0"), (10, "pe1"), (20, "pe1"), (30, "pe1")), PES, isolated=[10])
     assert ordered(order, (11, 5), (10, 5), (31, 5), (21, 5), (1, 5), (0, 5), (6, 5)) == [6, 1, 0, 11, 10, 31, 21]
 
 

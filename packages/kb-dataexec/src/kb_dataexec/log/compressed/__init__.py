@@ -1,4 +1,9 @@
-"""Compressed rows of the op log: `append` (CompressedWriter), `repeat` (Repeat, CommandPeriods), `read` (CompressedReader)."""
+"""Compressed rows: rows of the op log that repeat other rows or follow from commands, and so need not be stored.
+
+To append rows, `CompressedWriter` packs a chunk for `LogWriter.append_compressed`. To repeat rows, `Repeat` stands for
+repetitions of rows, and `CommandPeriods` for repetitions of commands. To read them, `CompressedReader.read` makes all
+rows of a chunk, and `CommandLog` makes them command by command.
+"""
 
 from typing import TYPE_CHECKING
 

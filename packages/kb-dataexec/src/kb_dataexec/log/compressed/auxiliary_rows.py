@@ -1,4 +1,4 @@
-"""The further tables of the op log, made of what a run left behind and of its commands."""
+"""Makes rows of the auxiliary tables `commands`, `dispatches` and `transfers` of the op log."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _COMMAND_NUMBERS: Final = {
     **{name: name for name in LOG_TABLES["commands"].ascending},
     **{name: name for name in ("after_seq", "after", "operand_seq", "operand_ps")},
 }
-"""The columns of `commands` that are numbers, and where a command in flight has them."""
+"""The columns of `commands` that are numbers, each with the attribute of CommandLike that has the number."""
 _numbers_of: Final = attrgetter(*_COMMAND_NUMBERS.values())
 
 
 def command_table(finished: Sequence[CommandLike], intern: Callable[[str], int]) -> Array:
-    """The rows of the *finished* commands. *intern* gives the number of a text in the log.
+    """Returns the rows of `commands` for the *finished* commands. *intern* returns the number of a string of the log.
 
     Raises LogError for a time that does not fit 64 bits.
     """
@@ -40,7 +40,7 @@ def command_table(finished: Sequence[CommandLike], intern: Callable[[str], int])
 
 
 def _texts_of(finished: Sequence[CommandLike], intern: Callable[[str], int]) -> Iterator[tuple[int, int, int]]:
-    """The numbers of PE, line and name of each of the *finished* commands, many of which have the same ones."""
+    """The string numbers of PE, line and name of each of *finished*. Equal texts are looked up once."""
     known: dict[tuple[str, str, str], tuple[int, int, int]] = {}
     for each in finished:
         submitted = each.submitted
@@ -52,7 +52,7 @@ def _texts_of(finished: Sequence[CommandLike], intern: Callable[[str], int]) -> 
 
 
 def tile_tables(dispatches: Table, transfers: Table) -> dict[str, Array]:
-    """The tables of these rows."""
+    """Returns the tables `dispatches` and `transfers`. The first column of *transfers*, a time, is left out."""
     return {
         "dispatches": table("dispatches", list(dispatches.T)),
         "transfers": table("transfers", list(transfers.T[1:])),
@@ -60,12 +60,12 @@ def tile_tables(dispatches: Table, transfers: Table) -> dict[str, Array]:
 
 
 def int_columns(rows: Iterable[Iterable[int]], width: int) -> Sequence[Array]:
-    """The columns of *rows*, which have *width* numbers each."""
+    """Returns the *width* columns of *rows* as int64. Raises LogError for a number that needs more than 64 bits."""
     return list(int64s(chain.from_iterable(rows)).reshape(-1, width).T)
 
 
 def table(name: str, columns: Sequence[Array]) -> Array:
-    """The further table *name* with these *columns*."""
+    """Returns the auxiliary table *name* as a structured array with *columns*, in the order of its schema."""
     rows = np.empty(len(columns[0]), TABLE_DTYPES[name])
     for column, values in zip(rows.dtype.names or (), columns, strict=True):
         rows[column] = values

@@ -1,4 +1,4 @@
-"""The tables of a chunk of formulas, and the bytes of a chunk on disk. README.md of kb-dataexec describes them."""
+"""The format of a chunk of compressed rows: its tables, and its bytes on disk. README.md of kb-dataexec specifies it."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ DTYPES: Final = {
     "kernels": TABLE_DTYPES["kernels"],
     "messages": TABLE_DTYPES["messages"],
 }
-"""The columns of each table of a chunk, in the order in which they stand in the file."""
+"""The columns of each table of a chunk, in the order of the file."""
 
 _LINES: Final = "forms"
 _END: Final = b"\n"
 _MOST_HEADER: Final = 1 << 20
 _BYTE: Final = np.dtype([("byte", "|i1")])
 _SEGMENT_ROWS: Final = 1 << 20
-"""Rows of a table that are packed together. Source: assumed; 100 MB."""
+"""The most rows of a table that are packed as one segment. Source: assumed; 100 MB."""
 
 
 class _Header(Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line of a chunk: the bytes of each segment of the tables that have rows."""
+    """The first line of a chunk: for each table with rows, the number of bytes of each of its segments."""
 
     nbytes: dict[str, list[Annotated[int, Meta(ge=0, le=MOST_NBYTES)]]]
 
 
 def pack_chunk(tables: Mapping[str, Array], forms: Sequence[bytes]) -> bytes:
-    """*tables* and the JSON of *forms* as bytes."""
+    """Returns the bytes of a chunk with *tables* and the JSON lines *forms*."""
     lines = b"".join(form + _END for form in forms)
     all_tables = {name: tables[name] for name in DTYPES if name in tables}
     all_tables[_LINES] = np.frombuffer(lines, np.int8).view(_BYTE)
@@ -74,13 +74,14 @@ def _segments(rows: Array) -> list[bytes]:
 
 
 def unpack_chunk(data: bytes, where: str, left_out: Collection[str] = ()) -> tuple[dict[str, Array], list[bytes]]:
-    """The tables, all of them, and the JSON of forms that `pack_chunk` packed. Those *left_out* have no rows.
+    """Returns all tables of a chunk that `pack_chunk` packed, and its forms as JSON lines.
 
-    Raises LogError, which begins with *where*, for other bytes.
+    The tables named in *left_out* are returned without rows. Raises LogError, which begins with *where*, for bytes that
+    are no chunk.
     """
     end = data.find(_END, 0, _MOST_HEADER)
     if end < 0:
-        raise LogError(where, "no first line", "the bytes of each table as JSON")
+        raise LogError(where, "no first line", "a line of JSON with the number of bytes of each table")
     nbytes = decode_json(data[:end], _Header, where, LogError).nbytes
     unknown = sorted(nbytes.keys() - DTYPES.keys() - {_LINES})
     if unknown:
@@ -104,17 +105,17 @@ def unpack_chunk(data: bytes, where: str, left_out: Collection[str] = ()) -> tup
 
 
 def rows_of(name: str, rows: Iterable[int]) -> Array:
-    """Rows of the table *name* from flat *rows*. Raises LogError for a time that does not fit 64 bits."""
+    """Returns rows of the table *name* from *rows*, all integers in one list. Raises LogError for more than 64 bits."""
     return int64s(rows).view(DTYPES[name])
 
 
 def ints(rows: Array) -> Array:
-    """*rows* of a table whose columns are all int64, as a matrix."""
+    """Returns *rows* of a table, whose columns are all int64, as a matrix (rows, columns)."""
     return np.ascontiguousarray(rows).view(np.int64).reshape(len(rows), len(rows.dtype.names or ()))
 
 
 def with_columns(name: str, matrices: Sequence[Array]) -> Array:
-    """*matrices* of integers below each other, as rows of the table *name*."""
+    """Returns the rows of *matrices*, one matrix after the other, as rows of the table *name*."""
     if not matrices:
         return np.empty(0, DTYPES[name])
     return np.ascontiguousarray(np.concatenate(matrices)).view(DTYPES[name]).reshape(-1)
@@ -124,23 +125,24 @@ Intern = Callable[[str], int]
 
 
 _MOST_SUMMED: Final = 1 << 24
-"""Parts that the repetitions of a chunk name, all together. Source: assumed; a second."""
+"""The most parts that all repetitions of a chunk name together. Source: assumed; a second."""
 _MOST_ROWS_A_PS: Final = 1 << 20
-"""Rows that are repeated, for each picosecond of their period. Source: assumed; each PE of 2000 chips ends a stage in
-each picosecond. Rows of one time are made together, so their number bounds memory."""
+"""The most repeated rows for each picosecond of their period. Source: assumed; each PE of 2000 chips ends a stage in
+each picosecond. Rows of one time are made together, so this number bounds the memory."""
 
 
 def part_sizes(tables: Mapping[str, Array]) -> dict[tuple[int, int], list[int]]:
-    """The rows of each part of a chunk with *tables*: by the number of its formula and its kind, part by part.
+    """Counts the rows of the parts of a chunk, without making a row.
 
-    Raises ValueError for parts that state other rows than *tables* have, and for repetitions that a run cannot have.
+    Returns, by number of compressed tables and number of kind, the number of rows of each part. Raises ValueError if
+    the parts need more or fewer rows than *tables* have, and for repetitions that no run can have.
     """
     sizes: dict[tuple[int, int], list[int]] = {}
-    stated, n_summed = [0] * len(KINDS), 0
+    needed, n_summed = [0] * len(KINDS), 0
     for number, kind, n_rows, n, _, ps in ints(tables["parts"]).tolist():
         mine = sizes.setdefault((number, kind), [])
         if n_rows >= 0:
-            stated[kind] += n_rows
+            needed[kind] += n_rows
             mine.append(n_rows)
             continue
         n_summed -= n_rows
@@ -150,7 +152,7 @@ def part_sizes(tables: Mapping[str, Array]) -> dict[tuple[int, int], list[int]]:
         if repeated > _MOST_ROWS_A_PS * ps or n_summed > _MOST_SUMMED:
             raise ValueError("repetitions of more rows than a run has in that time")
         mine.append(n * repeated)
-    for name, n_stated in zip(KINDS, stated, strict=True):
-        if n_stated != len(tables[name]):
-            raise ValueError(f"parts of {n_stated} rows of {name}, of which there are {len(tables[name])}")
+    for name, n_needed in zip(KINDS, needed, strict=True):
+        if n_needed != len(tables[name]):
+            raise ValueError(f"parts of {n_needed} rows of {name}, of which there are {len(tables[name])}")
     return sizes

@@ -1,4 +1,4 @@
-"""CompressedReader: makes the rows of a log from its chunks of formulas."""
+"""CompressedReader: makes all rows of a log from its chunks of compressed rows. RecordCounter counts the records alone."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from kb_dataexec.log.tables import LeftOut
 from kb_messages import LogError
 
 _MOST_LEFT: Final = 1 << 20
-"""Rows that a chunk may leave for the next one. Source: assumed; 40 MB. A writer that splits its rows leaves none."""
+"""The most rows that a chunk may leave for the next one. Source: assumed; 40 MB. Chunks of kb_engine leave none."""
 
 
 class CompressedReader:
-    """Makes rows from the chunks of a `CompressedWriter`, one chunk after the other. *strings* are those of the log.
+    """Makes rows from the chunks of a `CompressedWriter`, one chunk after the other. *strings* are the log's strings.
 
-    Rows that come at the time of the chunk or later belong to the next chunk.
+    A row that came at `before_ps` of its chunk or later is written with the next chunk.
     """
 
     def __init__(self, strings: Sequence[str]) -> None:
-        self._told = DecodedCommands(strings)
+        self._decoded = DecodedCommands(strings)
         self._rest: list[Table] = []
         self._maker: RowMaker | None = None
 
     def read(self, data: bytes, where: str, is_left_out: LeftOut | None = None) -> Iterator[Chunk]:
-        """The rows of the chunk *data*, about as many at a time as a chunk of the run had; *is_left_out* is that of
-        `RowMaker.chunks`.
+        """Yields the rows of the chunk *data*, about as many at a time as a chunk of the run had.
+
+        Chunks of rows for which *is_left_out* returns True are not made.
 
         Raises LogError, which begins with *where*, for bytes that no CompressedWriter made.
         """
@@ -39,38 +40,38 @@ class CompressedReader:
             yield from self._chunks(data, where, is_left_out)
 
     def _chunks(self, data: bytes, where: str, is_left_out: LeftOut | None) -> Iterator[Chunk]:
-        told = self._told
-        before_ps, pending, closed, tables = told.read(data, where, self._rest)
-        assert told.places is not None, "a chunk was read"
-        maker = self._maker = self._maker or RowMaker(told.places, told.intern)
-        for first_op, rows in closed.items():
+        decoded = self._decoded
+        before_ps, pending, isolated, tables = decoded.read(data, where, self._rest)
+        assert decoded.places is not None, "a chunk was read"
+        maker = self._maker = self._maker or RowMaker(decoded.places, decoded.intern)
+        for first_op, rows in isolated.items():
             if rows is not None:
                 maker.expected.add(first_op, rows)
-        for first_op in [each for each in maker.expected.first_ops if each not in closed]:
+        for first_op in [each for each in maker.expected.first_ops if each not in isolated]:
             maker.expected.drop(first_op)
-        commands = [told.commands[first_op] for first_op in sorted(told.commands)]
+        commands = [decoded.commands[first_op] for first_op in sorted(decoded.commands)]
         finished = commands[: n_finished(commands, before_ps)]
         ending = {name: tables[name] for name in ("kernels", "messages")}
-        ending["commands"] = command_table(finished, told.intern)
-        told.finish(finished)
-        source = RowSource(CompressedTables(*[formula.in_order() for formula in pending]))
+        ending["commands"] = command_table(finished, decoded.intern)
+        decoded.finish(finished)
+        source = RowSource(CompressedTables(*[rows.in_order() for rows in pending]))
         yield from maker.chunks(source, commands, before_ps, ending, is_left_out)
         if source.n_left > _MOST_LEFT:
             raise ValueError(f"{source.n_left} rows that come later than the chunk")
         self._rest = source.rest()
 
     def check_end(self, where: str, ends_in_rows: bool) -> None:
-        """Raise LogError, which begins with *where*, for rows that come later than the last chunk of a whole log.
+        """Raises LogError, which begins with *where*, if rows of a closed log are left after its last chunk.
 
-        A log that *ends_in_rows* may have the rows of its closed commands among those.
+        With *ends_in_rows*, the rows of isolated commands may stand in later chunks of plain rows.
         """
         n_left = sum(map(len, self._rest))
-        n_closed = 0 if ends_in_rows or self._maker is None else len(self._maker.expected.closed)
-        if n_left or n_closed:
+        n_isolated = 0 if ends_in_rows or self._maker is None else len(self._maker.expected.isolated)
+        if n_left or n_isolated:
             got = (
-                f"formulas of rows that come after the last chunk ({n_left} of no command, and of {n_closed} commands)"
+                f"compressed rows that come after the last chunk ({n_left} of no command, and of {n_isolated} commands)"
             )
-            raise LogError(where, got, "a `before_ps` in the last chunk of formulas that is later than all rows")
+            raise LogError(where, got, "a `before_ps` in the last chunk that is later than all rows")
 
 
 _RECORDS = KINDS.index("records")
@@ -78,22 +79,23 @@ _PENDING = -1
 
 
 class _Begun(NamedTuple):
-    """A closed command of `n_records` that runs in the time from `begin_ps` to `end_ps`."""
+    """An isolated command of `n_records` records that runs from `begin_ps` to `end_ps`."""
 
     begin_ps: int
     end_ps: int
     n_records: int
 
     def n_from(self, since_ps: int) -> int:
-        """About how many of the records come from *since_ps* on."""
+        """About how many of the records came at *since_ps* or later, if they are spread evenly over the time."""
         left_ps = self.end_ps - max(since_ps, self.begin_ps)
         return self.n_records * left_ps // max(1, self.end_ps - self.begin_ps) if left_ps >= 0 else 0
 
 
 class RecordCounter:
-    """Counts the records of a log from its chunks of formulas, which are added in their order: `total` so far.
+    """Counts the records of a log from its chunks of compressed rows, without making a record.
 
-    An error ends closed commands early. About so many records as came of them are counted then.
+    Chunks are added in their order. `total` is the number of records so far. An error ends isolated commands early; the
+    records of such a command are estimated.
     """
 
     def __init__(self) -> None:
@@ -103,16 +105,16 @@ class RecordCounter:
         self._before_ps = 0
 
     def add(self, data: bytes, where: str) -> None:
-        """Add the chunk *data*. Raises LogError, which begins with *where*, for bytes that are no such chunk."""
+        """Adds the chunk *data*. Raises LogError, which begins with *where*, for bytes that are no chunk."""
         tables, _ = unpack_chunk(data, where, ("commands", "addresses"))
         with read_as_written(where):
             sizes = part_sizes(tables)
         n_records = {number: sum(each) for (number, kind), each in sizes.items() if kind == _RECORDS}
         self.total += n_records.pop(_PENDING, 0)
         self._of_tables |= n_records
-        closed = ints(tables["closed"]).tolist()
-        self._end_all_but({first_op for first_op, *_ in closed})
-        for first_op, begin_ps, end_ps, number, _ in closed:
+        isolated = ints(tables["closed"]).tolist()
+        self._end_all_but({first_op for first_op, *_ in isolated})
+        for first_op, begin_ps, end_ps, number, _ in isolated:
             if number >= 0:
                 begun = self._begun[first_op] = _Begun(begin_ps, end_ps, self._of_tables.get(number, 0))
                 self.total += begun.n_records

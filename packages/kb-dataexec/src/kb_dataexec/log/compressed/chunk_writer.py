@@ -1,4 +1,4 @@
-"""ChunkPlans: the plans of the commands of a chunk of formulas, as forms and what differs from them."""
+"""CompressedWriter: packs commands, plans and compressed rows of a run into chunks of the op log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from kb_messages import OFFSET_BITS, OFFSET_MASK, PipelinePlan, encode_plan
 
 
 class ChunkPlans:
-    """The plans of a chunk. Those that differ in addresses, blocks and lines alone have one form."""
+    """The plans of a chunk. Plans that differ only in addresses, blocks and kernel lines share a form."""
 
     def __init__(self, intern: Intern) -> None:
         self._intern = intern
@@ -45,11 +45,11 @@ class ChunkPlans:
 
     @property
     def tables(self) -> dict[str, Array]:
-        """The forms of the plans by number, and the blocks and lines of their stages."""
+        """The tables `plans` (the number of the form of each plan) and `stages` (the block and line of each stage)."""
         return {"plans": rows_of("plans", self._plans), "stages": rows_of("stages", self._stages)}
 
     def number_of(self, plan: PipelinePlan) -> int:
-        """The number of *plan*, which stays as long as the chunk is made."""
+        """Returns the number of *plan* in the chunk. A new plan is added."""
         number = self._numbers.get(id(plan))
         if number is None:
             number = self._numbers[id(plan)] = len(self._numbers)
@@ -59,7 +59,7 @@ class ChunkPlans:
         return number
 
     def _form_number(self, plan: PipelinePlan) -> int:
-        """The number of the form of *plan*. Plans of pieces share none, also those of one origin."""
+        """Returns the number of the form of *plan*. A plan of pieces has a form of its own."""
         origin = id(plan.origin)
         number = self._of_origins.get(origin)
         if number is None:
@@ -73,14 +73,18 @@ class ChunkPlans:
         return number
 
 
-_told_of: Final = attrgetter(*COMMAND_TIMES, *CAUSES)
+_times_and_causes_of: Final = attrgetter(*COMMAND_TIMES, *CAUSES)
 _slots_of: Final = attrgetter(*SLOTS)
 _N_NAMED: Final = 2
-"""Columns of `CommandPeriods.numbers` in front of the times."""
+"""The number of columns of `CommandPeriods.numbers` before the times."""
 
 
 class CommandRows:
-    """Takes commands in the order of their ops. *intern* numbers the texts of the log, and *plans* has the plans."""
+    """The tables of a chunk that describe commands: `commands`, `addresses`, `moved` and `slots`.
+
+    Commands are added in the order of their op ids. *intern* returns the number of a string of the log, and *plans*
+    collects the plans.
+    """
 
     def __init__(self, intern: Intern, plans: ChunkPlans) -> None:
         self._intern, self._plans = intern, plans
@@ -90,7 +94,7 @@ class CommandRows:
 
     @property
     def tables(self) -> dict[str, Array]:
-        """The tables, by name."""
+        """The tables by name."""
         return {
             "commands": with_columns("commands", self._rows),
             "addresses": with_columns("addresses", self._addresses),
@@ -99,7 +103,7 @@ class CommandRows:
         }
 
     def add(self, commands: Iterable[CommandLike | CommandPeriods]) -> None:
-        """Add *commands*. Raises LogError for a time that does not fit 64 bits."""
+        """Adds *commands*. Raises LogError for a time that needs more than 64 bits."""
         alone = list[CommandLike]()
         for each in commands:
             if isinstance(each, CommandPeriods):
@@ -116,7 +120,7 @@ class CommandRows:
             plan, issued, placement = command.shared_plan, command.submitted, command.placement
             rows += (command.first_op, issued.command_seq, self._intern(issued.pe), self._intern(issued.line))
             rows += (self._plans.number_of(plan), self._move(placement))
-            rows += _told_of(command)
+            rows += _times_and_causes_of(command)
             rows += self._slots_numbers(placement)
             for address in command.addresses or plan.addresses:
                 addresses += (address >> OFFSET_BITS, address & OFFSET_MASK)
@@ -136,14 +140,14 @@ class CommandRows:
         self._addresses.append(np.stack(owners_and_offsets(periods.addresses), axis=1))
 
     def _slots_of_periods(self, periods: CommandPeriods) -> Table:
-        """The numbers of the slots of each command, a row for each."""
+        """The slot numbers of each command, as a matrix (commands, SLOTS)."""
         found = np.empty((periods.n, len(periods.repeated), len(SLOTS)), dtype=np.int64)
         for column, each in enumerate(periods.repeated):
             found[:, column] = [self._slots_numbers(at) for at in each.placements or (each.like.placement,)]
         return found.reshape(-1, len(SLOTS))
 
     def _move(self, placement: PlacementLike) -> int:
-        """Add the pieces of *placement* that lie in no slot. Returns their number."""
+        """Adds the pieces of *placement* that lie in no slot. Returns the number of these pieces."""
         before = len(self._moved)
         for place, pieces in placement.moved.items():
             for piece, offset in pieces.items():
@@ -151,7 +155,7 @@ class CommandRows:
         return (len(self._moved) - before) // 3
 
     def _slots_numbers(self, placement: PlacementLike) -> list[int]:
-        """The numbers of the slots of *placement* among those of the chunk; -1 for none."""
+        """The rows of the table `slots` for the slots of *placement*; -1 where a place has no slots."""
         return [-1 if each is None else self._slots_number(each) for each in _slots_of(placement)]
 
     def _slots_number(self, slots: SlotRing) -> int:
@@ -163,13 +167,14 @@ def _matrix(name: str, rows: Sequence[int]) -> Table:
 
 
 _PENDING: Final = -1
-"""The number of the formula that no closed command has."""
+"""The number of the compressed tables that belong to no isolated command."""
 
 
 class CompressedWriter:
-    """Makes chunks of formulas for a `CompressedReader`, which knows what the chunks before said.
+    """Packs chunks of compressed rows, one after the other, which a `CompressedReader` unpacks in the same order.
 
-    *intern* gives the number of a text in the log. `CompressedReader` says what follows from a chunk.
+    Commands that are done, and compressed tables of isolated commands, are written once: later chunks refer to them by
+    number. *intern* returns the number of a string of the log.
     """
 
     def __init__(self, places: Places, intern: Intern) -> None:
@@ -177,9 +182,9 @@ class CompressedWriter:
         self._intern = intern
         self._is_first = True
         self._done: set[int] = set()
-        self._formulas: WeakKeyDictionary[CompressedRows, int] = WeakKeyDictionary()
+        self._table_numbers: WeakKeyDictionary[CompressedRows, int] = WeakKeyDictionary()
         self._n_tables = 0
-        self._closed: set[int] = set()
+        self._isolated: set[int] = set()
 
     def chunk(
         self,
@@ -189,10 +194,10 @@ class CompressedWriter:
         before_ps: int,
         ending: Mapping[str, Array],
     ) -> bytes:
-        """A chunk of the rows before *before_ps*: those of *pending* and *expected*, which belong to *commands*.
+        """Returns a chunk of the rows of *pending* and *expected* that came before *before_ps* picoseconds.
 
-        *commands* are all that may have rows in this chunk or a later one. *ending* has the rows of `kernels` and
-        `messages`. Raises LogError for a time that does not fit 64 bits.
+        *commands* are all commands that may have rows in this chunk or a later one. *ending* has the rows of `kernels`
+        and `messages`. Raises LogError for a time that needs more than 64 bits.
         """
         tables = dict(ending)
         tables["chunk"] = rows_of("chunk", (before_ps, self._places.chunk_records))
@@ -212,41 +217,41 @@ class CompressedWriter:
     def _put_commands(
         self, commands: Sequence[CommandLike | CommandPeriods], tables: dict[str, Array], plans: ChunkPlans
     ) -> None:
-        """The commands that were not done before, with their places and times as far as these are known."""
-        told = [command for command in commands if command.first_op not in self._done]
+        """Puts the commands that were not done in an earlier chunk, with the placements and times known so far."""
+        undone = [command for command in commands if command.first_op not in self._done]
         self._done = {command.first_op for command in commands if command.t_done_ps >= 0}
         rows = CommandRows(self._intern, plans)
-        rows.add(told)
+        rows.add(undone)
         tables |= rows.tables
 
     def _put_rows(self, pending: CompressedTables, expected: ExpectedRows, tables: dict[str, Array]) -> None:
-        """The formulas, and the closed commands that have one of them and of which rows are left."""
+        """Puts the compressed rows, and the isolated commands that have rows left."""
         parts, rows = list[int](), {kind: list[Array]() for kind in KINDS}
         _put_compressed(pending, _PENDING, parts, rows)
-        closed, memories, left = list[int](), list[int](), set[int]()
-        for first_op, each in expected.closed.items():
+        isolated, memories, left = list[int](), list[int](), set[int]()
+        for first_op, each in expected.isolated.items():
             left.add(first_op)
-            if first_op in self._closed:
-                closed += (first_op, 0, 0, -1, 0)
+            if first_op in self._isolated:
+                isolated += (first_op, 0, 0, -1, 0)
                 continue
-            number = self._formulas.get(each.rows.records)
+            number = self._table_numbers.get(each.rows.records)
             if number is None:
-                number = self._formulas[each.rows.records] = self._n_tables
+                number = self._table_numbers[each.rows.records] = self._n_tables
                 self._n_tables += 1
                 _put_compressed(each.rows, number, parts, rows)
-            closed += (first_op, *each.span_ps, number, len(each.memories))
+            isolated += (first_op, *each.span_ps, number, len(each.memories))
             memories += each.memories
-        self._closed = left
+        self._isolated = left
         tables |= {kind: with_columns(kind, rows[kind]) for kind in KINDS}
         tables |= {
             name: rows_of(name, values)
-            for name, values in (("parts", parts), ("closed", closed), ("memories", memories))
+            for name, values in (("parts", parts), ("closed", isolated), ("memories", memories))
         }
 
 
-def _put_compressed(formulas: CompressedTables, number: int, parts: list[int], rows: dict[str, list[Array]]) -> None:
-    for kind, (name, formula) in enumerate(zip(KINDS, formulas, strict=True)):
-        for part in formula.parts:
+def _put_compressed(tables: CompressedTables, number: int, parts: list[int], rows: dict[str, list[Array]]) -> None:
+    for kind, (name, of_kind) in enumerate(zip(KINDS, tables, strict=True)):
+        for part in of_kind.parts:
             if isinstance(part, Repeat):
                 parts += (number, kind, -part.parts, part.n, part.ops, part.ps)
             else:

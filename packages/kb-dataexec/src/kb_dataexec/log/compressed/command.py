@@ -1,4 +1,4 @@
-"""What the rows of a command follow from: its plan, its addresses, its buffer slots and its times."""
+"""Commands as the op log needs them: plan, addresses, buffer slots and times, from which their rows are made."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kb_messages import PipelinePlan, Place
 
 
 class SlotRing(Protocol):
-    """Slots that pieces take in turn: piece i of a command takes slot `(first + i) % count`."""
+    """A ring of slots in a buffer: piece i of a command lies in slot `(first + i) % count`."""
 
     @property
     def base(self) -> int:
-        """The offset of the first slot, in bytes."""
+        """The offset of slot 0 in its memory, in bytes."""
 
     @property
     def nbytes(self) -> int:
-        """The bytes of a slot."""
+        """The size of a slot, in bytes."""
 
     @property
     def count(self) -> int:
@@ -27,46 +27,43 @@ class SlotRing(Protocol):
 
     @property
     def first(self) -> int:
-        """The slot of piece 0."""
+        """The number of the slot of piece 0."""
 
 
 class PlacementLike(Protocol):
-    """The slots of each place that a command's tiles take in turn, None where its plan needs none.
-
-    `moved` has the offsets of pieces that lie in no slot: by place, and by the number of the piece.
-    """
+    """The slots that the tiles of a command use in each place. None where the plan needs no slots there."""
 
     @property
     def input(self) -> SlotRing | None:
-        """Of input buffers."""
+        """The slots of input buffers."""
 
     @property
     def panel(self) -> SlotRing | None:
-        """Of panels."""
+        """The slots of panels."""
 
     @property
     def output(self) -> SlotRing | None:
-        """Of output buffers."""
+        """The slots of output buffers."""
 
     @property
     def registers(self) -> SlotRing | None:
-        """Of operands in registers."""
+        """The slots of operands in registers."""
 
     @property
     def accumulators(self) -> SlotRing | None:
-        """Of sums in registers."""
+        """The slots of sums in registers."""
 
     @property
     def moved(self) -> Mapping[Place, Mapping[int, int]]:
-        """The pieces elsewhere."""
+        """The offsets, in bytes, of pieces that lie in no slot: by place and number of the piece."""
 
 
 class IssueLike(Protocol):
-    """The place of a command in the global order, the PE that issued it, and its kernel line."""
+    """How a command was issued: its number in the order of all commands, its PE, and its kernel line."""
 
     @property
     def command_seq(self) -> int:
-        """The place in the global order."""
+        """The number of the command in the order of all commands."""
 
     @property
     def pe(self) -> str:
@@ -78,9 +75,10 @@ class IssueLike(Protocol):
 
 
 class CommandLike(Protocol):
-    """A command whose ops are numbered from `first_op` on. `addresses` are None where those of its plan hold.
+    """A command of a simulator or of a log. Its ops are numbered from `first_op` on.
 
-    The times are in picoseconds, -1 for one that is not known. The further tables of the op log say what they mean.
+    It also has the columns `t_call_ps` to `t_done_ps` and `after_seq` to `operand_ps` of its row of `commands`. Times
+    are in picoseconds; -1 is an unknown time.
     """
 
     @property
@@ -93,11 +91,11 @@ class CommandLike(Protocol):
 
     @property
     def addresses(self) -> tuple[int, ...] | None:
-        """The addresses of its operands in memory, in the order of the plan."""
+        """The addresses of the operands in memory, in the order of the plan; None for the addresses of the plan."""
 
     @property
     def placement(self) -> PlacementLike:
-        """The slots of its tiles."""
+        """The buffer slots of the tiles."""
 
     @property
     def first_op(self) -> int:
@@ -105,11 +103,11 @@ class CommandLike(Protocol):
 
     @property
     def t_done_ps(self) -> int:
-        """When the last tile was done."""
+        """The time at which the last tile was done, in picoseconds; -1 before."""
 
 
 class LoggedIssue(Struct, gc=False):
-    """The place of a command in the global order, the PE that issued it, and its kernel line."""
+    """How a command was issued: its number in the order of all commands, its PE, and its kernel line."""
 
     command_seq: int
     pe: str
@@ -117,9 +115,9 @@ class LoggedIssue(Struct, gc=False):
 
 
 class LoggedCommand(Struct, gc=False):
-    """A CommandLike, with the columns of its row of `commands`.
+    """A command read from a log, with the columns of its row of `commands`.
 
-    A log may have hundreds of thousands of commands, so Python's garbage collector does not go through them.
+    A log may have hundreds of thousands of commands, so the garbage collector does not track them (`gc=False`).
     """
 
     first_op: int

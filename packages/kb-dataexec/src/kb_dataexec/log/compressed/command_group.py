@@ -1,4 +1,9 @@
-"""GroupTexts: the texts of a group of commands, as numbers in the op log's table of strings."""
+"""CommandGroup: fills the columns of a chunk of the op log for many commands at once.
+
+Commands form a group if their plans differ only in addresses and blocks, as the loads of a loop do. Their stages and
+the shapes of their operands are equal, so one numpy expression fills a column for the whole group. GroupTexts has the
+strings of a group, and GroupPlaces has the buffer slots and addresses.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +35,10 @@ _Texts = tuple[int, int, int, int, int]
 
 
 class GroupTexts:
-    """Interns lines, names, components and params of *commands*, each combination once.
+    """The strings of *commands* (lines, names, components and params), by number. Each combination is interned once.
 
-    `present[command, stage]` tells which stages of a command have records: no other text enters the log. A stage has
-    its own line, or that of its command.
+    `present[command, stage]` is True if that stage of the command has records. Strings of other stages do not enter the
+    log. A stage without a line has the line of its command.
     """
 
     def __init__(self, commands: Sequence[CommandLike], present: npt.NDArray[np.bool_]) -> None:
@@ -45,7 +50,7 @@ class GroupTexts:
         self._presence = None if present.all() else [each.tobytes() for each in present]
 
     def intern(self, number: int, intern: Callable[[str], int]) -> None:
-        """Intern the texts of command *number*. Call it for the commands of all groups in the order of their op ids."""
+        """Interns the strings of command *number*. Call it in the order of op ids, so that strings are numbered in it."""
         command = self._commands[number]
         line, plan = command.submitted.line, command.shared_plan
         key = id(plan), line, None if self._presence is None else self._presence[number]
@@ -57,20 +62,23 @@ class GroupTexts:
         self._row_of[number] = found
 
     def of_records(self, which: Ints, stage: Ints) -> Ints:
-        """For each record, by the numbers of its command and its stage template: name, component, params, the
-        params of a record that accumulates, and line."""
+        """Returns five string numbers for each record: name, component, params, params if it accumulates, and line.
+
+        *which* has the number of the command of each record, and *stage* the number of its stage template. The result
+        has shape (records, 5).
+        """
         return np.array(self._rows, dtype=np.int64)[self._row_of[which], stage]
 
 
 def _texts(stage: StageTemplate, line: str, intern: Callable[[str], int]) -> _Texts:
-    """The numbers of a stage's texts, as `of_records` has them. *line* is that of the command."""
+    """The five string numbers of a stage, in the order of `of_records`. *line* is the line of the command."""
     found = intern(stage.stage_type.name.lower()), intern(stage.component), intern(_params(stage, accumulate=False))
     sums = any(operand.role is Role.ACC for operand in stage.operands)
     return (*found, intern(_params(stage, accumulate=True)) if sums else 0, intern(stage.line or line))
 
 
 def intern_texts(plan: PipelinePlan, line: str, intern: Callable[[str], int]) -> None:
-    """Enter the texts of a command of *line* with *plan*: those of the command, and of all stages that tiles have."""
+    """Interns all strings of a command with *plan* issued by kernel line *line*: its own, and those of its stages."""
     intern(line)
     intern(plan.kind)
     for number in plan.served:
@@ -78,9 +86,10 @@ def intern_texts(plan: PipelinePlan, line: str, intern: Callable[[str], int]) ->
 
 
 def intern_blocks(plan: PipelinePlan, intern: Callable[[str], int]) -> None:
-    """As `intern_texts`, where the texts of a command of the same line with the same `origin` are entered.
+    """Interns the block names of *plan*.
 
-    The plans differ in the names of blocks alone.
+    They are all strings that are new, if `intern_texts` was called for a plan of the same `origin` and kernel line:
+    plans of one origin differ in blocks and addresses alone.
     """
     for number in plan.served:
         intern(plan.stages[number].component)
@@ -92,8 +101,6 @@ def _params(stage: StageTemplate, accumulate: bool) -> str:
     attributes = stage.math or msgspec.structs.replace(stage.gemm, accumulate=accumulate)
     return msgspec.json.encode(attributes).decode()
 
-
-_Ints = npt.NDArray[np.int64]
 
 _SLOTS_OF: Final = {
     place: attrgetter(f"placement.{name}")
@@ -108,25 +115,26 @@ _SLOTS_OF: Final = {
 
 
 class GroupPlaces:
-    """The places of *commands*, which have one structure. Each column is made when it is first asked for."""
+    """The operand addresses and buffer slots of *commands*, which have one structure, as arrays with a column for each
+    command. An array is made when it is first asked for."""
 
     def __init__(self, commands: Sequence[CommandLike]) -> None:
         self._commands = commands
-        self._slots: dict[Place, _Ints] = {}
+        self._slots: dict[Place, Ints] = {}
         self._moved: dict[Place, list[tuple[int, Mapping[int, int]]]] = {}
 
     @cached_property
     def addresses(self) -> npt.NDArray[Any]:
-        """The addresses of operands in memory, a row for each operand."""
+        """The addresses of operands in memory, of shape (operands, commands)."""
         return addresses_of([command.addresses or command.shared_plan.addresses for command in self._commands]).T
 
     @cached_property
-    def memories(self) -> tuple[_Ints, _Ints]:
-        """The owners and the offsets of operands in memory, a row for each operand."""
+    def memories(self) -> tuple[Ints, Ints]:
+        """The owners and the offsets of operands in memory, each of shape (operands, commands)."""
         return owners_and_offsets(self.addresses)
 
-    def slots(self, place: Place) -> _Ints:
-        """The slots of *place*: rows of their base, bytes, count and first."""
+    def slots(self, place: Place) -> Ints:
+        """The slots of *place*, of shape (4, commands): base, nbytes, count and first."""
         known = self._slots.get(place)
         if known is None:
             rows: dict[int, tuple[int, int, int, int]] = {}
@@ -140,7 +148,7 @@ class GroupPlaces:
         return known
 
     def moved(self, place: Place) -> list[tuple[int, Mapping[int, int]]]:
-        """The commands with pieces of *place* that lie in no slot: their numbers, and the offset of each such piece."""
+        """The commands with pieces of *place* outside slots: (number of the command, offset in bytes by piece)."""
         known = self._moved.get(place)
         if known is None:
             found = ((number, each.placement.moved.get(place)) for number, each in enumerate(self._commands))
@@ -155,13 +163,13 @@ def _numbers(slots: SlotRing | None, place: Place) -> tuple[int, int, int, int]:
 
 Positions = npt.NDArray[np.intp]
 Owners = tuple[list[int], list[int]]
-"""For each command, the owner of its PE's TCM and of its PE's registers."""
+"""For each command, the owners of the TCM and of the registers of its PE."""
 
 
 def structure(plan: PipelinePlan) -> Hashable:
-    """A key that is equal for two plans if their records differ in addresses and blocks alone.
+    """A key that is equal for two plans if their records differ only in addresses and blocks.
 
-    A plan of pieces is alone, because its records are not filled operand by operand.
+    A plan of pieces has a key of its own, because its records are not filled operand by operand.
     """
     if plan.stages[0].in_pieces:
         return id(plan)
@@ -186,7 +194,7 @@ def structure(plan: PipelinePlan) -> Hashable:
 
 
 def _kind(template: StageTemplate) -> OpKind:
-    """The kind of a record. An atomic is a function of bytes in memory."""
+    """The kind of a record. An atomic is MATH, because it is a function of bytes in memory."""
     if template.math is not None:
         return OpKind.MATH
     return OpKind.GEMM if template.stage_type is StageType.GEMM else OpKind.MEMORY
@@ -197,8 +205,9 @@ class CommandGroup:
 
     `rows` are the positions of the group's records in the chunk, and `which` numbers the command of each record.
     `stages` pairs each stage template of the first command with the positions of its records within the group. `mn`,
-    `k`, `tile`, `outer` and `inner` place each record's tile in the plan's grid. The inner loop has
-    `inner_grid` turns. `position` is the stage's index within the tile. `places` says where the operands lie.
+    `k`, `tile`, `outer` and `inner` are the coordinates of each record's tile in the grid of the plan. The inner loop
+    has `inner_grid` turns. `position` is the index of the stage within its tile. `places` has the addresses and slots
+    of the operands.
     """
 
     def __init__(self, commands: list[CommandLike], rows: Positions, which: Ints, op_ids: Ints, owners: Owners) -> None:
@@ -210,11 +219,11 @@ class CommandGroup:
         self.owners = owners
         nth = op_ids[rows] - self.each([command.first_op for command in commands])
         if nth.max(initial=0) >= plan.n_stages:
-            raise IndexError(f"op {int(op_ids[rows][nth.argmax()])}, which lies behind those of its command")
+            raise IndexError(f"op {int(op_ids[rows][nth.argmax()])}, which is behind the last op of its command")
         order = plan.loop_order
         self.inner_grid = order.outer_first(plan.grid[0], n_grid)[1]
         self.mn, rest, is_later = _sums_of(plan, nth, self.inner_grid)
-        # The first tile over K, those between, the last; then the same for tiles that fill no panel.
+        # The stages of the first tile over K, a middle one, the last one; then the same for tiles that fill no panel.
         variants = [plan.stages_at(k, fills_none) for fills_none in (False, True) for k in (0, 1, k_grid - 1)]
         sizes = np.array([len(each) for each in variants])
         first, later = sizes[3 * is_later], sizes[3 * is_later + 1]
@@ -231,7 +240,7 @@ class CommandGroup:
         self.places = GroupPlaces(commands)
 
     def fill_ops(self, ops: Array) -> None:
-        """Fill every column of the group's rows except ids, times and waits."""
+        """Fills every column of the group's rows of *ops* except ids, times and waits."""
         rows, texts = self.rows, self.texts.of_records(self.which, self.stage)
         ops["command_seq"][rows] = self.each([command.submitted.command_seq for command in self.commands])
         ops["tile_id"][rows] = self.tile
@@ -248,7 +257,10 @@ class CommandGroup:
                     ops["params"][rows[summing]] = texts[summing, 3]
 
     def users(self, operand: OperandTemplate, mine: Positions) -> Positions:
-        """The records among *mine*, a stage's, that have *operand*. The first product of a sum reads no accumulator."""
+        """The records among *mine*, all of one stage, that have *operand*.
+
+        The first product of a sum reads no accumulator.
+        """
         if operand.when is When.EVERY_TILE:
             return mine
         k = self.k[mine]
@@ -257,17 +269,17 @@ class CommandGroup:
         return mine[held]
 
     def each(self, values: Sequence[int] | Ints, users: Positions | None = None) -> Ints:
-        """For each record, or each of *users*, the value of its command. A group of one command gives one number."""
+        """For each record, or each of *users*, the value of its command. A group of one command returns a scalar."""
         if len(values) == 1:
             return np.int64(values[0])  # type: ignore[return-value]  # broadcasts as an array would
         return np.asarray(values, dtype=np.int64)[self.which if users is None else self.which[users]]
 
 
 def _sums_of(plan: PipelinePlan, nth: Ints, inner_grid: int) -> tuple[Ints, Ints, Ints]:
-    """Where each *nth* stage service of *plan* belongs: three arrays as long as *nth*.
+    """Returns three arrays as long as *nth*, numbers of stage services of *plan*.
 
-    The first has the numbers of output tiles, the second the services' numbers among those of their output tile. The
-    third is 1 for output tiles behind the first one along the inner loop of a plan with panels, and 0 for all others.
+    The first array has the number of the output tile. The second has the number of the service within its output tile.
+    The third is 1 for output tiles behind the first one along the inner loop of a plan with panels, and 0 for others.
     """
     if not plan.has_panels:
         mn, rest = np.divmod(nth, plan.n_stages // (plan.grid[0] * plan.grid[1]))
@@ -281,7 +293,7 @@ def _sums_of(plan: PipelinePlan, nth: Ints, inner_grid: int) -> tuple[Ints, Ints
 
 
 def _padded(lists: list[list[int]]) -> Ints:
-    """*lists* as the rows of a table, with -1 behind the shorter ones."""
+    """Returns *lists* as the rows of a matrix. Shorter rows end with -1."""
     table = np.full((len(lists), max(map(len, lists))), -1, dtype=np.int64)
     for row, each in zip(table, lists, strict=True):
         row[: len(each)] = each

@@ -1,4 +1,4 @@
-"""CommandLog: a log of formulas whose records are made by command, in the order of pass 2, a part at a time."""
+"""CommandLog: makes the records of a log of compressed rows command by command, in the order of pass 2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kb_dataexec.log.tables import OpLog
 from kb_messages import PipelinePlan
 
 _PART_RECORDS: Final = 1 << 18
-"""Records of a part. Source: those of the largest window of fused mode; 150 MB."""
+"""The number of records of a part. Source: the largest window of fused mode; 150 MB."""
 _command_seq_of: Final = attrgetter("submitted.command_seq")
 _first_op_of: Final = attrgetter("first_op")
 
@@ -32,10 +32,10 @@ class _Piece(NamedTuple):
 
 
 class CommandLog:
-    """The records of *commands*, of each of which all ops are in the log. *strings* and *immediates* are the log's.
+    """The records of *commands*, all of whose ops are in the log. *strings* and *immediates* are those of the log.
 
-    Pass 2 takes records by command, tile and stage, and asks for no time. So the records follow from the plans of the
-    commands, and only those of a part are in memory. `n_ops` is the number of records. The times in a part are 0.
+    Pass 2 takes records by command, tile and stage, and reads no times. So the plans of the commands determine the
+    records, and the records of one part are in memory at a time. `n_ops` is the number of records. All times are 0.
     """
 
     def __init__(
@@ -55,37 +55,37 @@ class CommandLog:
     def read(
         cls, chunks: Iterable[tuple[bytes, str]], strings: list[str], immediates: bytes, n_ops: int
     ) -> CommandLog | None:
-        """The log of *n_ops* records whose *chunks* of formulas are given, each with its place in error texts.
+        """Reads a log of *n_ops* records from its *chunks*: the bytes of each, and its name in error messages.
 
-        None where a record is missing or comes twice, as behind an error of a block: such a log is no log of whole
-        commands. None where two commands have one place in the order, which `Schedule` refuses in a whole log. No row
-        but op ids is made. Raises LogError for bytes that are no chunks.
+        Returns None if a record is missing or comes twice, as after an error of a block: such a log is not made of
+        whole commands. Returns None if two commands have the same number in the order, which `Schedule` refuses. Makes
+        op ids alone, and no other column. Raises LogError for bytes that are no chunk.
         """
-        told, seen, n_told = DecodedCommands(strings), np.zeros(n_ops, np.bool_), 0
+        decoded, seen, n_records = DecodedCommands(strings), np.zeros(n_ops, np.bool_), 0
         for data, where in chunks:
             with read_as_written(where):
-                chunk = told.read(data, where, ())
-                closed = [(first_op, each.rows) for first_op, each in chunk.closed.items() if each is not None]
-                for first_op, rows in [(0, chunk.pending), *closed]:
-                    n_told += rows.records.n_rows
-                    if n_told > n_ops:
+                chunk = decoded.read(data, where, ())
+                isolated = [(first_op, each.rows) for first_op, each in chunk.isolated.items() if each is not None]
+                for first_op, rows in [(0, chunk.pending), *isolated]:
+                    n_records += rows.records.n_rows
+                    if n_records > n_ops:
                         return None
                     for table in rows.records.chunks(_PART_RECORDS):
                         op_ids = table[:, 0] + first_op
                         if len(op_ids) and (op_ids.min() < 0 or op_ids.max() >= n_ops):
                             return None
                         seen[op_ids] = True
-        first_ops = sorted(told.commands)
-        commands = [told.commands[first_op] for first_op in first_ops]
+        first_ops = sorted(decoded.commands)
+        commands = [decoded.commands[first_op] for first_op in first_ops]
         ends = accumulate(each.shared_plan.n_stages for each in commands)
-        if told.places is None or n_told < n_ops or not seen.all() or [*first_ops, n_ops] != [0, *ends]:
+        if decoded.places is None or n_records < n_ops or not seen.all() or [*first_ops, n_ops] != [0, *ends]:
             return None
         if len({each.submitted.command_seq for each in commands}) < len(commands):
             return None
-        return cls(commands, told.places.owners, told.intern, strings, immediates)
+        return cls(commands, decoded.places.owners, decoded.intern, strings, immediates)
 
     def parts(self, backwards: bool = False) -> Iterator[OpLog]:
-        """Logs of records that follow each other in the order of pass 2; *backwards*, the last ones first."""
+        """Yields logs of records that follow each other in the order of pass 2; *backwards*, the last part first."""
         return map(self._made, reversed(self._parts) if backwards else self._parts)
 
     def _made(self, pieces: Sequence[_Piece]) -> OpLog:
@@ -100,7 +100,7 @@ class CommandLog:
 
 
 def _parts_of(commands: Sequence[CommandLike]) -> Iterator[list[_Piece]]:
-    """*commands* in parts of about _PART_RECORDS: whole commands, or one that is cut."""
+    """Splits *commands* into parts of about _PART_RECORDS records: whole commands, or a piece of a large command."""
     part, n_records = list[_Piece](), 0
     for command in commands:
         n_stages = command.shared_plan.n_stages
@@ -118,7 +118,7 @@ def _parts_of(commands: Sequence[CommandLike]) -> Iterator[list[_Piece]]:
 
 
 def _most_records(plan: PipelinePlan) -> int:
-    """The records at which a command of *plan* is cut: behind whole turns of its loops if a part has room for one."""
+    """The number of records after which a command of *plan* is cut: after whole turns of its loops where they fit."""
     outer = plan.n_stages // plan.loop_order.outer_first(*plan.grid[:2])[0]
     each = outer if plan.has_panels else plan.n_stages // (plan.grid[0] * plan.grid[1])
     return max(1, _PART_RECORDS // each) * each if each <= _PART_RECORDS else _PART_RECORDS

@@ -1,4 +1,4 @@
-"""CommandPeriods: commands that do again, period by period, what commands before them did."""
+"""CommandPeriods: commands that repeat earlier commands, period by period, stored as columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Column: TypeAlias = int | npt.NDArray[Any]
 
 
 class CommandShift(NamedTuple):
-    """By how many picoseconds, ops and commands a command is later than that of the period before."""
+    """The distance from a command to the same command of the next period, in picoseconds, ops and commands."""
 
     ps: int
     ops: int
@@ -31,17 +31,17 @@ class CommandShift(NamedTuple):
 
 
 class TurningPlacement(PlacementLike, Protocol):
-    """The places of a command of the simulator, which turn from period to period."""
+    """The placement of a command of the simulator. Its slots advance from period to period."""
 
     def turned(self, operands: int, sums: int) -> PlacementLike:
-        """The places, whose slots of operands and of sums begin so many slots later."""
+        """The placement whose operands begin *operands* slots later, and whose sums begin *sums* slots later."""
 
 
 class RepeatedCommand(NamedTuple):
-    """The command `like`, which is done, and what is other in those that repeat it.
+    """A finished command `like`, and the differences of its repetitions from it.
 
-    `addresses` are numbers, or arrays with a number for each period; None where the plan has them. `placements` are the
-    places by period; None where all are those of `like`.
+    `addresses` has one entry for each address: an integer, or an array with one integer for each period; None if all
+    addresses are those of the plan. `placements` has a placement for each period; None if all are that of `like`.
     """
 
     like: CommandLike
@@ -50,12 +50,11 @@ class RepeatedCommand(NamedTuple):
 
 
 class CommandPeriods:
-    """What *repeated* did, again in each of *n* periods, each time later by *shift*. *repeated* are in the order of
-    their ops.
+    """The commands *repeated*, in the order of their ops, once more in each of *n* periods, later by *shift* each time.
 
-    A jump over programs leaves so many commands that an object for each takes longer than the jump itself. So they are
-    columns until somebody needs commands: `numbers` has a row for each, in the order of their ops. `first_op` is that
-    of the first one, and `t_done_ps` is when the last one was done.
+    A skip over programs leaves so many commands that making an object for each would take longer than the skip itself.
+    So they stay columns until somebody needs commands. `first_op` is the first op of the first command, and `t_done_ps`
+    is the time at which the last command was done.
     """
 
     def __init__(self, repeated: Sequence[RepeatedCommand], n: int, shift: CommandShift) -> None:
@@ -66,7 +65,7 @@ class CommandPeriods:
 
     @property
     def numbers(self) -> Table:
-        """The columns `first_op`, `command_seq`, COMMAND_TIMES and CAUSES of all commands."""
+        """A matrix with a row for each command: `first_op`, `command_seq`, COMMAND_TIMES and CAUSES."""
         like = np.array([_numbers_of(each.like) for each in self.repeated], dtype=np.int64)
         by_name = dict.fromkeys(COMMAND_TIMES, self._shift.ps) | dict.fromkeys(_LATER_SEQ, self._shift.commands)
         step = [self._shift.ops, self._shift.commands, *[by_name.get(name, 0) for name in (*COMMAND_TIMES, *CAUSES)]]
@@ -76,7 +75,7 @@ class CommandPeriods:
 
     @cached_property
     def addresses(self) -> npt.NDArray[Any]:
-        """The addresses of all commands, one behind the other."""
+        """The addresses of all commands, command after command."""
         columns = list[Column]()
         for each in self.repeated:
             columns += each.like.shared_plan.addresses if each.addresses is None else each.addresses
@@ -86,12 +85,12 @@ class CommandPeriods:
         return found.reshape(-1)
 
     def placements(self) -> Iterator[PlacementLike]:
-        """The places of all commands."""
+        """The placements of all commands."""
         columns = [each.placements or [each.like.placement] * self.n for each in self.repeated]
         return chain.from_iterable(zip(*columns, strict=True))
 
     def commands(self) -> Iterator[LoggedCommand]:
-        """All commands."""
+        """Yields all commands, in the order of their ops."""
         places, addresses = self.placements(), self.addresses.tolist()
         likes = [(each.like.submitted, each.like.shared_plan) for each in self.repeated] * self.n
         at = 0
@@ -104,13 +103,13 @@ class CommandPeriods:
 
 
 def _dtype_of(columns: Sequence[Column]) -> type:
-    """The type of an array that has room for all *columns*."""
+    """int64, or object if an address of *columns* needs more bits."""
     has_large = any(each >> 63 if isinstance(each, int) else each.dtype == object for each in columns)
     return object if has_large else np.int64
 
 
 def each_command(commands: Iterable[CommandLike | CommandPeriods]) -> Iterator[CommandLike]:
-    """All of *commands*, one by one."""
+    """Yields all of *commands* one by one: CommandPeriods yield each of their commands."""
     for each in commands:
         if isinstance(each, CommandPeriods):
             yield from each.commands()

@@ -15,16 +15,17 @@ Table: TypeAlias = npt.NDArray[np.int64]
 """Rows of integers."""
 
 _SHARED_ROWS: Final = 1 << 18
-"""Rows that are made once, and kept with their formula. Source: assumed; at most 23 MB."""
+"""Up to so many rows are made once and kept. Source: assumed; at most 23 MB."""
 
 
 _NEVER: Final = int(np.iinfo(np.int64).min)
 
 
 class RowForm(NamedTuple):
-    """The columns of some rows: how many, which are op ids, which are times, and which time says when a row came.
+    """The columns of a kind of rows.
 
-    Numbers equal to *absent* are neither an op nor a time.
+    `width` is the number of columns, `ops` are the columns with op ids, `times` are the columns with times, and `came`
+    is the column with the time at which the row came. A number equal to `absent` is neither an op id nor a time.
     """
 
     width: int
@@ -34,19 +35,19 @@ class RowForm(NamedTuple):
     absent: int | None = None
 
     def step(self, ops: int, ps: int) -> Table:
-        """What is added to a row that comes *ps* picoseconds and *ops* ops later."""
+        """The row to add to a row so that it comes *ps* picoseconds and *ops* ops later, of shape (width,)."""
         step = np.zeros(self.width, dtype=np.int64)
         step[list(self.ops)], step[list(self.times)] = ops, ps
         return step
 
     def later(self, rows: Table, step: Table) -> Table:
-        """*rows* later by *step*, which has a step of each column, or of each column of each row."""
+        """Returns *rows* plus *step*, a row or a matrix as large as *rows*. Numbers equal to `absent` stay."""
         found = rows + step
         return found if self.absent is None else np.where(rows == self.absent, rows, found)
 
 
 class Repeat(NamedTuple):
-    """The rows of the *parts* before this one, *n* times more, each time later by *ps* and *ops*."""
+    """Repeats the rows of the `parts` parts before it `n` times, each time `ps` picoseconds and `ops` ops later."""
 
     parts: int
     n: int
@@ -58,8 +59,7 @@ Part: TypeAlias = Table | Repeat
 
 
 class RowPeriod(NamedTuple):
-    """A time in which rows repeat those *ps* picoseconds before: *n_rows* rows, which come from *begin_ps* on for the
-    first time, and until *end_ps* for the last time."""
+    """A span of time in which *n_rows* rows come again every *ps* picoseconds: first at *begin_ps*, last at *end_ps*."""
 
     ps: int
     n_rows: int
@@ -68,7 +68,7 @@ class RowPeriod(NamedTuple):
 
 
 class CompressedRows:
-    """Rows of one *form*: *parts* are rows as they came, and repeats of the parts before them."""
+    """Rows of one *form*: *parts* are tables of rows, and repetitions of the parts before them."""
 
     def __init__(self, form: RowForm, parts: Sequence[Part]) -> None:
         self.form = form
@@ -76,7 +76,7 @@ class CompressedRows:
 
     @cached_property
     def _sizes(self) -> list[int]:
-        """The rows of each part."""
+        """The number of rows of each part."""
         sizes: list[int] = []
         for part in self.parts:
             sizes.append(part.n * sum(sizes[-part.parts :]) if isinstance(part, Repeat) else len(part))
@@ -89,7 +89,7 @@ class CompressedRows:
 
     @property
     def last_ps(self) -> int:
-        """When the last row came, or a time before all times where there is none."""
+        """The time at which the last row came; the least int64 without rows."""
         lasts: list[int] = []
         for part in self.parts:
             if isinstance(part, Repeat):
@@ -100,23 +100,23 @@ class CompressedRows:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the rows that came."""
+        """The bytes of the stored rows."""
         return sum(part.nbytes for part in self.parts if not isinstance(part, Repeat))
 
     @cached_property
     def rows(self) -> Table:
-        """All rows. Do not change them."""
+        """All rows, of shape (n_rows, width). Do not change them."""
         return joined(list(self._made(None)), self.form.width)
 
     def in_order(self) -> CompressedRows:
-        """The rows in the order of the times at which they came, which they have where nothing was run again."""
+        """The rows in the order of time. Rows that came in order stay as they are."""
         if self.is_in_order:
             return self
         return CompressedRows(self.form, [self.rows[np.argsort(self.rows[:, self.form.came], kind="stable")]])
 
     @property
     def is_in_order(self) -> bool:
-        """Whether no row came before the row before it. No row is made for the answer."""
+        """Whether the rows are in the order of time. Makes no row."""
         came, last, firsts = self.form.came, _NEVER, list[int]()
         for part in self.parts:
             if isinstance(part, Repeat):
@@ -133,7 +133,7 @@ class CompressedRows:
 
     @cached_property
     def periods(self) -> list[RowPeriod]:
-        """The period of each repeat, the first time that it is repeated. All rows are in order."""
+        """The period of each repetition. Needs rows in the order of time."""
         came, found, firsts, last = self.form.came, list[RowPeriod](), list[int](), _NEVER
         for number, part in enumerate(self.parts):
             if isinstance(part, Repeat):
@@ -147,15 +147,15 @@ class CompressedRows:
         return found
 
     def chunks(self, most_rows: int) -> Iterator[Table]:
-        """All rows in order, about *most_rows* at a time. Do not change them."""
+        """Yields all rows in order, about *most_rows* at a time. Do not change them."""
         return iter((self.rows,)) if self.n_rows <= _SHARED_ROWS else self._made(most_rows)
 
     def forget(self) -> None:
-        """Make the rows anew when they are asked for again."""
+        """Frees the rows. They are made again when they are asked for."""
         vars(self).pop("rows", None)
 
     def split(self, before_ps: int) -> tuple[CompressedRows, Table]:
-        """A formula of the rows that came before *before_ps*, and the other rows. All are in order."""
+        """Splits rows in the order of time: compressed rows that came before *before_ps*, and a table of the others."""
         parts, later = list(self.parts), list[Table]()
         while parts:
             part = parts[-1]
@@ -171,12 +171,12 @@ class CompressedRows:
         return CompressedRows(self.form, parts), joined(reversed(later), self.form.width)
 
     def _last_time(self, number: int, part: Repeat) -> Table:
-        """The rows of the last repetition of *part*, which is part *number*."""
+        """The rows of the last time that *part*, part *number*, repeats."""
         later = part.n * part.ops, part.n * part.ps
         return joined(self._of_parts(range(number - part.parts, number), later, None), self.form.width)
 
     def mapped(self, change: Callable[[Table], Table]) -> CompressedRows:
-        """The formula with other rows, which *change* gives. Steps of repeats stay."""
+        """Applies *change* to each stored table of rows. Repetitions stay as they are."""
         parts = [part if isinstance(part, Repeat) else change(part) for part in self.parts]
         return CompressedRows(self.form, parts)
 
@@ -184,7 +184,7 @@ class CompressedRows:
         return self._of_parts(range(len(self.parts)), (0, 0), most_rows)
 
     def _of_parts(self, numbers: range, later: tuple[int, int], most_rows: int | None) -> Iterator[Table]:
-        """The rows of the parts *numbers*, later by so many ops and picoseconds, about *most_rows* at a time."""
+        """Yields the rows of the parts *numbers*, *later* by (ops, picoseconds), about *most_rows* at a time."""
         step = self.form.step(*later)
         for number in numbers:
             part = self.parts[number]
@@ -204,13 +204,13 @@ class CompressedRows:
                 yield self._again(rows, range(begin + 1, min(part.n, begin + at_once) + 1), part)
 
     def _again(self, rows: Table, times: range, by: Repeat) -> Table:
-        """*rows*, once for each number in *times*, later by so many steps of *by*."""
+        """Repeats *rows* once for each number in *times*, later by that many steps of *by*."""
         steps = np.array(times, dtype=np.int64)[:, None, None] * self.form.step(by.ops, by.ps)
         return self.form.later(rows[None], steps).reshape(-1, self.form.width)
 
 
 def joined(tables: Iterable[Table], width: int) -> Table:
-    """*tables*, whose rows have *width* numbers, as one."""
+    """Returns *tables*, whose rows have *width* columns, as one table."""
     found = list(tables)
     if len(found) == 1:
         return found[0]
@@ -218,14 +218,14 @@ def joined(tables: Iterable[Table], width: int) -> Table:
 
 
 FIELDS: Final = 5
-"""Integers that a stage service leaves behind: an op id, and the times at which the stage was ready, started, ended and
+"""The columns of a record of a stage service: op id, and the times at which the stage was ready, started, ended and
 left its block."""
 WAIT_FIELDS: Final = 4
-"""Integers of a wait: an op id, a WaitReason, its picoseconds, and when the stage left its block."""
+"""The columns of a wait: op id, WaitReason, picoseconds, and the time at which the stage left its block."""
 _N_TRANSFER: Final = 1 + len(LOG_TABLES["transfers"].columns)
-"""Numbers of a row. A row of `transfers` has the moment at which it is known in front."""
+"""The columns of a transfer: the time at which the row is known, and then the columns of `transfers`."""
 MEMORY: Final = 2
-"""The column of a transfer that names its memory."""
+"""The column of a transfer that has the number of its memory."""
 
 RECORDS: Final = RowForm(FIELDS, ops=(0,), times=(1, 2, 3, 4), came=4)
 WAITS: Final = RowForm(WAIT_FIELDS, ops=(0,), times=(3,), came=3)
@@ -234,7 +234,7 @@ TRANSFERS: Final = RowForm(_N_TRANSFER, ops=(1, 10), times=(0, 3, 4, 5, 6, 7), c
 
 
 class CompressedTables(NamedTuple):
-    """The rows of a part of a run: a formula for each kind."""
+    """The compressed rows of a part of a run: records, waits, dispatches and transfers."""
 
     records: CompressedRows
     waits: CompressedRows
@@ -243,19 +243,19 @@ class CompressedTables(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the rows that came."""
-        return sum(formula.nbytes for formula in self)
+        """The bytes of the stored rows."""
+        return sum(rows.nbytes for rows in self)
 
     def later(self, ops: int, ps: int) -> CompressedTables:
-        """The same rows, *ops* ops and *ps* picoseconds later."""
+        """Returns the same rows, *ops* ops and *ps* picoseconds later."""
         moved = []
-        for formula in self:
-            form, step = formula.form, formula.form.step(ops, ps)
-            moved.append(formula.mapped(lambda rows, form=form, step=step: form.later(rows, step)))  # type: ignore[misc]
+        for rows in self:
+            form, step = rows.form, rows.form.step(ops, ps)
+            moved.append(rows.mapped(lambda table, form=form, step=step: form.later(table, step)))  # type: ignore[misc]
         return CompressedTables(*moved)
 
     def with_memories(self, number_of: Table) -> CompressedTables:
-        """The same rows, where memory *m* is number `number_of[m]`."""
+        """Returns the same rows, in which memory *m* has the number `number_of[m]`."""
 
         def renumbered(rows: Table) -> Table:
             found = rows.copy()

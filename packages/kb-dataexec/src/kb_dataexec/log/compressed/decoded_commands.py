@@ -1,4 +1,7 @@
-"""The plans of the commands of a chunk of formulas, and whether plans of two chunks are alike."""
+"""DecodedCommands: decodes chunks of compressed rows, one after the other: commands, plans, and the rows themselves.
+
+A chunk can come from a damaged or forged file. So every number is checked before rows are made of it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ from kb_messages import (
 
 
 class _Form:
-    """The form that plans of a chunk have, as the chunk tells it in *line*."""
+    """A plan form of a chunk: the JSON *line*, and the plan that the line decodes to."""
 
     def __init__(self, line: bytes) -> None:
         self.line = line
@@ -49,23 +52,23 @@ class _Form:
 
     @cached_property
     def key(self) -> bytes:
-        """What is equal for two forms if they differ in addresses, components and lines alone.
+        """A key that is equal for two forms that differ only in addresses, components and kernel lines.
 
-        Bytes are compared, because NaN equals nothing, and -0.0 equals 0.0.
+        The key is bytes, because NaN equals nothing, and -0.0 equals 0.0.
         """
         plan = self.plan.at([0] * len(self.plan.addresses))
         return encode_plan(replace(plan, stages=tuple(replace(each, component="", line="") for each in plan.stages)))
 
 
 class DecodedPlan(NamedTuple):
-    """*plan*, which has *form*, and the numbers of the texts of its stages: those of `component` and `line`."""
+    """A plan, its form, and for each stage the string numbers of its `component` and its `line`."""
 
     plan: PipelinePlan
     form: _Form
     texts: Sequence[Sequence[int]]
 
     def is_like(self, other: DecodedPlan) -> bool:
-        """Whether *other*, which may be of another chunk of the log, differs in addresses at most."""
+        """Whether the plan equals *other*, which may be of another chunk, in all but addresses."""
         is_same = self.form.line == other.form.line or self.form.key == other.form.key
         return is_same and self.texts == other.texts
 
@@ -73,9 +76,10 @@ class DecodedPlan(NamedTuple):
 def decoded_plans(
     tables: Mapping[str, Array], lines: Sequence[bytes], text_of: Callable[[int], str]
 ) -> list[DecodedPlan]:
-    """The plans of a chunk with *tables* and the *lines* of its forms. *text_of* gives the text of a number.
+    """Returns the plans of a chunk: its *tables*, and the *lines* of its forms.
 
-    Raises KbError for a line that is no plan, and ValueError for stages that no plan has.
+    *text_of* returns the string of a number. Raises KbError for a line that is no plan, and ValueError for rows of
+    `stages` that belong to no plan.
     """
     forms, stages, plans = [*map(_Form, lines)], iter(ints(tables["stages"]).tolist()), []
     for (number,) in ints(tables["plans"]).tolist():
@@ -91,7 +95,7 @@ def decoded_plans(
 
 
 def check_all_taken(name: str, rows: Iterator[object]) -> None:
-    """Raises ValueError where *rows* of the table *name* are left."""
+    """Raises ValueError if *rows* of the table *name* are left."""
     if next(rows, None) is not None:
         raise ValueError(f"rows of {name} that belong to nothing")
 
@@ -99,21 +103,22 @@ def check_all_taken(name: str, rows: Iterator[object]) -> None:
 _MISFITS: Final = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
 )  # fmt: skip
-"""What a forged chunk comes to where a number in it stands for something that is not there."""
+"""The errors that decoding a forged chunk raises, for example where a number points to a row that does not exist."""
 _NEEDS: Final = "a log as it was written"
 _FORMS: Final = RECORDS, WAITS, DISPATCHES, TRANSFERS
 _PENDING: Final = -1
 _MOST_CHUNK_RECORDS: Final = 1 << 20
 _MOST_UNORDERED: Final = 1 << 24
-"""Rows that may have to be sorted, where some that an earlier chunk left come before them. Source: assumed; 640 MB."""
+"""The most rows that are sorted by time, where rows that an earlier chunk left come first. Source: assumed; 640 MB."""
 
 _ROWS_AT_ONCE: Final = 1 << 9
-"""Rows of commands of which lists are made at a time. Source: assumed; the youngest objects are 700."""
+"""Rows of `commands` that become Python lists at a time. Source: assumed; the garbage collector starts at 700
+objects."""
 
 
 @contextmanager
 def read_as_written(where: str) -> Iterator[None]:
-    """Raise LogError, which begins with *where*, for what a chunk comes to that no CompressedWriter made."""
+    """Turns any error of decoding into a LogError that begins with *where*: no CompressedWriter made such a chunk."""
     try:
         yield
     except KbError as error:
@@ -121,7 +126,7 @@ def read_as_written(where: str) -> Iterator[None]:
             raise
         raise LogError(where, f"a chunk that says: {error}", _NEEDS) from None
     except _MISFITS as error:
-        raise LogError(where, f"formulas that do not fit together ({repr(error)[:120]})", _NEEDS) from None
+        raise LogError(where, f"compressed rows that do not fit together ({repr(error)[:120]})", _NEEDS) from None
 
 
 class _Slots(Struct, frozen=True):
@@ -132,7 +137,7 @@ class _Slots(Struct, frozen=True):
 
     @property
     def can_be(self) -> bool:
-        """Whether a memory may have them."""
+        """Whether the slots lie within a memory."""
         is_positive = self.base >= 0 and self.nbytes >= 0 and self.count >= 1 and 0 <= self.first < 1 << OFFSET_BITS
         return is_positive and self.base + self.count * self.nbytes <= 1 << OFFSET_BITS
 
@@ -145,31 +150,33 @@ class _Placement(NamedTuple):
     accumulators: _Slots | None
     moved: Mapping[Place, Mapping[int, int]]
 
-    def goes_on(self, told: _Placement) -> bool:
-        """Whether all that was *told* is here."""
-        are_slots_same = all(then is None or then == now for then, now in zip(told[:-1], self[:-1], strict=True))
-        pieces = [(pieces, self.moved.get(place, {})) for place, pieces in told.moved.items()]
+    def extends(self, known: _Placement) -> bool:
+        """Whether the placement has all slots and moved pieces of *known*, and perhaps more."""
+        are_slots_same = all(then is None or then == now for then, now in zip(known[:-1], self[:-1], strict=True))
+        pieces = [(pieces, self.moved.get(place, {})) for place, pieces in known.moved.items()]
         return are_slots_same and all(then.items() <= now.items() for then, now in pieces)
 
 
 class DecodedChunk(NamedTuple):
-    """What a chunk tells: the time before which its rows came, the rows that no formula of a closed command has, and
-    the closed commands of which rows are left, by their first ops, with their formulas where these are new. `tables`
-    are all tables of the chunk."""
+    """A decoded chunk.
+
+    `before_ps`: the rows of the chunk came before this time. `pending`: the rows that belong to no isolated command.
+    `isolated`: the isolated commands that have rows left, by first op; None for a command that an earlier chunk
+    described. `tables`: all tables of the chunk.
+    """
 
     before_ps: int
     pending: CompressedTables
-    closed: dict[int, IsolatedRows | None]
+    isolated: dict[int, IsolatedRows | None]
     tables: dict[str, Array]
 
 
 class DecodedCommands:
-    """Reads the chunks of a `CompressedWriter`, one after the other. *strings* are those of the log.
+    """Decodes the chunks of a `CompressedWriter`, one after the other. *strings* are the strings of the log.
 
-    A chunk tells of commands: those that are new, and those that were told and were not done, again. It has formulas,
-    which later chunks may refer to by number, and names the closed commands of which rows are left, by their first op.
-    `commands` has all that were told, by their first op, until the caller says that they are finished. `places` are
-    known from the first chunk on.
+    A chunk describes its new commands, and again each earlier command that was not done. It has compressed rows, which
+    later chunks may refer to by number, and names the isolated commands that have rows left, by first op. `commands`
+    has all commands by first op, until the caller calls `finish` for them. `places` is known from the first chunk on.
     """
 
     def __init__(self, strings: Sequence[str]) -> None:
@@ -179,12 +186,13 @@ class DecodedCommands:
         self._begun: dict[int, tuple[DecodedPlan, _Placement]] = {}
         self._finished = -1
         self.places: Places | None = None
-        self._formulas: dict[int, CompressedTables] = {}
+        self._tables: dict[int, CompressedTables] = {}
 
     def read(self, data: bytes, where: str, rest: Sequence[Table]) -> DecodedChunk:
-        """What the chunk *data* tells. *rest* are rows of each kind that earlier chunks left.
+        """Decodes the chunk *data*. *rest* are rows of each kind that earlier chunks left.
 
-        Raises LogError, which begins with *where*, for bytes that are no chunk. Call it in `read_as_written`.
+        Raises LogError, which begins with *where*, for bytes that are no chunk. Call `read` within `read_as_written`,
+        which turns the other errors of a forged chunk into LogError.
         """
         tables, forms = unpack_chunk(data, where)
         ((before_ps, chunk_records),) = ints(tables["chunk"]).tolist()
@@ -192,10 +200,10 @@ class DecodedCommands:
             self.places = self._places(tables["pes"], chunk_records)
         self._add_commands(tables, decoded_plans(tables, forms, self._text))
         pending = self._add_compressed(tables, rest)
-        return DecodedChunk(before_ps, pending, self._closed(tables), tables)
+        return DecodedChunk(before_ps, pending, self._isolated(tables), tables)
 
     def intern(self, text: str) -> int:
-        """The number of *text*. Raises KeyError for one that the log does not have."""
+        """Returns the number of *text*. Raises KeyError for a text that is no string of the log."""
         return self._number_of[text]
 
     def _text(self, number: int) -> str:
@@ -244,31 +252,34 @@ class DecodedCommands:
             check_all_taken(name, left)
 
     def _add(self, command: LoggedCommand, plan: DecodedPlan, placement: _Placement) -> None:
-        """Keep *command*. Raises ValueError where it was told otherwise before: its rows would depend on the chunk."""
+        """Keeps *command*. Raises ValueError if an earlier chunk has another command there.
+
+        The rows of such a command would depend on the chunk that they are in.
+        """
         first_op = command.first_op
-        told = self.commands.get(first_op)
-        is_new = told is None and first_op > self._finished
-        if not is_new and (told is None or not self._goes_on(command, told, plan, placement)):
-            raise ValueError(f"the command of op {first_op}, which an earlier chunk tells of otherwise")
+        known = self.commands.get(first_op)
+        is_new = known is None and first_op > self._finished
+        if not is_new and (known is None or not self._continues(command, known, plan, placement)):
+            raise ValueError(f"a command of op {first_op} that differs from the one in an earlier chunk")
         self.commands[first_op] = command
         if command.t_done_ps < 0:
             self._begun[first_op] = plan, placement
 
-    def _goes_on(self, now: LoggedCommand, told: LoggedCommand, plan: DecodedPlan, placement: _Placement) -> bool:
-        """Whether *now* is the command that was *told*, which was not done, with as much or more known of it."""
-        if told.t_done_ps >= 0 or (told.submitted, told.addresses) != (now.submitted, now.addresses):
+    def _continues(self, now: LoggedCommand, known: LoggedCommand, plan: DecodedPlan, placement: _Placement) -> bool:
+        """Whether *now* is the command *known*, which was not done, with the same or more slots and times."""
+        if known.t_done_ps >= 0 or (known.submitted, known.addresses) != (now.submitted, now.addresses):
             return False
         known_plan, known_placement = self._begun.pop(now.first_op)
-        return plan.is_like(known_plan) and placement.goes_on(known_placement)
+        return plan.is_like(known_plan) and placement.extends(known_placement)
 
     def finish(self, commands: Iterable[CommandLike]) -> None:
-        """Forget the first *commands*, whose rows are written."""
+        """Forgets the first *commands*, whose rows are written."""
         for each in commands:
             del self.commands[each.first_op]
             self._finished = each.first_op
 
     def _add_compressed(self, tables: dict[str, Array], rest: Sequence[Table]) -> CompressedTables:
-        """Keep the formulas of the chunk. Returns the one that no closed command has."""
+        """Keeps the compressed rows of the chunk. Returns the rows that belong to no isolated command."""
         part_sizes(tables)
         left = [ints(tables[kind]) for kind in KINDS]
         left_before: list[list[Part]] = [[rows] if len(rows) else [] for rows in rest] or [[], [], [], []]
@@ -281,29 +292,29 @@ class DecodedCommands:
                 parts.append(left[kind][:n_rows])
                 left[kind] = left[kind][n_rows:]
         for number, kinds in found.items():
-            formulas = self._formulas[number] = CompressedTables(*map(CompressedRows, _FORMS, kinds))
-            for formula in formulas:
-                _check(formula, _MOST_UNORDERED if number == _PENDING else 0)
-        return self._formulas.pop(_PENDING)
+            tables_of_number = self._tables[number] = CompressedTables(*map(CompressedRows, _FORMS, kinds))
+            for rows in tables_of_number:
+                _check(rows, _MOST_UNORDERED if number == _PENDING else 0)
+        return self._tables.pop(_PENDING)
 
-    def _closed(self, tables: dict[str, Array]) -> dict[int, IsolatedRows | None]:
+    def _isolated(self, tables: dict[str, Array]) -> dict[int, IsolatedRows | None]:
         memories, found = iter(ints(tables["memories"])[:, 0].tolist()), dict[int, IsolatedRows | None]()
         for first_op, begin_ps, end_ps, number, n_memories in ints(tables["closed"]).tolist():
             mine = [next(memories) for _ in range(n_memories)]
-            found[first_op] = IsolatedRows(self._formulas[number], mine, (begin_ps, end_ps)) if number >= 0 else None
+            found[first_op] = IsolatedRows(self._tables[number], mine, (begin_ps, end_ps)) if number >= 0 else None
         check_all_taken("memories", memories)
         return found
 
 
 def _within(value: int, bits: int) -> int:
-    """*value*, which has so many *bits*. Raises ValueError for another."""
+    """Returns *value*. Raises ValueError if it is negative or has more than *bits* bits."""
     if not 0 <= value < 1 << bits:
         raise ValueError(f"{value} where {bits} bits have room")
     return value
 
 
 def _addresses(rows: Table) -> Iterator[int]:
-    """The addresses whose owners and offsets *rows* are. Raises ValueError for what no memory has."""
+    """The addresses with the owners and offsets *rows*. Raises ValueError for an address outside all memories."""
     owners, offsets = rows.T
     for column, bits in ((owners, ADDRESS_BITS - OFFSET_BITS), (offsets, OFFSET_BITS)):
         for value in (column.min(initial=0), column.max(initial=0)):
@@ -312,17 +323,17 @@ def _addresses(rows: Table) -> Iterator[int]:
 
 
 def _each(rows: Table) -> Iterator[list[int]]:
-    """Each of *rows*, some at a time: very many lists take long, because Python's collector goes through them."""
+    """Each of *rows* as a list. Few lists exist at a time, because the garbage collector visits each of them."""
     for begin in range(0, len(rows), _ROWS_AT_ONCE):
         yield from rows[begin : begin + _ROWS_AT_ONCE].tolist()
 
 
-def _check(formula: CompressedRows, most_unordered: int) -> None:
-    """Raises ValueError for rows that came in no order, and are more than *most_unordered*, or too late for 64 bits.
+def _check(rows: CompressedRows, most_unordered: int) -> None:
+    """Raises ValueError for more than *most_unordered* rows that are not in order of time, and for times over 64 bits.
 
-    So a number of repetitions that somebody forged takes no memory: rows are made as their times come.
+    So a forged number of repetitions takes no memory: ordered rows are made as the time advances.
     """
-    if formula.last_ps >= 1 << 63:
+    if rows.last_ps >= 1 << 63:
         raise ValueError("a time beyond 64 bits")
-    if formula.n_rows > most_unordered and not formula.is_in_order:
+    if rows.n_rows > most_unordered and not rows.is_in_order:
         raise ValueError("rows in another order than that of their times")

@@ -1,4 +1,7 @@
-"""Integers as 64 bits each, as the op log has them."""
+"""Arrays of 64-bit integers, and of addresses.
+
+An address can have more than the 63 bits of numpy's integers: in SIPs from number 8 on.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ import numpy.typing as npt
 from kb_messages import OFFSET_BITS, OFFSET_MASK, LogError
 
 INT64: Final = "l" if calcsize("l") == 8 else "q"
-"""The letter by which `struct` packs 64 bits. Both give the same bytes. Python 3.11 packs numbers of 2^30 and more as
-`l` in a third of the time that `q` takes, and times are such numbers. `l` has 32 bits on Windows."""
+"""The letter with which `struct` packs 64 bits. `l` and `q` give the same bytes, but Python 3.11 packs numbers of 2^30
+and more, such as times, as `l` in a third of the time. `l` has 32 bits on Windows."""
 
 
 def int64s(values: Iterable[int]) -> npt.NDArray[np.int64]:
-    """*values* as 64-bit integers, read-only. Raises LogError for one that is larger."""
+    """Returns *values* as an array of int64, read-only. Raises LogError for a value that needs more bits."""
     numbers = tuple(values)
     try:
         # Packing takes less time than `array` and numpy's own conversion of a list.
@@ -31,7 +34,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def addresses_of(addresses: Any) -> npt.NDArray[Any]:
-    """*addresses*, nested sequences, as an array: of int64, or of Python's integers if one needs more bits."""
+    """Returns *addresses*, nested sequences, as an array of int64, or of Python integers if one needs more bits."""
     try:
         return np.array(addresses, dtype=np.int64)
     except OverflowError:
@@ -39,6 +42,6 @@ def addresses_of(addresses: Any) -> npt.NDArray[Any]:
 
 
 def owners_and_offsets(addresses: npt.NDArray[Any]) -> tuple[Ints, Ints]:
-    """The two parts of each of *addresses*."""
+    """Returns the owner and the offset of each of *addresses*, as two arrays of int64."""
     owners, offsets = addresses >> OFFSET_BITS, addresses & OFFSET_MASK
     return owners.astype(np.int64, copy=False), offsets.astype(np.int64, copy=False)

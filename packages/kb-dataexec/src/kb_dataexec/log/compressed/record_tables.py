@@ -1,4 +1,4 @@
-"""The rows of the op log's operands, computed for all records of a group at once."""
+"""Makes rows of the tables `ops` and `operands` of a chunk, for all records of a group of commands at once."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from kb_messages import (
 
 
 def fill_operand(group: CommandGroup, part: Array, which: tuple[int, int], users: Positions) -> None:
-    """Fill *part*, which has a row for each of the records *users*, with one operand of *group*.
+    """Fills *part*, which has a row for each of the records *users*, with one operand of *group*.
 
-    *which* is the number of the stage template and the number of its operand.
+    *which* is (number of the stage template, number of its operand).
     """
     stage, number = which
     operand = group.stages[stage][0].operands[number]
@@ -58,7 +58,7 @@ def fill_operand(group: CommandGroup, part: Array, which: tuple[int, int], users
 
 
 def pieces_rows(template: StageTemplate) -> Array:
-    """The rows of all operands of a DMA stage in pieces, which every tile moves alike."""
+    """The rows of all operands of a DMA stage in pieces. They are equal for every tile."""
     operands = template.operands
     table = np.zeros(len(operands), dtype=OPERAND_DTYPE)
     base = addresses_of([each.base for each in operands])
@@ -84,7 +84,7 @@ def _along(group: CommandGroup, axis: Axis, users: Positions) -> Ints:
 
 
 def _lengths(axis: Axis, numbers: Ints) -> Ints:
-    """The length of each tile along *axis*, one number where all are equal. *numbers* are those of the tiles."""
+    """The length of each tile along *axis*, a scalar if all are equal. *numbers* are the numbers of the tiles."""
     tile = np.int64(axis.tile)
     if axis.total % axis.tile == 0:
         return tile  # type: ignore[return-value]  # broadcasts as an array would
@@ -93,7 +93,7 @@ def _lengths(axis: Axis, numbers: Ints) -> Ints:
 
 
 def _in_slots(group: CommandGroup, place: Place, users: Positions) -> Ints:
-    """The offset of each buffer of the records *users*: that of its slot, or the place to which it was moved."""
+    """The offset of each buffer of the records *users*: the offset of its slot, or of the place it was moved to."""
     base, nbytes, count, first = (group.each(each, users) for each in group.places.slots(place))
     number = _numbers(group, place)[users]
     offsets = (first + number) % count * nbytes + base
@@ -105,7 +105,7 @@ def _in_slots(group: CommandGroup, place: Place, users: Positions) -> Ints:
 
 
 def _numbers(group: CommandGroup, place: Place) -> Ints:
-    """For each record, the number of its piece of *place* among those of its command."""
+    """For each record, the number of its piece of *place* within its command."""
     if place is Place.PANEL:
         pieces: Ints = group.outer * group.commands[0].shared_plan.grid[2] + group.k
         return pieces
@@ -120,7 +120,7 @@ _RECORDED: Final = ("op_id", "t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps")
 
 
 def ops_table(columns: Ints, waits: Ints) -> Array:
-    """The ops with their ids, times and waits. *columns* and *waits* are rows as `row_formulas` says."""
+    """Returns rows of `ops` with ids, times and waits filled. *columns* are rows of RECORDS, *waits* rows of WAITS."""
     ops = np.zeros(len(columns), dtype=OPS_DTYPE)
     for number, name in enumerate(_RECORDED):
         ops[name] = columns[:, number]
@@ -131,9 +131,9 @@ def ops_table(columns: Ints, waits: Ints) -> Array:
 def groups_of(
     op_ids: Ints, commands: Sequence[CommandLike], owners: OwnersByPe, intern: Callable[[str], int]
 ) -> list[CommandGroup]:
-    """The records *op_ids* of a chunk, grouped by the structure of their commands, with all texts interned.
+    """Groups the records *op_ids* of a chunk by the structure of their commands, and interns all strings.
 
-    *commands* has every command of the chunk, in the order of their op ids.
+    *commands* are all commands of the chunk, in the order of their op ids.
     """
     owner = np.searchsorted(np.array([command.first_op for command in commands]), op_ids, side="right") - 1
     seen = np.flatnonzero(np.bincount(owner, minlength=len(commands))).tolist()
@@ -151,7 +151,7 @@ def groups_of(
 
 
 def operand_table(op_ids: Ints, groups: list[CommandGroup]) -> Array:
-    """The operands of the records *op_ids*, in the order of these records."""
+    """Returns rows of `operands` for the records *op_ids*, in the order of these records."""
     counts = np.zeros(len(op_ids), dtype=np.int64)
     for group in groups:
         for template, mine in group.stages:
@@ -185,7 +185,7 @@ def operand_table(op_ids: Ints, groups: list[CommandGroup]) -> Array:
 
 
 def _by_structure(commands: Sequence[CommandLike], seen: Sequence[int]) -> tuple[list[list[CommandLike]], Ints, Ints]:
-    """The commands numbered *seen* in groups, and for each command the number of its group and its place there."""
+    """The commands numbered *seen* in groups, and for each command the number of its group and its index there."""
     members: list[list[CommandLike]] = []
     group_of, number_of = (np.zeros(len(commands), dtype=np.int64) for _ in range(2))
     known: dict[Hashable, int] = {}
@@ -204,7 +204,7 @@ def _by_structure(commands: Sequence[CommandLike], seen: Sequence[int]) -> tuple
 
 
 def _fill_waits(ops: Array, waits: Ints) -> None:
-    """Add up the waits of each op. The part of its time in the queue that no wait explains is its channel's."""
+    """Adds up the waits of each op. Time in the queue that no wait explains counts as the wait for its channel."""
     channel = ops["t_start_ps"] - ops["t_ready_ps"]
     if len(waits):
         order = np.argsort(ops["op_id"], kind="stable")

@@ -1,7 +1,7 @@
-"""The order of rows in the op log: by time, then by PE.
+"""RowMaker: makes the rows of an op log from compressed rows and commands, in the order of the log.
 
-It follows from times and the chip alone. So it does not depend on the order in which the simulator came to know rows
-of one picosecond.
+Rows are ordered by time, then by PE. So their order does not depend on the order in which the simulator came to know
+rows of one picosecond.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from kb_dataexec.log.tables import LeftOut
 
 
 class RowOrder:
-    """The order of rows that belong to ops of *commands*, which are in the order of their op ids.
+    """Sorts rows that belong to ops of *commands*, which are in the order of their op ids.
 
-    *pe_numbers* numbers the PEs of the chip. *closed* are the first ops of commands that were alone on their PE: their
-    rows came behind those of the commands before, whenever the simulator came to know them.
+    *pe_numbers* has the number of each PE of the chip. *isolated* are the first ops of isolated commands. Their rows
+    come after the rows of the commands before them on the PE, whenever the simulator came to know them.
     """
 
     def __init__(
-        self, commands: Sequence[CommandLike], pe_numbers: Mapping[str, int], closed: Iterable[int] = ()
+        self, commands: Sequence[CommandLike], pe_numbers: Mapping[str, int], isolated: Iterable[int] = ()
     ) -> None:
         self._first_ops = np.array([command.first_op for command in commands], dtype=np.int64)
         self._pes = np.array([pe_numbers[command.submitted.pe] for command in commands], dtype=np.int64)
-        alone = np.isin(self._first_ops, np.array([*closed], dtype=np.int64))
+        alone = np.isin(self._first_ops, np.array([*isolated], dtype=np.int64))
         self._spells = _spells(self._pes, alone) if alone.any() else None
 
     def sorted(self, rows: Table, form: RowForm) -> Table:
-        """*rows* of *form* in the order in which they are written: by the time at which they came, then by PE.
+        """Returns *rows* of *form* by the time at which they came, then by PE.
 
-        Rows of one PE and one picosecond stay as they are.
+        Rows of one PE and one picosecond keep their order.
         """
         if not len(rows):
             return rows
@@ -54,7 +54,7 @@ class RowOrder:
 
 
 def _spells(pes: Ints, alone: npt.NDArray[np.bool_]) -> Ints:
-    """For each command, how many of those on its PE up to it were *alone*, plus a number of the PE."""
+    """For each command, a number that grows on its PE with each command that was *alone* (isolated)."""
     by_pe = np.argsort(pes, kind="stable")
     spells = np.empty_like(pes)
     spells[by_pe] = np.cumsum(alone[by_pe])
@@ -62,19 +62,19 @@ def _spells(pes: Ints, alone: npt.NDArray[np.bool_]) -> Ints:
 
 
 _MOST_RECORDS: Final = 1 << 18
-"""Records whose times are made at once where they repeat others. Source: assumed; 45 MB with their waits."""
+"""Repeated records whose times are made at a time. Source: assumed; 45 MB with their waits."""
 
 _first_op_of: Final = attrgetter("first_op")
 
 Chunk: TypeAlias = tuple[Array, Array, dict[str, Array]]
-"""The ops and the operands of a chunk of a log, and rows of further tables."""
+"""The ops and the operands of a chunk of a log, and rows of auxiliary tables by name."""
 
 
 class Places(NamedTuple):
-    """What the rows of a chip's log need to know of the chip: its PEs in order, and the memories of each.
+    """The PEs of a chip and their memories.
 
-    `pe_numbers` numbers the PEs. `owners` has the owners of TCM and of registers, by PE id. A chunk has up to
-    `chunk_records` records.
+    `pe_numbers` has the number of each PE by id, in the order of the chip. `owners` has the owners of TCM and of
+    registers, by PE id. A chunk of the log has at most `chunk_records` records.
     """
 
     pe_numbers: Mapping[str, int]
@@ -83,7 +83,7 @@ class Places(NamedTuple):
 
 
 class RowMaker:
-    """Makes the rows of an op log, whose texts *intern* numbers, from formulas."""
+    """Makes rows of an op log from compressed rows. *intern* returns the number of a string of the log."""
 
     def __init__(self, places: Places, intern: Callable[[str], int]) -> None:
         self._places = places
@@ -98,11 +98,11 @@ class RowMaker:
         ending: Mapping[str, Array],
         is_left_out: LeftOut | None = None,
     ) -> Iterator[Chunk]:
-        """The rows that came before *before_ps*: those of *pending*, and those that are expected, in chunks.
+        """Yields chunks of all rows of *pending* and `expected` that came before *before_ps* picoseconds.
 
-        All belong to *commands*, which are in the order of their op ids. The last chunk has the rows *ending*, too.
-        Other chunks are left out where *is_left_out* says so of the times at which their first and last record came.
-        Raises LogError for a time that does not fit 64 bits.
+        All rows belong to *commands*, which are in the order of their op ids. The last chunk also has the rows
+        *ending*. Another chunk is left out if *is_left_out* returns True for the times of its first and its last
+        record. Raises LogError for a time that needs more than 64 bits.
         """
         size = self._places.chunk_records
         order = RowOrder(commands, self._places.pe_numbers, self.expected.first_ops)
@@ -123,7 +123,7 @@ class RowMaker:
                 yield *self._filled(ops[n_first:], commands), tables
 
     def _filled(self, ops: Array, commands: Sequence[CommandLike]) -> tuple[Array, Array]:
-        """*ops*, which have their times, with all that follows from their *commands*; and their operands."""
+        """Fills the columns of *ops* that follow from *commands*. Returns *ops* and their operands."""
         if not len(ops):
             return ops, np.empty(0, OPERAND_DTYPE)
         op_ids: Table = ops["op_id"]
@@ -135,7 +135,7 @@ class RowMaker:
 
 
 def n_finished(commands: Sequence[CommandLike | CommandPeriods], before_ps: int) -> int:
-    """How many of the first *commands* were done before *before_ps*: all their records are written then."""
+    """Counts the first *commands* that were done before *before_ps*: all their records are written then."""
     done = 0
     while done < len(commands) and 0 <= commands[done].t_done_ps < before_ps:
         done += 1
