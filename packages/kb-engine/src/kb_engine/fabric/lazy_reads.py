@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from kb_dataexec.log.formulas import INT64, TRANSFERS, Table
+from kb_dataexec.log.compressed import INT64, TRANSFERS, Table
 
 NOT_YET: Final = -1
 """The latency of a row that is to be completed."""

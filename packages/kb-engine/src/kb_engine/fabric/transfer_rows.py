@@ -11,7 +11,7 @@ from collections.abc import Callable
 from struct import error
 from typing import Any
 
-from kb_dataexec.log.formulas import int64s
+from kb_dataexec.log.compressed import int64s
 from kb_engine.block.fabric_roles import MemoryComponent, said_read_latency_ps
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.state_visitor import StateVisitor

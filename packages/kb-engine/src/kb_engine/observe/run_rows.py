@@ -220,9 +220,9 @@ class RunRows:
         for rows, since in zip(self._all, mark, strict=True):
             rows.repeat(since, n, ops, ps)
 
-    def cut(self, mark: RowsMark | None = None) -> RowFormulas:
+    def cut(self, mark: RowsMark | None = None) -> CompressedTables:
         """Take out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
-        return RowFormulas(*[rows.cut(since) for rows, since in zip(self._all, mark or [(0, 0)] * 4, strict=True)])
+        return CompressedTables(*[rows.cut(since) for rows, since in zip(self._all, mark or [(0, 0)] * 4, strict=True)])
 
     def put_back(self, tables: Sequence[Table]) -> None:
         """Keep *tables*, rows of each kind, which were cut and came last."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kb_dataexec.log.formulas import SlotRing
+from kb_dataexec.log.compressed import SlotRing
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.state_visitor import HasState, StateVisitor
 from kb_engine.fastforward.steady_state.tile_path import can_visit_state

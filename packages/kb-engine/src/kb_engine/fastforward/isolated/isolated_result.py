@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kb_dataexec.log.formulas import RowFormulas
+from kb_dataexec.log.compressed import CompressedTables
 from kb_messages import Place
 
 FlowCount = tuple[int, int, int, tuple[int, int], tuple[int, int]]
@@ -32,7 +32,7 @@ class IsolatedResult(NamedTuple):
     flows: tuple[FlowCount, ...]
     moved: dict[Place, dict[int, int]]
     firsts: tuple[int, ...]
-    rows: RowFormulas | None
+    rows: CompressedTables | None
 
     def differs_from(self, other: IsolatedResult) -> str:
         """What of this differs from *other*: the names of these parts, or ""."""

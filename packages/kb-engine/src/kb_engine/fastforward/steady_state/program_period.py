@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kb_dataexec.log.formulas import CommandPeriods, CommandShift, RepeatedCommand
+from kb_dataexec.log.compressed import CommandPeriods, CommandShift, RepeatedCommand
 from kb_engine.block.buffers import Slots
 from kb_engine.block.in_flight import CommandInFlight, Issued
 from kb_engine.fastforward.replay import (

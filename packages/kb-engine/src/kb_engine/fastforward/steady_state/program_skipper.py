@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kb_dataexec.log.formulas import Table
+from kb_dataexec.log.compressed import Table
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.in_flight import CommandInFlight

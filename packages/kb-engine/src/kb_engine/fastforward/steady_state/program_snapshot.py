@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MethodType
 from typing import Any, NamedTuple
 
-from kb_dataexec.log.formulas import SlotRing
+from kb_dataexec.log.compressed import SlotRing
 from kb_engine.block.buffers import Slots
 from kb_engine.block.in_flight import CommandInFlight, Issued, TileToken
 from kb_engine.block.state_visitor import HasState, NotPeriodic

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kb_dataexec.log.formulas import addresses_of
+from kb_dataexec.log.compressed import addresses_of
 from kb_engine.block.in_flight import Issued
 from kb_engine.fastforward.replay import Submission
 from kb_messages import Command, PipelinePlan, SubmittedCommand

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kb_dataexec.log.formulas import SlotRing
+from kb_dataexec.log.compressed import SlotRing
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.fastforward.steady_state.state_snapshot import StateShift
 from kb_engine.fastforward.steady_state.tile_snapshot import PieceNumbers, TileSnapshot
