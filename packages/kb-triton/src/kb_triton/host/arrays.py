@@ -115,7 +115,7 @@ def shown(value: Any) -> object:
 def _pointer(array: Any, kind: dtype, name: str, storages: Storages) -> Pointer:
     address = address_of(array)
     storage = storages.of(address)
-    offset, rest = divmod(address - storage.begin, kind.itemsize)
+    offset, rest = divmod(address - storage.address, kind.itemsize)
     if rest:
         got = f"an array that begins {rest} bytes after a whole element of {kind} of its storage"
         raise KernelError(f"argument {name}", got, "an aligned array", "pass a copy: x.copy()")

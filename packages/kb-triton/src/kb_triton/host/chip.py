@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from kb_dataexec import MemoryLogWriter, MemoryStore, OpLog
 from kb_engine import Engine, Host
-from kb_engine.engine import takes_equal_times
 from kb_engine.observe import Observer
 from kb_topology import Topology
 
@@ -35,15 +33,6 @@ class RunningChip:
         self._has_log = has_log
         self._watched = watched
         self._engine: Engine | None = None
-
-    @cached_property
-    def takes_equal_times(self) -> bool:
-        """Whether equal launches take equal times, whatever ran before."""
-        return takes_equal_times(self.engine())
-
-    def skip(self, ps: int) -> None:
-        """Let *ps* pass between two launches, for one that is not simulated."""
-        self.engine().clock.skip(ps)
 
     def new_host(self, root: Path) -> Host:
         """A host whose memories are empty, for one launch. Kernel lines are relative to *root*."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from math import fsum
@@ -23,7 +23,6 @@ from kb_topology import Topology
 from kb_triton.host.arrays import arrays_in, shown, with_pointers
 from kb_triton.host.chip import RunningChip
 from kb_triton.host.errors import OutOfResources
-from kb_triton.host.kept_launches import KeptLaunch, KeptLaunches
 from kb_triton.host.launched import Launched, write_back
 from kb_triton.host.options import Options, options_of, topology_of
 from kb_triton.host.storages import Storage, Storages
@@ -42,9 +41,6 @@ class LaunchedKernel(Protocol):
 
     def __call__(self, machine: Machine) -> None:
         """Run the program of *machine*."""
-
-    def form(self) -> Hashable | None:
-        """As `KernelEntry.form`."""
 
 
 class LaunchedFunction(Protocol):
@@ -66,9 +62,6 @@ class Device:
     `Engine`. `on_launch` is called with each finished launch. *around* is a block around each launch, and with True
     around each one that is timed alone. `elapsed_ps` adds up the time of all launches. `tunings` are what autotuners
     found out.
-
-    With *templates*, a launch that does what an earlier one did is not simulated, and `n_repeated` counts it: its data
-    are computed by the op log of the earlier one. Where *watched*, *on_launch* or *transfers* is given, each is.
     """
 
     def __init__(
@@ -85,7 +78,7 @@ class Device:
         self.topology = topology
         self.autotune = autotune
         self.elapsed_ps = 0
-        self.n_launches = self.n_repeated = 0
+        self.n_launches = 0
         self.tunings: list[Tuning] = []
         self._times_ps: list[int] | None = None
         self._lock = RLock()
@@ -94,8 +87,6 @@ class Device:
         self._on_launch = on_launch
         self._templates = templates
         self._around = around
-        sees_chip = watched is not tuple or on_launch is not None
-        self._known = None if sees_chip or transfers or not templates else KeptLaunches()
         self._logged = RunningChip(topology, has_log=True, watched=watched, templates=templates)
         self._timed = RunningChip(topology, has_log=False, templates=templates)
         self._running = self._logged
@@ -136,10 +127,6 @@ class Device:
         self._running = self._logged
         host = self._logged.new_host(_root_of(function))
         call = _Call(function, grid, arguments, self._schedule, self._transfers, host)
-        key = call.key() if self._known is not None and self._logged.takes_equal_times else None
-        if self._known is not None and key is not None and (known := self._known.find(key)) is not None:
-            self._repeat(call, known)
-            return
         result = call.run()
         log, initial = host.engine.close_log(), host.engine.initial_memory
         assert isinstance(log, OpLog)
@@ -151,8 +138,6 @@ class Device:
             call.charge_results(written)
         self.n_launches += 1
         self.elapsed_ps += result.response_ps - result.call_ps + host.write_ps + host.read_ps
-        if self._known is not None and key is not None and not call.follows_more:
-            self._known.keep(key, KeptLaunch.of(log, result.response_ps - result.call_ps))
         if self._on_launch is not None:
             self._on_launch(
                 Launched(
@@ -169,15 +154,6 @@ class Device:
                     data_s=perf_counter() - timed,
                 )
             )
-
-    def _repeat(self, call: _Call, known: KeptLaunch) -> None:
-        """Have *call*, which does what *known* did, be over."""
-        after = Executor(known.log, call.host.engine.memory.store).run()
-        write_back(known.log, after, call.storages.found)
-        self._logged.skip(known.took_ps)
-        self.n_launches += 1
-        self.n_repeated += 1
-        self.elapsed_ps += known.took_ps
 
     def run_on(self, host: Host, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> LaunchResult:
         """Run pass 1 of a launch on *host*, whose chip may be another. No array changes. Raises as `launch`."""
@@ -289,24 +265,8 @@ class _Call:
         self._tensors: dict[int, Tensor] = {}
         self.storages = Storages(self._place)
         self.storages.add_all(list(arrays_in(arguments)))
-        self._n_given = len(self.storages.found)
         passed = {name: with_pointers(each, name, self.storages) for name, each in arguments.items()}
         self._kernel = function.entry(passed)
-
-    def key(self) -> Hashable | None:
-        """What decides what the launch does, if no program decides by bytes; None where that is not told."""
-        form = self._kernel.form()
-        if form is None:
-            return None
-        return form, self._grid, tuple([(each.chip_address, each.nbytes, each.called) for each in self.storages.found])
-
-    @property
-    def follows_more(self) -> bool:
-        """Whether programs may have decided by more than the key, or did what was seen: of a launch that has run."""
-        found = self.storages.found
-        return (
-            self.host.engine.session.follows_values or len(found) > self._n_given or any(each.is_told for each in found)
-        )
 
     def run(self) -> LaunchResult:
         """Run the programs."""
