@@ -11,7 +11,7 @@ import numpy as np
 from kb_engine.template import parts_of
 from kb_triton.jit.arguments import as_argument
 from kb_triton.language import Machine, Pointer, constexpr, dtype, tensor
-from kb_triton.language import program as programs
+from kb_triton.language.tensors import program as programs
 
 _OWN = ("kb_triton", "triton")
 
