@@ -57,7 +57,9 @@ def test_a_pending_value_that_nobody_computes_says_who_makes_it(toy_host, capsys
     launch(toy_host(), kernel)
     first, second = capsys.readouterr().out.splitlines()
     line = kernel.__code__.co_firstlineno + 1
-    assert first.endswith(f"test_inspection.py:{line + 1}, pending: composite gemm of {first.partition(':')[0]}:{line}>")
+    assert first.endswith(
+        f"test_inspection.py:{line + 1}, pending: composite gemm of {first.partition(':')[0]}:{line}>"
+    )
     assert ": product pending <f16 16 x 16 of " in first
     assert second.endswith(": memory pending c[0:2, 0:4] of f16")
 

@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from kb_dataexec.log.formulas.row_formula import RowForm, RowFormula, joined
-from kb_dataexec.log.formulas.row_source import RowStream
+from kb_dataexec.log.compressed.compressed_rows import CompressedRows, RowForm, joined
+from kb_dataexec.log.compressed.expected_rows import RowStream
 from kb_engine.observe.run_rows import RepeatedRows
 from kb_messages import LogError
 

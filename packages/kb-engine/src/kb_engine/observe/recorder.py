@@ -14,9 +14,8 @@ from weakref import ref
 import numpy as np
 
 from kb_dataexec import LogWriter, OpLog
-from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE, LateOpLog, LogSummary
-from kb_dataexec.log.formulas import (
-    ClosedRows,
+from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE, LazyOpLog, LogSummary
+from kb_dataexec.log.compressed import (
     CommandPeriods,
     CompressedTables,
     CompressedWriter,

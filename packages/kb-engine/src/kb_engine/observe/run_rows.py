@@ -8,16 +8,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kb_dataexec.log.formulas import (
+from kb_dataexec.log.compressed import (
     DISPATCHES,
     RECORDS,
     TRANSFERS,
     WAITS,
+    CompressedRows,
+    CompressedTables,
     Part,
     Repeat,
     RowForm,
-    RowFormula,
-    RowFormulas,
     Table,
     int64s,
 )
@@ -67,16 +67,16 @@ class RepeatedRows:
     def since(self, mark: Mark) -> Table:
         """The rows since *mark*, among which nothing was repeated."""
         self.settle()
-        parts = RowFormula(self.form, self._parts[self._part_at(mark) :]).mapped(self._completed).parts
+        parts = CompressedRows(self.form, self._parts[self._part_at(mark) :]).mapped(self._completed).parts
         return np.concatenate([np.empty((0, self.form.width), np.int64), *parts])
 
-    def cut(self, mark: Mark = (0, 0)) -> RowFormula:
+    def cut(self, mark: Mark = (0, 0)) -> CompressedRows:
         """Take out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
         self.settle()
         first = self._part_at(mark)
         parts = self._parts[first:]
         assert all(number >= each.parts for number, each in enumerate(parts) if isinstance(each, Repeat))
-        found = RowFormula(self.form, parts).mapped(self._completed)
+        found = CompressedRows(self.form, parts).mapped(self._completed)
         del self._parts[first:]
         self._kept, self._repeats = mark
         return found

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kb_dataexec.log.formulas import DISPATCHES, RECORDS, TRANSFERS, WAITS, RowFormula, RowFormulas
+from kb_dataexec.log.compressed import DISPATCHES, RECORDS, TRANSFERS, WAITS, CompressedRows, CompressedTables
 from kb_engine.fastforward.isolated.isolated_result import IsolatedResult
 from kb_engine.fastforward.isolated.result_cache import ResultCache
 
@@ -11,9 +11,9 @@ def outcome(n_stages):
     """One whose records take 40 bytes a stage; None has no log."""
     if n_stages is None:
         return IsolatedResult(1, (), (), (), (), (), {}, (), None)
-    records = RowFormula(RECORDS, [np.zeros((n_stages, 5), np.int64)])
-    others = [RowFormula(form, []) for form in (WAITS, DISPATCHES, TRANSFERS)]
-    return IsolatedResult(1, (), (), (), (), (), {}, (), RowFormulas(records, *others))
+    records = CompressedRows(RECORDS, [np.zeros((n_stages, 5), np.int64)])
+    others = [CompressedRows(form, []) for form in (WAITS, DISPATCHES, TRANSFERS)]
+    return IsolatedResult(1, (), (), (), (), (), {}, (), CompressedTables(records, *others))
 
 
 def test_those_that_were_used_longest_ago_go_when_all_are_too_large():

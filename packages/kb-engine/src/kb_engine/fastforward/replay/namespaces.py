@@ -34,7 +34,9 @@ from kb_engine.program.author.kernel_lines import is_own
 _OWN: Final = frozenset(("kb_dataexec", "kb_engine", "kb_messages", "kb_topology", "kb_triton"))
 _PURE: Final = ("kb_messages", "kb_engine.language", "kb_engine.program", "kb_triton.language", "kb_triton.jit")
 """Modules and packages whose functions decide by their arguments, and by the program that runs, alone."""
-_PURE_FUNCTIONS: Final = frozenset((("kb_triton.module_names", "cdiv"), ("kb_triton.module_names", "next_power_of_2")))
+_PURE_FUNCTIONS: Final = frozenset(
+    (("kb_triton.shims.module_names", "cdiv"), ("kb_triton.shims.module_names", "next_power_of_2"))
+)
 BUILTINS: Final = frozenset((
     "abs", "all", "any", "bool", "dict", "divmod", "enumerate", "filter", "float", "int", "len", "list", "map", "max",
     "min", "next", "iter", "range", "reversed", "round", "set", "frozenset", "slice", "sorted", "str", "sum",

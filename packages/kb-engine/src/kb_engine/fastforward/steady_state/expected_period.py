@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kb_dataexec.log.formulas import Table
+from kb_dataexec.log.compressed import Table
 from kb_engine.fastforward.steady_state.program_period import GridSnapshot
 from kb_engine.fastforward.steady_state.program_snapshot import Numbers
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
-from kb_dataexec.log.formulas import SlotRing
+from kb_dataexec.log.compressed import SlotRing
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.state_visitor import NotPeriodic
 from kb_engine.fastforward.steady_state.state_snapshot import StateSnapshot

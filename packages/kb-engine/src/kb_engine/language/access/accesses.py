@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kb_dataexec.log.formulas import addresses_of
+from kb_dataexec.log.compressed import addresses_of
 from kb_engine.language.access.element_pieces import (
     TilePiece,
     is_one_to_one,

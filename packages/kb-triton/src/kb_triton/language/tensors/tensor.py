@@ -9,9 +9,9 @@ import numpy as np
 
 from kb_engine.program import Handle
 from kb_topology import near_names
-from kb_triton.language.dtypes import block_type, dtype
-from kb_triton.language.program import answer_of, machine, refuse
-from kb_triton.language.values import FORMS, NUMBERS, Data, DotResult, Turned
+from kb_triton.language.tensors.dtypes import block_type, dtype
+from kb_triton.language.tensors.program import answer_of, machine, refuse
+from kb_triton.language.tensors.values import FORMS, NUMBERS, Data, DotResult, Turned
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
 

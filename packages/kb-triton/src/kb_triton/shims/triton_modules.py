@@ -11,10 +11,9 @@ from types import ModuleType
 from typing import Any, Final
 
 from kb_topology import did_you_mean
-from kb_triton import testing
-from kb_triton.generated_helpers import forget_helpers
-from kb_triton.module_names import host_names
-from kb_triton.torch_import import TorchFinder
+from kb_triton.runtime import testing
+from kb_triton.shims.module_names import host_names
+from kb_triton.shims.torch_import import TorchFinder, forget_helpers
 
 _LIBDEVICE: Final = tuple(f"triton.language.extra.{each}libdevice" for each in ("", "cuda.", "hip.", "intel."))
 

@@ -10,12 +10,20 @@ import numpy as np
 
 from kb_dataexec import cast as round_to
 from kb_engine.program import Handle, plain
-from kb_triton.language.dtypes import dtype, float32, int1, int32, wrapped
-from kb_triton.language.known_math import COMPARISONS, cast_known, inverted_known, of_known, of_numbers
-from kb_triton.language.program import machine, refuse
-from kb_triton.language.promotion import promoted, type_of_number, with_number
-from kb_triton.language.tensor import describe, provide, provided, tensor
-from kb_triton.language.values import INTEGERS, NUMBERS, DotResult, as_argument, is_known
+from kb_triton.language.tensors.dtypes import (
+    dtype,
+    float32,
+    int1,
+    int32,
+    promoted,
+    type_of_number,
+    with_number,
+    wrapped,
+)
+from kb_triton.language.tensors.known_math import COMPARISONS, cast_known, inverted_known, of_known, of_numbers
+from kb_triton.language.tensors.program import machine, refuse
+from kb_triton.language.tensors.tensor import describe, provide, provided, tensor
+from kb_triton.language.tensors.values import INTEGERS, NUMBERS, DotResult, as_argument, is_known
 
 _SYMBOLS: Final = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "tdiv": "//", "trem": "%", "lshift": "<<", "rshift": ">>",

@@ -71,7 +71,7 @@ class _Stream:
 
 
 @contextmanager
-def pretend_cuda() -> Iterator[None]:
+def shim_cuda() -> Iterator[None]:
     """In the block, `device="cuda"` makes tensors on the CPU, and `torch.cuda` says what the chip is.
 
     Every tensor says that it is on the first CUDA device, because code for that device alone asks.

@@ -10,12 +10,11 @@ import numpy.typing as npt
 
 from kb_engine.program import Affine, Completion, Indices, TensorRef, form_of
 from kb_messages import DType
-from kb_triton.language.arithmetic import as_tensor, broadcast_shapes
-from kb_triton.language.dtypes import dtype, int64, pointer_type
-from kb_triton.language.machine import ChipStorage
-from kb_triton.language.program import machine, refuse
-from kb_triton.language.tensor import describe, elements_of, provide, tensor
-from kb_triton.language.values import INTEGERS, Data
+from kb_triton.language.tensors.arithmetic import as_tensor, broadcast_shapes
+from kb_triton.language.tensors.dtypes import dtype, int64, pointer_type
+from kb_triton.language.tensors.program import ChipStorage, machine, refuse
+from kb_triton.language.tensors.tensor import describe, elements_of, provide, tensor
+from kb_triton.language.tensors.values import INTEGERS, Data
 
 Offset: TypeAlias = "int | Affine | npt.NDArray[np.int64]"
 
@@ -181,3 +180,34 @@ def element_type(x: Any, call: str) -> dtype:
 
 
 provide(pointer_binary=_binary)
+
+
+AnyAddress: TypeAlias = "Address | ChosenAddress"
+
+
+class ChosenAddress:
+    """Where elements are: at *one* where *chosen*, a tensor of booleans, is true, and at *two* elsewhere.
+
+    A transfer becomes one of each, with masks.
+    """
+
+    __slots__ = ("chosen", "one", "two")
+
+    def __init__(self, chosen: tensor, one: AnyAddress, two: AnyAddress) -> None:
+        self.chosen = chosen
+        self.one = one
+        self.two = two
+
+    def broadcast(self, shape: tuple[int, ...]) -> ChosenAddress:
+        """The same elements over *shape*."""
+        return ChosenAddress(self.chosen, self.one.broadcast(shape), self.two.broadcast(shape))
+
+    def plus(self, offset: Offset, waits: tuple[Completion, ...]) -> ChosenAddress:
+        """The elements *offset* elements further."""
+        return ChosenAddress(self.chosen, self.one.plus(offset, waits), self.two.plus(offset, waits))
+
+    def masks(self, mask: Any) -> tuple[tensor, tensor]:
+        """Where *mask*, a tensor of booleans, takes elements at *one*, and where at *two*."""
+        first: tensor = mask & self.chosen
+        second: tensor = mask & ~self.chosen
+        return first, second

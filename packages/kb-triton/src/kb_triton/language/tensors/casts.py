@@ -8,14 +8,14 @@ import numpy as np
 
 from kb_dataexec import numpy_dtype
 from kb_engine.program import Handle
-from kb_triton.language.arithmetic import as_tensor, refuse_f64, rounded
-from kb_triton.language.dtypes import dtype, int1, pointer_type
-from kb_triton.language.dtypes import dtype as ElementType
-from kb_triton.language.known_math import cast_known
-from kb_triton.language.pointers import as_integers, as_pointers
-from kb_triton.language.program import machine, refuse
-from kb_triton.language.tensor import describe, provide, tensor
-from kb_triton.language.values import NUMBERS, as_argument, is_known, value_of
+from kb_triton.language.tensors.arithmetic import as_tensor, refuse_f64, rounded
+from kb_triton.language.tensors.dtypes import dtype, int1, pointer_type
+from kb_triton.language.tensors.dtypes import dtype as ElementType
+from kb_triton.language.tensors.known_math import cast_known
+from kb_triton.language.tensors.pointers import as_integers, as_pointers
+from kb_triton.language.tensors.program import machine, refuse
+from kb_triton.language.tensors.tensor import describe, provide, tensor
+from kb_triton.language.tensors.values import NUMBERS, as_argument, is_known, value_of
 
 
 def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: bool = False) -> tensor:  # noqa: A002

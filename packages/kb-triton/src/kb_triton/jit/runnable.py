@@ -1,21 +1,27 @@
-"""`and`, `or`, `not`, `assert` and chains of comparisons, which Triton takes elementwise where an operand is a block.
+"""Runnable copies of a kernel's function, in which Triton's meaning of operators and of builtins holds.
 
-Python asks a block for its truth there, and a block has many. So a function that has such operators gets another code
-object, in which they are calls. Its file, its lines and all else are those of the function. The same holds for `.to`
-and `.dtype`, which the numbers of a kernel have in Triton, and Python's have not.
+Triton takes `and`, `or`, `not`, `assert` and chains of comparisons elementwise where an operand is a block. Python asks
+a block for its truth there, and a block has many. So a function with such operators gets another code object, in which
+they are calls. Its file, its lines and all else stay. The same holds for `.to` and `.dtype`, which the numbers of a
+kernel have in Triton, and Python's numbers do not have.
 """
 
 from __future__ import annotations
 import __future__
 
 import ast
+import builtins
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
+from itertools import repeat
+from operator import is_
 from types import CodeType, FunctionType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from kb_triton.language import device_assert, tensor, to_tensor
+from kb_triton.language import device_assert, device_print, maximum, minimum, tensor, to_tensor
+from kb_triton.language.control import runtime_range
 
 _AND, _OR, _NOT, _ASSERT, _TYPED = "__kb_and", "__kb_or", "__kb_not", "__kb_assert", "__kb_typed"
 _OF_NUMBERS: Final = frozenset(("to", "dtype"))
@@ -173,3 +179,60 @@ class _Calls(ast.NodeTransformer):
 def _later(value: ast.expr) -> ast.Lambda:
     nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
     return ast.Lambda(nothing, value)
+
+
+def _smallest(*values: Any, **named: Any) -> Any:
+    """As Python's `min`, also of scalars of the kernel."""
+    if len(values) == 2 and any(isinstance(each, tensor) for each in values):
+        return minimum(*values)
+    return builtins.min(*values, **named)
+
+
+def _largest(*values: Any, **named: Any) -> Any:
+    """As Python's `max`, also of scalars of the kernel."""
+    if len(values) == 2 and any(isinstance(each, tensor) for each in values):
+        return maximum(*values)
+    return builtins.max(*values, **named)
+
+
+_REPLACED: Final = {"range": runtime_range, "min": _smallest, "max": _largest, "print": device_print}
+_NOTHING: Final = object()
+_MOST_CODES: Final = 1 << 10
+"""Of which the names are kept. Source: assumed; most have less than 1 kB of names."""
+_BUILTINS: Final = {**vars(builtins), **_REPLACED, **OPERATORS}
+
+
+class Runnable:
+    """Gives copies of *fn* that see Triton's builtins, and whose `and`, `or` and `not` take blocks.
+
+    Their lines are those of *fn*. There is one copy until a name that its code uses means something else.
+    """
+
+    def __init__(self, fn: FunctionType) -> None:
+        self.fn = fn
+        self._copy: FunctionType | None = None
+        self._values: list[Any] = []
+
+    def function(self) -> FunctionType:
+        """The copy."""
+        fn = self.fn
+        names = _names_in(fn.__code__)
+        values = [fn.__code__, *map(fn.__globals__.get, names, repeat(_NOTHING)), fn.__defaults__, fn.__kwdefaults__]
+        if self._copy is None or not all(map(is_, self._values, values)):
+            self._copy, self._values = _copied(fn), values
+        return self._copy
+
+
+@lru_cache(maxsize=_MOST_CODES)
+def _names_in(code: CodeType) -> frozenset[str]:
+    """The names that *code*, and the code in it, may look up."""
+    return frozenset(code.co_names).union(*[_names_in(each) for each in code.co_consts if isinstance(each, CodeType)])
+
+
+def _copied(fn: FunctionType) -> FunctionType:
+    names = dict(fn.__globals__)
+    names["__builtins__"] = _BUILTINS
+    code, cells = elementwise_code(fn), dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    copy = FunctionType(code, names, fn.__name__, fn.__defaults__, tuple(cells[name] for name in code.co_freevars))
+    copy.__kwdefaults__ = fn.__kwdefaults__
+    return copy

@@ -9,10 +9,11 @@ from typing import Any, Final
 from kb_messages import KbError, KernelError
 from kb_triton.host import OutOfResources, Reinterpreted, TensorDescriptor
 from kb_triton.jit import CompiledKernel, JITFunction, jit
-from kb_triton.language.aggregates import aggregate
-from kb_triton.language.extra import extra, refusing
-from kb_triton.microscaling import MXFP4Tensor, MXScaleTensor, fp8e8m0_to_float32
+from kb_triton.language import extra
+from kb_triton.language.missing import refusing
+from kb_triton.language.tensors.constexprs import aggregate
 from kb_triton.runtime import DRIVER, Autotuner, Config, GPUTarget, Heuristics, Knobs, autotune, heuristics
+from kb_triton.shims.microscaling import MXFP4Tensor, MXScaleTensor, fp8e8m0_to_float32
 
 VERSION: Final = "3.8.0"
 """The release of Triton whose names these are."""

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.program import Affine, form_of, inverted
-from kb_triton.language.dtypes import NUMPY, bounds, dtype, int1, wrapped
-from kb_triton.language.program import refuse
-from kb_triton.language.values import INTEGERS, Data, array_of, waits_of
+from kb_triton.language.tensors.dtypes import NUMPY, bounds, dtype, int1, wrapped
+from kb_triton.language.tensors.program import refuse
+from kb_triton.language.tensors.values import INTEGERS, Data, array_of, waits_of
 
 COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from kb_engine.program import Affine, Completion, HalfSpace, Handle, HostValue, IndexBox, Symbol, Transposed, plain
 from kb_messages import DType
-from kb_triton.language.dtypes import NUMPY, OF_KB, dtype
-from kb_triton.language.program import machine, refuse
+from kb_triton.language.tensors.dtypes import NUMPY, OF_KB, dtype
+from kb_triton.language.tensors.program import machine, refuse
 
 Number: TypeAlias = "int | float"
 Form: TypeAlias = "Affine | IndexBox | HalfSpace"
