@@ -7,13 +7,11 @@ from kb_messages import lazy_door
 if TYPE_CHECKING:
     from kb_engine.engine.chips import chip_of as chip_of
     from kb_engine.engine.engine import Engine as Engine
-    from kb_engine.engine.history_free import takes_equal_times as takes_equal_times
     from kb_engine.engine.registry import BUILTIN as BUILTIN
     from kb_engine.engine.registry import GROUP as GROUP
     from kb_engine.engine.registry import Registry as Registry
 
 _NAMES = {
-    "kb_engine.engine.history_free": ("takes_equal_times",),
     "kb_engine.engine.chips": ("chip_of",),
     "kb_engine.engine.engine": ("Engine",),
     "kb_engine.engine.registry": ("BUILTIN", "GROUP", "Registry"),

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kb_engine.fastforward.replay import parts_of
 from kb_triton.jit.arguments import as_argument
 from kb_triton.language import Machine, Pointer, constexpr, dtype, tensor
 from kb_triton.language.tensors import program as programs
@@ -55,7 +54,9 @@ class KernelEntry:
         return {name: as_argument(each, name in self._constants) for name, each in self._arguments.items()}
 
     def is_repeatable(self) -> bool:
-        """Whether programs of the launch differ by their number alone, as `kb_engine.template.MadeKernel` says."""
+        """Whether programs of the launch differ by their number alone, as `kb_engine.fastforward.replay.MadeKernel` says."""
+        from kb_engine.fastforward.replay import parts_of  # the wing alone asks, so a launch without it needs no import
+
         looks = _Looks([], [])
         if not all(self._is_fixed(each, name in self._constants, looks) for name, each in self._arguments.items()):
             return False
