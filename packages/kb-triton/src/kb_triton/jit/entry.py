@@ -54,7 +54,8 @@ class KernelEntry:
         return {name: as_argument(each, name in self._constants) for name, each in self._arguments.items()}
 
     def is_repeatable(self) -> bool:
-        """Whether programs of the launch differ by their number alone, as `kb_engine.fastforward.replay.MadeKernel` says."""
+        """Whether programs of the launch differ by their number alone, as `kb_engine.fastforward.replay.MadeKernel`
+        says."""
         from kb_engine.fastforward.replay import parts_of  # the wing alone asks, so a launch without it needs no import
 
         looks = _Looks([], [])
