@@ -20,11 +20,11 @@ ROOMS = {
     "kb_plans": ["tiles", "vectors"],
     "kb_dataexec": ["files", "arrays", "memory", "backends", "log", "analysis", "ops", "execute", "verify", "cli"],
     "kb_engine": [
-        "timing", "memory", "block", "fabric", "observe", "fold", "closed", "program", "template", "language",
-        "launch", "engine", "host", "probe", "testing",
+        "timing", "memory", "block", "fabric", "observe", "program", "language", "launch", "engine", "host", "probe",
+        "testing", "fastforward",
     ],
     "kb_components": ["fabric", "memory", "cube", "host", "pe"],
-    "kb_triton": ["language", "host", "jit", "runtime"],
+    "kb_triton": ["language", "host", "jit", "runtime", "shims"],
     "kb_cli": [
         "terminal", "benchmark", "run", "face", "script", "trace", "compare", "whatif", "sweep", "capsule", "report",
         "golden", "web", "commands",

@@ -75,5 +75,7 @@ def test_a_transfer_holds_no_place():
 
 
 def test_a_place_that_no_stage_writes_is_a_plan_error():
-    with pytest.raises(PlanError, match=r"^plan: got stages that read input_buffer, and no stage that writes it"):
+    with pytest.raises(
+        PlanError, match=r"^plan: got stages that read input_buffer, and no stage that writes it, needs "
+    ):
         lifetimes_of([move(FETCH, INPUT, REGISTERS), GEMM_STAGE, *OUT], 1)
