@@ -56,7 +56,7 @@ def check_accumulator(command: GemmCommand, grid: tuple[int, int, int]) -> None:
 
 
 def generate_drain_plan(command: DrainCommand, pe: str) -> PipelinePlan:
-    """Plan a copy of a held sum to TCM for the PE *pe*: one tile of one STORE, which casts and frees the registers.
+    """Plans a copy of a held sum to TCM for the PE *pe*: one tile of one STORE, which casts and frees the registers.
 
     Raises PlanError when the two differ in shape, and for a value of a wrong type.
     """

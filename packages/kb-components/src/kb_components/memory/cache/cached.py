@@ -1,4 +1,4 @@
-"""A memory with a cache in front of it, which all who read and write the memory share."""
+"""A memory with a cache in front of it. All requests of the memory share the cache."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from kb_engine.block import Context, MemoryComponent, Rate, ps_from_ns
 from kb_messages import Rectangle, TopologyError
 
 _MOST_NBYTES: Final = 16 << 30
-"""Of a cache. Source: assumed (the 16 GiB of MCDRAM that Intel's Knights Landing uses as a cache)."""
+"""The largest cache. Source: assumed (the 16 GiB of MCDRAM that Intel's Knights Landing uses as a cache)."""
 
 
 class CachedMemory(MemoryComponent[CachedMemorySpec]):
-    """One port serves requests in order of arrival; lines that are missing come from the memory behind, in order too.
+    """One port serves requests in order of arrival.
 
-    A read's last byte leaves when the port has moved its bytes and all its lines are there: those that it had to fetch,
-    and those that an earlier request is still fetching. Other reads overtake it. A write allocates lines without
-    fetching them, as a cache that keeps a mask of valid bytes does.
+    Missing lines come from the memory behind the cache, in order too.
 
-    A write takes the port as a whole, when its last byte has come: a buffer collects what comes slowly.
+    A read's last byte leaves when the port has moved its bytes and all its lines are there: the lines that it had to
+    fetch, and the lines that an earlier request is still fetching. Other reads overtake it. A write allocates lines
+    without fetching them, like a cache that keeps a mask of valid bytes.
+
+    A write takes the port as a whole, when its last byte has come: a buffer collects bytes that come slowly.
 
     Source: assumed (first in, first out; no limit to the number of misses under way; rows and banks of the memory
     behind are not modelled).
@@ -48,7 +50,7 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
         self.line_hits = self.line_misses = self.lines_written_back = 0
 
     def _check_size(self) -> None:
-        """Raise TopologyError for a cache whose tables would take the memory of the machine."""
+        """Raises TopologyError for a cache whose tables would fill the memory of the machine."""
         lines, nbytes = self.spec.sets * self.spec.ways, self.spec.sets * self.spec.ways * self.spec.line_nbytes
         if lines > MOST_LINES:
             got, needs = f"{lines:,} lines in {self.spec.ways} ways", f"sets * ways of at most {MOST_LINES:,}"
@@ -59,15 +61,15 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
 
     @property
     def burst_nbytes(self) -> int:
-        """The Spec's."""
+        """The bytes of a burst, from the Spec."""
         return self.spec.burst_nbytes
 
     def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
-        """Those of bytes that are in the cache."""
+        """(latency, time of the bytes) of a request that finds all its bytes in the cache."""
         return self._hit_ps, self._port.ps(memory.nbytes)
 
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
-        """Take the port for the request's bytes, and the memory behind for the lines that the cache lacks."""
+        """Takes the port for the request's bytes, and the memory behind for the lines that the cache lacks."""
         nbytes = memory.rows * memory.row_nbytes
         if not nbytes:
             return t_ps + self._hit_ps, max(t_ps, last_byte_ps) + self._hit_ps
@@ -92,7 +94,10 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
         return served
 
     def _read(self, lines: Lines, start_ps: int, end_ps: int) -> tuple[int, int]:
-        """When the first and the last byte of *lines* are at the port, which moves them from *start_ps* to *end_ps*."""
+        """The times at which the first and the last byte of *lines* are at the port.
+
+        The port moves the lines from *start_ps* to *end_ps*.
+        """
         missing, ready_ps = self._tags.look(lines)
         self.line_misses += len(missing)
         self.line_hits += len(lines) - len(missing)
@@ -106,7 +111,7 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
         return first, max(end_ps, ready_ps, fetched)
 
     def _write(self, lines: Lines, start_ps: int, end_ps: int) -> int:
-        """When *lines*, which the port moves from *start_ps* to *end_ps*, are written."""
+        """The time at which *lines* are written. The port moves them from *start_ps* to *end_ps*."""
         missing, _ = self._tags.look(lines)
         self.line_misses += len(missing)
         self.line_hits += len(lines) - len(missing)

@@ -11,7 +11,10 @@ _MOST_SHAPES = 1 << 10
 
 
 class LineFinder:
-    """Finds the lines of *line_nbytes* bytes that requests touch. Requests of one shape are looked at once."""
+    """Finds the lines of *line_nbytes* bytes that requests touch.
+
+    The lines of one shape of request are computed once.
+    """
 
     def __init__(self, line_nbytes: int) -> None:
         self._line_nbytes = line_nbytes

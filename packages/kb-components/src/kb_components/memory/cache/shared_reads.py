@@ -15,7 +15,7 @@ class SharedReads:
         self._open: dict[Rectangle, tuple[int, tuple[int, int]]] = {}
 
     def begin(self, memory: Rectangle, served: tuple[int, int]) -> None:
-        """A read of *memory* has begun. Its first and last byte leave at *served*, in picoseconds."""
+        """Notes that a read of *memory* has begun. Its first and last byte leave at *served*, in picoseconds."""
         if not self._more:
             return
         if len(self._open) >= _MOST_OPEN:
@@ -23,7 +23,10 @@ class SharedReads:
         self._open[memory] = self._more, served
 
     def join(self, memory: Rectangle, t_ps: int) -> tuple[int, int] | None:
-        """When the first and the last byte leave for a read of *memory* that arrives at *t_ps*, if it can join one."""
+        """The times of the first and the last byte of a read of *memory* that arrives at *t_ps* and joins another read.
+
+        None where it can join no read.
+        """
         found = self._open.get(memory)
         if found is None:
             return None

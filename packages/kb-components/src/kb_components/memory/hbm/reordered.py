@@ -15,10 +15,10 @@ from kb_messages import OFFSET_MASK, CountedPieces, Rectangle
 
 
 class HbmReorderedSpec(HbmBankedSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Attributes of HbmBanked, and those of the choice.
+    """The attributes of HbmBanked, and the attributes of the choice.
 
-    `window`: among how many requests, the oldest of a pseudo-channel, the controller chooses. `most_passed`: how often
-    later requests may go before one, which is next then. Source of both defaults: assumed.
+    `window`: the controller chooses among so many requests, the oldest of a pseudo-channel. `most_passed`: so many
+    later requests may go before a request, which is next then. Source of both defaults: assumed.
     """
 
     window: Annotated[int, Meta(ge=1)] = 32
@@ -26,7 +26,7 @@ class HbmReorderedSpec(HbmBankedSpec, frozen=True, kw_only=True, forbid_unknown_
 
 
 class _Waiting:
-    """A request of which `n_left` parts wait. The column commands of the others are from `first` to `last`."""
+    """A request of which `n_left` parts wait. The column commands of the other parts are from `first` to `last`."""
 
     __slots__ = ("first", "last", "n_left", "then", "write")
 
@@ -35,7 +35,7 @@ class _Waiting:
         self.first, self.last = -1, -1
 
     def is_served(self, first: int, last: int) -> bool:
-        """One part more has its column commands, from *first* to *last*. Returns whether it was the last part."""
+        """Notes the column commands of one more part, from *first* to *last*. Returns whether it was the last part."""
         self.first = first if self.first < 0 else min(first, self.first)
         self.last = max(last, self.last)
         self.n_left -= 1
@@ -43,11 +43,11 @@ class _Waiting:
 
 
 class HbmReordered(HbmBanked):
-    """As HbmBanked, but a pseudo-channel serves the request next whose first column command can be sent soonest.
+    """A banked HBM whose pseudo-channels serve the request next whose first column command can be sent soonest.
 
-    Of equal ones the oldest goes first. So open rows go before others, and reads before writes while the bus reads. A
-    pseudo-channel chooses when the bus has commands for no longer than it takes to close a row and open another: so
-    rows open behind the bytes of requests that were chosen before. A write waits for its last byte first.
+    Of equal requests the oldest goes first. So open rows go before others, and reads before writes while the bus reads.
+    A pseudo-channel chooses when the bus has commands for no longer than it takes to close a row and open another. So
+    rows open while the bytes of earlier choices move. A write waits for its last byte first.
 
     The data of a request on several pseudo-channels leave when its last part was chosen, at the soonest.
 
@@ -71,7 +71,7 @@ class HbmReordered(HbmBanked):
         self.passed_requests = 0
 
     def request(self, memory: Rectangle, last_byte_ps: int, write: bool, then: Callable[[int, int], None]) -> None:
-        """Take a request that is here now. `then` gets its two times, as of `reserve`, when its last part is chosen."""
+        """Takes a request that arrives now. `then` gets the two times of `reserve` when the last part is chosen."""
         now_ps, nbytes = self.clock.now_ps, memory.rows * memory.row_nbytes
         if not nbytes:
             then(*self.reserve(now_ps, memory, last_byte_ps, write))
@@ -94,7 +94,7 @@ class HbmReordered(HbmBanked):
             self._choose(number)
 
     def _choose(self, number: int) -> None:
-        """Serve requests of pseudo-channel *number* as long as the bus runs out of commands soon."""
+        """Serves requests of pseudo-channel *number* as long as the bus runs out of commands soon."""
         channel, queue = self.channels[number], self._queues[number]
         now = self._refresh.active(self._cycle_at(self.clock.now_ps))
         while queue.parts and not queue.has_event:

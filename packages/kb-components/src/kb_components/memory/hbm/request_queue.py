@@ -1,4 +1,4 @@
-"""The requests that wait at a pseudo-channel, and which of them goes next."""
+"""The requests that wait at a pseudo-channel, and the choice of the next one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RequestT = TypeVar("RequestT")
 class WaitingPart(Generic[RequestT]):
     """The part of `request` at one pseudo-channel, with the arguments of `PseudoChannel.serve`.
 
-    `n_passed` later parts went before.
+    `n_passed` later parts went before it.
     """
 
     __slots__ = ("arrival", "last_byte", "n_passed", "part", "request", "row", "write")
@@ -26,12 +26,12 @@ class WaitingPart(Generic[RequestT]):
         self.n_passed = 0
 
     def is_passed(self) -> None:
-        """A later part goes before."""
+        """Counts one more later part that goes before."""
         self.n_passed += 1
 
 
 class RequestQueue(Generic[RequestT]):
-    """Parts in order of arrival. `has_event` says that the next choice is an event to come."""
+    """Parts in order of arrival. With `has_event`, the next choice is an event to come."""
 
     __slots__ = ("_most_passed", "_window", "has_event", "parts")
 
@@ -42,15 +42,15 @@ class RequestQueue(Generic[RequestT]):
         self.has_event = False
 
     def add(self, part: WaitingPart[RequestT]) -> None:
-        """*part* has come."""
+        """Adds *part*, which has come."""
         self.parts.append(part)
 
     def expects(self, has_event: bool) -> None:
-        """Whether the next choice is an event to come."""
+        """Sets whether the next choice is an event to come."""
         self.has_event = has_event
 
     def take(self, channel: PseudoChannel, now: int) -> tuple[WaitingPart[RequestT], int]:
-        """The part that goes next at *now*, which waits no more, and how many older ones it passes."""
+        """(part that goes next at *now*, number of older parts that it passes). The part is removed from the queue."""
         parts, at = self.parts, 0
         if len(parts) > 1 and parts[0].n_passed < self._most_passed:
             soonest = [channel.soonest(now, each.part, each.row, each.write) for each in parts[: self._window]]
