@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from kb_components.memory.cache.lines import LineFinder
-from kb_components.memory.cache.shared_reads import SharedReads
+import numpy as np
+
 from kb_components.memory.cache.spec import MOST_LINES, CachedMemorySpec
 from kb_components.memory.cache.tags import Lines, Tags
 from kb_engine.block import Context, MemoryComponent, Rate, ps_from_ns
-from kb_messages import Rectangle, TopologyError
+from kb_messages import OFFSET_MASK, CountedPieces, Rectangle, TopologyError
 
+_MOST_OPEN: Final = 1 << 12
+_MOST_SHAPES: Final = 1 << 10
 _MOST_NBYTES: Final = 16 << 30
 """The largest cache. Source: assumed (the 16 GiB of MCDRAM that Intel's Knights Landing uses as a cache)."""
 
@@ -128,3 +130,72 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
     def _write_back(self, n_lines: int) -> None:
         self.lines_written_back += n_lines
         self._memory_free_ps += self._behind.ps(n_lines * self.spec.line_nbytes)
+
+
+class SharedReads:
+    """Serves up to *receivers* reads of the same bytes as one, while the first of them is under way."""
+
+    def __init__(self, receivers: int) -> None:
+        self._more = receivers - 1
+        self._open: dict[Rectangle, tuple[int, tuple[int, int]]] = {}
+
+    def begin(self, memory: Rectangle, served: tuple[int, int]) -> None:
+        """Notes that a read of *memory* has begun. Its first and last byte leave at *served*, in picoseconds."""
+        if not self._more:
+            return
+        if len(self._open) >= _MOST_OPEN:
+            self._open.pop(next(iter(self._open)))
+        self._open[memory] = self._more, served
+
+    def join(self, memory: Rectangle, t_ps: int) -> tuple[int, int] | None:
+        """The times of the first and the last byte of a read of *memory* that arrives at *t_ps* and joins another read.
+
+        None where it can join no read.
+        """
+        found = self._open.get(memory)
+        if found is None:
+            return None
+        more, (first, last) = found
+        if last < t_ps:
+            del self._open[memory]
+            return None
+        if more > 1:
+            self._open[memory] = more - 1, (first, last)
+        else:
+            del self._open[memory]
+        return max(first, t_ps), last
+
+
+class LineFinder:
+    """Finds the lines of *line_nbytes* bytes that requests touch.
+
+    The lines of one shape of request are computed once.
+    """
+
+    def __init__(self, line_nbytes: int) -> None:
+        self._line_nbytes = line_nbytes
+        self._known: dict[tuple[int, int, int, int], Lines] = {}
+
+    def lines(self, memory: Rectangle) -> Lines:
+        """The numbers of all lines that bytes of *memory* lie in, each once and in ascending order."""
+        pieces = memory.pieces if isinstance(memory, CountedPieces) else (memory,)
+        if len(pieces) == 1:
+            return self._of_rectangle(pieces[0])
+        return np.unique(np.concatenate([self._of_rectangle(piece) for piece in pieces]))
+
+    def _of_rectangle(self, memory: Rectangle) -> Lines:
+        first, within = divmod(memory.base & OFFSET_MASK, self._line_nbytes)
+        key = within, memory.rows, memory.row_nbytes, memory.stride
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_SHAPES:
+                self._known.clear()
+            found = self._known[key] = self._of_shape(*key)
+        return found + first
+
+    def _of_shape(self, within: int, rows: int, row_nbytes: int, stride: int) -> Lines:
+        begins = within + stride * np.arange(rows, dtype=np.int64)
+        first, last = begins // self._line_nbytes, (begins + row_nbytes - 1) // self._line_nbytes
+        each = np.arange(int((last - first).max()) + 1)
+        lines = first[:, None] + each
+        return np.unique(lines[lines <= last[:, None]])

@@ -8,21 +8,11 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from kb_components.memory.hbm.banked import HbmBanked
-from kb_components.memory.hbm.request_queue import RequestQueue, WaitingPart
+from kb_components.memory.hbm.pseudo_channel import PseudoChannel
+from kb_components.memory.hbm.request_part import RequestPart
 from kb_components.memory.hbm.timing import HbmBankedSpec
 from kb_engine.block import Context
 from kb_messages import OFFSET_MASK, CountedPieces, Rectangle
-
-
-class HbmReorderedSpec(HbmBankedSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The attributes of HbmBanked, and the attributes of the choice.
-
-    `window`: the controller chooses among so many requests, the oldest of a pseudo-channel. `most_passed`: so many
-    later requests may go before a request, which is next then. Source of both defaults: assumed.
-    """
-
-    window: Annotated[int, Meta(ge=1)] = 32
-    most_passed: Annotated[int, Meta(ge=0)] = 64
 
 
 class _Waiting:
@@ -40,6 +30,67 @@ class _Waiting:
         self.last = max(last, self.last)
         self.n_left -= 1
         return not self.n_left
+
+
+class WaitingPart:
+    """The part of `request` at one pseudo-channel, with the arguments of `PseudoChannel.serve`.
+
+    `n_passed` later parts went before it.
+    """
+
+    __slots__ = ("arrival", "last_byte", "n_passed", "part", "request", "row", "write")
+
+    def __init__(
+        self, arrival: int, part: RequestPart, row: int, last_byte: int, write: bool, request: _Waiting
+    ) -> None:
+        self.arrival, self.part, self.row = arrival, part, row
+        self.last_byte, self.write, self.request = last_byte, write, request
+        self.n_passed = 0
+
+    def is_passed(self) -> None:
+        """Counts one more later part that goes before."""
+        self.n_passed += 1
+
+
+class RequestQueue:
+    """Parts in order of arrival. With `has_event`, the next choice is an event to come."""
+
+    __slots__ = ("_most_passed", "_window", "has_event", "parts")
+
+    def __init__(self, window: int, most_passed: int) -> None:
+        self._window = window
+        self._most_passed = most_passed
+        self.parts: list[WaitingPart] = []
+        self.has_event = False
+
+    def add(self, part: WaitingPart) -> None:
+        """Adds *part*, which has come."""
+        self.parts.append(part)
+
+    def expects(self, has_event: bool) -> None:
+        """Sets whether the next choice is an event to come."""
+        self.has_event = has_event
+
+    def take(self, channel: PseudoChannel, now: int) -> tuple[WaitingPart, int]:
+        """(part that goes next at *now*, number of older parts that it passes). The part is removed from the queue."""
+        parts, at = self.parts, 0
+        if len(parts) > 1 and parts[0].n_passed < self._most_passed:
+            soonest = [channel.soonest(now, each.part, each.row, each.write) for each in parts[: self._window]]
+            at = soonest.index(min(soonest))
+        for older in parts[:at]:
+            older.is_passed()
+        return parts.pop(at), at
+
+
+class HbmReorderedSpec(HbmBankedSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The attributes of HbmBanked, and the attributes of the choice.
+
+    `window`: the controller chooses among so many requests, the oldest of a pseudo-channel. `most_passed`: so many
+    later requests may go before a request, which is next then. Source of both defaults: assumed.
+    """
+
+    window: Annotated[int, Meta(ge=1)] = 32
+    most_passed: Annotated[int, Meta(ge=0)] = 64
 
 
 class HbmReordered(HbmBanked):
@@ -67,7 +118,7 @@ class HbmReordered(HbmBanked):
     def __init__(self, spec: HbmReorderedSpec, context: Context) -> None:
         super().__init__(spec, context)
         self._lead = self._timing.rp + self._timing.rcd
-        self._queues = [RequestQueue[_Waiting](spec.window, spec.most_passed) for _ in self.channels]
+        self._queues = [RequestQueue(spec.window, spec.most_passed) for _ in self.channels]
         self.passed_requests = 0
 
     def request(self, memory: Rectangle, last_byte_ps: int, write: bool, then: Callable[[int, int], None]) -> None:
