@@ -2,8 +2,8 @@
 
 from kb_triton.host.arrays import Reinterpreted, TensorDescriptor, type_of
 from kb_triton.host.buffers import address, is_array
-from kb_triton.host.device import Device, LaunchedFunction, current, use, using
-from kb_triton.host.launches import Launched, OutOfResources, TunedConfig, Tuning
+from kb_triton.host.device import Device, current, use, using
+from kb_triton.host.launches import Launched, LaunchedFunction, OutOfResources, TunedConfig, Tuning
 from kb_triton.host.options import Options, options_of, topology_of
 from kb_triton.host.storages import Storage
 
