@@ -93,8 +93,8 @@ class MXScaleTensor(_Coded):
     def random(self, low: float | None = None, high: float | None = None) -> Self:
         """Draws powers of two from *low* to *high*, each with the same probability.
 
-        An end is rounded down to a power of two, and an end below 2^-127 counts as 2^-127. Raises KernelError for an end
-        that is no positive number below 2^128, and for a *low* above *high*.
+        An end is rounded down to a power of two, and an end below 2^-127 counts as 2^-127. Raises KernelError for an
+        end that is no positive number below 2^128, and for a *low* above *high*.
         """
         ends = [0 if low is None else _code_of("low", low), _NAN - 1 if high is None else _code_of("high", high)]
         if ends[0] > ends[1]:
