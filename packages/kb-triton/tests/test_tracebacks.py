@@ -49,7 +49,7 @@ LAUNCHES = {
 
 @pytest.mark.parametrize("launch", LAUNCHES.values(), ids=LAUNCHES)
 def test_the_lines_of_the_kernel_follow_that_of_the_launch(launch):
-    assert frames(launch) == ["frames", "<lambda>", "launching.py:launch", "k", "loaded_beyond"]
+    assert frames(launch) == ["frames", "<lambda>", "compiled.py:launch", "k", "loaded_beyond"]
 
 
 def test_a_launch_by_run_shows_the_way_to_the_device_alone():
