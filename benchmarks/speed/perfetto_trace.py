@@ -28,7 +28,7 @@ from kb_cli.trace.run_trace import Shown, run_trace
 from kb_cli.trace.trace_bytes import Unit
 from kb_cli.trace.traffic import traffic
 from kb_cli.trace.window import Window
-from kb_dataexec.analysis import LateServices
+from kb_dataexec.analysis import LazyServices
 from kb_topology import load_topology
 
 STEPS = ("read", "count", "path", "memories", "arrange", "write", "write packed")
@@ -49,7 +49,7 @@ def measure(run: Path, folder: Path) -> dict[str, float]:
     times = [perf_counter()]
     found = read_run_log(run)
     times.append(perf_counter())
-    services = LateServices(found.log, found.dma)
+    services = LazyServices(found.log, found.dma)
     counters = traffic(found.log, load_topology(run / TOPOLOGY), ALL, None, services)
     times.append(perf_counter())
     path = path_of(found.log, services)

@@ -17,12 +17,12 @@ def work_tables(found: HowSimulated | UnsetType) -> list[Any]:
         return []
     parts: list[Any] = [_counts(found), ""]
     if found.by_event:
-        headers = "simulated event by event", "commands", "launches", "because", "what to change"
-        table = new_table(*headers, left=1, text=headers[3:], wrapped=(3, 4))
+        headers = "simulated event by event", "commands", "because", "what to change"
+        table = new_table(*headers, left=1, text=headers[2:], wrapped=(2, 3))
         for each in found.by_event:
             what = f"{each.what} in {each.kernel}" if each.kernel else each.what
             place = f"{each.cause} ({each.line})" if each.line else each.cause
-            table.add_row(what, f"{each.commands:,}", f"{each.launches:,}" if each.launches else "", place, each.change)
+            table.add_row(what, f"{each.commands:,}", place, each.change)
         parts += [table, ""]
     return parts
 
@@ -32,13 +32,11 @@ def _counts(found: HowSimulated) -> Table:
     for name, number in (
         ("commands", found.commands),
         ("  closed: worked out at once", found.closed_commands),
-        ("  of programs and turns that were skipped", found.skipped_commands),
+        ("  of programs that were skipped", found.skipped_commands),
         ("  simulated event by event", found.event_commands),
-        ("programs and turns that were skipped", found.skipped_programs),
+        ("programs that were skipped", found.skipped_programs),
         ("tiles that were skipped", found.skipped_tiles),
         ("launches", found.launches),
-        ("  repeated", found.repeated_launches),
-        ("  with one program of each kind", found.foreseen_launches),
         ("events", found.events),
     ):
         table.add_row(name, f"{number:,}")

@@ -8,14 +8,12 @@ from kb_engine import Engine
 
 def compared_of(engine: Engine) -> Compared:
     """What of *engine*, which has run with `exact="check"`, was compared with every event."""
-    (commands, taken), (programs, skipped), (launches, repeated) = engine.checked
+    (commands, taken), (programs, skipped) = engine.checked
     return Compared(
         commands=commands,
         known_commands=taken,
         programs=programs,
         skipped_programs=skipped,
-        launches=launches,
-        repeated_launches=repeated,
     )
 
 
@@ -26,8 +24,6 @@ def compared_text(found: Compared) -> str:
         parts.append(f"{found.commands} of {found.known_commands} commands with a known outcome")
     if found.skipped_programs or found.programs:
         parts.append(f"{found.programs} programs beside {found.skipped_programs} that were skipped")
-    if found.repeated_launches or found.launches:
-        parts.append(f"{found.launches} launches beside {found.repeated_launches} that were repeated")
     if not parts:
         return "note: --exact check compared nothing, because every event was simulated"
     return f"note: --exact check simulated {' and '.join(parts)}, event by event: no difference"

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from kb_cli.run.result_parts import EventReason, HowSimulated
 from kb_engine import Engine
-from kb_engine.observe import COMMANDS, LAUNCHES
+from kb_engine.observe import COMMANDS
 
 MANY_EVENTS: Final = 100_000
 """Events from which on the note is printed. Source: assumed; they take about a second."""
-_SKIPPED: Final = {COMMANDS: "closed", LAUNCHES: "repeated"}
+_SKIPPED: Final = {COMMANDS: "closed"}
 
 
 def how_simulated(engine: Engine, is_noted: bool) -> HowSimulated:
@@ -31,8 +31,7 @@ def both(one: HowSimulated, other: HowSimulated) -> HowSimulated:
     for each in (*one.by_event, *other.by_event):
         key = each.what, each.kernel, each.line, each.cause, each.change
         known = found.get(key)
-        added = (0, 0) if known is None else (known.commands, known.launches)
-        found[key] = replace(each, commands=each.commands + added[0], launches=each.launches + added[1])
+        found[key] = replace(each, commands=each.commands + (0 if known is None else known.commands))
     numbers = {
         name: getattr(one, name) + getattr(other, name) for name in HowSimulated.__struct_fields__ if name != "by_event"
     }
@@ -43,10 +42,8 @@ def _work_of(engine: Engine) -> HowSimulated:
     work = engine.work
     return HowSimulated(
         launches=work.launches,
-        repeated_launches=work.repeated_launches,
-        foreseen_launches=work.foreseen_launches,
         commands=work.commands,
-        closed_commands=work.closed_commands,
+        closed_commands=work.isolated_commands,
         skipped_commands=work.skipped_commands,
         skipped_programs=work.skipped_programs,
         skipped_tiles=work.skipped_tiles,
@@ -60,9 +57,8 @@ def _work_of(engine: Engine) -> HowSimulated:
                 cause=each.why.cause,
                 change=each.why.change,
                 commands=each.commands,
-                launches=each.launches,
             )
-            for each in work.by_event
+            for each in work.slow_path
         ],
     )
 

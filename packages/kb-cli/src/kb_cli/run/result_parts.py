@@ -67,26 +67,23 @@ class ChosenTile(Struct, frozen=True, kw_only=True):
 
 
 class Compared(Struct, frozen=True, kw_only=True):
-    """What a run with `--exact check` simulated event by event, too, and how much was known, skipped or repeated.
+    """What a run with `--exact check` simulated event by event, too, and how much was known or skipped.
 
-    `commands` are among the `known_commands`, which took a known outcome. `programs` and `launches` ran beside the
-    `skipped_programs` and the `repeated_launches`.
+    `commands` are among the `known_commands`, which took a known outcome. `programs` ran beside the `skipped_programs`.
     """
 
     commands: int
     known_commands: int
     programs: int
     skipped_programs: int
-    launches: int
-    repeated_launches: int
 
 
 class EventReason(Struct, frozen=True, kw_only=True):
     """`commands` of the `kernel` that were simulated event by event, because of `cause`, a clause.
 
-    `what` names what could have been skipped, such as "turns of a loop", or closed ("commands"), or repeated
-    ("launches"). `line` is the kernel's line; "" where no line is the cause. `change` is what its author could do, and
-    begins with "nothing" where nothing is known that helps. `launches` counts those that were not repeated.
+    `what` names what could have been skipped, such as "programs of a grid", or closed ("commands"). `line` is the
+    kernel's line; "" where no line is the cause. `change` is what its author could do, and begins with "nothing" where
+    nothing is known that helps.
     """
 
     what: str
@@ -95,21 +92,17 @@ class EventReason(Struct, frozen=True, kw_only=True):
     cause: str
     change: str
     commands: int
-    launches: int = 0
 
 
 class HowSimulated(Struct, frozen=True, kw_only=True):
     """How pass 1 found the times, as `Engine.work` has it.
 
-    Of `commands`, `closed_commands` were worked out at once, `skipped_commands` are those of `skipped_programs` and
-    turns of loops, and `event_commands` were simulated event by event, but for `skipped_tiles` of them. Of `launches`,
-    `repeated_launches` did as an earlier one did, and of `foreseen_launches` one program of each kind ran. `events` is
-    the number of all events. `by_event` has the reasons, that with the most commands first.
+    Of `commands`, `closed_commands` were worked out at once, `skipped_commands` are those of `skipped_programs`, and
+    `event_commands` were simulated event by event, but for `skipped_tiles` of them. `events` is the number of all
+    events. `by_event` has the reasons, that with the most commands first.
     """
 
     launches: int
-    repeated_launches: int
-    foreseen_launches: int
     commands: int
     closed_commands: int
     skipped_commands: int

@@ -6,10 +6,10 @@ import numpy as np
 
 from kb_cli.trace.critical_path import PathSegments
 from kb_dataexec import OpLog
-from kb_dataexec.analysis import Causes, LateServices
+from kb_dataexec.analysis import Causes, LazyServices
 
 
-def path_of(log: OpLog, services: LateServices | None = None) -> PathSegments:
+def path_of(log: OpLog, services: LazyServices | None = None) -> PathSegments:
     """The segments that PEs worked on, of all launches. The way of a launch over other processors is left out.
 
     *services* are those of *log*, where a caller has them. Raises LogError when *log* has no table of kernels.

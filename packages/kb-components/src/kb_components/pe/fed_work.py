@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from kb_components.pe.submission_queue import SubmissionQueue
 from kb_components.pe.tile_feeder import TileFeeder
-from kb_engine.block import ClosableWork, CommandInFlight
+from kb_engine.block import CommandInFlight, IsolableWork
 
 
-class FedWork(ClosableWork):
+class FedWork(IsolableWork):
     """The only command of a PE, which waits in *queue* for *feeder*. *complete* is told when the command is done."""
 
     __slots__ = ("_complete", "_feeder", "_queue", "command")
@@ -38,19 +37,6 @@ class FedWork(ClosableWork):
         assert command is self.command
         self._feeder.place_known(command)
 
-    def place_again(self, command: CommandInFlight) -> None:
-        """As ClosableWork says."""
-        self._feeder.place_known(command)
-
-    @contextmanager
-    def once_more(self, command: CommandInFlight) -> Iterator[ClosableWork]:
-        """As ClosableWork says."""
-        self._queue.put_back(command)
-        try:
-            yield FedWork(command, self._queue, self._feeder, self._complete)
-        finally:
-            self._queue.next_decoded()
-
     def cuts(self) -> Any:
         """Those of buffers and registers, and the order of fetches."""
         return self._feeder.cuts()
@@ -63,5 +49,5 @@ class FedWork(ClosableWork):
 
     def end(self) -> None:
         """Complete the command."""
-        self.command.end_closed()
+        self.command.end_isolated()
         self._complete(self.command)
