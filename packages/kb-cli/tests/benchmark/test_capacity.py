@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from kb_cli.benchmark import bundled, capacity, machine_memory
-from kb_cli.benchmark.author_calls import inputs_of
+from kb_cli.benchmark.author_calls import check_capacity, inputs_of
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
-from kb_cli.benchmark.capacity import check_capacity
+from kb_cli.benchmark.code.machine_memory import available_nbytes, limited_memory
 from kb_cli.benchmark.load import execute_source, load_benchmark
-from kb_cli.benchmark.machine_memory import available_nbytes, limited_memory
-from kb_cli.benchmark.params import build_params
 from kb_cli.benchmark.setup import Setup
+from kb_cli.benchmark.values.params import build_params
 from kb_messages import BenchmarkError
 from kb_topology import load_topology
 

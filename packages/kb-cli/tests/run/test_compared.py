@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kb_cli.run.compared import compared_text
-from kb_cli.run.result_parts import Compared
+from kb_cli.run.base.result import Compared
+from kb_cli.run.simulation.sim_stats import compared_text
 
 
 def found(**counts):

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kb_cli.run.how_simulated import MANY_EVENTS, both, events_note
-from kb_cli.run.result_parts import EventReason, HowSimulated
+from kb_cli.run.base.result import EventReason, HowSimulated
+from kb_cli.run.simulation.sim_stats import MANY_EVENTS, both, events_note
 
 REASON = EventReason(
     what="turns of a loop", kernel="softmax", line="s.py:14", cause="the kernel warns", change="do not", commands=9
@@ -23,7 +23,7 @@ def found(events, reasons):
 
 @pytest.mark.parametrize(
     ("n_reasons", "more"),
-    [(1, ""), (2, "; --work lists 1 more reason"), (4, "; --work lists 3 more reasons")],
+    [(1, ""), (2, "; --sim-stats lists 1 more reason"), (4, "; --sim-stats lists 3 more reasons")],
 )
 def test_the_line_names_the_reason_with_the_most_commands(n_reasons, more):
     assert events_note(found(MANY_EVENTS, [REASON] * n_reasons)) == (
@@ -58,7 +58,7 @@ def test_the_json_and_the_table_say_why_commands_were_not_closed(invoke):
     reasons = json.loads(invoke(*call, "--json").stdout)["simulated"]["by_event"]
     assert [(each["what"], each["commands"], each["launches"]) for each in reasons] == [("commands", 8, 0)]
     assert reasons[0]["change"] == "simulate with `exact` as `closed`"
-    shown = invoke(*call, "--work").stdout
+    shown = invoke(*call, "--sim-stats").stdout
     assert "simulated event by event" in shown
     assert "`exact` is `events`" in shown
 
@@ -78,8 +78,8 @@ def test_the_json_has_the_counts_and_run_json_has_none(invoke, bench_file):
 
 
 def test_the_note_and_the_table_are_those_of_the_run(invoke, monkeypatch):
-    monkeypatch.setattr("kb_cli.run.how_simulated.MANY_EVENTS", 1)
-    done = invoke("run", "layer_norm", "--no-log", "--work")
+    monkeypatch.setattr("kb_cli.run.simulation.sim_stats.MANY_EVENTS", 1)
+    done = invoke("run", "layer_norm", "--no-log", "--sim-stats")
     assert done.exit_code == 0
     because = "each PE has too few programs or turns for a period to show"
     assert f"were not folded, because {because}: give each PE more of them" in done.stderr
@@ -109,5 +109,5 @@ def test_what_is_skipped_counts_as_what_is_simulated(asked, skipped, log, invoke
 
 @pytest.mark.parametrize("asked", [("--exact", "events"), ("--no-templates",), ("--sanitize",)])
 def test_events_that_were_asked_for_are_not_noted(asked, invoke, bench_file, monkeypatch):
-    monkeypatch.setattr("kb_cli.run.how_simulated.MANY_EVENTS", 1)
+    monkeypatch.setattr("kb_cli.run.simulation.sim_stats.MANY_EVENTS", 1)
     assert "note:" not in invoke("run", bench_file(), *asked).stderr

@@ -8,8 +8,8 @@ from perfetto_decoder import Decoded, Shown
 
 from kb_cli.trace import trace_bytes
 from kb_cli.trace.arrange import arrange
-from kb_cli.trace.op_slices import without_overlap
-from kb_cli.trace.trace_bytes import Unit, trace_blocks
+from kb_cli.trace.slices import without_overlap
+from kb_cli.trace.trace_file import Unit, trace_blocks
 from kb_cli.trace.tracks import Counters, Slices, TrackPlace
 
 PE = TrackPlace("sip0.cube0.pe1", "gemm")

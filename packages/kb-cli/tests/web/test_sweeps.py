@@ -12,7 +12,7 @@ from web_client import Client, served
 from kb_cli.main import kb
 from kb_cli.sweep.sweep_file import read_sweep
 from kb_cli.web import sweep_shelf
-from kb_cli.web.shelf_folders import address_id
+from kb_cli.web.run_index import address_id
 
 BW = "$.cube.nodes.hbm.bw_gbs"
 
@@ -120,7 +120,7 @@ def test_whole_sweeps_are_kept_while_their_files_are_small(
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "sweep.json").write_text(json.dumps(swept[1]))
-    shelf = sweep_shelf.SweepShelf(tmp_path)
+    shelf = sweep_shelf.SweepIndex(tmp_path)
     for each in sorted(shelf.sweeps(), key=lambda each: each.name):
         assert shelf.sweep(each.id).points
     assert len(read) == reads

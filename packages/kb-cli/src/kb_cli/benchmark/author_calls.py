@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kb_cli.benchmark.answers import MOST_FLOPS, check_array, check_names, checked_count, checked_tolerance
+from kb_cli.benchmark.code.author_results import MOST_FLOPS, check_array, check_names, checked_count, checked_tolerance
+from kb_cli.benchmark.code.machine_memory import available_nbytes, limited_memory
+from kb_cli.benchmark.code.user_code import user_code
 from kb_cli.benchmark.expected import Expected
-from kb_cli.benchmark.machine_memory import limited_memory
 from kb_cli.benchmark.setup import Setup
-from kb_cli.benchmark.user_code import user_code
 from kb_dataexec import default_tolerance
 from kb_engine import Host, Tensor
+from kb_messages import BenchmarkError, MemorySpace
 
 Arrays = dict[str, npt.NDArray[Any]]
 SumLengths = Callable[[Mapping[str, Tensor]], Mapping[str, int]]
@@ -124,3 +125,27 @@ def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
         return np.broadcast_shapes(shape, target) == target
     except ValueError:
         return False
+
+
+_SPACES = (MemorySpace.HBM, MemorySpace.SRAM, MemorySpace.TCM)
+
+
+def check_capacity(setup: Setup) -> None:
+    """Raise BenchmarkError when the benchmark's `footprint` is more than the chip's memories or this machine hold.
+
+    A run that passes may still be refused at one of its tensors, when one memory is full.
+    """
+    with user_code(setup.loaded.path, "footprint()"):
+        answer: Any = setup.loaded.bench.footprint(setup.params)
+    needed = checked_count(setup.place("footprint"), answer)
+    regions = setup.topology.address_map.regions
+    limits = {
+        "all memories of the chip hold": sum(each.nbytes for each in regions if each.space in _SPACES),
+        "this machine has left": available_nbytes(),
+    }
+    for what, limit in limits.items():
+        if limit is not None and needed > limit:
+            unit, nbytes = ("MiB", 1 << 20) if limit >= 1 << 20 else ("B", 1)
+            got = f"{-(-needed // nbytes):,} {unit} of tensors"  # rounded up, and the limit down, so that they differ
+            needs = f"at most the {limit // nbytes:,} {unit} that {what}"
+            raise BenchmarkError(setup.where, got, needs, "choose smaller sizes with -p or --shapes")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kb_cli.benchmark.tensor_argument import TensorArgument, tensor
+from kb_cli.benchmark.values.tensor_argument import TensorArgument, tensor
 from kb_messages import BenchmarkError, CubeTarget
 from kb_topology import did_you_mean
 

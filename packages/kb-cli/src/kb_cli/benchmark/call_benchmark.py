@@ -12,8 +12,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from kb_cli.benchmark.call import Call, Expectation, rebuilt
-from kb_cli.benchmark.call_record import shown_arguments
-from kb_cli.benchmark.tensor_argument import TensorArgument
+from kb_cli.benchmark.run_records import shown_arguments
+from kb_cli.benchmark.values.tensor_argument import TensorArgument
 from kb_engine import Arrays, Benchmark, Host, Tensor
 from kb_messages import BenchmarkError
 

@@ -12,7 +12,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple
 
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
-from kb_cli.benchmark.used_values import code_hash, functions_used
+from kb_cli.benchmark.code.used_values import code_hash, functions_used
 from kb_engine import Benchmark
 from kb_messages import BenchmarkError, read_bytes
 

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -20,18 +21,36 @@ from msgspec.inspect import type_info
 from msgspec.structs import fields
 
 from kb_cli.benchmark import bundled
-from kb_cli.benchmark.answers import check_benchmark_name
-from kb_cli.benchmark.beside import files_beside, let_import
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
+from kb_cli.benchmark.code.author_results import check_benchmark_name
+from kb_cli.benchmark.code.local_imports import files_beside, let_import
+from kb_cli.benchmark.code.used_values import used_values
+from kb_cli.benchmark.code.user_code import user_code
 from kb_cli.benchmark.kernel_source import MOST_NBYTES, benchmark_source
-from kb_cli.benchmark.loading import loading
-from kb_cli.benchmark.recorded_call import RecordedCall
-from kb_cli.benchmark.script_record import RecordedScript
-from kb_cli.benchmark.used_values import used_values
-from kb_cli.benchmark.user_code import user_code
+from kb_cli.benchmark.run_records import RecordedCall, RecordedScript
 from kb_engine import Benchmark
 from kb_engine.program import explain
 from kb_messages import BenchmarkError, read_bytes
+
+_FILE: ContextVar[str] = ContextVar("file", default="")
+
+
+@contextmanager
+def loading(file: str) -> Iterator[None]:
+    """The import of *file*, which ends with the block."""
+    token = _FILE.set(file)
+    try:
+        yield
+    finally:
+        _FILE.reset(token)
+
+
+def refuse_while_loading(what: str) -> None:
+    """Raise BenchmarkError when a benchmark's file calls *what* while kb imports the file."""
+    if file := _FILE.get():
+        fix = 'put the call below `if __name__ == "__main__":`'
+        raise BenchmarkError(file, f"a call of {what} while kb imports the file", "none", fix)
+
 
 BenchmarkType = type[Benchmark[Any]]
 _IMPORT = "the import of the file"

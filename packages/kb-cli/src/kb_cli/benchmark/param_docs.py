@@ -8,9 +8,9 @@ from typing import Annotated, Any, get_args, get_origin
 from msgspec import NODEFAULT, UNSET, Meta, Struct, UnsetType
 from msgspec.structs import FieldInfo, fields
 
-from kb_cli.benchmark.field_types import describe
 from kb_cli.benchmark.load import LoadedBenchmark
-from kb_cli.benchmark.params import as_text, params_code
+from kb_cli.benchmark.values.field_values import describe
+from kb_cli.benchmark.values.params import as_text, params_code
 
 
 class ParamDoc(Struct, frozen=True, kw_only=True):

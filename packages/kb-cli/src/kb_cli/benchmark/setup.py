@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from kb_cli.benchmark.check_mode import CheckMode
+from kb_cli.benchmark.expected import CheckMode
 from kb_cli.benchmark.load import LoadedBenchmark
 from kb_messages import BenchmarkError
 from kb_topology import Topology

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from kb_cli.report.script_tables import script_tables
-from kb_cli.report.work_tables import work_tables
-from kb_cli.run.result_parts import Policy
-from kb_cli.run.sanitizer import found_something
+from kb_cli.report.elements.shared_tables import sim_stats_tables
+from kb_cli.report.tables.script_tables import script_tables
+from kb_cli.run.base.result import Policy
+from kb_cli.run.simulation.sanitizer import found_something
 from kb_cli.script.script_run import ScriptRun
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
@@ -52,7 +52,7 @@ from kb_cli.terminal.output import emit_json, emit_tables
     help="Memory and log in the run folder: auto keeps up to 256 MiB a launch, 1 GiB over all.",
 )
 @click.option(
-    "--work",
+    "--sim-stats",
     is_flag=True,
     help="Also list what was closed, folded and repeated, and why the rest was simulated event by event.",
 )
@@ -89,7 +89,7 @@ def command(
     if as_json:
         emit_json(result)
     else:
-        emit_tables(*script_tables(result), *(["", *work_tables(result.simulated)] if work else []))
+        emit_tables(*script_tables(result), *(["", *sim_stats_tables(result.simulated)] if work else []))
     if running.error is not None:
         raise running.error
     failed = any(found_something(each.sanitizer) for each in result.launches)

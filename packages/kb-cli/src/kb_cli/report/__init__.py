@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from kb_messages import lazy_door
 
 if TYPE_CHECKING:
-    from kb_cli.report.run_report import TimeReport as TimeReport
-    from kb_cli.report.run_report import read_report as read_report
+    from kb_cli.report.data.run_report import TimeReport as TimeReport
+    from kb_cli.report.data.run_report import read_report as read_report
 
 
 _NAMES = {
-    "kb_cli.report.run_report": ("TimeReport", "read_report"),
+    "kb_cli.report.data.run_report": ("TimeReport", "read_report"),
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

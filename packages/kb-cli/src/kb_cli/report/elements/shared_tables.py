@@ -1,0 +1,104 @@
+"""The tables of `kb run --sim-stats`: how the times were found, and why some events were simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import UnsetType
+from rich.table import Table
+
+from kb_cli.run.base.result import ChosenTile, HowSimulated, ValueWait
+from kb_cli.terminal.output import new_table
+from kb_cli.terminal.units import duration, percent
+from kb_dataexec.analysis import PathShare
+
+_LEAST = 0.001
+"""Shares below it stand together in one row."""
+_ROWS = 12
+
+
+def main_shares(shares: Sequence[PathShare]) -> tuple[list[PathShare], list[PathShare]]:
+    """*shares*, the largest first, as those that have a row of their own, and those that stand together."""
+    kept = [each for each in shares[:_ROWS] if each.share >= _LEAST]
+    rest = list(shares[len(kept) :])
+    return (list(shares), []) if len(rest) < 2 else (kept, rest)
+
+
+def where_table(shares: Sequence[PathShare]) -> Table:
+    """*shares*, the largest first, as a table."""
+    headers = "where the time went", "what", "share", "time", "costliest line"
+    table = new_table(*headers, left=2, text=headers[-1:])
+    kept, rest = main_shares(shares)
+    for each in kept:
+        table.add_row(each.block, each.what, percent(each.share), duration(each.ps), dearest(each))
+    if rest:
+        names = f"{len(rest)} more"
+        table.add_row(names, "", percent(sum(each.share for each in rest)), duration(sum(each.ps for each in rest)), "")
+    return table
+
+
+def dearest(share: PathShare) -> str:
+    """The line of *share* that costs most, and its part when it does not cost all."""
+    if not share.line:
+        return "-"
+    return share.line if share.line_ps == share.ps else f"{share.line} ({percent(share.line_ps / share.ps)})"
+
+
+_SHOWN: Final = 8
+
+
+def chosen_tile_tables(chosen: Sequence[ChosenTile] | UnsetType) -> list[Table]:
+    """A table with a row for each kernel line and tile; none if every GEMM states its tile."""
+    if isinstance(chosen, UnsetType):
+        return []
+    table = new_table("tile left to the chip", "chosen", "GEMMs", left=1)
+    for each in chosen[:_SHOWN]:
+        table.add_row(each.line, each.tile, f"{each.commands:,}")
+    if len(chosen) > _SHOWN:
+        table.add_row(f"{len(chosen) - _SHOWN} more: see --json", "", "")
+    return [table]
+
+
+def value_wait_tables(waits: Sequence[ValueWait] | UnsetType) -> list[Table]:
+    """A table with a row for each kernel line; none if no kernel looked at a computed value."""
+    if isinstance(waits, UnsetType):
+        return []
+    table = new_table("looks at values", "times", "waited", left=1)
+    for each in waits:
+        table.add_row(each.line, f"{each.count:,}", duration(each.waited_ps))
+    return [table]
+
+
+def sim_stats_tables(found: HowSimulated | UnsetType) -> list[Any]:
+    """How many commands, programs, tiles and launches were worked out otherwise, and a row for each reason."""
+    if isinstance(found, UnsetType):
+        return []
+    parts: list[Any] = [_counts(found), ""]
+    if found.by_event:
+        headers = "simulated event by event", "commands", "launches", "because", "what to change"
+        table = new_table(*headers, left=1, text=headers[3:], wrapped=(3, 4))
+        for each in found.by_event:
+            what = f"{each.what} in {each.kernel}" if each.kernel else each.what
+            place = f"{each.cause} ({each.line})" if each.line else each.cause
+            table.add_row(what, f"{each.commands:,}", f"{each.launches:,}" if each.launches else "", place, each.change)
+        parts += [table, ""]
+    return parts
+
+
+def _counts(found: HowSimulated) -> Table:
+    table = new_table("how the times were found", "number", left=1)
+    for name, number in (
+        ("commands", found.commands),
+        ("  closed: worked out at once", found.closed_commands),
+        ("  of programs and turns that were skipped", found.skipped_commands),
+        ("  simulated event by event", found.event_commands),
+        ("programs and turns that were skipped", found.skipped_programs),
+        ("tiles that were skipped", found.skipped_tiles),
+        ("launches", found.launches),
+        ("  repeated", found.repeated_launches),
+        ("  with one program of each kind", found.foreseen_launches),
+        ("events", found.events),
+    ):
+        table.add_row(name, f"{number:,}")
+    return table

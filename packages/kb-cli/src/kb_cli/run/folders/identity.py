@@ -1,0 +1,72 @@
+"""What a run is a run of: benchmark, chip, seed, flags and versions. A run folder's name is a hash of these."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution, version
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from kb_cli.benchmark.expected import CheckMode
+from kb_cli.benchmark.setup import Setup
+from kb_cli.terminal.escape import file_stem
+from kb_engine.engine import BUILTIN, Registry
+from kb_topology import Topology
+
+_PACKAGES = ("kb-messages", "kb-topology", "kb-plans", "kb-dataexec", "kb-engine", "kb-components", "kb-cli")
+
+
+def identity(setup: Setup) -> dict[str, Any]:
+    """All that decides a run's results, apart from its parameters or shapes."""
+    loaded, call, script = setup.loaded, setup.loaded.call, setup.loaded.script
+    return {
+        **({} if call is None else {"call": msgspec.to_builtins(call)}),
+        **({} if script is None else {"script": msgspec.to_builtins(script)}),
+        "benchmark": {"name": loaded.name, "file": loaded.label, "sha256": loaded.sha256, **_beside(setup)},
+        "topology": {"name": setup.topology.name, "digest": setup.topology.digest},
+        "seed": setup.seed,
+        "flags": {"verify": setup.verify, "log": setup.log, **_check_of(setup)},
+        "versions": versions(setup.topology),
+    }
+
+
+def _beside(setup: Setup) -> dict[str, dict[str, str]]:
+    """The hashes of the files that the benchmark imports from its folder, if it imports any."""
+    files = {name: hashlib.sha256(content).hexdigest() for name, content in setup.loaded.beside.items()}
+    return {"beside": files} if files else {}
+
+
+def _check_of(setup: Setup) -> dict[str, str]:
+    """How outputs are compared, where the run was told so."""
+    return {} if setup.check is CheckMode.AUTO else {"check": setup.check}
+
+
+def versions(topology: Topology) -> dict[str, str]:
+    """The versions of the packages of kernbench, and of others that give blocks of *topology*."""
+    others = {node.impl for node in topology.graph.nodes.values() if not node.impl.startswith(BUILTIN)}
+    given = Registry().versions(others) if others else {}
+    return {name: version(name) for name in _PACKAGES} | given
+
+
+def missing(run_versions: Mapping[str, str]) -> str | None:
+    """The first of *run_versions*, those of a run, that is not installed, and its version; None if all are."""
+    for name, number in run_versions.items():
+        try:
+            distribution(name)
+        except (PackageNotFoundError, ValueError):
+            return f"{name} {number}"
+    return None
+
+
+def environment() -> dict[str, str]:
+    """The versions of Python and numpy. They are recorded, but the same run elsewhere has the same folder name."""
+    return {"python": platform.python_version(), "numpy": np.__version__}
+
+
+def folder_name(bench_name: str, config: dict[str, Any]) -> str:
+    """`<bench>-<hash>`, where the hash is the first 12 hex digits of the sha256 of *config* as JSON."""
+    return f"{file_stem(bench_name, 'bench')}-{hashlib.sha256(msgspec.json.encode(config)).hexdigest()[:12]}"
