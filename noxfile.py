@@ -226,10 +226,9 @@ def programs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def program_folding(session: nox.Session) -> None:
-    """Folded programs and loops are those of every event: 2,000 random grids and 2,000 loops; two hours."""
+    """Folded programs are those of every event: 2,000 random grids; an hour."""
     install(session, *EDITABLE)
     session.run("python", "benchmarks/validation/program_folding.py", *session.posargs)
-    session.run("python", "benchmarks/validation/loop_folding.py", *session.posargs)
 
 
 @nox.session(default=False)

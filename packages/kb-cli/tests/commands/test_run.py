@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from kb_cli.run import keep
+from kb_cli.run.saving import keep
 
 Write = Callable[..., Path]
 Invoke = Callable[..., Result]

@@ -53,8 +53,9 @@ from kb_cli.terminal.output import emit_json, emit_tables
 )
 @click.option(
     "--sim-stats",
+    "show_stats",
     is_flag=True,
-    help="Also list what was closed, folded and repeated, and why the rest was simulated event by event.",
+    help="Also list how many commands were isolated, skipped or on the slow path (event by event), and why.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def command(
@@ -70,7 +71,7 @@ def command(
     pretend: str | None,
     out: Path,
     policy: str,
-    work: bool,
+    show_stats: bool,
     as_json: bool,
 ) -> None:
     """Run SCRIPT, a Python file with Triton kernels, as Python would, on a simulated chip.
@@ -89,7 +90,7 @@ def command(
     if as_json:
         emit_json(result)
     else:
-        emit_tables(*script_tables(result), *(["", *sim_stats_tables(result.simulated)] if work else []))
+        emit_tables(*script_tables(result), *(["", *sim_stats_tables(result.simulated)] if show_stats else []))
     if running.error is not None:
         raise running.error
     failed = any(found_something(each.sanitizer) for each in result.launches)

@@ -85,8 +85,9 @@ from kb_topology import load_topology
 )
 @click.option(
     "--sim-stats",
+    "show_stats",
     is_flag=True,
-    help="Also list what was closed, folded and repeated, and why the rest was simulated event by event.",
+    help="Also list how many commands were isolated, skipped or on the slow path (event by event), and why.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with --shapes), nothing else.")
 def command(
@@ -105,7 +106,7 @@ def command(
     sanitize: bool,
     no_templates: bool,
     exact: Literal["closed", "events", "check"],
-    work: bool,
+    show_stats: bool,
     as_json: bool,
 ) -> None:
     """Run BENCH, a bundled benchmark's name or a Python file, and check its numbers against its reference."""
@@ -142,8 +143,8 @@ def command(
             else run_rows(setup, rows, out, Policy(policy))
         )
     _print(results, as_json, rows is not None)
-    if work and not as_json:
-        _print_work(results)
+    if show_stats and not as_json:
+        _print_stats(results)
     failed = any(result.verified is False or found_something(result.sanitizer) for result in results)
     click.get_current_context().exit(1 if failed else 0)
 
@@ -172,7 +173,7 @@ def _print(results: list[RunResult], as_json: bool, shapes: bool) -> None:
         emit_tables(*run_tables(results[0]))
 
 
-def _print_work(results: list[RunResult]) -> None:
+def _print_stats(results: list[RunResult]) -> None:
     from kb_cli.report.elements.shared_tables import sim_stats_tables
 
     for each in results:

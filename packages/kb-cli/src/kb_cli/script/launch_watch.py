@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, UnsetType
 
-from kb_cli.run.base.result import HowSimulated, Sanitized
+from kb_cli.run.base.result import SimStats, Sanitized
 from kb_cli.run.observe.counters import BlockCounters
 from kb_cli.run.observe.plan_tally import PlanTally
 from kb_cli.run.observe.usage import Usage
 from kb_cli.run.simulation.sanitizer import SanitizerWatch, sanitize_run
-from kb_cli.run.simulation.sim_stats import both, how_simulated
+from kb_cli.run.simulation.sim_stats import added, sim_stats
 from kb_dataexec import MemoryStore, OpLog
 from kb_engine import Engine, LaunchResult
 from kb_engine.block import CommandInFlight
@@ -90,7 +90,7 @@ class LaunchWork:
 
     def __init__(self) -> None:
         self._engine: Engine | None = None
-        self._before: HowSimulated | None = None
+        self._before: SimStats | None = None
 
     def add(self, engine: Engine) -> None:
         """A launch on *engine* has ended."""
@@ -99,11 +99,11 @@ class LaunchWork:
         self._engine = engine
 
     @property
-    def so_far(self) -> HowSimulated | UnsetType:
+    def so_far(self) -> SimStats | UnsetType:
         """How all launches were simulated; missing without one."""
         return UNSET if self._engine is None else self._all()
 
-    def _all(self) -> HowSimulated:
+    def _all(self) -> SimStats:
         assert self._engine is not None
-        found = how_simulated(self._engine, is_noted=False)
-        return found if self._before is None else both(self._before, found)
+        found = sim_stats(self._engine, is_noted=False)
+        return found if self._before is None else added(self._before, found)

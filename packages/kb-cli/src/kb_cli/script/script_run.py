@@ -18,7 +18,7 @@ from kb_cli.benchmark.scripts import TRITON, ScriptDevice, ScriptLaunch, ScriptT
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.base.files import LOG
 from kb_cli.run.base.progress import PASS_1, RunProgress
-from kb_cli.run.base.result import HowSimulated, Policy, RunResult
+from kb_cli.run.base.result import SimStats, Policy, RunResult
 from kb_cli.run.folders.identity import folder_name, versions
 from kb_cli.run.folders.run_folder import NewRunFolder
 from kb_cli.run.records.run_json import write_run
@@ -72,7 +72,7 @@ class ScriptResult(Struct, frozen=True, kw_only=True):
     latency_ps: int
     launches: list[RunResult]
     tunings: list[TunedKernel]
-    simulated: HowSimulated | UnsetType = UNSET
+    simulated: SimStats | UnsetType = UNSET
     run_dir: str | UnsetType = UNSET
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from kb_components.pe.submission_queue import SubmissionQueue
@@ -37,19 +36,6 @@ class FedWork(ClosableWork):
         command = self._queue.next_decoded()
         assert command is self.command
         self._feeder.place_known(command)
-
-    def place_again(self, command: CommandInFlight) -> None:
-        """As ClosableWork says."""
-        self._feeder.place_known(command)
-
-    @contextmanager
-    def once_more(self, command: CommandInFlight) -> Iterator[ClosableWork]:
-        """As ClosableWork says."""
-        self._queue.put_back(command)
-        try:
-            yield FedWork(command, self._queue, self._feeder, self._complete)
-        finally:
-            self._queue.next_decoded()
 
     def cuts(self) -> Any:
         """Those of buffers and registers, and the order of fetches."""

@@ -52,10 +52,6 @@ class FetchOrder:
             self.holds_back = self.holds_back or registers.claimed < self._claimed
             self._claimed = registers.claimed
 
-    def note_claim(self, claimed: StageType) -> None:
-        """A tile that is not fed, and so is not held back, claims its registers with *claimed*."""
-        self._claimed = claimed
-
     def begin_tile(self, token: TileToken) -> None:
         """*token* comes next, of a command whose tiles start with different stages.
 

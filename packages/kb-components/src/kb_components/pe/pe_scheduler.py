@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -18,14 +18,12 @@ from kb_components.pe.tile_choice import TileChoice
 from kb_components.pe.tile_feeder import TileFeeder
 from kb_engine.block import (
     KIB,
-    ClosableWork,
     CommandInFlight,
     CommandScheduler,
     Context,
     ExclusivePort,
     FeederWait,
     FoldPass,
-    LoneCommands,
     RegisterFileOwner,
     TileToken,
     ps_from_ns,
@@ -71,20 +69,16 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         "_buffers",
         "_feeder",
         "_fetch_store",
-        "_lone",
         "_plan_checks",
         "_queue",
         "_shared_plans",
+        "_shares_plans",
         "_tile_choice",
-        "_uses_short_ways",
     )
 
     spec_type = PeSchedulerSpec
-    state = ("_buffers", "_feeder", "_lone", "_queue")
+    state = ("_buffers", "_feeder", "_queue")
     caches = ("_plan_checks", "_shared_plans", "_tile_choice")
-    takes_short_ways: ClassVar[bool] = True
-    """Whether commands share plans, and are served outside of the queues where nothing can meet them. Times, records
-    and counts are the same without, which tests check. A subclass goes without, because it may do what they skip."""
 
     def __init__(self, spec: PeSchedulerSpec, context: Context) -> None:
         super().__init__(spec, context)
@@ -92,7 +86,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._tile_choice: TileChoice | None = None
         self._plan_checks: PlanChecks | None = None
         self._shared_plans = SharedPlans()
-        self._uses_short_ways = self.takes_short_ways and type(self) is PeScheduler
+        self._shares_plans = type(self) is PeScheduler  # a subclass may plan by more than shapes
         self._queue = SubmissionQueue(
             context.clock, spec.submission_depth, ps_from_ns(spec.command_ns), self._feed_decoded, self.tickets
         )
@@ -110,11 +104,6 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             self._buffers,
             self._fetch_store.registers,
             self._blocks,
-        )
-        registers = self._fetch_store.registers
-        command_ps = ps_from_ns(self.spec.command_ns)
-        self._lone = LoneCommands(
-            self.clock, command_ps, registers, self._blocks, self._feeder.note_claim, self.tickets
         )
         if self.spec.compute_slots == "shared":
             self._share_compute_slot()
@@ -151,13 +140,13 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
 
     def shared_plan(self, submitted: SubmittedCommand) -> tuple[PipelinePlan, tuple[int, ...] | None]:
         """As CommandScheduler's. A loop issues the same commands each time, at other addresses: it is planned once."""
-        if not self._uses_short_ways:
+        if not self._shares_plans:
             return self.plan(submitted), None
         return self._shared_plans.find(submitted, self.plan)
 
     def plan_of_all(self, like: Command, commands: Any) -> tuple[PipelinePlan, Sequence[Any]] | None:
         """As CommandScheduler's."""
-        return self._shared_plans.find_for_all(like, commands) if self._uses_short_ways else None
+        return self._shared_plans.find_for_all(like, commands) if self._shares_plans else None
 
     @property
     def has_room(self) -> bool:
@@ -172,12 +161,6 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         """Queue a command, and take it when its turn comes."""
         self._queue.submit(context)
 
-    def serve_alone(self, context: CommandInFlight, arrival_ps: int, done: Callable[[CommandInFlight], None]) -> bool:
-        """Serve a command of one tile for which no other command is in flight."""
-        if not (self._uses_short_ways and self._queue.is_idle):
-            return False
-        return self._lone.begin(context, arrival_ps, done, self.may_record_ahead)
-
     def complete(self, context: CommandInFlight) -> None:
         """Strike the command off the in-flight table, and publish its record."""
         self._queue.forget(context)
@@ -187,7 +170,6 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         """As ComponentBase."""
         super().fold(over)
         over.part(self._queue)
-        over.part(self._lone)
         over.part(self._feeder)
         over.part(self._buffers)
 
@@ -211,10 +193,6 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             elif closer.wants(command) and closer.close(self._work(command)):
                 return
         self._feeder.wake()
-
-    def known_work(self, command: CommandInFlight) -> ClosableWork | None:
-        """As CommandScheduler's."""
-        return self._work(command) if type(self) is PeScheduler else None
 
     def _work(self, command: CommandInFlight) -> FedWork:
         return FedWork(command, self._queue, self._feeder, self.complete)

@@ -128,12 +128,8 @@ class TileFeeder:
     def place_known(self, command: CommandInFlight) -> None:
         """As `place`, of a command without held sums whose tiles are not fed, because all that they do is known."""
         self._buffers.place(command)
-        self._registers.place_alone(command)
+        self._registers.cut(command)
         self._order.begin(command.shared_plan)
-
-    def note_claim(self, claimed: StageType) -> None:
-        """A tile that was not fed claims its registers with *claimed*."""
-        self._order.note_claim(claimed)
 
     @property
     def next_op(self) -> int:

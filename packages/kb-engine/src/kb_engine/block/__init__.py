@@ -20,7 +20,6 @@ from kb_engine.block.fabric_roles import (
 from kb_engine.block.fold_pass import FoldPass, NotFolded, moment_or_none
 from kb_engine.block.gates import ExclusivePort, Gate, WiringError
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
-from kb_engine.block.lone_commands import LoneCommands
 from kb_engine.block.message_parts import split_message
 from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler, FeederWait, Feeding
 from kb_engine.block.register_file import RegisterFile, RegisterFileOwner
@@ -51,7 +50,6 @@ __all__ = [
     "Gate",
     "HostPort",
     "Initiator",
-    "LoneCommands",
     "MemoryComponent",
     "MessagePart",
     "NotFolded",

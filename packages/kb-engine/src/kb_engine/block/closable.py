@@ -7,7 +7,6 @@ it. Then it runs at once on a clock of its own, or takes what an equal command c
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from kb_engine.block.in_flight import CommandInFlight
@@ -28,14 +27,6 @@ class ClosableWork(Protocol):
     @abstractmethod
     def place(self) -> None:
         """Cut buffers and registers for the command now, as `begin` does, without beginning."""
-
-    @abstractmethod
-    def place_again(self, command: CommandInFlight) -> None:
-        """Cut buffers and registers for *command*, which does what this one did, and never comes to a block."""
-
-    @abstractmethod
-    def once_more(self, command: CommandInFlight) -> AbstractContextManager[ClosableWork]:
-        """Within the block, on an idle PE, the work of *command*, which is to do what this one did, and is dropped."""
 
     @abstractmethod
     def cuts(self) -> Any:

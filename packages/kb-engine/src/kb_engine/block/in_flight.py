@@ -27,7 +27,6 @@ Issued: TypeAlias = tuple[SubmittedCommand, tuple[int, ...] | None]
 _COMMAND_TIMES: Final = (
     "t_call_ps", "t_issued_ps", "t_submitted_ps", "t_taken_ps", "t_decoded_ps", "t_fed_ps", "t_done_ps",
 )  # fmt: skip
-_TIMES_BEFORE_THE_END: Final = _COMMAND_TIMES[:-1]
 _times_of: Final = attrgetter(*_COMMAND_TIMES)
 _NO_CLAIMS: Final[tuple[None, ...]] = (None,) * len(StageType)
 _NO_FREES: Final[tuple[None, ...]] = (None,) * len(StageType)
@@ -164,16 +163,6 @@ class CommandInFlight:
             for number, offset in pieces.items():
                 self.placement.move(place, number, offset)
 
-    def close_like(self, done: CommandInFlight, later_ps: int) -> None:
-        """The command is known as a whole, and does what *done* did *later_ps* before, up to its end.
-
-        All tiles of the two lie in slots, and each command is the first of its program, so it waits for no other one.
-        """
-        self.is_closed = True
-        for name in _TIMES_BEFORE_THE_END:
-            t_ps = getattr(done, name)
-            setattr(self, name, t_ps + later_ps if t_ps >= 0 else t_ps)
-
     def end_closed(self) -> None:
         """All tiles of the closed command are done now."""
         self.is_closed = False
@@ -275,16 +264,6 @@ class CommandInFlight:
             )
             found.append(again)
         return found
-
-    def once_again(self, issued: Issued, shift: tuple[int, int, int]) -> CommandInFlight:
-        """As `again`, of one command that lies in the same slots."""
-        ps, ops, seqs = shift
-        numbers = [t_ps + ps if t_ps >= 0 else t_ps for t_ps in _times_of(self)]
-        numbers += [seq + seqs if seq >= 0 else seq for seq in (self.after_seq, self.operand_seq)]
-        numbers.append(self.first_op + ops)
-        again = CommandInFlight.__new__(CommandInFlight)
-        again._repeat(self, issued, numbers, self.placement)
-        return again
 
     def _repeat(self, like: CommandInFlight, issued: Issued, numbers: Sequence[int], placement: Placement) -> None:
         """In place of `__init__`: be done as *like* is, with other times, ops and commands in *numbers*."""

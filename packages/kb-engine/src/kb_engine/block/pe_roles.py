@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from kb_engine.block.closable import ClosableWork, Closer
+from kb_engine.block.closable import Closer
 from kb_engine.block.completion_queue import CompletionQueue
 from kb_engine.block.component import ComponentBase, SpecT
 from kb_engine.block.fold_pass import FoldPass
@@ -102,11 +102,10 @@ class CommandScheduler(ComponentBase[SpecT]):
     It publishes a record of every command that is done to `completions`, which the program on the PE reads. For reports
     it sets `t_taken_ps`, `t_decoded_ps` and `t_fed_ps` of each command, and calls `tile_waited`. It calls
     `begins_to_feed` if its feeder can be folded. It may ask `closer`, if there is one, to close the command that it
-    would begin. `may_record_ahead` says that nobody hears of a stage before the op log has it, so that records of a
-    command that nothing can meet may be given before their stages are over.
+    would begin.
     """
 
-    __slots__ = ("closer", "completions", "may_record_ahead", "on_feed", "on_tile_waited")
+    __slots__ = ("closer", "completions", "on_feed", "on_tile_waited")
     state: ClassVar[tuple[str, ...]] = ("completions",)
 
     def __init__(self, spec: SpecT, context: Any) -> None:
@@ -115,7 +114,6 @@ class CommandScheduler(ComponentBase[SpecT]):
         self.on_tile_waited: Callable[[tuple[int, int, int]], None] | None = None
         self.on_feed: Callable[[CommandInFlight, Feeding], None] | None = None
         self.closer: Closer | None = None
-        self.may_record_ahead = False
 
     @property
     @abstractmethod
@@ -134,10 +132,6 @@ class CommandScheduler(ComponentBase[SpecT]):
         """
         return self.plan(submitted), None
 
-    def known_work(self, command: CommandInFlight) -> ClosableWork | None:
-        """The work of *command*, all that it does is known, and which never comes here; None where there is no such."""
-        return None
-
     def plan_of_all(self, like: Command, commands: Any) -> tuple[PipelinePlan, Sequence[Any]] | None:
         """The plan that *like* shares with *commands*, and the addresses of these.
 
@@ -154,15 +148,6 @@ class CommandScheduler(ComponentBase[SpecT]):
     @abstractmethod
     def submit(self, context: CommandInFlight) -> None:
         """Put a planned command into the submission queue. The caller has checked `has_room`."""
-
-    def serve_alone(self, context: CommandInFlight, arrival_ps: int, done: Callable[[CommandInFlight], None]) -> bool:
-        """Whether this block takes a command that arrives at *arrival_ps*, and serves it outside of the queues.
-
-        The program waits until `done(context)` is called, and issues nothing else before. All times, records and
-        counts are those that the command has when it is submitted, as it is where the answer is False. No record goes
-        to `completions`.
-        """
-        return False
 
     @abstractmethod
     def when_room(self, call: Callable[[], None]) -> None:

@@ -71,7 +71,7 @@ class RegisterFile(Gate):
         plan = command.shared_plan
         if plan.held is not None and plan.held.ends:
             command.frees_by(StageType.STORE, self._free_held)
-        self._cut(command)
+        self.cut(command)
         operands, sums = plan.lifetimes.get(_REGISTERS), plan.lifetimes.get(_ACCUMULATOR)
         if operands is None:
             return
@@ -86,8 +86,8 @@ class RegisterFile(Gate):
             earlier = command.frees[stage_type] if sums is not None and stage_type in sums.freed else None
             command.frees_by(stage_type, free if earlier is None else _both(earlier, free))
 
-    def _cut(self, command: CommandInFlight) -> None:
-        """Cut the file for *command*, and note the begin or the end of its held sum."""
+    def cut(self, command: CommandInFlight) -> None:
+        """Cut the file for *command*, and note the begin or the end of its held sum. Its tiles claim nothing."""
         plan, placement = command.shared_plan, command.placement
         if plan.held is not None:
             self._place_held(command, plan.held)
@@ -113,19 +113,6 @@ class RegisterFile(Gate):
         """Be as when the cuts were *cuts*. No tile of a later command is in the registers."""
         self._operands.put_back(cuts[0])
         self._accumulators.put_back(cuts[1])
-
-    def place_alone(self, command: CommandInFlight) -> None:
-        """As `place`, of a command whose only tile no other tile meets: it finds its slots free, and claims none."""
-        self._cut(command)
-        held = command.placement.held
-        if held is not None and not self._region.claim_at(held.offset, held.nbytes):
-            raise PipelineError(self._node_id, "a sum whose registers are in use", "free ones for a command on its own")
-
-    def leave_alone(self, command: CommandInFlight) -> None:
-        """*command*, which was placed alone, is done."""
-        held = command.shared_plan.held
-        if held is not None and held.ends:
-            self._region.free(held.offset)
 
     def _place_held(self, command: CommandInFlight, held: HeldSum) -> None:
         """Note the begin or the end of *held*. A sum that begins where another is held replaces that one."""

@@ -172,31 +172,6 @@ class StageServer(BoundedQueue):
         """From when on *token*, whose service has ended, waited for the next queue alone."""
         return token.t_end
 
-    def cost_ps(self, params: StageParams) -> int:
-        """What a service with *params* takes, of a block with a pure cost."""
-        return (self._costs.get(id(params)) or self._ask_cost(params))[1]
-
-    def count(self, services: int, busy_ps: int) -> None:
-        """Count so many *services*, of tokens that did not come through the queue and took *busy_ps* together."""
-        self.served += services
-        self.busy_ps += busy_ps
-
-    def begin_alone(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        """Serve *token* now, which does not come through the queue, and call *finish* with it at the end."""
-        self.token = token
-        self.begin(token, finish)
-
-    def end_alone(self, token: TileToken, busy_ps: int) -> None:
-        """Count the service of *token*, which did not come through the queue and took *busy_ps*.
-
-        Raises PipelineError when it has ended before.
-        """
-        if token is not self.token:
-            raise self._finished_twice(token)
-        self.token = None
-        self.busy_ps += busy_ps
-        self.served += 1
-
     def granted(self, token: TileToken, gate: Gate) -> None:
         """*gate*, where *token* waited, has let it in."""
         waits = token.waits

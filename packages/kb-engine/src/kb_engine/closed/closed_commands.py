@@ -14,9 +14,9 @@ the place where they met, up to the next launch, because they would meet again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from simpy.events import NORMAL
 
@@ -60,17 +60,6 @@ class Shape:
         self.known = known
 
 
-class NotedCommand(NamedTuple):
-    """A command that was closed: its work, since when, where it went, what is known of others with its key, and what
-    came of it."""
-
-    work: ClosableWork
-    begin_ps: int
-    footprint: Footprint
-    known: OutcomesOfKey
-    outcome: Outcome
-
-
 class ClosedCommand:
     """A command that is closed: its work, since when, what came of it, and what it takes to undo that.
 
@@ -83,7 +72,6 @@ class ClosedCommand:
         self.work = work
         self.begin_ps = begin_ps
         self.footprint = shape.footprint
-        self.known = shape.known
         self.outcome = outcome
         self.cuts: Any = work.cuts()
         work.place()
@@ -97,11 +85,6 @@ class ClosedCommand:
     def entry(self) -> Any:
         """That of its end. It is not kept, because it refers to this object."""
         return *self._at, self._end, self
-
-    @property
-    def noted(self) -> NotedCommand:
-        """What is kept of it when it is done."""
-        return NotedCommand(self.work, self.begin_ps, self.footprint, self.known, self.outcome)
 
     @property
     def memories(self) -> list[str]:
@@ -124,14 +107,12 @@ class ClosedCommands:
         recorder: Recorder | None,
         event_by_event: Callable[[], AbstractContextManager[None]],
         checks: bool,
-        least_stages: int,
         reasons: Reasons,
     ) -> None:
         self._clock = chip.clock
         self._event_by_event = event_by_event
         self._recorder = recorder
         self._checks = checks
-        self._least_stages = least_stages
         self._reasons = reasons
         self._forms: dict[Hashable, int] = {}
         self._plans: dict[int, tuple[PipelinePlan, PlanForm | WhyNot]] = {}
@@ -142,24 +123,12 @@ class ClosedCommands:
         self._ran_ps = 0
         self._has_peers = True
         self.n_run = self.n_taken = self.n_opened = self.n_checked = self.n_closed = 0
-        self._notes: list[NotedCommand] | None = None
         chip.fabric.watch(self._closed.keys(), self._meet)
 
     def begin_launch(self, n_pes: int) -> None:
         """A launch on *n_pes* PEs begins: its commands need not meet where those of earlier ones did."""
         self._met.clear()
         self._has_peers = n_pes > 1
-
-    def note(self, notes: list[NotedCommand] | None) -> None:
-        """From now on add each command to *notes* that is closed."""
-        self._notes = notes
-
-    def take(self, known: Iterable[OutcomesOfKey], n_commands: int) -> None:
-        """*n_commands* took outcomes of *known* outside of this object."""
-        self.n_taken += n_commands
-        self.n_closed += n_commands
-        for each in known:
-            self.known.use(each)
 
     def open_all(self) -> None:
         """Open all closed commands, because somebody looks at what is not over yet, or an error ended all."""
@@ -183,12 +152,7 @@ class ClosedCommands:
 
     def is_worth(self, plan: PipelinePlan) -> bool:
         """Whether a command of *plan* is worth closing."""
-        return plan.n_stages >= self._least_stages
-
-    @property
-    def checks_next(self) -> bool:
-        """Whether the next command that would take a known outcome is run, too."""
-        return self._checks and (self.n_taken + 1) % _SHARE == 1
+        return plan.n_stages >= LEAST_CLOSED_STAGES
 
     def wants(self, command: CommandInFlight) -> bool:
         """Whether nothing can meet *command* on its PE, and it is worth closing."""
@@ -241,31 +205,10 @@ class ClosedCommands:
         if self._recorder is not None and outcome.rows is not None:
             span_ps = now_ps, now_ps + outcome.duration_ps
             self._recorder.expect(work.command, outcome.rows, span_ps, closed.memories)
-        if self._notes is not None:
-            self._notes.append(closed.noted)
         self.n_closed += 1
         self._clock.push(closed.entry)
         self._closed.update(dict.fromkeys(places, closed))
         return True
-
-    def outcome_now(self, done: NotedCommand) -> Outcome | None:
-        """What a command like *done*, which is done, would come to now; None if it never ends.
-
-        Nothing is scheduled, and nothing is on its way to its places.
-        """
-        known = next((each for each in done.known.outcomes if done.footprint.fits(each)), None)
-        if known is not None:
-            return known
-        command = done.work.command
-        issued = command.submitted, command.addresses
-        again = command.once_again(issued, (0, 0, 0))
-        again.begin_anew()
-        with done.work.once_more(again) as work:
-            outcome = self._find_out(Shape(done.footprint, done.known), work)
-        if outcome is not None:
-            self.known.keep(done.known, outcome)
-            self.n_run += 1
-        return outcome
 
     def _outcome_for(self, shape: Shape, work: ClosableWork) -> Outcome | None:
         """An outcome that *work* would have, too. Where pieces lie in no slot depends on which slots are first."""

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from kb_engine.block.stage_server import StageServer
 from kb_engine.closed.outcome import FlowCount, Outcome
-from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.paths import Flow, Leg, MemoryPath
 
 _Port = tuple[Any, str]
@@ -25,18 +24,6 @@ class State(NamedTuple):
     links: list[int]
     flows: _FlowState
     requests: list[tuple[int, tuple[int, ...]]]
-
-
-class Parts(NamedTuple):
-    """What an outcome changes: servers and memories with what is added to their counts, ports and links with how long
-    after the begin they are free, and flows with their transfers, and how long those take that meet nobody, before and
-    after."""
-
-    served: list[Any]
-    requested: list[Any]
-    ports: list[tuple[_Port, int]]
-    links: list[tuple[LinkState, int]]
-    flows: list[Any]
 
 
 class Footprint:
@@ -117,15 +104,6 @@ class Footprint:
             self._links[number].free_ps = next(free_ps)
         for number, nbytes, count, alone, _ in outcome.flows:
             self._legs[number].counted(nbytes).add(-count, *alone)
-
-    def parts(self, outcome: Outcome) -> Parts:
-        """The objects that *outcome* changes, with what it adds to them."""
-        served = [(self._servers[number], *added) for number, *added in outcome.served]
-        requested = [(self._memories[number], *added) for number, *added in outcome.requested]
-        ports = [(self._ports[number], after_ps) for number, after_ps in outcome.ports_free]
-        links = [(self._links[number], after_ps) for number, after_ps in outcome.links_free]
-        flows = [(self._legs[number].counted(nbytes), *rest) for number, nbytes, *rest in outcome.flows]
-        return Parts(served, requested, ports, links, flows)
 
     def state(self) -> State:
         """All that a command can change, as `changes` and `put_back` need it."""

@@ -29,12 +29,11 @@ class KnownOutcomes:
     """The outcomes of closed commands. When their rows take *most_nbytes*, those that were last used longest ago go.
 
     Whoever needs a dropped outcome finds it out anew. Rows that are expected already stay with their command.
-    `n_dropped` counts how often outcomes were dropped.
     """
 
     def __init__(self, most_nbytes: int = _MOST_NBYTES) -> None:
         self._most_nbytes = most_nbytes
-        self._nbytes = self.n_dropped = 0
+        self._nbytes = 0
         self._by_key: dict[Hashable, OutcomesOfKey] = {}
         self._large: dict[OutcomesOfKey, int] = {}
 
@@ -55,7 +54,6 @@ class KnownOutcomes:
             oldest = next(iter(self._large))
             self._nbytes -= self._large.pop(oldest)
             oldest.outcomes.clear()
-            self.n_dropped += 1
 
     def use(self, known: OutcomesOfKey) -> None:
         """An outcome of *known* was needed just now. It may have been dropped since whoever needs it took it."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from kb_engine.block.closable import ClosableWork
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.closed import closed_commands
 from kb_engine.observe.by_event import COMMANDS, Reasons, WhyNot
 
 ISSUES_AHEAD: Final = WhyNot(
@@ -15,11 +16,10 @@ ISSUES_AHEAD: Final = WhyNot(
 
 
 class NeverCloser:
-    """Notes in *reasons*, with *why*, each command that has *least_stages* or more."""
+    """Notes in *reasons*, with *why*, each command that is worth closing."""
 
-    def __init__(self, why: WhyNot, least_stages: int, reasons: Reasons) -> None:
+    def __init__(self, why: WhyNot, reasons: Reasons) -> None:
         self._why = why
-        self._least_stages = least_stages
         self._reasons = reasons
 
     def wants(self, command: CommandInFlight) -> bool:
@@ -29,7 +29,7 @@ class NeverCloser:
 
     def missed(self, command: CommandInFlight) -> None:
         """As Closer says."""
-        if command.shared_plan.n_stages >= self._least_stages:
+        if command.shared_plan.n_stages >= closed_commands.LEAST_CLOSED_STAGES:
             self._reasons.note(COMMANDS, "", self._why._replace(line=command.submitted.line), 1)
 
     def close(self, work: ClosableWork) -> bool:

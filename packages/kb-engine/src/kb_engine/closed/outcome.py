@@ -34,11 +34,6 @@ class Outcome(NamedTuple):
     firsts: tuple[int, ...]
     rows: RowFormulas | None
 
-    @property
-    def is_steady(self) -> bool:
-        """Whether the log knew before how long each of the transfers takes that meets nobody."""
-        return all(before == after for _, _, _, before, after in self.flows)
-
     def differs_from(self, other: Outcome) -> str:
         """What of this differs from *other*: the names of these parts, or ""."""
         parts = ("duration_ps", "served", "requested", "ports_free", "links_free", "flows", "moved")

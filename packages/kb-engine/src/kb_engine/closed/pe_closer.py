@@ -75,11 +75,6 @@ class PeCloser:
             return False
         return self._closed.close(work, shape, self._tickets)
 
-    def shape_of(self, plan: PipelinePlan, addresses: Sequence[int]) -> Shape | None:
-        """What is known of commands of *plan* at *addresses*, where these are worth closing and may be closed."""
-        shape = self._shape_of(plan, addresses) if self._closed.is_worth(plan) else None
-        return shape if isinstance(shape, Shape) else None
-
     def _shape_of(self, plan: PipelinePlan, addresses: Sequence[int]) -> Shape | WhyNot:
         if isinstance(self._form, WhyNot):
             return self._form

@@ -62,15 +62,13 @@ def build(
     registry: Registry,
     writer: LogWriter | None,
     observers: Sequence[Observer],
-    folds: bool,
-    closing: tuple[Exactness, int],
+    exact: Exactness,
     reasons: Reasons,
 ) -> Built:
     """Everything that *topology* describes, watched by *observers*. With a *writer* there is an op log.
 
-    With *folds*, tiles that come in periods are not all simulated, unless an observer is told of every stage. *closing*
-    says how commands are simulated that nothing can meet, and the stages of those that are worth it. *reasons* takes
-    why others are simulated event by event.
+    *exact* says how commands are simulated that nothing can meet. *reasons* takes why others are simulated event by
+    event.
 
     Raises TopologyError when the topology names blocks that are not installed, or attributes that they do not take.
     """
@@ -87,21 +85,20 @@ def build(
     memory = DeviceMemory(store, burst_nbytes)
     pes = {pe_id: _pe(pe_id, chip) for pe_id in topology.graph.pe_ids}
     sees_stages = tracer is not None or any(listener([each], name) for each in observers for name in OF_STAGES)
-    folds = folds and chip.fabric.is_foreseen
-    folder = Folder(chip, recorder, reasons) if folds and closing[0] != "events" and not sees_stages else None
+    skips = chip.fabric.is_foreseen and exact != "events" and not sees_stages
+    folder = Folder(chip, recorder, reasons) if skips else None
     for pe in pes.values():
         if folder is not None:
             pe.scheduler.on_feed = partial(
                 folder.watch, [chip.components[node.id] for node in topology.graph.pe_nodes(pe.pe_id)]
             )
-        pe.scheduler.may_record_ahead = closing[0] != "events" and not sees_stages
         pe.scheduler.on_tile_waited = recorder.tables.tile_waited if recorder is not None else None
     is_told_of = [name for name in (*OF_STAGES, "on_trace") if listener(observers, name) is not None]
-    closed = None if sees_stages else _closed(closing, chip, recorder, folder, reasons)
+    closed = None if sees_stages else _closed(exact, chip, recorder, folder, reasons)
     why_open = None
     if closed is None:
-        why_open = why_nothing_closes(closing[0], chip.fabric.is_foreseen, is_told_of)
-    _set_closers(chip, pes, closed, why_open, (closing[1], reasons))
+        why_open = why_nothing_closes(exact, chip.fabric.is_foreseen, is_told_of)
+    _set_closers(chip, pes, closed, why_open, reasons)
     materialize = without_log
     if recorder is not None:
         materialize = Materializer(recorder, list(pes.values()), memory, closed)
@@ -114,19 +111,18 @@ def build(
 
 
 def _closed(
-    closing: tuple[Exactness, int],
+    exact: Exactness,
     chip: Chip,
     recorder: Recorder | None,
     folder: Folder | None,
     reasons: Reasons,
 ) -> ClosedCommands | None:
     """What closes the commands of all PEs; None where ties with other commands, or what these hold, are not told."""
-    exact, least_stages = closing
     is_foreseen = chip.fabric.is_foreseen and all_sources_belong_to_pes(list(chip.components.values()))
     if exact == "events" or not is_foreseen:
         return None
     event_by_event = nullcontext if folder is None else folder.resting
-    return ClosedCommands(chip, recorder, event_by_event, exact == "check", least_stages, reasons)
+    return ClosedCommands(chip, recorder, event_by_event, exact == "check", reasons)
 
 
 def _set_closers(
@@ -134,12 +130,12 @@ def _set_closers(
     pes: dict[str, ProcessingElement],
     closed: ClosedCommands | None,
     why_open: WhyNot | None,
-    telling: tuple[int, Reasons],
+    reasons: Reasons,
 ) -> None:
-    """Have *closed* close the commands of *pes*. *telling* has the least stages and the reasons of those not closed."""
+    """Have *closed* close the commands of *pes*. *reasons* takes why others are not closed."""
     for pe_id, pe in pes.items():
         if closed is None or pe.cpu.issues_ahead:
-            pe.scheduler.closer = NeverCloser(why_open or ISSUES_AHEAD, *telling)
+            pe.scheduler.closer = NeverCloser(why_open or ISSUES_AHEAD, reasons)
         else:
             mine = [chip.components[node.id] for node in chip.topology.graph.pe_nodes(pe_id)]
             pe.scheduler.closer = PeCloser(closed, chip.fabric, mine, pe.tickets)

@@ -10,7 +10,6 @@ from kb_dataexec import LogWriter, MemoryStore, OpLog
 from kb_dataexec.log import LogSummary
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.stage_server import StageServer
-from kb_engine.closed.closed_commands import LEAST_CLOSED_STAGES
 from kb_engine.engine.build import OF_STAGES, Exactness, build
 from kb_engine.engine.dropped_interrupts import raises_dropped_interrupts
 from kb_engine.engine.event_work import EventWork, SimulatedWork
@@ -19,24 +18,19 @@ from kb_engine.engine.polling import MOST_REPEATED_LOADS, PollingGuard
 from kb_engine.engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
 from kb_engine.engine.registry import Registry
 from kb_engine.engine.standing import standing_lines
-from kb_engine.engine.why_nothing import WITHOUT_TEMPLATES, why_nothing_folds, why_nothing_repeats
+from kb_engine.engine.why_nothing import WITHOUT_TEMPLATES, why_nothing_folds
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.language.tl import Language
 from kb_engine.launch.grid_folding import GridFolding
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.launch.host_calls import HostCall
 from kb_engine.launch.launch import Launch, LaunchResult
-from kb_engine.launch.launch_key import LaunchKey
-from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.pe_launch import PeLaunch
-from kb_engine.launch.repeats import LaunchRepeats, RepeatedLaunch
 from kb_engine.launch.targets import check_form, check_there
-from kb_engine.launch.watched_launch import WatchedLaunch
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.by_event import Reasons, WhyNot
 from kb_engine.observe.listeners import listener, told_of_each
 from kb_engine.observe.observer import Callbacks, Observer
-from kb_engine.program.author_errors import authors_line
 from kb_engine.program.grid import Grid
 from kb_engine.program.kernel_check import check_kernel
 from kb_engine.program.kernel_lines import kernel_lines
@@ -44,7 +38,6 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
 from kb_engine.program.session import Session
-from kb_engine.template import LoopTemplates, loops_of
 from kb_engine.template.purity import MadeKernel
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.collector import collector_off, look_once
@@ -76,15 +69,14 @@ class Engine:
     which no stage ends for *no_progress_events* events counts as stuck, and so does one whose kernels make
     *most_repeated_loads* loads in a row that can only give what they gave before. `host_calls` makes the host's calls,
     and is None for a topology without a host. With *templates*, programs of a grid that do as one of them did are
-    repeated without their kernel, and so are launches that do as an earlier one did, where this cannot be told from a
-    run of it but by the time that it takes. `repeats` counts such launches; it is None where none can be. With *folds*,
-    so are tiles of one command that come in periods; `folder` counts them, and is None without.
+    repeated without their kernel. Tiles of one command that come in periods are not all simulated; `folder` counts
+    them, and is None where each event counts.
 
     *exact* says how commands are simulated that nothing can meet. `closed`: each kind of them once
     (`kb_engine.closed`); `events`: all of them, event by event, and nothing is folded; `check`: as `closed`, and a
     share of those that were not simulated is simulated beside that, event by event, and both are compared. So are
     periods of programs before and behind those that are skipped. `checked` counts. `work` tells what was done. Times,
-    counts and the op log are the same. Commands of fewer than *least_closed_stages* are not worth it. `closed` counts
+    counts and the op log are the same. Commands of few stages are not worth it. `closed` counts
     such commands; it is None where there are none, as with observers that hear of stages or of the trace.
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take, and
@@ -100,9 +92,7 @@ class Engine:
         no_progress_events: int = NO_PROGRESS_EVENTS,
         most_repeated_loads: int = MOST_REPEATED_LOADS,
         templates: bool = True,
-        folds: bool = True,
         exact: Exactness = "closed",
-        least_closed_stages: int = LEAST_CLOSED_STAGES,
     ) -> None:
         if exact not in get_args(Exactness):
             raise KbError("Engine", f"exact={exact!r}", " or ".join(map(repr, get_args(Exactness))))
@@ -111,8 +101,8 @@ class Engine:
         watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
         reasons = Reasons()
         with collector_off():
-            watching, closing = (*watching, guard, polling), (exact, least_closed_stages)
-            built = build(topology, registry or Registry(), writer, watching, folds, closing, reasons)
+            watching = *watching, guard, polling
+            built = build(topology, registry or Registry(), writer, watching, exact, reasons)
         look_once()
         self.chip = built.chip
         self.pes = built.pes
@@ -129,22 +119,17 @@ class Engine:
         self._launches = built.launches
         self._to_end = LaunchToEnd(built)
         self._launched = 0
-        self._stopped: list[str] = []
         self._of_hosts: Any = None
         self._templates = templates
         self.closed = built.closed
-        self.repeats: LaunchRepeats | None = None
-        if built.closed is not None and templates and not heard:
-            self.repeats = LaunchRepeats(built.session, built.closed, built.chip, self._checks)
-        self._work = EventWork(built.session, built.closed, built.folder, self.repeats, reasons)
+        self._work = EventWork(built.session, built.closed, built.folder, reasons)
         self._why_not: WhyNot | None = None
-        self._why_no_repeats = built.why_open or why_nothing_repeats(heard)
         if not templates:
-            self._why_not = self._why_no_repeats = WITHOUT_TEMPLATES
+            self._why_not = WITHOUT_TEMPLATES
         elif built.folder is None or not is_told_all:
             told = [name for name in (*OF_STAGES, "on_trace") if listener(watching[:-2], name) is not None]
             told += [name for name in heard if name != "on_issue" or writer is None]
-            self._why_not = why_nothing_folds(exact, folds, built.chip.fabric.is_foreseen, told)
+            self._why_not = why_nothing_folds(exact, built.chip.fabric.is_foreseen, told)
 
     @property
     def topology(self) -> Topology:
@@ -215,16 +200,9 @@ class Engine:
         self.memory.keep_initial()
         call = KernelCall(kernel, arguments, root, front_end, kernel_lines(root))
         where = self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids]
-        key = self.repeats.key_of(call, where[2], targets) if self.repeats is not None and grid is None else None
         self._launches.clear()
-        self._stopped = []
         self._work.begins()
-        try:
-            launch, folding = self._made_launch(where, call, grid, key)
-        except KeyboardInterrupt as error:  # kernels may be run to see what they do, before their launch
-            line = authors_line(error, root)
-            self._stopped = [f"the kernel ran at {line}, before its launch" if line else "the launch had not begun"]
-            raise
+        launch, folding = self._made_launch(where, call, grid)
         self._launched += 1
         self._launches[launch.number] = launch
         if self.closed is not None:
@@ -233,46 +211,28 @@ class Engine:
         if listeners.on_launch is not None:
             listeners.on_launch()
         try:
-            result = self._run(launch, targets)
+            result = self._to_end.run(launch, targets)
         except BaseException as error:
             if self.closed is not None and isinstance(error, Exception):
                 self.closed.open_all()
             launch.abandon(error)
             raise
-        self._work.ended(kernel, launch, folding, self._why_no_repeats)
+        finally:
+            self.session.keep_commands(False)  # nobody looks at the launch any more
+        self._work.ended(kernel, launch, folding)
         if listeners.on_launched is not None:
             listeners.on_launched()
         return result
 
     def _made_launch(
-        self,
-        where: tuple[int, Session, list[ProcessingElement]],
-        call: KernelCall,
-        grid: Grid | None,
-        key: LaunchKey | None,
+        self, where: tuple[int, Session, list[ProcessingElement]], call: KernelCall, grid: Grid | None
     ) -> tuple[Launch, GridFolding | WhyNot | None]:
-        """The launch of *call*, and what folds its programs, or the loops in them, or why nothing does; None where
-        nothing is to be folded.
-
-        A launch with a *key* is repeated if it is known, and else watched.
-        """
-        launch: GridLaunch | LoopLaunch
-        again, known = self.repeats, None
-        if again is not None and key is not None:
-            known = again.find(key)
-            if known is not None and not again.wants_check():
-                return again.launch(where, key, known), None
+        """The launch of *call*, and what folds its programs, or why nothing does; None where there is no grid."""
+        if grid is None:
+            return PeLaunch(*where, call), None
         tells = _tells_of_values(call.kernel, call.front_end)
         why = self._why_not if tells else _VALUES
-        if grid is None:
-            loops = loops_of(call, *where[1:], why)
-            if not isinstance(loops, LoopTemplates):
-                if again is None or key is None:
-                    return PeLaunch(*where, call), loops
-                return again.watched(where, call, key, known), loops
-            launch = LoopLaunch(*where, call, loops)
-        else:
-            launch = GridLaunch(*where, call, grid, self._templates and tells)
+        launch = GridLaunch(*where, call, grid, self._templates and tells)
         templates = launch.templates
         if templates is None or templates.is_near or why is not None:
             return launch, why or launch.why_not
@@ -302,16 +262,11 @@ class Engine:
         return self._work.so_far()
 
     @property
-    def checked(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-        """With `exact="check"`: the closed commands that were compared and those that took a known outcome; the
-        programs that were compared and those that were skipped, of all launches; and the launches that were compared
-        and those that were repeated."""
-        closed, repeats = self.closed, self.repeats
-        return (
-            (0, 0) if closed is None else (closed.n_checked, closed.n_taken),
-            self._work.programs,
-            (0, 0) if repeats is None else (repeats.n_checked, repeats.n_repeated),
-        )
+    def checked(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """With `exact="check"`: the closed commands that were compared and those that took a known outcome, and the
+        programs that were compared and those that were skipped, of all launches."""
+        closed = self.closed
+        return (0, 0) if closed is None else (closed.n_checked, closed.n_taken), self._work.programs
 
     @property
     def programs(self) -> tuple[int, int]:
@@ -321,7 +276,7 @@ class Engine:
 
     def standing(self) -> list[str]:
         """Where each kernel of the last launch stands, as lines of text. It may be asked for at any moment."""
-        return [*self._stopped, *standing_lines(self._launches.values())]
+        return standing_lines(self._launches.values())
 
     def rebase(self, memory: MemoryStore, writer: LogWriter | None = None) -> None:
         """Begin anew between two launches, on the same chip: the memories hold what *memory* holds. The clock runs on.
@@ -369,19 +324,6 @@ class Engine:
         if session.recorder is not None:
             seq, op_id = session.next_command_seq(), session.take_op_ids(1)
             session.recorder.host_write(matrix, data, seq, op_id, times_ps)
-
-    def _run(self, launch: Launch, targets: Sequence[CubeTarget] | None) -> LaunchResult:
-        if isinstance(launch, RepeatedLaunch):
-            return launch.run()
-        if self.repeats is None or not isinstance(launch, WatchedLaunch):
-            try:
-                return self._to_end.run(launch, targets)
-            finally:
-                self.session.keep_commands(False)  # nobody looks at the launch any more
-        with self.repeats.watching(launch):
-            result = self._to_end.run(launch, targets)
-        self.repeats.ended(launch, result)
-        return result
 
 
 def _tells_of_values(kernel: Kernel, front_end: FrontEnd) -> bool:

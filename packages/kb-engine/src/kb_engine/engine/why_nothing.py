@@ -1,4 +1,4 @@
-"""Why an engine skips no part of a run, closes no command, or repeats no launch, as it was made."""
+"""Why an engine skips no part of a run, or closes no command, as it was made."""
 
 from __future__ import annotations
 
@@ -27,13 +27,11 @@ _HEARS: Final = {
 """What an observer is told of, by its method."""
 
 
-def why_nothing_folds(exact: str, folds: bool, is_foreseen: bool, told: Sequence[str]) -> WhyNot:
-    """Why an engine skips no part of a run: *exact* and *folds* as it was made with, whether its fabric *is_foreseen*,
-    and what observers are *told*."""
+def why_nothing_folds(exact: str, is_foreseen: bool, told: Sequence[str]) -> WhyNot:
+    """Why an engine skips no part of a run: *exact* as it was made with, whether its fabric *is_foreseen*, and what
+    observers are *told*."""
     if exact == "events":
         return _EVENTS
-    if not folds:
-        return WhyNot("the engine was made with `folds=False`", "make it with `folds=True`")
     if not is_foreseen:
         return _TIES
     return why_heard(told)
@@ -49,14 +47,6 @@ def why_nothing_closes(exact: str, is_foreseen: bool, told: Sequence[str]) -> Wh
         return _TIES
     cause = "a block of the chip begins transfers that no command of its PE asks for"
     return WhyNot(cause, "give the block's class `needs_no_queue`, if its transfers follow from tokens alone")
-
-
-def why_nothing_repeats(told: Sequence[str]) -> WhyNot | None:
-    """Why an engine that closes commands repeats no launch: because observers are *told* of programs; None if not."""
-    if not told:
-        return None
-    names = " and ".join([f"`{name}`" for name in told])
-    return WhyNot(f"an observer is told of what programs do, by {names}", _TOGETHER if told == ["on_issue"] else _OUT)
 
 
 def why_heard(told: Sequence[str]) -> WhyNot:

@@ -20,14 +20,13 @@ from kb_engine.fold.program_passes import Numbers, ProgramJump
 from kb_engine.fold.site import can_fold, why_no_fold
 from kb_engine.launch.expected_period import ExpectedPeriod
 from kb_engine.launch.grid_launch import GridLaunch
-from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.program_period import Again, GridLook, Period
 from kb_engine.observe.by_event import NO_REMEDY, WhyNot
 from kb_engine.observe.chip import Chip
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
 from kb_engine.program.symbols import Ints
-from kb_engine.template import LoopTemplates, Templates
+from kb_engine.template import Templates
 from kb_messages import OFFSET_BITS, OFFSET_MASK, KbError
 
 _MOST_ENTRIES: Final = 448
@@ -55,8 +54,8 @@ class GridFolding:
 
     def __init__(
         self,
-        launch: GridLaunch | LoopLaunch,
-        templates: Templates | LoopTemplates,
+        launch: GridLaunch,
+        templates: Templates,
         session: Session,
         chip: Chip,
         pes: Sequence[ProcessingElement],
@@ -118,7 +117,7 @@ class GridFolding:
                 "programs that come later use other banks, blocks or bytes of others than those before", NO_REMEDY
             )
         if len(self._launch.taken) <= _TOO_FEW * len(self._pes):
-            return WhyNot("each PE has too few programs or turns for a period to show", "give each PE more of them")
+            return WhyNot("each PE has too few programs for a period to show", "give each PE more of them")
         if self._has_too_many and not self._looks:
             return WhyNot(f"more than {_MOST_ENTRIES} events are scheduled at once", NO_REMEDY)
         if self._cannot_look and not self._has_state:
@@ -153,10 +152,6 @@ class GridFolding:
         if entries is None:
             self._has_too_many = True
             return
-        if not self._looks and isinstance(self._launch, LoopLaunch):
-            if not self._launch.is_in_loop:
-                return
-            self._first = self._numbers()  # what was before the loop stays as it is
         signature = tuple([entry[0] - clock.now_ps for entry in entries])
         found = search.earlier(signature, lambda: self._take(entries), self._is_equal)
         if found is None:

@@ -13,25 +13,44 @@ from kb_dataexec.log.formulas import CommandPeriods, CommandShift, RepeatedComma
 from kb_engine.block.buffers import Slots
 from kb_engine.block.in_flight import CommandInFlight, Issued
 from kb_engine.fold.program_passes import Numbers, ProgramLook
-from kb_engine.launch.copies_at_once import CopiesAtOnce, Spread, ToldStep
 from kb_engine.launch.grid_launch import GridLaunch, ProgramRun
 from kb_engine.launch.issued_again import IssuedAgain
-from kb_engine.launch.loop_launch import LoopLaunch
 from kb_engine.launch.period_conflicts import periods_with_equal_conflicts
 from kb_engine.observe.recorder import LogMark
 from kb_engine.program.pe import ProcessingElement
+from kb_engine.program.pe_port import PePort
 from kb_engine.program.session import Session
 from kb_engine.template import (
     Loaded,
     LoadLook,
-    LoopTemplates,
     PendingMark,
     Repetition,
     Submission,
     Templates,
     Told,
 )
-from kb_messages import OFFSET_BITS, KbError
+from kb_engine.template.holes import Build
+from kb_messages import OFFSET_BITS, KbError, Matrix, Rectangle
+
+
+class ToldStep(NamedTuple):
+    """A step of program number `program` of a period, at `port`. The program was `given` addresses.
+
+    `numbers` are those of the program, and of the one that does the same in each period that follows.
+    """
+
+    program: int
+    step: Told
+    given: Sequence[int]
+    port: PePort
+    numbers: Sequence[list[int]]
+
+    def repeated(self, i: int, loaded: dict[int, Loaded] | None = None) -> Repetition:
+        """The program that does the same *i* periods later, and has *loaded* that much."""
+        run = Repetition(self.port, self.numbers[i], loaded=loaded)
+        run.given += self.given
+        return run
+
 
 Again: TypeAlias = CommandInFlight | CommandPeriods
 """A command, or those of some periods."""
@@ -92,9 +111,9 @@ class Period:
 
     def __init__(
         self,
-        launch: GridLaunch | LoopLaunch,
+        launch: GridLaunch,
         session: Session,
-        templates: Templates | LoopTemplates,
+        templates: Templates,
         pe: Callable[[str], ProcessingElement],
         before: GridLook,
         after: GridLook,
@@ -156,22 +175,10 @@ class Period:
                     in_tcm.append(each)
                 elif not _finds_bytes(each, n):
                     told.append(each)
-        well = self._tell_at_once(told, n) or self._tell_in_order(told, n)
+        well = self._tell_in_order(told, n)
         for each in in_tcm if well else ():  # each period marks the same bytes of TCM, of which nobody loads
             each.step.repeat(each.repeated(well))
         return well
-
-    def _tell_at_once(self, told: Sequence[ToldStep], n: int) -> int:
-        """Repeat the steps *told* of *n* periods, if their order makes no difference. Returns *n*, or else 0."""
-        copies = CopiesAtOnce(told, n, self.by.programs, self.loaded, self._loaded_first, self._templates.origin)
-        loaded = copies.do()
-        if loaded is None:
-            return 0
-        self.loaded = {number + n * self.by.programs: each for number, each in loaded.items()}
-        for i in range(1, n + 1) if copies.marks else ():
-            for each in copies.marks:
-                each.step.repeat(each.repeated(i))
-        return n
 
     def _tell_in_order(self, told: Sequence[ToldStep], n: int) -> int:
         """Repeat the steps *told*, with the numbers of their programs in each period. Returns how many go well."""
@@ -187,15 +194,9 @@ class Period:
             self.loaded = {number: self._loaded_by(number, loaded) for number in later}
         return n
 
-    def _loaded_first(self, number: int) -> Mapping[int, Loaded]:
-        """What program *number*, which runs or is the next one on its PE, has loaded when the next period begins."""
-        return self._loaded_by(number, dict(self.loaded))
-
     def _loaded_by(self, number: int, loaded: dict[int, dict[int, Loaded]]) -> dict[int, Loaded]:
         """What of *loaded*, by program, is that of program *number*, which may be about to begin."""
-        if number not in loaded:
-            loaded[number] = self._templates.loaded_before(number, loaded)
-        return loaded[number]
+        return loaded.setdefault(number, {})
 
     def commands(self, n: int, is_told: bool = False) -> tuple[int, Mapping[CommandInFlight, Issued], Sequence[Again]]:
         """The commands from the begin of the period to the end of the *n*-th after it, in the order of their numbers.
@@ -344,7 +345,23 @@ def _finds_bytes(told: ToldStep, n: int) -> bool:
     """
     if not isinstance(told.step, LoadLook) or told.step.kept is not None:
         return False
-    return all(Spread.of(told, make, n).is_whole(told.memory) for make in told.step.matrices)
+    return all(_are_all_known(told, make, n) for make in told.step.matrices)
+
+
+def _are_all_known(told: ToldStep, make: Build, n: int) -> bool:
+    """Whether the bytes of a matrix in each of the next *n* periods, and all between them, are known in one memory."""
+    first: Matrix = make(told.numbers[1], told.given)
+    columns = list(np.array(told.numbers[1 : n + 1], dtype=np.int64).T)  # matrices of all periods at once
+    address: Any = make(columns, told.given).address
+    bases = np.broadcast_to(np.asarray(address, dtype=np.int64), n)
+    low, high, shape = int(bases.min()), int(bases.max()), first.rectangle
+    if low >> OFFSET_BITS != high >> OFFSET_BITS or bool((bases % first.dtype.nbytes).any()):
+        return False
+    nbytes = high - low + shape.end - shape.base
+    try:
+        return told.port.memory.store.place(*Rectangle(low, 1, nbytes, nbytes).in_memory) is not None
+    except KbError:  # not all of that is in the memory
+        return False
 
 
 def _is_in_tcm(source: _Source, step: Told) -> bool:

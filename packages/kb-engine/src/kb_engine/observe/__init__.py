@@ -6,7 +6,6 @@ from kb_messages import lazy_door
 
 if TYPE_CHECKING:
     from kb_engine.observe.by_event import COMMANDS as COMMANDS
-    from kb_engine.observe.by_event import LAUNCHES as LAUNCHES
     from kb_engine.observe.capture import Capture as Capture
     from kb_engine.observe.capture import Recipe as Recipe
     from kb_engine.observe.capture import shown_array as shown_array
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from kb_engine.observe.observer import StageTimes as StageTimes
 
 _NAMES = {
-    "kb_engine.observe.by_event": ("COMMANDS", "LAUNCHES"),
+    "kb_engine.observe.by_event": ("COMMANDS",),
     "kb_engine.observe.capture": ("Capture", "Recipe", "shown_array"),
     "kb_engine.observe.chip": ("Chip",),
     "kb_engine.observe.observer": ("Callbacks", "Observer", "StageTimes"),

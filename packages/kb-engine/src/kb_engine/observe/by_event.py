@@ -9,7 +9,6 @@ _MOST_REASONS: Final = 1 << 10
 """Reasons that are kept. Source: assumed; a run has some per kernel."""
 NO_REMEDY: Final = "nothing: no change of the kernel or of its launch avoids it"
 """What the author of a kernel could do where nothing is known that helps."""
-LAUNCHES: Final = "launches"
 COMMANDS: Final = "commands"
 
 
@@ -26,38 +25,30 @@ class WhyNot(NamedTuple):
 
 
 class ByEvent(NamedTuple):
-    """What was simulated event by event for the reason `why`: `what` names the work, such as "turns of a loop" of a
-    `kernel`, and `commands` counts those that were neither closed nor skipped. `launches` counts the launches that were
-        not repeated for this reason; it is 0 for all other work."""
+    """What was simulated event by event for the reason `why`: `what` names the work, such as "programs of a grid" of a
+    `kernel`, and `commands` counts those that were neither closed nor skipped."""
 
     what: str
     kernel: str
     why: WhyNot
     commands: int
-    launches: int = 0
 
 
 class Reasons:
-    """Adds up, by reason, the commands that were simulated event by event, and the launches that were not repeated.
+    """Adds up, by reason, the commands that were simulated event by event.
 
     `n_firsts` counts the commands that had to be simulated to learn what others of their kind come to.
     """
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, str, WhyNot], list[int]] = {}
+        self._counts: dict[tuple[str, str, WhyNot], int] = {}
         self.n_firsts = 0
 
-    def note(self, what: str, kernel: str, why: WhyNot, commands: int, launches: int = 0) -> None:
-        """Because of *why*, *commands* of *what* in *kernel* were simulated by event, and *launches* not repeated."""
-        if not commands and not launches:
-            return
+    def note(self, what: str, kernel: str, why: WhyNot, commands: int) -> None:
+        """Because of *why*, *commands* of *what* in *kernel* were simulated event by event."""
         key = what, kernel, why
-        counts = self._counts.get(key)
-        if counts is not None:
-            counts[0] += commands
-            counts[1] += launches
-        elif len(self._counts) < _MOST_REASONS:
-            self._counts[key] = [commands, launches]
+        if commands and (key in self._counts or len(self._counts) < _MOST_REASONS):
+            self._counts[key] = self._counts.get(key, 0) + commands
 
     def first(self) -> None:
         """A command is simulated to learn what others of its kind come to."""
@@ -66,9 +57,9 @@ class Reasons:
     @property
     def found(self) -> list[ByEvent]:
         """What was simulated event by event, in order."""
-        return in_order([ByEvent(*key, *counts) for key, counts in self._counts.items()])
+        return in_order([ByEvent(*key, count) for key, count in self._counts.items()])
 
 
 def in_order(found: Iterable[ByEvent]) -> list[ByEvent]:
-    """*found*, that with the most commands first, and launches behind what explains as many of their commands."""
-    return sorted(found, key=lambda each: (-each.commands, each.what == LAUNCHES, -each.launches, *each[:3]))
+    """*found*, that with the most commands first."""
+    return sorted(found, key=lambda each: (-each.commands, *each[:3]))

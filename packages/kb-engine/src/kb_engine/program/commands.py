@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from simpy.events import NORMAL
 
@@ -23,8 +22,6 @@ from kb_messages import (
     KbError,
     SubmittedCommand,
 )
-
-_COMPLETION: Final = CallCause.COMPLETION  # Python 3.11 looks a member of an enumeration up by a call
 
 
 class ProgramCommands:
@@ -78,9 +75,6 @@ class ProgramCommands:
         arrival = context.t_submitted_ps = now + pe.cpu.issue_ps(command)
         resume = not wait_until_done or self._scoreboard is not None
         if not resume:
-            if pe.scheduler.serve_alone(context, arrival, self._end_alone):
-                kernel.pause(line, completion)
-                return
             kernel.wait_for(completion)
             completion.when_done(kernel.resume)
         self._stream.expect(context, self._complete)
@@ -118,14 +112,6 @@ class ProgramCommands:
             session.clock.push((session.clock.now_ps, NORMAL, next(self._pe.tickets), waiter, None))
         if (waiter is None or self._kernel.has_returned) and self._on_unawaited is not None:
             self._on_unawaited()
-
-    def _end_alone(self, context: CommandInFlight) -> None:
-        """*context*, for which the kernel waits and which the scheduler served outside of its queues, is done."""
-        seq = context.submitted.command_seq
-        _, completion = self.in_flight.pop(seq)
-        completion.finish()
-        self._after, self._after_seq = _COMPLETION, seq
-        self._kernel.resume()
 
     def end(self) -> None:
         """The kernel has returned: issue what its front end held back."""

@@ -93,8 +93,7 @@ class PePort:
             self._commands.wait(completion, line or self.line())
 
     def leave(self, why: str) -> None:
-        """As `ProgramPort.leave`. Nobody repeats this program, nor its launch."""
-        self._session.note_look()
+        """As `ProgramPort.leave`: nobody repeats this program."""
 
     @contextmanager
     def waits_for_value(self, line: str) -> Iterator[None]:
@@ -107,7 +106,6 @@ class PePort:
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """As `ProgramPort.materialize`."""
-        self._session.note_look()
         return self._session.materialize(matrix, line, self._pe.pe_id)
 
 

@@ -60,7 +60,6 @@ class KernelRunner:
         returned: Callable[[KernelRunner], None] | None = None,
         play: Play = run_kernel,
     ) -> None:
-        session.late_places.place(pe.pe_id)
         self.pe = pe
         self.program = program
         self.kernel = KernelCoroutine(session.clock, self._run, self._kernel_returned)

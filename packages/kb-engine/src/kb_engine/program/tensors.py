@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from threading import local
 from types import EllipsisType
 from typing import Any, Final, NoReturn, SupportsIndex, TypeAlias
 
@@ -25,19 +24,6 @@ SliceKey: TypeAlias = "AxisKey | tuple[AxisKey, ...]"
 
 
 _ALL: Final = slice(None)
-
-
-class TextsMade(local):
-    """How often this thread has written down a reference, and so has told the name of its tensor."""
-
-    n = 0
-
-    def count(self) -> None:
-        """There is one more."""
-        self.n += 1
-
-
-TEXTS_MADE: Final = TextsMade()
 
 
 class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -348,7 +334,6 @@ class TensorRef:
         return TensorRef(self.tensor, *found, self._copy)
 
     def __str__(self) -> str:
-        TEXTS_MADE.count()
         rows, cols = self._rows, self._cols
         if self.indices is not None:
             sizes = " x ".join(map(str, self.indices.inside)) or "1"

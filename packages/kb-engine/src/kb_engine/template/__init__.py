@@ -2,23 +2,19 @@
 
 from kb_engine.template.dataclass_values import attributes_of, is_dataclass
 from kb_engine.template.instructions import identities_among
-from kb_engine.template.loops import NEAR, NO_LOOP, LoopTemplates, loops_of
 from kb_engine.template.namespaces import Untold
 from kb_engine.template.places_used import PlaceUsed
 from kb_engine.template.played import IssuedByRun, Played
 from kb_engine.template.purity import MadeKernel, parts_of
-from kb_engine.template.steps import HeldFrom, Loaded, LoadLook, PendingMark, Put, Repetition, Submission
+from kb_engine.template.steps import Loaded, LoadLook, PendingMark, Put, Repetition, Submission
 from kb_engine.template.template import Told
-from kb_engine.template.templates import Templates, templates_of
+from kb_engine.template.templates import NEAR, Templates, templates_of
 
 __all__ = [
     "NEAR",
-    "NO_LOOP",
-    "HeldFrom",
     "IssuedByRun",
     "LoadLook",
     "Loaded",
-    "LoopTemplates",
     "MadeKernel",
     "PendingMark",
     "PlaceUsed",
@@ -32,7 +28,6 @@ __all__ = [
     "attributes_of",
     "identities_among",
     "is_dataclass",
-    "loops_of",
     "parts_of",
     "templates_of",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from itertools import pairwise
 from types import (
@@ -98,32 +98,23 @@ def impurity_of(kernel: object, arguments: Sequence[Any], front_end: object = No
 def parts_of(
     kernel: FunctionType, values: Iterable[object], kinds: Iterable[type], unfold: Unfold, front: Sequence[type]
 ) -> list[object] | None:
-    """What *kernel*, all that it calls, *values* and the classes *kinds* of its arguments are made of, as of `used_by`.
+    """What *kernel*, all that it calls, *values* and the classes *kinds* of its arguments are made of.
 
-    None where one of them does more than compute with its own values and call its front end. *unfold* says what a value
-    of the front end, which they use, stands for: functions, of which each has to be pure too; None for a value that it
-    does not know. *front* has the classes of what the front end gives.
+    These are code, functions of kernbench, constants, types, modules and what is read of these, and of the classes
+    *front*. An Untold is among them where one of these does not tell what it does. Another kernel that is made of equal
+    ones, in their order, does the same with equal arguments. None where one of them does more than compute with its own
+    values and call its front end.
+
+    *unfold* says what a value of the front end, which they use, stands for: functions, of which each has to be pure
+    too; None for a value that it does not know. *front* has the classes of what the front end gives.
     """
     purity = _Purity(unfold)
     is_pure = all(map(purity.is_plain, kinds)) and purity.is_pure(kernel) and all(map(purity.is_usable, values))
     return purity.found(front) if is_pure else None
 
 
-def used_by(
-    kernel: FunctionType, arguments: Sequence[Any], hidden: Collection[str], front: Sequence[type]
-) -> list[object] | None:
-    """What *kernel*, and all that it calls, is made of and uses; None where it is not repeatable.
-
-    These are code, functions of kernbench, constants, types, modules and what is read of these, without *arguments*,
-    and of the classes *front*. An Untold is among them where one of these does not tell what it does. Another kernel
-    that is made of equal ones, in their order, does the same with equal arguments. No attribute in *hidden* is used.
-    """
-    purity = _Purity(lambda _: None, ATTRIBUTES.union(hidden))
-    return purity.found(front) if all(map(purity.is_fixed, arguments)) and purity.is_pure(kernel) else None
-
-
 class _Purity:
-    """Looks at functions and classes, each once. *unfold* is as for `parts_of`. Attributes in *hidden* are not pure.
+    """Looks at functions and classes, each once. *unfold* is as for `parts_of`.
 
     `used` has the code of the functions, and what they use, in the order of the looks: how many defaults a function has
     by place, and the names of the others; for a function that was looked at before, `FunctionType`, which is no
@@ -131,9 +122,8 @@ class _Purity:
     arguments, no function may have code that could change one.
     """
 
-    def __init__(self, unfold: Unfold, hidden: Collection[str] = ATTRIBUTES) -> None:
+    def __init__(self, unfold: Unfold) -> None:
         self._unfold = unfold
-        self._hidden = hidden
         self.used: list[object] = []
         self._attributes: dict[str, None] = {}
         self._seen: dict[FunctionType, int] = {}
@@ -358,7 +348,7 @@ class _Purity:
             return value not in function.__code__.co_freevars
         if name in TAKES:
             self._attributes[value] = None
-            return isinstance(value, str) and not value.startswith("_") and value not in self._hidden
+            return isinstance(value, str) and not value.startswith("_") and value not in ATTRIBUTES
         if name == "LOAD_DEREF" and enclosed_by(function, value) is np:
             return self._takes_what_computes(following, function)
         if name != "LOAD_GLOBAL":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy.typing as npt
@@ -23,17 +23,6 @@ class Loaded(NamedTuple):
 
     producer: Producer | None
     known: npt.NDArray[Any] | None
-
-
-class HeldFrom(NamedTuple):
-    """Where TCM is from that a program holds: it was given to the program that is `before` numbers before, as `slot`.
-
-    Where it `stays`, all programs on a PE hold the same by that number.
-    """
-
-    slot: int
-    before: int
-    stays: bool
 
 
 class Repetition:
@@ -68,35 +57,16 @@ class Repetition:
         """As FoldPass says, but for the numbers and what is loaded, which `become` replaces."""
         over.same(self.at, tuple(self.given), tuple(self.held), tuple([each.done for each in self.completions]))
 
-    @property
-    def is_done(self) -> bool:
-        """Whether all commands that it has issued are done."""
-        return all(each.done for each in self.completions)
-
     def do(self, repeats: Sequence[Callable[[Repetition], None]]) -> None:
         """Do the steps, each of which *repeats* has the call of."""
         for number, repeat in enumerate(repeats):
             self.at = number
             repeat(self)
 
-    def followed(self, number: int, numbers: Numbers, on_issue: Callable[[Repetition], None] | None) -> Repetition:
-        """The program goes on as program *number*, which holds what it holds and has been given nothing else."""
-        then = Repetition(self.port, numbers, on_issue, carried(self.loaded, self.held))
-        then.number = number
-        then.given = [self.given[slot] for slot in self.held]
-        then.held = dict(enumerate(self.held.values()))
-        self.held.clear()
-        return then
-
     def become(self, number: int, numbers: Numbers, loaded: Mapping[int, Loaded]) -> None:
         """Go on as another program, which has *loaded* that much."""
         self.number, self.numbers = number, numbers
         self.loaded = {slot: each for slot, each in loaded.items() if slot in self.held}
-
-
-def carried(loaded: Mapping[int, Loaded], held: Iterable[int]) -> dict[int, Loaded]:
-    """What is *loaded*, for the program that follows, to which the TCM *held* is given as the first numbers."""
-    return {number: loaded[slot] for number, slot in enumerate(held) if slot in loaded} if loaded else {}
 
 
 class Step(Protocol):
@@ -240,7 +210,7 @@ class Submission(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Waits for the command that was issued as number `number`; a negative number counts from the last one back."""
+    """Waits for the command that was issued as number `number`."""
 
     number: int
     line: str

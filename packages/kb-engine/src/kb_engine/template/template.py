@@ -33,19 +33,17 @@ class Template:
 
     `n_given` is the number of addresses that a program is given. `issues` are the commands. `is_told_by_issues` says
     that nothing is told to the memory after the last one.
-    `holds_last` is the TCM that a program holds at its end, by the numbers by which it was given.
     `needs_nbytes` free bytes of TCM in one piece are enough for them, however the TCM is cut up meanwhile.
     """
 
     def __init__(self, tape: Tape, allocator: Allocator) -> None:
         self.numbers = np.flatnonzero(tape.peers.agree)
         self.needs_nbytes = _needed_nbytes(tape, allocator)
-        self.holds_last = _held_last(tape)
         columns = [column[self.numbers] for column in tape.holes.columns]
         self._table = np.stack(columns, axis=1) if columns else np.empty((len(self.numbers), 0), np.int64)
         self._repeats = [step.repeat for step in tape.steps]
         self.issues, self.is_told_by_issues = _issues(tape.steps)
-        self.n_given = len(tape.carried) + sum(isinstance(step, _GIVING) for step in tape.steps)
+        self.n_given = sum(isinstance(step, _GIVING) for step in tape.steps)
 
     @property
     def table(self) -> Ints:
@@ -86,26 +84,13 @@ def _issues(steps: Sequence[Step]) -> tuple[Sequence[Issue], bool]:
     return found, not told
 
 
-def _held_last(tape: Tape) -> tuple[int, ...]:
-    held = dict.fromkeys(range(len(tape.carried)))
-    given = len(held)
-    for step in tape.steps:
-        if isinstance(step, Allocation):
-            held[given] = None
-        elif isinstance(step, Release):
-            del held[step.slot]
-        given += isinstance(step, _GIVING)
-    return tuple(held)
-
-
 def _needed_nbytes(tape: Tape, allocator: Allocator) -> int:
     """The bytes among which there is always room: n ranges leave n + 1 gaps, of which the largest has its share.
 
     What a command keeps may be free when the program has let it go and has waited for the command, and not before.
     """
-    held = {slot: allocator.rounded(nbytes) for slot, nbytes in enumerate(tape.carried)}
-    uses, kept_by = dict.fromkeys(held, 1), dict[int, tuple[int, ...]]()
-    given, needed, n_issued = len(held), sum(held.values()), 0
+    held, uses, kept_by = dict[int, int](), dict[int, int](), dict[int, tuple[int, ...]]()
+    given = needed = n_issued = 0
     for step in tape.steps:
         over: tuple[int, ...] = ()
         if isinstance(step, Allocation):
@@ -118,7 +103,7 @@ def _needed_nbytes(tape: Tape, allocator: Allocator) -> int:
             for slot in step.keeps:
                 uses[slot] += 1
         elif isinstance(step, Wait):
-            over = kept_by.pop(step.number if step.number >= 0 else n_issued + step.number, ())
+            over = kept_by.pop(step.number, ())
         elif isinstance(step, Release):
             over = (step.slot,)
         for slot in over:

@@ -18,10 +18,11 @@ from kb_engine.template.alone import OTHER_WAYS, alone
 from kb_engine.template.places_used import PlaceUsed, places_used
 from kb_engine.template.played import Played
 from kb_engine.template.purity import impurity_of
-from kb_engine.template.steps import HeldFrom, Loaded, Repetition
+from kb_engine.template.steps import Repetition
 from kb_engine.template.template import Template
 from kb_engine.template.tracing import Tape, TracingPort
 
+NEAR: Final = WhyNot("a tensor has a copy near each PE", "shard the tensor, or pass one copy of it")
 _MOST_VAIN: Final = 3
 """Traces in a row that no other program could repeat, before programs of the launch are traced no more."""
 
@@ -95,14 +96,6 @@ class Templates:
         template, rows = self._one_template(programs)
         numbers: list[list[int]] = template.table[rows].tolist()
         return numbers
-
-    def loaded_before(self, _: int, __: dict[int, dict[int, Loaded]]) -> dict[int, Loaded]:
-        """What a program begins with: nothing."""
-        return {}
-
-    def origin(self, slot: int) -> HeldFrom:
-        """Where the TCM is from that a program holds by number *slot*: nothing is handed on to a program."""
-        return HeldFrom(slot, 0, False)
 
     def places_used(self, numbers: Sequence[int]) -> list[PlaceUsed]:
         """What the programs *numbers*, which have one template, use of memory."""

@@ -40,14 +40,12 @@ _MOST_STEPS: Final = 100_000
 class Tape:
     """The steps of a traced program. `held` is the TCM that it holds, by the numbers of the addresses it was given.
 
-    With `keeps_bytes`, commands keep TCM that the program has let go. `carried` are the sizes of what it holds at its
-    begin, which it was given as the first numbers.
+    With `keeps_bytes`, commands keep TCM that the program has let go.
     """
 
-    def __init__(self, peers: Peers, carried: Sequence[int] = ()) -> None:
+    def __init__(self, peers: Peers) -> None:
         self.peers = peers
         self.holes = Holes(peers)
-        self.carried = carried
         self.steps: list[Step] = []
         self.held: dict[int, HeldBytes] = {}
         self.keeps_bytes = False

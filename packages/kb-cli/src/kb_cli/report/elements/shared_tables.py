@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import UnsetType
 from rich.table import Table
 
-from kb_cli.run.base.result import ChosenTile, HowSimulated, ValueWait
+from kb_cli.run.base.result import ChosenTile, SimStats, ValueWait
 from kb_cli.terminal.output import new_table
 from kb_cli.terminal.units import duration, percent
 from kb_dataexec.analysis import PathShare
@@ -70,34 +70,32 @@ def value_wait_tables(waits: Sequence[ValueWait] | UnsetType) -> list[Table]:
     return [table]
 
 
-def sim_stats_tables(found: HowSimulated | UnsetType) -> list[Any]:
-    """How many commands, programs, tiles and launches were worked out otherwise, and a row for each reason."""
+def sim_stats_tables(found: SimStats | UnsetType) -> list[Any]:
+    """Returns the tables of `--sim-stats`: how commands were simulated, and a row for each reason of the slow path."""
     if isinstance(found, UnsetType):
         return []
     parts: list[Any] = [_counts(found), ""]
-    if found.by_event:
-        headers = "simulated event by event", "commands", "launches", "because", "what to change"
-        table = new_table(*headers, left=1, text=headers[3:], wrapped=(3, 4))
-        for each in found.by_event:
+    if found.slow_path:
+        headers = "slow path", "commands", "because", "what to change"
+        table = new_table(*headers, left=1, text=headers[2:], wrapped=(2, 3))
+        for each in found.slow_path:
             what = f"{each.what} in {each.kernel}" if each.kernel else each.what
             place = f"{each.cause} ({each.line})" if each.line else each.cause
-            table.add_row(what, f"{each.commands:,}", f"{each.launches:,}" if each.launches else "", place, each.change)
+            table.add_row(what, f"{each.commands:,}", place, each.change)
         parts += [table, ""]
     return parts
 
 
-def _counts(found: HowSimulated) -> Table:
-    table = new_table("how the times were found", "number", left=1)
+def _counts(found: SimStats) -> Table:
+    table = new_table("simulation", "number", left=1)
     for name, number in (
         ("commands", found.commands),
-        ("  closed: worked out at once", found.closed_commands),
-        ("  of programs and turns that were skipped", found.skipped_commands),
-        ("  simulated event by event", found.event_commands),
-        ("programs and turns that were skipped", found.skipped_programs),
-        ("tiles that were skipped", found.skipped_tiles),
+        ("  isolated: computed at once", found.isolated_commands),
+        ("  of skipped programs", found.skipped_commands),
+        ("  on the slow path, event by event", found.event_commands),
+        ("programs skipped in a steady state", found.skipped_programs),
+        ("tiles skipped in a steady state", found.skipped_tiles),
         ("launches", found.launches),
-        ("  repeated", found.repeated_launches),
-        ("  with one program of each kind", found.foreseen_launches),
         ("events", found.events),
     ):
         table.add_row(name, f"{number:,}")

@@ -70,26 +70,24 @@ class ChosenTile(Struct, frozen=True, kw_only=True):
 
 
 class Compared(Struct, frozen=True, kw_only=True):
-    """What a run with `--exact check` simulated event by event, too, and how much was known, skipped or repeated.
+    """The work that a run with `--exact check` simulated event by event as well, to compare both ways.
 
-    `commands` are among the `known_commands`, which took a known outcome. `programs` and `launches` ran beside the
-    `skipped_programs` and the `repeated_launches`.
+    `commands` counts the commands that were compared, among the `known_commands` that took a known isolated result.
+    `programs` counts the programs that were compared, beside the `skipped_programs`.
     """
 
     commands: int
     known_commands: int
     programs: int
     skipped_programs: int
-    launches: int
-    repeated_launches: int
 
 
-class EventReason(Struct, frozen=True, kw_only=True):
-    """`commands` of the `kernel` that were simulated event by event, because of `cause`, a clause.
+class SlowPathReason(Struct, frozen=True, kw_only=True):
+    """One reason for which commands took the slow path: `commands` of `kernel` were simulated event by event.
 
-    `what` names what could have been skipped, such as "turns of a loop", or closed ("commands"), or repeated
-    ("launches"). `line` is the kernel's line; "" where no line is the cause. `change` is what its author could do, and
-    begins with "nothing" where nothing is known that helps. `launches` counts those that were not repeated.
+    `what` names the work that could have been avoided: `commands` could have been isolated, and `programs of a grid` or
+    tiles could have been skipped in a steady state. `cause` is a clause. `line` is the kernel line, "" where no line is
+    the cause. `change` says how the author can avoid the slow path, and begins with "nothing" where no way is known.
     """
 
     what: str
@@ -98,29 +96,25 @@ class EventReason(Struct, frozen=True, kw_only=True):
     cause: str
     change: str
     commands: int
-    launches: int = 0
 
 
-class HowSimulated(Struct, frozen=True, kw_only=True):
-    """How pass 1 found the times, as `Engine.work` has it.
+class SimStats(Struct, frozen=True, kw_only=True):
+    """Statistics of pass 1: how many commands of all `launches` were simulated in which way. See `Engine.work`.
 
-    Of `commands`, `closed_commands` were worked out at once, `skipped_commands` are those of `skipped_programs` and
-    turns of loops, and `event_commands` were simulated event by event, but for `skipped_tiles` of them. Of `launches`,
-    `repeated_launches` did as an earlier one did, and of `foreseen_launches` one program of each kind ran. `events` is
-    the number of all events. `by_event` has the reasons, that with the most commands first.
+    Of `commands`, `isolated_commands` were computed at once, `skipped_commands` belong to `skipped_programs`, and
+    `event_commands` took the slow path, event by event, except for `skipped_tiles` of them. `events` counts all events.
+    `slow_path` has the reasons, the one with the most commands first.
     """
 
     launches: int
-    repeated_launches: int
-    foreseen_launches: int
     commands: int
-    closed_commands: int
+    isolated_commands: int
     skipped_commands: int
     skipped_programs: int
     skipped_tiles: int
     event_commands: int
     events: int
-    by_event: list[EventReason]
+    slow_path: list[SlowPathReason]
 
 
 class LaunchTimes(Struct, frozen=True, kw_only=True):
@@ -298,7 +292,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     refusal: str | None
     sanitizer: Sanitized | UnsetType = UNSET
     compared: Compared | UnsetType = UNSET
-    simulated: HowSimulated | UnsetType = UNSET
+    simulated: SimStats | UnsetType = UNSET
     keep: Kept
     wall_s: dict[str, float] | UnsetType = UNSET
     run_dir: str | UnsetType = UNSET

@@ -19,7 +19,7 @@ from kb_cli.benchmark.expected import AnyExpected
 from kb_cli.benchmark.sampled import Factors, factors_of, sampled_outputs
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.base.progress import PASS_1, SET_UP, VERIFY, RunProgress
-from kb_cli.run.base.result import Compared, CounterSum, HowSimulated, Sanitized, ValueWait
+from kb_cli.run.base.result import Compared, CounterSum, SimStats, Sanitized, ValueWait
 from kb_cli.run.observe.counters import BlockCounters, ValueWaits
 from kb_cli.run.observe.log_room import LogRoom
 from kb_cli.run.observe.metrics import Metrics, measure
@@ -31,7 +31,7 @@ from kb_cli.run.records.captures import CaptureCollector, Captured, print_captur
 from kb_cli.run.records.usage_file import UsageTable, usage_table
 from kb_cli.run.simulation.read_back import ReadBack, read_back
 from kb_cli.run.simulation.sanitizer import SanitizerWatch, sanitize_run
-from kb_cli.run.simulation.sim_stats import compared_of, compared_text, how_simulated
+from kb_cli.run.simulation.sim_stats import compared_of, compared_text, sim_stats
 from kb_cli.run.simulation.trace_file import Trace
 from kb_cli.run.simulation.verdict import Verdict, execute_and_look, judge, terms_behind
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog
@@ -109,7 +109,7 @@ class RunOutcome(NamedTuple):
     captured: Sequence[Captured] = ()
     value_waits: Sequence[ValueWait] = ()
     compared: Compared | None = None
-    simulated: HowSimulated | None = None
+    simulated: SimStats | None = None
 
 
 def simulate(setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None = None) -> RunOutcome:
@@ -190,7 +190,7 @@ def _simulate(
         captured=[each for each in passed.captured if not each.capture.is_print],
         value_waits=looks.found,
         compared=compared,
-        simulated=how_simulated(engine, is_noted=templates and setup.exact != "events"),
+        simulated=sim_stats(engine, is_noted=templates and setup.exact != "events"),
     )
 
 

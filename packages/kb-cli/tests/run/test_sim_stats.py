@@ -6,19 +6,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kb_cli.run.base.result import EventReason, HowSimulated
+from kb_cli.run.base.result import SlowPathReason, SimStats
 from kb_cli.run.simulation.sim_stats import MANY_EVENTS, both, events_note
 
-REASON = EventReason(
+REASON = SlowPathReason(
     what="turns of a loop", kernel="softmax", line="s.py:14", cause="the kernel warns", change="do not", commands=9
 )
-COUNTS = {name: 0 for name in HowSimulated.__struct_fields__ if name not in ("events", "by_event")}
+COUNTS = {name: 0 for name in SimStats.__struct_fields__ if name not in ("events", "slow_path")}
 SMALL_TILES = "-p", "M=512", "-p", "N=512", "-p", "K=512", "-p", "tile=32x32x32", "-p", "operands=local"
 OF_A_RUN = "run_dir", "wall_s", "host", "keep"
 
 
 def found(events, reasons):
-    return HowSimulated(**COUNTS, events=events, by_event=reasons)
+    return SimStats(**COUNTS, events=events, slow_path=reasons)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_two_are_added_up_reason_by_reason():
         one, found(6, [other, REASON, msgspec.structs.replace(REASON, what="launches", commands=1, launches=3)])
     )
     assert sum_of.events == 11
-    assert [(each.what, each.line, each.commands, each.launches) for each in sum_of.by_event] == [
+    assert [(each.what, each.line, each.commands, each.launches) for each in sum_of.slow_path] == [
         ("turns of a loop", "s.py:14", 18, 0),
         ("turns of a loop", "s.py:20", 10, 0),
         ("launches", "s.py:14", 2, 5),
@@ -55,7 +55,7 @@ def test_the_line_says_what_was_not_done(what, skipped):
 def test_the_json_and_the_table_say_why_commands_were_not_closed(invoke):
     """A product on each of 8 PEs, of 8 x 4 tiles or more."""
     call = "run", "gemm", "-p", "tile=32x32x32", "--exact", "events"
-    reasons = json.loads(invoke(*call, "--json").stdout)["simulated"]["by_event"]
+    reasons = json.loads(invoke(*call, "--json").stdout)["simulated"]["slow_path"]
     assert [(each["what"], each["commands"], each["launches"]) for each in reasons] == [("commands", 8, 0)]
     assert reasons[0]["change"] == "simulate with `exact` as `closed`"
     shown = invoke(*call, "--sim-stats").stdout
