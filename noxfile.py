@@ -41,12 +41,13 @@ def uv(session: nox.Session, *args: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Ruff's rules and format, mypy strict over all packages and over the examples of READMEs."""
+    """Ruff's rules and format, mypy strict over all packages and examples of READMEs, the words of docstrings."""
     install(session, "--group", "lint", *EDITABLE)
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("mypy", "--num-workers", "auto")  # two take two fifths of the time that one takes
     session.run("python", "tests_integration/readme/readme_types.py")
+    session.run("python", "tests_integration/words/docstring_words.py")
 
 
 @nox.session

@@ -7,7 +7,7 @@ import torch
 import kb_triton as triton
 import kb_triton.language as tl
 from kb_messages import KernelError
-from kb_triton.microscaling import MXFP4Tensor, MXScaleTensor, fp8e8m0_to_float32
+from kb_triton.shims.microscaling import MXFP4Tensor, MXScaleTensor, fp8e8m0_to_float32
 
 ELEMENTS = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
 

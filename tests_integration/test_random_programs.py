@@ -36,8 +36,7 @@ def test_templates_change_nothing_that_a_random_program_shows() -> None:
 
 def test_templates_change_nothing_that_a_random_triton_kernel_shows(tmp_path: Path) -> None:
     repeated = [triton_programs.check(seed, tmp_path) for seed in (1, 3, 5, 6)]
-    assert sum(each.programs for each in repeated) > 20
-    assert sum(each.launches for each in repeated) > 10
+    assert sum(repeated) > 20
 
 
 def test_steps_and_logs_do_not_depend_on_the_hash_seed() -> None:

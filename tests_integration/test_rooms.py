@@ -15,16 +15,16 @@ import pytest
 PACKAGES = Path(__file__).parents[1] / "packages"
 
 ROOMS = {
-    "kb_messages": [],
-    "kb_topology": ["diagram"],
-    "kb_plans": [],
+    "kb_messages": ["memory", "log", "math", "plans"],
+    "kb_topology": ["text", "chip", "memory", "routes", "diagram"],
+    "kb_plans": ["tiles", "vectors"],
     "kb_dataexec": ["files", "arrays", "memory", "backends", "log", "analysis", "ops", "execute", "verify", "cli"],
     "kb_engine": [
-        "timing", "memory", "block", "fabric", "observe", "fold", "closed", "program", "template", "language",
-        "launch", "engine", "host", "probe", "testing",
+        "timing", "memory", "block", "fabric", "observe", "program", "language", "launch", "engine", "host", "probe",
+        "testing", "fastforward",
     ],
     "kb_components": ["fabric", "memory", "cube", "host", "pe"],
-    "kb_triton": ["language", "host", "jit", "runtime"],
+    "kb_triton": ["language", "host", "jit", "runtime", "shims"],
     "kb_cli": [
         "terminal", "benchmark", "run", "face", "script", "trace", "compare", "whatif", "sweep", "capsule", "report",
         "golden", "web", "commands",

@@ -27,7 +27,7 @@ from kb_cli.trace.slices import memory_slices
 from kb_cli.trace.trace_file import Unit, write_trace
 from kb_cli.trace.traffic import traffic
 from kb_cli.trace.window import Window
-from kb_dataexec.analysis import LateServices
+from kb_dataexec.analysis import LazyServices
 from kb_topology import load_topology
 
 STEPS = ("read", "count", "path", "memories", "arrange", "write", "write packed")
@@ -48,7 +48,7 @@ def measure(run: Path, folder: Path) -> dict[str, float]:
     times = [perf_counter()]
     found = read_run_log(run)
     times.append(perf_counter())
-    services = LateServices(found.log, found.dma)
+    services = LazyServices(found.log, found.dma)
     counters = traffic(found.log, load_topology(run / TOPOLOGY), ALL, None, services)
     times.append(perf_counter())
     path = path_of(found.log, services)

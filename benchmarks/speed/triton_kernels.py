@@ -38,7 +38,7 @@ from kb_dataexec import FolderLogWriter, MemoryLogWriter, read_log
 from kb_engine import Engine, Host
 from kb_topology import load_topology
 from kb_triton.host import Device, Options, topology_of, use
-from kb_triton.host.device import _Call
+from kb_triton.host.launches import PreparedLaunch
 
 CHECKOUT = Path(__file__).parents[2]
 CHIP = CHECKOUT / "topologies/one_cube.yaml"
@@ -146,7 +146,7 @@ def simulated(size: int, issue: str) -> dict[str, Any]:
         writers = {"no log": None, "log on disk": FolderLogWriter(path), "log in memory": MemoryLogWriter()}
         for name, writer in writers.items():
             host = Host(Engine(topology, writer), CHECKOUT)
-            call = _Call(product_kernel, grid, given, "dynamic", False, host)
+            call = PreparedLaunch(product_kernel, grid, given, "dynamic", False, host)
             gc.collect()
             began = process_time()
             end_ps = call.run().end_ps

@@ -4,9 +4,9 @@ import pytest
 
 from kb_messages import TopologyError
 from kb_topology import NodeKind
-from kb_topology.endpoints import Ends, expand, pairs
-from kb_topology.spec import NodeTemplate
-from kb_topology.templates import Level
+from kb_topology.chip.endpoints import Ends, expand, pairs
+from kb_topology.chip.spec import NodeTemplate
+from kb_topology.chip.templates import Level
 
 FAIL = partial(TopologyError, "here")
 ONE = NodeTemplate(kind=NodeKind.NOC, impl="x.y")

@@ -5,8 +5,8 @@ import pytest
 
 import kb_triton as triton
 import kb_triton.language as tl
-from kb_triton.language.dtypes import float32, int32, uint32
-from kb_triton.language.recognition import reduction_of
+from kb_triton.language.combining import reduction_of
+from kb_triton.language.tensors.dtypes import float32, int32, uint32
 
 LIMIT = tl.constexpr(1000)
 

@@ -12,7 +12,7 @@ import pytest
 
 import kb_triton
 from kb_messages import KbError
-from kb_triton.module_names import cdiv, next_power_of_2
+from kb_triton.shims.module_names import cdiv, next_power_of_2
 
 TOPOLOGY = Path(__file__).parents[3] / "topologies" / "one_cube.yaml"
 TORCH = {

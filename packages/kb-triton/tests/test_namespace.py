@@ -4,7 +4,7 @@ import numpy as np
 
 import kb_triton as triton
 import kb_triton.language as tl
-from kb_triton.jit.namespace import Runnable
+from kb_triton.jit.runnable import Runnable
 
 FACTOR = 2
 

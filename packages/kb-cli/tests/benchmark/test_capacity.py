@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from kb_cli.benchmark import author_calls, bundled
-from kb_cli.benchmark.code import machine_memory
 from kb_cli.benchmark.author_calls import check_capacity, inputs_of
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
+from kb_cli.benchmark.code import machine_memory
 from kb_cli.benchmark.code.machine_memory import available_nbytes, limited_memory
 from kb_cli.benchmark.load import execute_source, load_benchmark
 from kb_cli.benchmark.setup import Setup

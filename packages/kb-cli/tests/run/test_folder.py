@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kb_cli.run.folders import run_folder as folder_module
 from kb_cli.run.base.files import RunFolderError
 from kb_cli.run.base.folder_owner import is_gone, owner
+from kb_cli.run.folders import run_folder as folder_module
 from kb_cli.run.folders.run_folder import NewRunFolder, kept_on_interrupt
 
 

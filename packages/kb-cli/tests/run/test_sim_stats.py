@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kb_cli.run.base.result import SlowPathReason, SimStats
+from kb_cli.run.base.result import SimStats, SlowPathReason
 from kb_cli.run.simulation.sim_stats import MANY_EVENTS, both, events_note
 
 REASON = SlowPathReason(

@@ -20,11 +20,11 @@ from kb_plans.accumulator import generate_drain_plan
 from kb_plans.atomic import generate_atomic_plan
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
-from kb_plans.room import TileRoom
-from kb_plans.suggest import suggest_math_tile, suggest_tile
-from kb_plans.tile_times import TileCosts
+from kb_plans.tiles.room import TileRoom
+from kb_plans.tiles.suggest import suggest_math_tile, suggest_tile
+from kb_plans.tiles.tile_times import TileCosts
 from kb_plans.transfer import generate_transfer_plan
-from kb_plans.vector import generate_vector_plan
+from kb_plans.vectors.program import generate_vector_plan
 
 
 def generate_plan(command: Command, pe: str, room: TileRoom, costs: TileCosts | None = None) -> PipelinePlan:

@@ -10,13 +10,13 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from kb_messages import TopologyError
-from kb_topology.address_map import AddressMap
-from kb_topology.graph import Graph
-from kb_topology.instantiate import instantiate
-from kb_topology.loader import load_spec, read_source
-from kb_topology.source import YamlSource
-from kb_topology.spec import TopologySpec
-from kb_topology.yaml_reader import YamlPath
+from kb_topology.chip.graph import Graph
+from kb_topology.chip.instantiate import instantiate
+from kb_topology.chip.loader import load_spec, read_source
+from kb_topology.chip.spec import TopologySpec
+from kb_topology.memory.address_map import AddressMap
+from kb_topology.text.source import YamlSource
+from kb_topology.text.yaml_reader import YamlPath
 
 
 class Topology(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,6 @@
 from kb_triton.benchmark_launch import launch
 from kb_triton.host import Device, Options, address, current, use
 from kb_triton.jit import JITFunction, jit
-from kb_triton.modules import install, uninstall
 from kb_triton.pytest_plugin import (
     pytest_addoption,
     pytest_configure,
@@ -12,6 +11,7 @@ from kb_triton.pytest_plugin import (
     pytest_terminal_summary,
     pytest_unconfigure,
 )
+from kb_triton.shims import install, uninstall
 
 __version__ = "0.1.0"
 

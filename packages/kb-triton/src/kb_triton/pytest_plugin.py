@@ -11,10 +11,9 @@ from msgspec.structs import replace
 from kb_messages import KbError
 from kb_triton.host import Device, Options, current, options_of, use
 from kb_triton.host.options import most_configurations
-from kb_triton.modules import install, is_installed, uninstall
-from kb_triton.pretending import pretend_cuda
+from kb_triton.shims import install, is_installed, shim_cuda, uninstall
 
-_PRETENDING: Final = ExitStack()
+_SHIM: Final = ExitStack()
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -43,7 +42,7 @@ def _set_up(given: Any) -> None:
         use(Device.of(_options(given)))
         install()
         if given.kb_pretend:
-            _PRETENDING.enter_context(pretend_cuda())
+            _SHIM.enter_context(shim_cuda())
     except KbError as error:
         usage: Any = sys.modules["pytest"]
         raise usage.UsageError(str(error)) from None
@@ -62,7 +61,7 @@ def _options(given: Any) -> Options:
 
 def pytest_unconfigure(config: Any) -> None:
     """Take the modules away."""
-    _PRETENDING.close()
+    _SHIM.close()
     uninstall()
     use(None)
 

@@ -16,8 +16,7 @@ from kb_engine.observe import Observer
 from kb_messages import BenchmarkError, KbError, read_bytes
 from kb_triton.host import Device, Launched, LaunchedFunction, Options, options_of, use
 from kb_triton.host.options import most_configurations
-from kb_triton.modules import install, uninstall
-from kb_triton.pretending import pretend_cuda
+from kb_triton.shims import install, shim_cuda, uninstall
 
 _MOST_NBYTES = 16 << 20
 """Of a script. Source: assumed."""
@@ -68,7 +67,7 @@ def execute(device: Device, script: Path, arguments: Sequence[str], options: Map
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         raise BenchmarkError(str(script), str(error) or "too much code for Python", "a Python file") from None
     pretend = options.get("pretend")
-    with _as_main(str(script), path, arguments), _installed(device), pretend_cuda() if pretend else nullcontext():
+    with _as_main(str(script), path, arguments), _installed(device), shim_cuda() if pretend else nullcontext():
         exec(code, vars(sys.modules["__main__"]))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, UnsetType
 
-from kb_cli.run.base.result import SimStats, Sanitized
+from kb_cli.run.base.result import Sanitized, SimStats
 from kb_cli.run.observe.counters import BlockCounters
 from kb_cli.run.observe.plan_tally import PlanTally
 from kb_cli.run.observe.usage import Usage

@@ -18,7 +18,7 @@ from kb_cli.benchmark.scripts import TRITON, ScriptDevice, ScriptLaunch, ScriptT
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.base.files import LOG
 from kb_cli.run.base.progress import PASS_1, RunProgress
-from kb_cli.run.base.result import SimStats, Policy, RunResult
+from kb_cli.run.base.result import Policy, RunResult, SimStats
 from kb_cli.run.folders.identity import folder_name, versions
 from kb_cli.run.folders.run_folder import NewRunFolder
 from kb_cli.run.records.run_json import write_run

@@ -42,7 +42,7 @@ def read_run_log(folder: Path) -> RunLog:
         raise RunFolderError(str(folder), got, "one", "run it again with --keep all")
     dma = DmaOpsOnTheWay()
     try:
-        log = own_log(folder, run, prefix=True, late_operands=True, look=dma.look)
+        log = own_log(folder, run, prefix=True, lazy_operands=True, look=dma.look)
     except LargeLogError as error:
         raise RunFolderError(str(folder / LOG), error.got, error.needs, _WITHOUT_ROWS) from None
     if not log.n_ops and log.is_complete:

@@ -20,7 +20,7 @@ from kb_cli.trace.tracks import Counters, TrackPlace
 from kb_cli.trace.transfers import READ, DmaFlow, Floats, flows_of
 from kb_cli.trace.window import Window
 from kb_dataexec import OpLog
-from kb_dataexec.analysis import LateServices
+from kb_dataexec.analysis import LazyServices
 from kb_engine.engine import chip_of
 from kb_engine.observe import Chip
 from kb_messages import LogError
@@ -39,7 +39,7 @@ class Resource(NamedTuple):
 
 
 def traffic(
-    log: OpLog, chip: Topology, window: Window, pe: str | None, services: LateServices | None = None
+    log: OpLog, chip: Topology, window: Window, pe: str | None, services: LazyServices | None = None
 ) -> Counters:
     """The counters of all links and memories that a DMA used; with *pe*, those that a DMA of that PE used.
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from kb_engine.block import Context, FoldPass, Rate, SingleChannelMemory, ps_from_ns
+from kb_engine.block import Context, Rate, SingleChannelMemory, StateVisitor, ps_from_ns
 from kb_messages import Lever, Rectangle
 
 
@@ -49,7 +49,7 @@ class Sram(SingleChannelMemory[SramSpec]):
         self._latency_ps = ps_from_ns(spec.latency_ns)
         self._write_free_ps = 0
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As ComponentBase."""
         super().fold(over)
         self._write_free_ps = over.deadline(self._write_free_ps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kb_engine.block import FoldPass, TileToken
+from kb_engine.block import StateVisitor, TileToken
 
 
 class AnswerOrder:
@@ -23,7 +23,7 @@ class AnswerOrder:
         self._finish = finish
         return self._answer
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As ComponentBase."""
         for tokens in (self._under_way, self._answered):
             over.same(len(tokens))

@@ -7,10 +7,10 @@ from typing import Any
 
 from kb_components.pe.submission_queue import SubmissionQueue
 from kb_components.pe.tile_feeder import TileFeeder
-from kb_engine.block import ClosableWork, CommandInFlight
+from kb_engine.block import CommandInFlight, IsolableWork
 
 
-class FedWork(ClosableWork):
+class FedWork(IsolableWork):
     """The only command of a PE, which waits in *queue* for *feeder*. *complete* is told when the command is done."""
 
     __slots__ = ("_complete", "_feeder", "_queue", "command")
@@ -49,5 +49,5 @@ class FedWork(ClosableWork):
 
     def end(self) -> None:
         """Complete the command."""
-        self.command.end_closed()
+        self.command.end_isolated()
         self._complete(self.command)

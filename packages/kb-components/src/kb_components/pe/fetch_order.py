@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kb_engine.block import FeederWait, FoldPass, TileToken
+from kb_engine.block import FeederWait, StateVisitor, TileToken
 from kb_messages import PipelinePlan, Place, StageType
 
 _BEHIND_DMA: Final = frozenset((StageType.FETCH, StageType.MATH))
@@ -60,12 +60,12 @@ class FetchOrder:
         if token.stages[0].stage_type is StageType.FETCH:
             self.holds_back = True
 
-    def fold(self, over: FoldPass, turn_ps: int) -> None:
+    def fold(self, over: StateVisitor, turn_ps: int) -> None:
         """As FoldPass says. What was let go before *turn_ps*, the turn of the current tile, held no later tile back."""
         self.fold_flags(over)
         self.in_order_ps = over.moment(max(self.in_order_ps, turn_ps))
 
-    def fold_flags(self, over: FoldPass) -> None:
+    def fold_flags(self, over: StateVisitor) -> None:
         """As FoldPass says, while no tile waits for its turn."""
         over.same(self._claimed, self.starts_differ, self.counts_fetches, self.counts_math, self.holds_back)
 

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from kb_components.clock import clock_ghz
 from kb_components.pe.answer_order import AnswerOrder
-from kb_engine.block import AddressTranslator, Context, FoldPass, Initiator, TileToken, exact, ps_from_ns
+from kb_engine.block import AddressTranslator, Context, Initiator, StateVisitor, TileToken, exact, ps_from_ns
 from kb_messages import (
     OFFSET_BITS,
     DmaParams,
@@ -212,9 +212,9 @@ class PeDma(Initiator[PeDmaSpec]):
         self._issued_ps = self.clock.now_ps + self._setups_ps[write]
         if self._order is not None:
             finish = self._order[write].begins(token, finish)
-        self.clock.call_at(self._issued_ps, finish, token, self.tickets)
+        self.clock.call_at(self._issued_ps, finish, token, self.event_order)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As ComponentBase."""
         super().fold(over)
         self._issued_ps = over.deadline(self._issued_ps)

@@ -23,8 +23,8 @@ from kb_engine.block import (
     Context,
     ExclusivePort,
     FeederWait,
-    FoldPass,
     RegisterFileOwner,
+    StateVisitor,
     TileToken,
     ps_from_ns,
 )
@@ -88,7 +88,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._shared_plans = SharedPlans()
         self._shares_plans = type(self) is PeScheduler  # a subclass may plan by more than shapes
         self._queue = SubmissionQueue(
-            context.clock, spec.submission_depth, ps_from_ns(spec.command_ns), self._feed_decoded, self.tickets
+            context.clock, spec.submission_depth, ps_from_ns(spec.command_ns), self._feed_decoded, self.event_order
         )
 
     def connect(self) -> None:
@@ -166,7 +166,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._queue.forget(context)
         super().complete(context)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As ComponentBase."""
         super().fold(over)
         over.part(self._queue)
@@ -185,12 +185,12 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
 
     def _feed_decoded(self) -> None:
         """A command is decoded: have it closed if nothing can meet it here, or feed it."""
-        closer = self.closer
-        if closer is not None and type(self) is PeScheduler:
+        isolation = self.isolation
+        if isolation is not None and type(self) is PeScheduler:
             command = self._queue.lone_command if self._feeder.is_idle else None
             if command is None:
-                closer.missed(self._queue.last_decoded)
-            elif closer.wants(command) and closer.close(self._work(command)):
+                isolation.missed(self._queue.last_decoded)
+            elif isolation.wants(command) and isolation.close(self._work(command)):
                 return
         self._feeder.wake()
 

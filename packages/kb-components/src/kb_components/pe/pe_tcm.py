@@ -10,7 +10,16 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.block import Context, ExclusivePort, FoldPass, Gate, Rate, Scratchpad, SingleChannelMemory, ps_from_ns
+from kb_engine.block import (
+    Context,
+    ExclusivePort,
+    Gate,
+    Rate,
+    Scratchpad,
+    SingleChannelMemory,
+    StateVisitor,
+    ps_from_ns,
+)
 from kb_messages import Lever, StageType, WaitReason
 
 
@@ -86,7 +95,7 @@ class PeTcm(SingleChannelMemory[PeTcmSpec], Scratchpad[PeTcmSpec]):
         self._dma_latency_ps = self._latency_ps if spec.dma_latency_ns is None else ps_from_ns(spec.dma_latency_ns)
         self.port = ExclusivePort(WaitReason.TCM_PORT)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As ComponentBase."""
         super().fold(over)
         over.part(self.port)

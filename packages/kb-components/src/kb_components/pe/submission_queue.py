@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from kb_engine.block import Clock, CommandInFlight, FoldPass
+from kb_engine.block import Clock, CommandInFlight, StateVisitor
 from kb_messages import DispatchWait
 
 
@@ -32,7 +32,7 @@ class SubmissionQueue:
     """A queue of at most `depth` commands, and the table of the commands in flight.
 
     Taking a command costs `command_ps`. A decoded command waits until `next_decoded` takes it; `on_decoded` is called
-    with every such command. *tickets* are the clock's for the PE.
+    with every such command. *event_order* are the clock's for the PE.
     """
 
     __slots__ = (
@@ -41,17 +41,17 @@ class SubmissionQueue:
         "_decoded",
         "_decoding",
         "_depth",
+        "_event_order",
         "_in_flight",
         "_on_decoded",
         "_submissions",
-        "_tickets",
         "_waiting_submitters",
     )
 
     def __init__(
-        self, clock: Clock, depth: int, command_ps: int, on_decoded: Callable[[], None], tickets: Iterator[int]
+        self, clock: Clock, depth: int, command_ps: int, on_decoded: Callable[[], None], event_order: Iterator[int]
     ) -> None:
-        self._tickets = tickets
+        self._event_order = event_order
         self._clock = clock
         self._depth = depth
         self._command_ps = command_ps
@@ -83,7 +83,7 @@ class SubmissionQueue:
         if self._decoding is None:
             self._take_next()
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says: for the tiles of one command, others move on by events that it does not cause."""
         over.same(len(self._submissions), len(self._decoded), len(self._in_flight), self._decoding is None)
         if over.command is not None:
@@ -127,7 +127,7 @@ class SubmissionQueue:
         self._decoding = command = self._submissions.popleft()
         clock = self._clock
         now = command.t_taken_ps = clock.now_ps
-        clock.call_at(now + self._command_ps, self._end_of_decode, command, self._tickets)
+        clock.call_at(now + self._command_ps, self._end_of_decode, command, self._event_order)
         if self._waiting_submitters:
             self._waiting_submitters.popleft()()
 

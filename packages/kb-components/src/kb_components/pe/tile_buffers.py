@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from kb_components.pe.panels import no_room_for_panel, panel_slots
-from kb_engine.block import KIB, CommandInFlight, FeederWait, FoldPass, Region, Ring, Slots, TileToken
+from kb_engine.block import KIB, CommandInFlight, FeederWait, Region, Ring, Slots, StateVisitor, TileToken
 from kb_messages import PipelinePlan, Place, PlanError, StageType
 
 
@@ -97,7 +97,7 @@ class TileBuffers:
         if panel is not None and plan.is_last(token.tile):
             self.inputs.free(panel.offset(plan.panel_piece(token.tile)))
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says. Between programs of a grid, all lies where it lay, and the same slots come next."""
         if over.command is None:
             for region in (self.inputs, self.outputs):

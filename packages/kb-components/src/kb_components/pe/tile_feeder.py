@@ -17,10 +17,10 @@ from kb_engine.block import (
     ComponentBase,
     FeederWait,
     Feeding,
-    FoldPass,
-    NotFolded,
+    NotPeriodic,
     RegisterFile,
     StageServer,
+    StateVisitor,
     TileToken,
     WiringError,
     moment_or_none,
@@ -140,7 +140,7 @@ class TileFeeder:
         """As `Feeding` says."""
         self._look_at, self._look = tile + 1, look
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         if over.command is None:
             self._fold_programs(over)
@@ -155,7 +155,7 @@ class TileFeeder:
         if over.jumps:
             self._tiles = tiles_from(over.command.tiles, over.next_tile)
 
-    def _fold_programs(self, over: FoldPass) -> None:
+    def _fold_programs(self, over: StateVisitor) -> None:
         """As FoldPass says, of the programs of a grid. Raises NotFolded while a command of several tiles is fed."""
         self._order.fold_flags(over)
         over.same(self._unplaced, self._first_queue_full, self._command is None)
@@ -163,7 +163,7 @@ class TileFeeder:
         if command is None:
             return
         if command.shared_plan.n_tiles > 1 or token is None:
-            raise NotFolded
+            raise NotPeriodic
         over.part(command)
         over.token(token)
         over.identical(self._first_server)

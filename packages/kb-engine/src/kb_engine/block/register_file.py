@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Final
 
 from kb_engine.block.buffers import Region, Ring, Slots
 from kb_engine.block.component import ComponentBase, SpecT
-from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
+from kb_engine.block.state_visitor import StateVisitor
 from kb_messages import HeldSum, PipelinePlan, Place, PlanError, StageType, WaitReason, tile_kind
 
 _REGISTERS: Final = Place.REGISTERS  # Python 3.11 looks a member of an enumeration up by a call
@@ -128,7 +128,9 @@ class RegisterFile(Gate):
         needs = command.shared_plan.buffers.accumulator_nbytes + command.shared_plan.buffers.register_nbytes
         if needs > room:
             got = f"a tile of {needs} bytes beside sums that are held from byte {room} of the registers on"
-            fix = "let the front end drain sums (ProgramPort.held_back) before a command that needs their registers"
+            fix = (
+                "let the front end drain sums (ProgramPort.deferred_calls) before a command that needs their registers"
+            )
             raise PipelineError(f"{self._node_id}: {command.submitted.line}", got, "registers for the tile", fix)
         return room
 
@@ -197,7 +199,7 @@ class RegisterFile(Gate):
         claimed_by = token.context.placement.claimed_by
         return claimed_by is None or _is_at(token, claimed_by)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says, while the tiles of one command hold registers, or of the programs of a grid."""
         self.fold_waiting(over)
         over.same(tuple(self._held.items()))
@@ -280,7 +282,7 @@ class RegisterFileOwner(ComponentBase[SpecT]):
         super().__init__(spec, context)
         self.registers = RegisterFile(self.node_id, context.memory_nbytes)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As ComponentBase."""
         super().fold(over)
         over.part(self.registers)

@@ -11,25 +11,24 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.block_directory import BlockDirectory
 from kb_engine.block.fabric_roles import MemoryComponent
-from kb_engine.closed.closed_commands import ClosedCommands
-from kb_engine.closed.never_closer import ISSUES_AHEAD, NeverCloser
-from kb_engine.closed.pe_closer import PeCloser
-from kb_engine.closed.pe_forms import all_sources_belong_to_pes
 from kb_engine.engine.chips import watched_chip
+from kb_engine.engine.disabled import why_nothing_isolates
 from kb_engine.engine.registry import Registry
-from kb_engine.engine.why_nothing import why_nothing_closes
 from kb_engine.fabric.transfer_rows import TransferRows
-from kb_engine.fold.folder import Folder
+from kb_engine.fastforward.isolated.isolated_commands import IsolatedCommands
+from kb_engine.fastforward.isolated.pe_forms import all_sources_belong_to_pes
+from kb_engine.fastforward.isolated.pe_isolation import ISSUES_AHEAD, NoIsolation, PeIsolation
+from kb_engine.fastforward.steady_state.command_skipper import CommandSkipper
 from kb_engine.launch.host_calls import HostCalls
 from kb_engine.launch.host_path_check import find_host
 from kb_engine.launch.launch import Launch
 from kb_engine.launch.pe_messages import PeMessages
 from kb_engine.memory.device_memory import DeviceMemory
-from kb_engine.observe.by_event import Reasons, WhyNot
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.listeners import Listeners, listener
 from kb_engine.observe.observer import Observer
 from kb_engine.observe.recorder import Recorder
+from kb_engine.observe.slow_path import SkipRefusal, SlowPathReasons
 from kb_engine.observe.tracer import Tracer
 from kb_engine.program.materialize import Materializer, without_log
 from kb_engine.program.pe import ProcessingElement
@@ -52,9 +51,9 @@ class Built(NamedTuple):
     session: Session
     launches: dict[int, Launch]
     host_calls: HostCalls | None
-    folder: Folder | None
-    closed: ClosedCommands | None
-    why_open: WhyNot | None
+    folder: CommandSkipper | None
+    closed: IsolatedCommands | None
+    why_open: SkipRefusal | None
 
 
 def build(
@@ -63,7 +62,7 @@ def build(
     writer: LogWriter | None,
     observers: Sequence[Observer],
     exact: Exactness,
-    reasons: Reasons,
+    reasons: SlowPathReasons,
 ) -> Built:
     """Everything that *topology* describes, watched by *observers*. With a *writer* there is an op log.
 
@@ -86,7 +85,7 @@ def build(
     pes = {pe_id: _pe(pe_id, chip) for pe_id in topology.graph.pe_ids}
     sees_stages = tracer is not None or any(listener([each], name) for each in observers for name in OF_STAGES)
     skips = chip.fabric.is_foreseen and exact != "events" and not sees_stages
-    folder = Folder(chip, recorder, reasons) if skips else None
+    folder = CommandSkipper(chip, recorder, reasons) if skips else None
     for pe in pes.values():
         if folder is not None:
             pe.scheduler.on_feed = partial(
@@ -97,7 +96,7 @@ def build(
     closed = None if sees_stages else _closed(exact, chip, recorder, folder, reasons)
     why_open = None
     if closed is None:
-        why_open = why_nothing_closes(exact, chip.fabric.is_foreseen, is_told_of)
+        why_open = why_nothing_isolates(exact, chip.fabric.is_foreseen, is_told_of)
     _set_closers(chip, pes, closed, why_open, reasons)
     materialize = without_log
     if recorder is not None:
@@ -114,31 +113,31 @@ def _closed(
     exact: Exactness,
     chip: Chip,
     recorder: Recorder | None,
-    folder: Folder | None,
-    reasons: Reasons,
-) -> ClosedCommands | None:
+    folder: CommandSkipper | None,
+    reasons: SlowPathReasons,
+) -> IsolatedCommands | None:
     """What closes the commands of all PEs; None where ties with other commands, or what these hold, are not told."""
     is_foreseen = chip.fabric.is_foreseen and all_sources_belong_to_pes(list(chip.components.values()))
     if exact == "events" or not is_foreseen:
         return None
     event_by_event = nullcontext if folder is None else folder.resting
-    return ClosedCommands(chip, recorder, event_by_event, exact == "check", reasons)
+    return IsolatedCommands(chip, recorder, event_by_event, exact == "check", reasons)
 
 
 def _set_closers(
     chip: Chip,
     pes: dict[str, ProcessingElement],
-    closed: ClosedCommands | None,
-    why_open: WhyNot | None,
-    reasons: Reasons,
+    closed: IsolatedCommands | None,
+    why_open: SkipRefusal | None,
+    reasons: SlowPathReasons,
 ) -> None:
     """Have *closed* close the commands of *pes*. *reasons* takes why others are not closed."""
     for pe_id, pe in pes.items():
         if closed is None or pe.cpu.issues_ahead:
-            pe.scheduler.closer = NeverCloser(why_open or ISSUES_AHEAD, reasons)
+            pe.scheduler.isolation = NoIsolation(why_open or ISSUES_AHEAD, reasons)
         else:
             mine = [chip.components[node.id] for node in chip.topology.graph.pe_nodes(pe_id)]
-            pe.scheduler.closer = PeCloser(closed, chip.fabric, mine, pe.tickets)
+            pe.scheduler.isolation = PeIsolation(closed, chip.fabric, mine, pe.event_order)
 
 
 def _pe(pe_id: str, chip: Chip) -> ProcessingElement:

@@ -11,34 +11,33 @@ from kb_dataexec.log import LogSummary
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.stage_server import StageServer
 from kb_engine.engine.build import OF_STAGES, Exactness, build
+from kb_engine.engine.disabled import WITHOUT_TEMPLATES, why_nothing_skips
 from kb_engine.engine.dropped_interrupts import raises_dropped_interrupts
-from kb_engine.engine.event_work import EventWork, SimulatedWork
+from kb_engine.engine.kernel_positions import standing_lines
 from kb_engine.engine.launch_to_end import LaunchToEnd
 from kb_engine.engine.polling import MOST_REPEATED_LOADS, PollingGuard
 from kb_engine.engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
 from kb_engine.engine.registry import Registry
-from kb_engine.engine.standing import standing_lines
-from kb_engine.engine.why_nothing import WITHOUT_TEMPLATES, why_nothing_folds
+from kb_engine.engine.simulated_work import EventWork, SimulatedWork
 from kb_engine.fabric.fabric import Fabric
+from kb_engine.fastforward.replay.purity import MadeKernel
+from kb_engine.fastforward.steady_state.program_skipper import ProgramSkipper
 from kb_engine.language.tl import Language
-from kb_engine.launch.grid_folding import GridFolding
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.launch.host_calls import HostCall
-from kb_engine.launch.launch import Launch, LaunchResult
-from kb_engine.launch.pe_launch import PeLaunch
+from kb_engine.launch.launch import Launch, LaunchResult, PeLaunch
 from kb_engine.launch.targets import check_form, check_there
 from kb_engine.memory.device_memory import DeviceMemory
-from kb_engine.observe.by_event import Reasons, WhyNot
 from kb_engine.observe.listeners import listener, told_of_each
 from kb_engine.observe.observer import Callbacks, Observer
+from kb_engine.observe.slow_path import SkipRefusal, SlowPathReasons
+from kb_engine.program.author.kernel_check import check_kernel
+from kb_engine.program.author.kernel_lines import kernel_lines
 from kb_engine.program.grid import Grid
-from kb_engine.program.kernel_check import check_kernel
-from kb_engine.program.kernel_lines import kernel_lines
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
 from kb_engine.program.session import Session
-from kb_engine.template.purity import MadeKernel
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.collector import collector_off, look_once
 from kb_messages import (
@@ -54,7 +53,7 @@ from kb_topology import Topology
 _OF_PROGRAMS: Final = ("on_allocate", "on_free", "on_program_end")
 """What observers are told of programs that look at no values, and not of those that are skipped."""
 
-_VALUES: Final = WhyNot(
+_VALUES: Final = SkipRefusal(
     "the front end does not tell when it decides by values", "take `Language` as front end, or kernels of `kb_triton`"
 )
 
@@ -73,11 +72,11 @@ class Engine:
     them, and is None where each event counts.
 
     *exact* says how commands are simulated that nothing can meet. `closed`: each kind of them once
-    (`kb_engine.closed`); `events`: all of them, event by event, and nothing is folded; `check`: as `closed`, and a
-    share of those that were not simulated is simulated beside that, event by event, and both are compared. So are
-    periods of programs before and behind those that are skipped. `checked` counts. `work` tells what was done. Times,
-    counts and the op log are the same. Commands of few stages are not worth it. `closed` counts
-    such commands; it is None where there are none, as with observers that hear of stages or of the trace.
+    (`kb_engine.fastforward.isolated`); `events`: all of them, event by event, and nothing is folded; `check`: as
+    `closed`, and a share of those that were not simulated is simulated beside that, event by event, and both are
+    compared. So are periods of programs before and behind those that are skipped. `checked` counts. `work` tells what
+    was done. Times, counts and the op log are the same. Commands of few stages are not worth it. `closed` counts such
+    commands; it is None where there are none, as with observers that hear of stages or of the trace.
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take, and
     KbError for another *exact*.
@@ -99,7 +98,7 @@ class Engine:
         guard = ProgressGuard(no_progress_events, lambda n_events: self._to_end.stands_still(n_events))
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values(), lambda: self.memory)
         watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
-        reasons = Reasons()
+        reasons = SlowPathReasons()
         with collector_off():
             watching = *watching, guard, polling
             built = build(topology, registry or Registry(), writer, watching, exact, reasons)
@@ -115,7 +114,7 @@ class Engine:
             heard.insert(0, "on_issue")
         is_told_all = not heard or (heard == ["on_issue"] and writer is not None)
         self._checks = exact == "check"
-        self.grid_folding: GridFolding | None = None
+        self.grid_folding: ProgramSkipper | None = None
         self._launches = built.launches
         self._to_end = LaunchToEnd(built)
         self._launched = 0
@@ -123,13 +122,13 @@ class Engine:
         self._templates = templates
         self.closed = built.closed
         self._work = EventWork(built.session, built.closed, built.folder, reasons)
-        self._why_not: WhyNot | None = None
+        self._why_not: SkipRefusal | None = None
         if not templates:
             self._why_not = WITHOUT_TEMPLATES
         elif built.folder is None or not is_told_all:
             told = [name for name in (*OF_STAGES, "on_trace") if listener(watching[:-2], name) is not None]
             told += [name for name in heard if name != "on_issue" or writer is None]
-            self._why_not = why_nothing_folds(exact, built.chip.fabric.is_foreseen, told)
+            self._why_not = why_nothing_skips(exact, built.chip.fabric.is_foreseen, told)
 
     @property
     def topology(self) -> Topology:
@@ -226,7 +225,7 @@ class Engine:
 
     def _made_launch(
         self, where: tuple[int, Session, list[ProcessingElement]], call: KernelCall, grid: Grid | None
-    ) -> tuple[Launch, GridFolding | WhyNot | None]:
+    ) -> tuple[Launch, ProgramSkipper | SkipRefusal | None]:
         """The launch of *call*, and what folds its programs, or why nothing does; None where there is no grid."""
         if grid is None:
             return PeLaunch(*where, call), None
@@ -237,7 +236,7 @@ class Engine:
         if templates is None or templates.is_near or why is not None:
             return launch, why or launch.why_not
         where_to_tell = self._told_of_skipped, self._checks
-        self.grid_folding = GridFolding(launch, templates, self.session, self.chip, where[2], *where_to_tell)
+        self.grid_folding = ProgramSkipper(launch, templates, self.session, self.chip, where[2], *where_to_tell)
         return launch, self.grid_folding
 
     def send(self, messages: Sequence[MmuMessage]) -> HostCall | None:

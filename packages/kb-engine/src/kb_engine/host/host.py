@@ -28,7 +28,7 @@ from kb_engine.memory.unwritten_load import UnwrittenLoadError
 from kb_engine.program.grid import Schedule, grid_of
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel
-from kb_engine.program.tensors import Tensor, TensorRef
+from kb_engine.program.values.tensors import Tensor, TensorRef
 from kb_messages import CubeTarget, DType, KernelError, Matrix, MemorySpace, MmuMessage, split_address
 
 _Blocks = dict[tuple[int, int, int, int], npt.NDArray[Any]]

@@ -14,13 +14,13 @@ from weakref import ref
 import numpy as np
 
 from kb_dataexec import LogWriter, OpLog
-from kb_dataexec.log import LateOpLog, LogSummary
-from kb_dataexec.log.formulas import (
-    ClosedRows,
+from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE, LazyOpLog, LogSummary
+from kb_dataexec.log.compressed import (
     CommandPeriods,
-    FormulaWriter,
+    CompressedTables,
+    CompressedWriter,
+    IsolatedRows,
     Places,
-    RowFormulas,
     RowMaker,
     RowSource,
     Table,
@@ -33,13 +33,41 @@ from kb_dataexec.log.formulas import (
 )
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.host_record import host_write_tables
 from kb_engine.observe.observer import Observer, Rows
 from kb_engine.observe.run_rows import RowsMark, RunRows
 from kb_engine.observe.run_tables import RunTables
 from kb_engine.timing.clock import Clock
-from kb_messages import Matrix, PipelinePlan, WaitReason
+from kb_messages import Matrix, MemorySpace, OpKind, PhysAddr, PipelinePlan, Role, WaitReason, split_address
 from kb_topology import NodeKind
+
+_TEXTS = {"name": "host_write", "component": "host", "line": "host", "params": "{}"}
+
+
+def host_write_tables(
+    writer: LogWriter, matrix: Matrix, data: bytes, ids: tuple[int, int], times_ps: tuple[int, int]
+) -> tuple[Rows, Rows]:
+    """The ops and operands of a write of *data* to *matrix*, with *data* added to the immediates of *writer*.
+
+    *ids* are the place in command order and the op id, *times_ps* the begin and the end.
+    """
+    ops = np.zeros(1, dtype=OPS_DTYPE)
+    for column, text in _TEXTS.items():
+        ops[column] = writer.intern(text)
+    ops["command_seq"], ops["op_id"] = ids
+    ops["kind"] = OpKind.MEMORY
+    ops["t_ready_ps"] = ops["t_start_ps"] = times_ps[0]
+    ops["t_end_ps"] = ops["t_out_ps"] = times_ps[1]
+    operands = np.zeros(2, dtype=OPERAND_DTYPE)
+    operands["op_id"], operands["dtype"] = ids[1], matrix.dtype.info.code
+    operands["rows"], operands["row_nbytes"] = matrix.rows, matrix.row_nbytes
+    operands["role"] = (Role.SRC, Role.DST)
+    operands["space"] = (MemorySpace.IMMEDIATE.code, PhysAddr.decode(matrix.address).space.code)
+    owner, offset = split_address(matrix.address)
+    operands["owner"] = (0, owner)
+    operands["offset"] = (writer.immediate(data), offset)
+    operands["stride"] = (matrix.row_nbytes, matrix.stride)
+    return ops, operands
+
 
 _CHUNK_RECORDS: Final = 1 << 14
 _CHUNK_RECORDS_A_PE: Final = 1 << 8
@@ -49,7 +77,7 @@ _MOST_TEXTS: Final = 1 << 12
 """Plans whose texts are known to be in the log. Others are looked up anew."""
 
 _EXPECTED_FOR_ONE: Final = 64
-"""Records of closed commands that count as one, where they are formulas in the log. Source: assumed; a run that is
+"""Records of closed commands that count as one, where they are compressed in the log. Source: assumed; a run that is
 killed loses those of a chunk."""
 
 _RECORDS_OF_A_COMMAND: Final = 3
@@ -74,8 +102,8 @@ class LogMark(NamedTuple):
 class Recorder(Observer):
     """Collects the records of all stages and writes them to *writer*, a chunk at a time, in the order of `RowOrder`.
 
-    Rows that repeat others, and those of commands that are known as a whole, are formulas until they are written. In
-    memory they are written when somebody looks at the log (`LogWriter.close_late`). So are the rows of commands of
+    Rows that repeat others, and those of commands that are known as a whole, are compressed until they are written. In
+    memory they are written when somebody looks at the log (`LogWriter.close_lazy`). So are the rows of commands of
     many records: five integers of a record are kept until then.
 
     Texts enter the log when a command with them is issued, so their numbers do not depend on the chunks. *on_chunk* is
@@ -90,14 +118,14 @@ class Recorder(Observer):
         self._commands: list[CommandInFlight | CommandPeriods] = []
         self._constants: dict[bytes, tuple[int, int]] = {}
         self._maker = RowMaker(self._places, writer.intern)
-        self._formulas = FormulaWriter(self._places, writer.intern)
+        self._compressed = CompressedWriter(self._places, writer.intern)
         self._needs_rows = False
         self._written_ps = 0
         self._texts: dict[tuple[int, str], PipelinePlan] = {}
         self._origins: dict[tuple[int, str], PipelinePlan] = {}
         self._clock: Clock
         self._held = self._flushes = 0
-        self._late: ref[LateOpLog] | None = None
+        self._late: ref[LazyOpLog] | None = None
         self.tables = RunTables(self._rows, writer.intern)
         self._records, self._waits = self._rows.records, self._rows.waits.tail
         self.on_stage = self._records.tail.extend  # type: ignore[method-assign]  # costs no Python frame
@@ -120,7 +148,7 @@ class Recorder(Observer):
         chunk_records = max(_CHUNK_RECORDS, _CHUNK_RECORDS_A_PE * len(of_tcm))
         self._places = Places(pe_numbers, (of_tcm, of_registers), chunk_records)
         self._maker = RowMaker(self._places, self.writer.intern)
-        self._formulas = FormulaWriter(self._places, self.writer.intern)
+        self._compressed = CompressedWriter(self._places, self.writer.intern)
 
     def restart(self, writer: LogWriter) -> None:
         """Record into *writer* from now on, as if nothing had been recorded. What is not written yet is dropped."""
@@ -130,7 +158,7 @@ class Recorder(Observer):
             kept.clear()
         self._held, self._flushes = 0, self._flushes + 1
         self._maker = RowMaker(self._places, writer.intern)
-        self._formulas = FormulaWriter(self._places, writer.intern)
+        self._compressed = CompressedWriter(self._places, writer.intern)
         self._needs_rows = False
         self.tables.restart(writer.intern)
         self.tables.name_nodes(self._topology)
@@ -162,7 +190,7 @@ class Recorder(Observer):
         now_ps, n_expected = self._clock.now_ps, 0
         if not self._waits_for_a_look:
             n_expected = self._maker.expected.n_between(self._written_ps, now_ps)
-        if self._takes_formulas:
+        if self._takes_compressed:
             n_expected //= _EXPECTED_FOR_ONE
         n_kept, n_commands = self._records.n_kept, len(self._commands)
         has_room = n_commands < _MOST_SMALL_COMMANDS or n_kept >= _RECORDS_OF_A_COMMAND * n_commands
@@ -173,12 +201,12 @@ class Recorder(Observer):
     @property
     def _waits_for_a_look(self) -> bool:
         """Whether nobody needs rows before somebody looks at the log."""
-        return self.writer.is_late and self._tell_chunk is None
+        return self.writer.is_lazy and self._tell_chunk is None
 
     @property
-    def _takes_formulas(self) -> bool:
-        """Whether rows that repeat others, and those of closed commands, may be formulas in the log."""
-        return self.writer.takes_formulas and self._tell_chunk is None and not self._needs_rows
+    def _takes_compressed(self) -> bool:
+        """Whether rows that repeat others, and those of closed commands, may be compressed in the log."""
+        return self.writer.takes_compressed and self._tell_chunk is None and not self._needs_rows
 
     def hold(self) -> None:
         """Keep records, because some of them may be repeated, until `let_go`."""
@@ -231,16 +259,16 @@ class Recorder(Observer):
         self._flushes += 1
         self._written_ps = end_ps = self._clock.now_ps + 1 if before_ps is None else before_ps
         ending = self.tables.take()
-        formulas = RowFormulas(*[formula.in_order() for formula in self._rows.cut()])
+        compressed = CompressedTables(*[each.in_order() for each in self._rows.cut()])
         commands, n_done = [*self._commands], n_finished(self._commands, end_ps)
         del self._commands[:n_done]
-        if self._takes_formulas:  # what comes later stays here, because rows may follow instead of formulas
-            halves = [formula.split(end_ps) for formula in formulas]
+        if self._takes_compressed:  # what comes later stays here, because rows may follow instead of compressed
+            halves = [each.split(end_ps) for each in compressed]
             self._rows.put_back([later for _, later in halves])
-            formulas = RowFormulas(*[before for before, _ in halves])
-            self._write_formulas(formulas, commands, end_ps, ending)
+            compressed = CompressedTables(*[before for before, _ in halves])
+            self._write_compressed(compressed, commands, end_ps, ending)
             return
-        pending = RowSource(formulas)
+        pending = RowSource(compressed)
         finished = [*each_command(commands[:n_done])]
         ending |= {"commands": command_table(finished, self.writer.intern)}
         for chunk in self._maker.chunks(pending, [*finished, *each_command(commands[n_done:])], end_ps, ending):
@@ -252,7 +280,7 @@ class Recorder(Observer):
         self.flush()
         self._needs_rows = True
 
-    def cut(self, mark: LogMark, command: CommandInFlight, t_ps: int, memories: Sequence[str]) -> RowFormulas:
+    def cut(self, mark: LogMark, command: CommandInFlight, t_ps: int, memories: Sequence[str]) -> CompressedTables:
         """Take out the rows since *mark*, all of *command*, which began at *t_ps* and uses *memories*.
 
         They count from the first op of *command* and from *t_ps*. Memories are numbered as in *memories*.
@@ -263,14 +291,14 @@ class Recorder(Observer):
         return self._rows.cut(mark.rows).later(-command.first_op, -t_ps).with_memories(index_of)
 
     def expect(
-        self, command: CommandInFlight, rows: RowFormulas, span_ps: tuple[int, int], memories: Sequence[str]
+        self, command: CommandInFlight, rows: CompressedTables, span_ps: tuple[int, int], memories: Sequence[str]
     ) -> None:
         """*command*, which uses *memories*, will have *rows* in the time *span_ps*. Each is written when it is over.
 
         Raises LogError for a time that does not fit 64 bits.
         """
         numbers = [self.tables.number_of(memory) for memory in memories]
-        self._maker.expected.add(command.first_op, ClosedRows(rows, numbers, span_ps))
+        self._maker.expected.add(command.first_op, IsolatedRows(rows, numbers, span_ps))
 
     def drop(self, command: CommandInFlight) -> None:
         """Forget the rows of *command* that were expected and are not written."""
@@ -288,13 +316,13 @@ class Recorder(Observer):
         Raises LogError for a time that does not fit 64 bits.
         """
         self._rows.settle()
-        has_formulas = self._rows.has_repeats or self._maker.expected.first_ops
-        is_worth_waiting = has_formulas or self._records.n_kept >= self._places.chunk_records
+        has_compressed = self._rows.has_repeats or self._maker.expected.first_ops
+        is_worth_waiting = has_compressed or self._records.n_kept >= self._places.chunk_records
         if not (self._waits_for_a_look and is_worth_waiting):
             self.flush()
             return self.writer.close()
-        log = self.writer.close_late(self.flush)
-        self._late = ref(log) if isinstance(log, LateOpLog) else None
+        log = self.writer.close_lazy(self.flush)
+        self._late = ref(log) if isinstance(log, LazyOpLog) else None
         return log
 
     def on_launch(self) -> None:
@@ -318,18 +346,18 @@ class Recorder(Observer):
         self.flush()
         self._write(*host_write_tables(self.writer, matrix, data, (command_seq, op_id), times_ps))
 
-    def _write_formulas(
+    def _write_compressed(
         self,
-        formulas: RowFormulas,
+        compressed: CompressedTables,
         commands: Sequence[CommandInFlight | CommandPeriods],
         end_ps: int,
         ending: dict[str, Rows],
     ) -> None:
-        """Write a chunk of *formulas* and of what is told or known of *commands*, unless there is nothing to say."""
+        """Write a chunk of *compressed* and of what is told or known of *commands*, unless there is nothing to say."""
         expected = self._maker.expected
         ends = n_finished(commands, end_ps) or any(map(len, ending.values()))
-        if ends or expected.closed or any(each.n_rows for each in formulas):
-            self.writer.append_formulas(self._formulas.chunk(formulas, commands, expected, end_ps, ending))
+        if ends or expected.isolated or any(each.n_rows for each in compressed):
+            self.writer.append_compressed(self._compressed.chunk(compressed, commands, expected, end_ps, ending))
             expected.drop_before(end_ps)
 
     def _write(self, ops: Rows, operands: Rows, tables: dict[str, Rows] | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kb_dataexec.log.formulas import int_columns, table
+from kb_dataexec.log.compressed import int_columns, table
 from kb_engine.observe.observer import Rows
 from kb_engine.observe.run_rows import RunRows
 from kb_messages import MemorySpace

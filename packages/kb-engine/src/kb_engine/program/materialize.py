@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.closed.closed_commands import ClosedCommands
+from kb_engine.fastforward.isolated.isolated_commands import IsolatedCommands
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.recorder import Recorder
 from kb_engine.program.pe import ProcessingElement
@@ -35,7 +35,7 @@ class Materializer:
         recorder: Recorder,
         pes: Sequence[ProcessingElement],
         memory: DeviceMemory,
-        closed: ClosedCommands | None = None,
+        closed: IsolatedCommands | None = None,
     ) -> None:
         self._closed = closed
         self._recorder = recorder

@@ -12,7 +12,7 @@ from kb_engine.observe.listeners import Listeners
 from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.tracer import Tracer
 from kb_engine.observe.watched_lease import WatchedLease
-from kb_engine.program.kernel_lines import at_line
+from kb_engine.program.author.kernel_lines import at_line
 from kb_engine.program.materialize import Materialize, Materializer
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.timing.clock import Clock

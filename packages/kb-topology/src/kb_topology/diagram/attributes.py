@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kb_topology.graph import Node
-from kb_topology.sizes import format_nbytes
+from kb_topology.chip.graph import Node
+from kb_topology.text.sizes import format_nbytes
 
 _UNITS = {
     "gbs": "GB/s",

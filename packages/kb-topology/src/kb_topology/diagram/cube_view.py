@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import UnsetType
 
+from kb_topology.chip.graph import Node
+from kb_topology.chip.spec import NodeKind as Kind
 from kb_topology.diagram.chart import Box, Edge
 from kb_topology.diagram.grid import Wish, grid
 from kb_topology.diagram.parts import MOST, Part, near, places
-from kb_topology.graph import Node
-from kb_topology.spec import NodeKind as Kind
 
 _SIDES: Mapping[str, tuple[float | None, float | None]] = {
     "north": (None, 0.0),

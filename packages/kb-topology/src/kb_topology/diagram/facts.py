@@ -7,8 +7,8 @@ from collections import defaultdict
 from msgspec import UnsetType
 
 from kb_messages import OFFSET_BITS
-from kb_topology.address_map import AddressMap
-from kb_topology.sizes import format_nbytes
+from kb_topology.memory.address_map import AddressMap
+from kb_topology.text.sizes import format_nbytes
 from kb_topology.topology import Topology
 
 

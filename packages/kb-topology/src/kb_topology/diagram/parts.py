@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
+from kb_topology.chip.graph import Link, Node
+from kb_topology.chip.spec import NodeKind as Kind
 from kb_topology.diagram.attributes import all_lines, cut, head_lines
 from kb_topology.diagram.chart import Box, Edge, Heat, Line, Style, percents
 from kb_topology.diagram.facts import memories_over
 from kb_topology.diagram.loads import LinkLoad, Loads, NodeLoad, heat_of, links_tip, nodes_tip
-from kb_topology.graph import Link, Node
-from kb_topology.sizes import format_nbytes
-from kb_topology.spec import NodeKind as Kind
+from kb_topology.text.sizes import format_nbytes
 from kb_topology.topology import Topology
 
 MOST = 16

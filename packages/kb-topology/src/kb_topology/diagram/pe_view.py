@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from kb_topology.chip.graph import Link, Node
+from kb_topology.chip.spec import NodeKind as Kind
 from kb_topology.diagram.attributes import all_lines, cut
 from kb_topology.diagram.chart import Box, Edge, Heat, Line
 from kb_topology.diagram.loads import LinkLoad, heat_of, links_tip
 from kb_topology.diagram.parts import STYLES, Part, line_of, link_label, near
-from kb_topology.graph import Link, Node
-from kb_topology.spec import NodeKind as Kind
 
 _ROWS = (
     (Kind.PE_CPU,),

@@ -1,20 +1,78 @@
-"""Arguments of a launch that have arrays: what a kernel gets for them, and how reports show them."""
+"""Arrays among the arguments of a launch: the pointers that a kernel gets for them, and their text in reports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from msgspec import structs
 
 from kb_engine import Tensor
-from kb_messages import KernelError
+from kb_messages import DType, KernelError
 from kb_triton.host.buffers import address_of, is_array
 from kb_triton.host.storages import Storages
-from kb_triton.host.tensor_descriptor import TensorDescriptor
-from kb_triton.host.tensor_storage import TensorStorage
 from kb_triton.language import Pointer
-from kb_triton.language.dtypes import OF_KB, bfloat16, dtype, float8e4nv, float8e5, of_numpy
+from kb_triton.language.tensors.dtypes import OF_KB, bfloat16, dtype, float8e4nv, float8e5, of_numpy
+
+
+@dataclass
+class TensorDescriptor:
+    """The elements of *base* at *strides*, of *shape*, in blocks of *block_shape*. A load beyond the shape is padded.
+
+    Raises KernelError when the lists are not of one length of 1 to 5, or the last stride is not 1.
+    """
+
+    base: Any
+    shape: list[int]
+    strides: list[int]
+    block_shape: list[int]
+    padding: str = "zero"
+    round_f32_to_tf32: bool = False
+
+    def __post_init__(self) -> None:
+        rank = len(self.shape)
+        if not 1 <= rank <= 5 or len(self.strides) != rank or len(self.block_shape) != rank:
+            got = f"shape {list(self.shape)}, strides {list(self.strides)} and blocks {list(self.block_shape)}"
+            raise KernelError("TensorDescriptor", got, "as many of each, 1 to 5")
+        if self.strides[-1] != 1:
+            raise KernelError("TensorDescriptor", f"strides {list(self.strides)}", "a last stride of 1")
+
+    @staticmethod
+    def from_tensor(tensor: Any, block_shape: list[int], padding: str = "zero") -> TensorDescriptor:
+        """The descriptor of a whole array, in its own shape and strides."""
+        if callable(getattr(tensor, "stride", None)):
+            strides = list(tensor.stride())
+        else:
+            strides = [each // tensor.itemsize for each in tensor.strides]
+        return TensorDescriptor(tensor, list(tensor.shape), strides, list(block_shape), padding)
+
+    def with_base(self, base: Any) -> TensorDescriptor:
+        """The same blocks of another *base*."""
+        return replace(self, base=base)
+
+
+class TensorStorage:
+    """The bytes of *tensor*, which is on the chip already. Their addresses are those of the chip.
+
+    Raises KernelError for a tensor that is cut into blocks, copied or mapped.
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        if len(tensor.addresses) > 1 or len(tensor.addresses[0]) > 1 or tensor.copies or tensor.virtual:
+            fix = "leave out blocks=, slices=, shard= and host.map"
+            raise KernelError(f"tensor {tensor.name}", "one that is cut, copied or mapped", "a flat tensor", fix)
+        self.name = tensor.name
+        self.address = tensor.addresses[0][0]
+        self.nbytes = tensor.rows * tensor.cols * tensor.dtype.nbytes
+        self._tensor = tensor
+
+    def view(self, dtype: DType) -> Tensor:
+        """The tensor as elements of *dtype*, in one dimension."""
+        count = self.nbytes // dtype.nbytes
+        return structs.replace(self._tensor, shape=(count,), dtype=dtype, row_bounds=(0, 1), col_bounds=(0, count))
+
 
 Named: TypeAlias = "tuple[str, Any]"
 
@@ -115,7 +173,7 @@ def shown(value: Any) -> object:
 def _pointer(array: Any, kind: dtype, name: str, storages: Storages) -> Pointer:
     address = address_of(array)
     storage = storages.of(address)
-    offset, rest = divmod(address - storage.begin, kind.itemsize)
+    offset, rest = divmod(address - storage.address, kind.itemsize)
     if rest:
         got = f"an array that begins {rest} bytes after a whole element of {kind} of its storage"
         raise KernelError(f"argument {name}", got, "an aligned array", "pass a copy: x.copy()")

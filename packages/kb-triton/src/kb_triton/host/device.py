@@ -2,59 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
 from math import fsum
 from pathlib import Path
 from threading import RLock
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
-from kb_dataexec import Executor, OpLog
-from kb_engine import Host, LaunchResult, Tensor
+from kb_dataexec import Executor, MemoryLogWriter, MemoryStore, OpLog
+from kb_engine import Engine, Host, LaunchResult
 from kb_engine.observe import Observer
-from kb_engine.program import TcmFullError, authors_traceback
-from kb_messages import DType, KbError, KernelError, MemorySpace, PlanError, split_address
+from kb_engine.program import authors_traceback
+from kb_messages import DType, KbError, KernelError, MemorySpace, PlanError
 from kb_topology import Topology
-from kb_triton.host.arrays import arrays_in, shown, with_pointers
-from kb_triton.host.chip import RunningChip
-from kb_triton.host.errors import OutOfResources
-from kb_triton.host.kept_launches import KeptLaunch, KeptLaunches
-from kb_triton.host.launched import Launched, write_back
+from kb_triton.host.arrays import shown
+from kb_triton.host.launches import (
+    Grid,
+    Launched,
+    LaunchedFunction,
+    OutOfResources,
+    PreparedLaunch,
+    Tuning,
+    write_back,
+)
 from kb_triton.host.options import Options, options_of, topology_of
-from kb_triton.host.storages import Storage, Storages
-from kb_triton.host.tunings import Tuning
-from kb_triton.language import Machine
 
-Grid = tuple[int, ...]
+_MOST_REPEATED_LOADS: Final = 1 << 10
+"""Source: assumed. Each PE that polls does so as often before the launch counts as stuck: some seconds."""
 
 
-class LaunchedKernel(Protocol):
-    """The function that each program of a launch calls with its machine."""
+class RunningChip:
+    """The chip of *topology*, with an op log for each launch or without. *watched* gives the observers of an engine.
 
-    @property
-    def __name__(self) -> str:
-        """That of the author's function."""
+    *templates* is as for `Engine`.
+    """
 
-    def __call__(self, machine: Machine) -> None:
-        """Run the program of *machine*."""
+    def __init__(
+        self,
+        topology: Topology,
+        has_log: bool,
+        watched: Callable[[], Sequence[Observer]] = tuple,
+        templates: bool = True,
+    ) -> None:
+        self.topology = topology
+        self._templates = templates
+        self._has_log = has_log
+        self._watched = watched
+        self._engine: Engine | None = None
 
-    def form(self) -> Hashable | None:
-        """As `KernelEntry.form`."""
+    def new_host(self, root: Path) -> Host:
+        """A host whose memories are empty, for one launch. Kernel lines are relative to *root*."""
+        if self._engine is not None and not self._engine.clock.is_broken:
+            self._engine.rebase(MemoryStore(self._engine.memory.store.regions), self._writer())
+        return Host(self.engine(), root)
 
+    def standing(self) -> list[str]:
+        """Where the programs of the last launch stand, as lines of text, also when an interrupt has stopped it."""
+        return self._engine.standing() if self._engine is not None else []
 
-class LaunchedFunction(Protocol):
-    """What a launch runs: a `JITFunction`."""
+    def log_so_far(self) -> OpLog | None:
+        """The op log of the last launch up to here, if there is one. Nothing may be simulated before the next one."""
+        if self._engine is None or not self._has_log:
+            return None
+        self._engine.flush_log()
+        log = self._engine.close_log()
+        return log if isinstance(log, OpLog) else None
 
-    fn: Callable[..., Any]
-    __name__: str
+    def engine(self) -> Engine:
+        """The engine, which is built if there is none that works."""
+        if self._engine is None or self._engine.clock.is_broken:
+            self._engine = Engine(
+                self.topology,
+                self._writer(),
+                self._watched(),
+                most_repeated_loads=_MOST_REPEATED_LOADS,
+                templates=self._templates,
+            )
+        return self._engine
 
-    def entry(self, arguments: Mapping[str, Any]) -> LaunchedKernel:
-        """The function that a program calls with its machine; *arguments* has pointers in place of arrays."""
+    def _writer(self) -> MemoryLogWriter | None:
+        return MemoryLogWriter() if self._has_log else None
 
 
 class Device:
@@ -66,9 +94,6 @@ class Device:
     `Engine`. `on_launch` is called with each finished launch. *around* is a block around each launch, and with True
     around each one that is timed alone. `elapsed_ps` adds up the time of all launches. `tunings` are what autotuners
     found out.
-
-    With *templates*, a launch that does what an earlier one did is not simulated, and `n_repeated` counts it: its data
-    are computed by the op log of the earlier one. Where *watched*, *on_launch* or *transfers* is given, each is.
     """
 
     def __init__(
@@ -85,7 +110,7 @@ class Device:
         self.topology = topology
         self.autotune = autotune
         self.elapsed_ps = 0
-        self.n_launches = self.n_repeated = 0
+        self.n_launches = 0
         self.tunings: list[Tuning] = []
         self._times_ps: list[int] | None = None
         self._lock = RLock()
@@ -94,8 +119,6 @@ class Device:
         self._on_launch = on_launch
         self._templates = templates
         self._around = around
-        sees_chip = watched is not tuple or on_launch is not None
-        self._known = None if sees_chip or transfers or not templates else KeptLaunches()
         self._logged = RunningChip(topology, has_log=True, watched=watched, templates=templates)
         self._timed = RunningChip(topology, has_log=False, templates=templates)
         self._running = self._logged
@@ -135,11 +158,7 @@ class Device:
         began = perf_counter()
         self._running = self._logged
         host = self._logged.new_host(_root_of(function))
-        call = _Call(function, grid, arguments, self._schedule, self._transfers, host)
-        key = call.key() if self._known is not None and self._logged.takes_equal_times else None
-        if self._known is not None and key is not None and (known := self._known.find(key)) is not None:
-            self._repeat(call, known)
-            return
+        call = PreparedLaunch(function, grid, arguments, self._schedule, self._transfers, host)
         result = call.run()
         log, initial = host.engine.close_log(), host.engine.initial_memory
         assert isinstance(log, OpLog)
@@ -151,8 +170,6 @@ class Device:
             call.charge_results(written)
         self.n_launches += 1
         self.elapsed_ps += result.response_ps - result.call_ps + host.write_ps + host.read_ps
-        if self._known is not None and key is not None and not call.follows_more:
-            self._known.keep(key, KeptLaunch.of(log, result.response_ps - result.call_ps))
         if self._on_launch is not None:
             self._on_launch(
                 Launched(
@@ -170,18 +187,9 @@ class Device:
                 )
             )
 
-    def _repeat(self, call: _Call, known: KeptLaunch) -> None:
-        """Have *call*, which does what *known* did, be over."""
-        after = Executor(known.log, call.host.engine.memory.store).run()
-        write_back(known.log, after, call.storages.found)
-        self._logged.skip(known.took_ps)
-        self.n_launches += 1
-        self.n_repeated += 1
-        self.elapsed_ps += known.took_ps
-
     def run_on(self, host: Host, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> LaunchResult:
         """Run pass 1 of a launch on *host*, whose chip may be another. No array changes. Raises as `launch`."""
-        return _Call(function, grid, arguments, self._schedule, self._transfers, host).run()
+        return PreparedLaunch(function, grid, arguments, self._schedule, self._transfers, host).run()
 
     @property
     def is_timing(self) -> bool:
@@ -254,103 +262,20 @@ class Device:
     def _timed_alone(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> int:
         self._running = self._timed
         root = _root_of(function)
-        call = _Call(function, grid, arguments, self._schedule, False, self._timed.new_host(root))
+        call = PreparedLaunch(function, grid, arguments, self._schedule, False, self._timed.new_host(root))
         try:
             result = call.run()
         except OutOfResources:
             raise
         except KernelError:  # without a log, no kernel can look at what is computed; any other error comes again
             self._running = chip = RunningChip(self.topology, has_log=True, templates=self._templates)
-            result = _Call(function, grid, arguments, self._schedule, False, chip.new_host(root)).run()
+            result = PreparedLaunch(function, grid, arguments, self._schedule, False, chip.new_host(root)).run()
         return result.response_ps - result.call_ps
 
 
 def _root_of(function: LaunchedFunction) -> Path:
     """The folder to which lines of *function* are relative."""
     return Path(function.fn.__code__.co_filename).parent
-
-
-class _Call:
-    """A launch on *host* before it runs, whose arrays are on the chip. With *transfers*, their way takes time."""
-
-    def __init__(
-        self,
-        function: LaunchedFunction,
-        grid: Grid,
-        arguments: Mapping[str, Any],
-        schedule: str,
-        transfers: bool,
-        host: Host,
-    ) -> None:
-        self.host = host
-        self._grid = grid
-        self._schedule = schedule
-        self._transfers = transfers
-        self._tensors: dict[int, Tensor] = {}
-        self.storages = Storages(self._place)
-        self.storages.add_all(list(arrays_in(arguments)))
-        self._n_given = len(self.storages.found)
-        passed = {name: with_pointers(each, name, self.storages) for name, each in arguments.items()}
-        self._kernel = function.entry(passed)
-
-    def key(self) -> Hashable | None:
-        """What decides what the launch does, if no program decides by bytes; None where that is not told."""
-        form = self._kernel.form()
-        if form is None:
-            return None
-        return form, self._grid, tuple([(each.chip_address, each.nbytes, each.called) for each in self.storages.found])
-
-    @property
-    def follows_more(self) -> bool:
-        """Whether programs may have decided by more than the key, or did what was seen: of a launch that has run."""
-        found = self.storages.found
-        return (
-            self.host.engine.session.follows_values or len(found) > self._n_given or any(each.is_told for each in found)
-        )
-
-    def run(self) -> LaunchResult:
-        """Run the programs."""
-        front_end = partial(Machine, storage_at=self.storages.at)
-        try:
-            return self.host.launch(
-                self._kernel,
-                front_end=front_end,
-                grid=self._grid,
-                pes="all",
-                schedule=self._schedule,  # type: ignore[arg-type]
-            )
-        except TcmFullError as error:
-            raise OutOfResources.of(error) from None
-
-    def charge_results(self, written: Sequence[Storage]) -> None:
-        """Let the time pass that the bytes of *written* take to the host."""
-        for each in written:
-            self.host.read(self._tensors[each.chip_address])
-
-    def _place(self, name: str, data: npt.NDArray[np.uint8]) -> int:
-        """Put *data* into the HBM of the chip: the cubes take storages in turn. Returns the address."""
-        host = self.host
-        memory = host.engine.memory
-        number, cubes = len(self._tensors), _n_cubes(host)
-        where: Any = {"cube": number % cubes} if cubes else {"slices": [number % host.num_slices]}
-        if host.engine.topology.address_map.default_memory is not None:
-            where = {}
-        tensor = host.empty(name, data.shape, DType.U8, **where)
-        address = tensor.addresses[0][0]
-        self._tensors[address] = tensor
-        if self._transfers and memory.initial is None:
-            host.write(tensor, data)
-            return address
-        memory.store.write(*split_address(address), data)
-        if memory.initial is not None:  # a kernel has loaded the address of an array, which was there from the start
-            memory.initial.write(*split_address(address), data)
-        return address
-
-
-def _n_cubes(host: Host) -> int:
-    """Cubes over whose slices a tensor may lie; 0 for a chip that interleaves no HBM, whose slices take turns."""
-    regions = host.engine.topology.address_map.interleaved.values()
-    return len({each.memory for each in regions if not each.is_named})
 
 
 class _Current:

@@ -27,14 +27,12 @@ _LATE: Final = "a tensor by its address"
 class Storage:
     """The bytes [`address`, `address + nbytes`) of this process, which are at `chip_address` on the chip.
 
-    `name` is that of the first argument that is a view of them, and errors say *called*. `begin` is `address`, which is
-    unique among the bytes of all storages; `is_told` says whether a kernel has asked for it.
+    `name` is that of the first argument that is a view of them, and errors say *called*.
     """
 
     def __init__(self, name: str, buffer: HostBuffer, chip_address: int, called: str) -> None:
         self.name = name
-        self.begin = buffer.address
-        self.is_told = False
+        self.address = buffer.address
         self.nbytes = buffer.end - buffer.address
         self.is_writeable = buffer.is_writeable
         self.chip_address = chip_address
@@ -43,15 +41,9 @@ class Storage:
         self._views: dict[DType, Tensor] = {}
 
     @property
-    def address(self) -> int:
-        """The address of the first byte, for a kernel."""
-        self.is_told = True
-        return self.begin
-
-    @property
     def end(self) -> int:
         """The address after the last byte."""
-        return self.begin + self.nbytes
+        return self.address + self.nbytes
 
     def view(self, dtype: DType) -> Tensor:
         """The chip's tensor of one dimension that has the bytes as elements of *dtype*, as many as there are whole."""
@@ -110,7 +102,7 @@ class Storages:
             return found
         for buffer in live_buffers():
             if buffer.address <= address < buffer.end:
-                if any(each.begin < buffer.end and buffer.address < each.end for each in self.found):
+                if any(each.address < buffer.end and buffer.address < each.end for each in self.found):
                     return None
                 return self._add(_LATE, buffer, _LATE)
         return None
@@ -119,7 +111,7 @@ class Storages:
         """The storage of an argument whose first element is at *address*, which may be the end of an empty one."""
         found = self._known_at(address)
         if found is None:
-            found = next(each for each in self.found if each.begin <= address <= each.end)
+            found = next(each for each in self.found if each.address <= address <= each.end)
         return found
 
     def _known_at(self, address: int) -> Storage | None:
@@ -133,8 +125,8 @@ class Storages:
         chip_address = self._place(name, buffer.look()) if buffer.end > buffer.address else -1
         storage = Storage(name, buffer, chip_address, called)
         if storage.nbytes:
-            at = bisect_right(self._starts, storage.begin)
-            self._starts.insert(at, storage.begin)
+            at = bisect_right(self._starts, storage.address)
+            self._starts.insert(at, storage.address)
             self._by_address.insert(at, storage)
         self.found.append(storage)
         return storage

@@ -1,4 +1,4 @@
-"""CompiledKernel: what a launch and a warm-up return. There is no compiled code: its facts are those of a PE."""
+"""CompiledKernel: the result of a launch and of a warm-up. There is no compiled code: its facts are those of a PE."""
 
 from __future__ import annotations
 
@@ -6,9 +6,25 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from kb_messages import KernelError
+from kb_engine.program import authors_traceback
+from kb_messages import KbError, KernelError
 from kb_triton.host import current
-from kb_triton.jit.launching import launching
+
+
+def launching(run: Callable[..., Any], grid: Any) -> Callable[..., Any]:
+    """A function that calls *run* with its arguments and *grid*.
+
+    The tracebacks of its KbErrors have no frames of kernbench below its own one: the author's kernel comes next.
+    """
+
+    def launch(*arguments: Any, **named: Any) -> Any:
+        __tracebackhide__ = True  # pytest shows the line of the test and that of the kernel
+        try:
+            return run(*arguments, grid=grid, **named)
+        except KbError as error:
+            raise error.with_traceback(authors_traceback(error)) from None
+
+    return launch
 
 
 class KernelMetadata(NamedTuple):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kb_engine.template import identities_among, parts_of
 from kb_triton.jit.arguments import as_argument
-from kb_triton.jit.forms import NoFormError, form_of
 from kb_triton.language import Machine, Pointer, constexpr, dtype, tensor
-from kb_triton.language import program as programs
+from kb_triton.language.tensors import program as programs
 
 _OWN = ("kb_triton", "triton")
 
@@ -57,30 +54,15 @@ class KernelEntry:
         return {name: as_argument(each, name in self._constants) for name, each in self._arguments.items()}
 
     def is_repeatable(self) -> bool:
-        """Whether programs of the launch differ by their number alone, as `kb_engine.template.MadeKernel` says."""
-        return self._parts is not None
+        """Whether programs of the launch differ by their number alone, as `kb_engine.fastforward.replay.MadeKernel` says."""
+        from kb_engine.fastforward.replay import parts_of  # the wing alone asks, so a launch without it needs no import
 
-    def form(self) -> Hashable | None:
-        """What decides which calls the programs make, beside their numbers and the bytes that they look at; None where
-        that is not told. It is the chip's address of a pointer that decides, not that in this process.
-        """
-        if self._parts is None:
-            return None
-        try:
-            given = tuple([(name, name in self._constants, form_of(each)) for name, each in self._arguments.items()])
-            return tuple(map(form_of, self._parts)), identities_among(self._parts), given
-        except NoFormError:
-            return None
-
-    @cached_property
-    def _parts(self) -> list[object] | None:
-        """What the kernel, and the functions among its arguments, are made of; None where they do more than compute."""
         looks = _Looks([], [])
         if not all(self._is_fixed(each, name in self._constants, looks) for name, each in self._arguments.items()):
-            return None
+            return False
         if not isinstance(self._fn, FunctionType):
-            return None
-        return parts_of(self._fn, looks.values, looks.kinds, self._unfold, (tensor,))
+            return False
+        return parts_of(self._fn, looks.values, looks.kinds, self._unfold, (tensor,)) is not None
 
     def _is_fixed(self, value: object, is_constant: bool, looks: _Looks) -> bool:
         """Whether nothing can change the argument *value*, if nothing can change what *looks* gets of it.

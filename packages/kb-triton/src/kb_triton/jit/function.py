@@ -17,13 +17,11 @@ import numpy as np
 
 from kb_messages import KernelError
 from kb_triton.host import current
-from kb_triton.jit.arguments import check_integers
-from kb_triton.jit.compiled import CompiledKernel
+from kb_triton.jit.arguments import KernelParameter, check_integers, misfit
+from kb_triton.jit.compiled import CompiledKernel, launching
 from kb_triton.jit.entry import KernelEntry
-from kb_triton.jit.launching import launching
-from kb_triton.jit.namespace import Runnable
-from kb_triton.jit.parameters import KernelParameter, misfit
-from kb_triton.language import program as programs
+from kb_triton.jit.runnable import Runnable
+from kb_triton.language.tensors import program as programs
 
 OPTIONS = frozenset(
     (

@@ -5,23 +5,6 @@ import sys
 from typing import Any, Final
 
 from kb_triton.language import libdevice, math, random
-from kb_triton.language.aggregates import aggregate as _aggregate
-from kb_triton.language.aggregates import aggregate_replace
-from kb_triton.language.arithmetic import add, mul, sub
-from kb_triton.language.arithmetic import as_tensor as to_tensor
-from kb_triton.language.atomics import (
-    atomic_add,
-    atomic_and,
-    atomic_cas,
-    atomic_load,
-    atomic_max,
-    atomic_min,
-    atomic_or,
-    atomic_poll,
-    atomic_store,
-    atomic_xchg,
-    atomic_xor,
-)
 from kb_triton.language.block_pointers import (
     _experimental_descriptor_load,
     _experimental_descriptor_store,
@@ -32,9 +15,7 @@ from kb_triton.language.block_pointers import (
     store_tensor_descriptor,
     tensor_descriptor,
 )
-from kb_triton.language.casts import cast
 from kb_triton.language.combining import associative_scan, reduce
-from kb_triton.language.constexprs import constexpr
 from kb_triton.language.control import (
     assume,
     condition,
@@ -51,35 +32,7 @@ from kb_triton.language.control import (
     static_print,
     static_range,
 )
-from kb_triton.language.creation import arange, full, full_like, num_programs, program_id, zeros, zeros_like
-from kb_triton.language.dots import dot
-from kb_triton.language.dtypes import (
-    bfloat16,
-    block_type,
-    const,
-    dtype,
-    float8e4b8,
-    float8e4b15,
-    float8e4nv,
-    float8e5,
-    float8e5b16,
-    float16,
-    float32,
-    float64,
-    get_int_dtype,
-    int1,
-    int8,
-    int16,
-    int32,
-    int64,
-    pi32_t,
-    pointer_type,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    void,
-)
+from kb_triton.language.dots import dot, dot_scaled
 from kb_triton.language.elementary import (
     PropagateNan,
     abs,  # noqa: A004 - Triton's name
@@ -107,13 +60,34 @@ from kb_triton.language.elementary import (
     sqrt_rn,
     umulhi,
 )
-from kb_triton.language.elementwise_map import map_elementwise
-from kb_triton.language.extra import extra
-from kb_triton.language.machine import ChipStorage, Machine
-from kb_triton.language.memory import load, store
-from kb_triton.language.missing import missing
-from kb_triton.language.orders import flip, gather, histogram, sort, topk
-from kb_triton.language.pointers import Pointer, pointer_of
+from kb_triton.language.memory import (
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_load,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_poll,
+    atomic_store,
+    atomic_xchg,
+    atomic_xor,
+    load,
+    store,
+)
+from kb_triton.language.missing import VendorNames, missing, without_effect
+from kb_triton.language.orders import (
+    _log2,
+    bitonic_merge,
+    flip,
+    gather,
+    histogram,
+    softmax,
+    sort,
+    sort_impl,
+    swizzle2d,
+    topk,
+)
 from kb_triton.language.random import (
     pair_uniform_to_normal,
     philox,
@@ -137,16 +111,20 @@ from kb_triton.language.reductions import (
     sum,  # noqa: A004 - Triton's name
     xor_sum,
 )
-from kb_triton.language.scaled_dots import dot_scaled
-from kb_triton.language.selection import where
+from kb_triton.language.selection import map_elementwise, where
 from kb_triton.language.shapes import (
+    arange,
     broadcast,
     broadcast_to,
     cat,
     expand_dims,
+    full,
+    full_like,
     interleave,
     join,
+    num_programs,
     permute,
+    program_id,
     ravel,
     reshape,
     split,
@@ -154,9 +132,44 @@ from kb_triton.language.shapes import (
     trans,
     unsqueeze,
     view,
+    zeros,
+    zeros_like,
 )
-from kb_triton.language.standard import _log2, bitonic_merge, softmax, sort_impl, swizzle2d
-from kb_triton.language.tensor import tensor
+from kb_triton.language.tensors.arithmetic import add, mul, sub
+from kb_triton.language.tensors.arithmetic import as_tensor as to_tensor
+from kb_triton.language.tensors.casts import cast
+from kb_triton.language.tensors.constexprs import aggregate as _aggregate
+from kb_triton.language.tensors.constexprs import aggregate_replace, constexpr
+from kb_triton.language.tensors.dtypes import (
+    bfloat16,
+    block_type,
+    const,
+    dtype,
+    float8e4b8,
+    float8e4b15,
+    float8e4nv,
+    float8e5,
+    float8e5b16,
+    float16,
+    float32,
+    float64,
+    get_int_dtype,
+    int1,
+    int8,
+    int16,
+    int32,
+    int64,
+    pi32_t,
+    pointer_type,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    void,
+)
+from kb_triton.language.tensors.pointers import Pointer, pointer_of
+from kb_triton.language.tensors.program import ChipStorage, Machine
+from kb_triton.language.tensors.tensor import tensor
 
 TRITON_MAX_TENSOR_NUMEL = 1048576
 _experimental_make_tensor_descriptor = make_tensor_descriptor
@@ -164,6 +177,15 @@ slice: Any = builtins.slice  # noqa: A001 - Triton's name
 tuple: Any = builtins.tuple  # noqa: A001 - Triton's name
 """The tuples of a kernel are Python's."""
 CONSTEXPR_0: Final = 0
+_OF_CUDA: Final = {"gdc_wait": without_effect, "gdc_launch_dependents": without_effect}
+extra: Final = VendorNames(
+    __name__="tl.extra",
+    libdevice=libdevice,
+    cuda=VendorNames(__name__="tl.extra.cuda", libdevice=libdevice, **_OF_CUDA),
+    hip=VendorNames(__name__="tl.extra.hip", libdevice=libdevice),
+    intel=VendorNames(__name__="tl.extra.intel", libdevice=libdevice),
+)
+"""The namespace `tl.extra`."""
 
 
 def __getattr__(name: str) -> Any:

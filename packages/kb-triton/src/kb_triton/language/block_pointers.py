@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from kb_engine.program import Affine, IndexBox, Symbol
-from kb_triton.language.arithmetic import as_tensor, plain_number
-from kb_triton.language.atomics import change
-from kb_triton.language.chosen_pointers import AnyAddress
-from kb_triton.language.dtypes import block_type, int32, pointer_type
-from kb_triton.language.dtypes import dtype as ElementType
-from kb_triton.language.memory import load, load_elements, store, store_elements
-from kb_triton.language.pointers import element_type
-from kb_triton.language.program import refuse
+from kb_triton.language.memory import change, load, load_elements, store, store_elements
 from kb_triton.language.shapes import reshape, shape_of
-from kb_triton.language.tensor import describe, tensor
+from kb_triton.language.tensors.arithmetic import as_tensor, plain_number
+from kb_triton.language.tensors.dtypes import block_type, int32, pointer_type
+from kb_triton.language.tensors.dtypes import dtype as ElementType
+from kb_triton.language.tensors.pointers import AnyAddress, element_type
+from kb_triton.language.tensors.program import refuse
+from kb_triton.language.tensors.tensor import describe, tensor
 
 
 def known_integer(value: Any, what: str) -> int:

@@ -1,21 +1,171 @@
-"""Reductions and scans with a function of the kernel."""
+"""Reductions and scans with a function of the kernel, and which of these functions is a reduction of the chip."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import dis
+from collections.abc import Callable, Hashable, Iterator
+from math import inf, nan
+from types import FunctionType, ModuleType
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary, ref
+
+import numpy as np
 
 from kb_engine.program import Affine
-from kb_triton.language.arithmetic import as_tensor
-from kb_triton.language.casts import cast
-from kb_triton.language.dtypes import dtype, int1, int32
+from kb_messages import KernelError
 from kb_triton.language.elementary import maximum
 from kb_triton.language.orders import flip, gather
-from kb_triton.language.program import refuse
-from kb_triton.language.recognition import Combine, reduction_of
 from kb_triton.language.reductions import axis_of, reduced, scanned
 from kb_triton.language.selection import where
 from kb_triton.language.shapes import picked, reshape, stacked
-from kb_triton.language.tensor import provide, tensor
+from kb_triton.language.tensors.arithmetic import as_tensor
+from kb_triton.language.tensors.casts import cast
+from kb_triton.language.tensors.dtypes import NUMPY, bounds, dtype, float32, int1, int32, wrapped
+from kb_triton.language.tensors.program import refuse
+from kb_triton.language.tensors.tensor import provide, tensor
+from kb_triton.language.tensors.values import NUMBERS
+
+Combine = Callable[..., Any]
+_REDUCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "sum": lambda a, b: a + b, "prod": lambda a, b: a * b, "max": max, "min": min, "reduce_or": lambda a, b: a | b,
+    "reduce_and": lambda a, b: a & b, "reduce_xor": lambda a, b: a ^ b,
+}  # fmt: skip
+_SMALL: Final = [(int(a), int(b)) for a, b in np.random.default_rng(0).integers(1, 100, (12, 2))]
+_FLOATS: Final = [
+    *((a + 0.5, b - 99.5) for a, b in _SMALL), *((b - 99.5, a + 0.25) for a, b in _SMALL),
+    (0.0, 1.0), (-1.0, 0.0), (0.0, 0.0), (1e30, 1e-30), (-1e-30, -1e30), (1e4, 1e-4), (inf, 2.0), (-3.0, -inf),
+]  # fmt: skip
+_BOOLEANS: Final = [(False, False), (False, True), (True, False), (True, True)]
+_OWN: Final = "kb_triton."
+_CONSTANTS: Final = frozenset(("LOAD_CONST", "LOAD_SMALL_INT", "RETURN_CONST"))
+
+
+def reduction_of(combine: Combine, kind: dtype) -> str | None:
+    """The chip's reduction that *combine* is for values of *kind*; None for a function of its own.
+
+    The function is called with some numbers of the type. A function with numbers of its own may do something else for
+    a number that is not tried, so such a function is never taken for a reduction.
+    """
+    fn, names = getattr(combine, "fn", combine), _names_of(combine)
+    if not isinstance(fn, FunctionType):
+        return _tried(combine, kind)
+    kept = _FOUND.setdefault(fn, {})
+    found = kept.get(kind)
+    if found is None or found.names != names:
+        found = kept[kind] = _Found(names, _tried(combine, kind))
+    return found.reduction
+
+
+class _Found(NamedTuple):
+    """What a function was found to be, as long as the names in its code stand for the same."""
+
+    names: tuple[Hashable, ...]
+    reduction: str | None
+
+
+_FOUND: Final = WeakKeyDictionary[FunctionType, dict[dtype, _Found]]()
+
+
+def _tried(combine: Combine, kind: dtype) -> str | None:
+    """As `reduction_of`."""
+    if not _is_without_numbers(combine):
+        return None
+    own = float32 if kind.is_float else kind
+    pairs = _BOOLEANS if kind is int1 else _FLOATS if kind.is_float else _integers(kind)
+    try:
+        numbers = [getattr(each, "value", each) for each in (combine(*_scalars(pair, own)) for pair in pairs)]
+    except (TypeError, KernelError):
+        return None
+    if any(type(each) not in NUMBERS for each in numbers):
+        return None
+    for name in _candidates(kind):
+        made = [_REDUCTIONS[name](*pair) for pair in pairs]
+        expected = made if kind.is_float or kind is int1 else [wrapped(each, kind) for each in made]
+        if all(_agree(*pair, kind) for pair in zip(numbers, expected, strict=True)):
+            return f"{name}_number" if name in ("max", "min") and kind.is_float and _drops_nan(combine) else name
+    return None
+
+
+def _names_of(combine: Combine) -> tuple[Hashable, ...]:
+    """What the names in the code of *combine*, and of the functions that it calls, stand for: functions, or types.
+
+    Nothing is kept alive by it. Functions of kb_triton are not looked into, because they stay what they are.
+    """
+    ahead: list[Any] = [combine]
+    found: dict[Hashable, None] = {}
+    for each in ahead:
+        fn = each if isinstance(each, ModuleType) else getattr(each, "fn", each)  # a module looks long for a name
+        if isinstance(fn, FunctionType) and ref(fn) not in found and not _is_own(fn):
+            ahead += [fn.__globals__.get(name) for name in fn.__code__.co_names]
+        found[ref(fn) if isinstance(fn, FunctionType) else (len(found), ref(type(fn)))] = None
+    return tuple(found)
+
+
+def _agree(one: Any, two: Any, kind: dtype) -> bool:
+    """Whether *one* is *two*; a float may be rounded otherwise."""
+    return bool(one == two or (kind.is_float and abs(one - two) <= 1e-5 * abs(two)))
+
+
+def _candidates(kind: dtype) -> list[str]:
+    """The reductions that *kind* has. The bits of floats have none, and booleans have no others."""
+    if kind.is_float:
+        return [each for each in _REDUCTIONS if not each.startswith("reduce")]
+    return [each for each in _REDUCTIONS if kind is not int1 or each.startswith("reduce")]
+
+
+def _scalars(pair: tuple[Any, Any], kind: dtype) -> tuple[tensor, tensor]:
+    return tensor(pair[0], (), kind), tensor(pair[1], (), kind)
+
+
+def _integers(kind: dtype) -> list[tuple[int, int]]:
+    """Pairs of small integers, of the limits of *kind*, and of integers of all sizes."""
+    low, high = bounds(kind)
+    edges = [(0, 0), (0, high), (low, 0), (low, high), (high, low), (high, high), (low, low), (7, 7)]
+    drawn = np.random.default_rng(1).integers(low, high, (12, 2), NUMPY[kind.name], endpoint=True)
+    return [*_SMALL, *edges, *((int(a), int(b)) for a, b in drawn)]
+
+
+def _drops_nan(combine: Combine) -> bool:
+    """Whether the extreme *combine* of NaN and a number is the number, in one of their orders at least."""
+    pair = _scalars((nan, 1.0), float32)
+    return any(each.value == each.value for each in (combine(*pair), combine(*pair[::-1])))
+
+
+def _is_without_numbers(combine: Any, seen: frozenset[Any] = frozenset()) -> bool:
+    """Whether the code of *combine*, and of the functions that it calls, has no number, default or closure."""
+    fn = getattr(combine, "fn", combine)
+    if fn in seen or _is_own(fn):
+        return True
+    if not isinstance(fn, FunctionType) or fn.__closure__ or fn.__defaults__ or fn.__kwdefaults__:
+        return False
+    if not all(map(_is_without_number, _constants(fn))):
+        return False
+    return all(_is_known(fn.__globals__.get(name), seen | {fn}) for name in fn.__code__.co_names)
+
+
+def _is_own(fn: Any) -> bool:
+    return str(getattr(fn, "__module__", "")).startswith(_OWN)
+
+
+def _constants(fn: FunctionType) -> Iterator[Any]:
+    return (each.argval for each in dis.get_instructions(fn) if each.opname in _CONSTANTS)
+
+
+def _is_without_number(constant: Any) -> bool:
+    """Whether *constant* is None, a text, or a tuple of such. The code of a lambda is none of them."""
+    if isinstance(constant, tuple):
+        return all(map(_is_without_number, constant))
+    return constant is None or isinstance(constant, str)
+
+
+def _is_known(value: Any, seen: frozenset[Any]) -> bool:
+    """Whether *value*, of a name of the module, brings no number. None stands for attributes and Python's functions."""
+    if value is None or isinstance(value, dtype):
+        return True
+    if isinstance(value, ModuleType):
+        return value.__name__.startswith(_OWN) or type(value).__module__.startswith(_OWN)
+    return _is_without_numbers(value, seen)
+
 
 _SCANS: Final = {
     "sum": "cumsum", "prod": "cumprod", "max": "cummax", "min": "cummin", "max_number": "cummax_number",

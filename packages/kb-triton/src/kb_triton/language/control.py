@@ -10,13 +10,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from kb_engine.program import Symbol, plain
-from kb_triton.language.arithmetic import as_tensor, plain_number
-from kb_triton.language.constexprs import constant_of
-from kb_triton.language.dtypes import int32
-from kb_triton.language.program import is_running, line, machine, refuse
-from kb_triton.language.promotion import promoted, type_of_number
-from kb_triton.language.tensor import elements_of, tensor
-from kb_triton.language.values import FORMS, NUMBERS, Data
+from kb_triton.language.tensors.arithmetic import as_tensor, plain_number
+from kb_triton.language.tensors.constexprs import constant_of
+from kb_triton.language.tensors.dtypes import int32, promoted, type_of_number
+from kb_triton.language.tensors.program import is_running, line, machine, refuse
+from kb_triton.language.tensors.tensor import elements_of, tensor
+from kb_triton.language.tensors.values import FORMS, NUMBERS, Data
 
 
 def runtime_range(*bounds: Any) -> Iterator[tensor]:

@@ -1,17 +1,31 @@
-"""Matrix products."""
+"""Matrix products: `tl.dot`, and `tl.dot_scaled` of blocks in microscaling formats, which are widened first."""
 
 from __future__ import annotations
 
-from typing import Any
+from math import nan
+from typing import Any, Final
 
 from kb_engine.program import Handle
-from kb_triton.language.arithmetic import as_tensor, refuse_f64
-from kb_triton.language.casts import cast
-from kb_triton.language.dtypes import dtype, float32, int32
-from kb_triton.language.program import machine, refuse
-from kb_triton.language.shapes import full_handle
-from kb_triton.language.tensor import describe, tensor
-from kb_triton.language.values import NUMBERS, Data, DotResult, Turned
+from kb_triton.language.elementary import maximum
+from kb_triton.language.selection import where
+from kb_triton.language.shapes import broadcast_to, expand_dims, full_handle, interleave, permute, reshape
+from kb_triton.language.tensors.arithmetic import as_tensor, plain_number, refuse_f64
+from kb_triton.language.tensors.casts import as_bits, cast
+from kb_triton.language.tensors.dtypes import (
+    bfloat16,
+    dtype,
+    float8e4nv,
+    float8e5,
+    float16,
+    float32,
+    int8,
+    int32,
+    uint8,
+    uint16,
+)
+from kb_triton.language.tensors.program import machine, refuse
+from kb_triton.language.tensors.tensor import describe, tensor
+from kb_triton.language.tensors.values import NUMBERS, Data, DotResult, Turned
 
 
 def dot(
@@ -61,3 +75,95 @@ def _factor(x: tensor) -> Any:
     if type(value) is Data or not isinstance(value, Handle) or value.shape != x.shape:
         return full_handle(x)
     return value
+
+
+_FORMATS: Final = {"e4m3": float8e4nv, "e5m2": float8e5, "bf16": bfloat16, "fp16": float16}
+_GROUPS: Final = (32, 16)
+"""Elements of one scale. Source: OCP Microscaling Formats (MX) 1.0, section 5; NVFP4 has 16."""
+_LARGEST_EXPONENT: Final = 255
+"""The e8m0 scale that is NaN. Source: OCP Microscaling Formats (MX) 1.0, section 5.4.1."""
+
+
+def dot_scaled(
+    lhs: Any,
+    lhs_scale: Any,
+    lhs_format: Any,
+    rhs: Any,
+    rhs_scale: Any,
+    rhs_format: Any,
+    acc: Any = None,
+    fast_math: Any = False,
+    lhs_k_pack: Any = True,
+    rhs_k_pack: Any = True,
+    out_dtype: Any = float32,
+) -> tensor:
+    """The matrix product of two blocks in formats of few bits with scales, plus *acc*.
+
+    A format is `e2m1` (two elements a byte, the first in the lower bits), `e4m3`, `e5m2`, `bf16` or `fp16`. Scales are
+    e8m0 in `uint8`, or `e4m3`: M x K / 32 for *lhs*, N x K / 32 for *rhs*, or a scale for each 16 elements. Elements
+    are widened, scaled and rounded to bf16, or to fp16 where one format is fp16; sums are f32.
+    """
+    kind = float16 if "fp16" in (lhs_format, rhs_format) else bfloat16
+    a = _widened(as_tensor(lhs), lhs_format, lhs_k_pack, "lhs")
+    b = _turned(_widened(_turned(as_tensor(rhs)), rhs_format, rhs_k_pack, "rhs"))
+    if not 2 <= a.rank == b.rank <= 3 or a.shape[-1] != b.shape[-2]:
+        refuse(f"tl.dot_scaled of {describe(a)} and {describe(b)}", "blocks of M x K and K x N")
+    a = cast(_scaled(a, lhs_scale, "lhs"), kind)
+    b = cast(_turned(_scaled(_turned(b), rhs_scale, "rhs")), kind)
+    return dot(a, b, acc, out_dtype=out_dtype)
+
+
+def _turned(x: tensor) -> tensor:
+    """*x* with its last two axes exchanged."""
+    return permute(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
+
+
+def _widened(x: tensor, name: Any, is_packed_along_k: Any, side: str) -> tensor:
+    """The elements of *x*, ... x K, in the format *name*: those of two a byte as f32, the others as they are."""
+    if name == "e2m1":
+        if x.dtype not in (uint8, int8):
+            refuse(f"{side} of {x.dtype} in the format e2m1", "tl.uint8, two elements in each")
+        codes = cast(as_bits(x, uint8) if x.dtype == int8 else x, int32)
+        if plain_number(is_packed_along_k):
+            return _of_e2m1(interleave(codes & 15, codes >> 4))
+        return _turned(_of_e2m1(interleave(_turned(codes & 15), _turned(codes >> 4))))
+    if name not in _FORMATS:
+        refuse(f"{side} in the format {name}", f"e2m1, {', '.join(_FORMATS)}")
+    kind = _FORMATS[name]
+    if x.dtype == kind:
+        return x
+    if x.dtype != (uint8 if kind.itemsize == 1 else uint16):
+        refuse(f"{side} of {x.dtype} in the format {name}", f"{kind}, or its bits in unsigned integers")
+    return as_bits(x, kind)
+
+
+def _of_e2m1(codes: tensor) -> tensor:
+    """Codes of 4 bits, i32, as f32: their exponent and mantissa in those of f32, and the biases made equal."""
+    bits: Any = ((codes & 7) << 22) | ((codes & 8) << 28)
+    return as_bits(bits, float32) * 2.0**126  # type: ignore[no-any-return]
+
+
+def _scaled(x: tensor, scale: Any, side: str) -> tensor:
+    """*x*, ... x K, times its scales."""
+    if scale is None:
+        return x
+    scales = as_tensor(scale)
+    expected = [(*x.shape[:-1], x.shape[-1] // group) for group in _GROUPS if x.shape[-1] % group == 0]
+    if scales.shape not in expected:
+        sizes = " or ".join(" x ".join(map(str, each)) for each in expected) or "a K that 32 divides"
+        refuse(f"{side}_scale of {describe(scales)}", sizes)
+    group = x.shape[-1] // scales.shape[-1]
+    factors = broadcast_to(expand_dims(_of_scales(scales, side), scales.rank), (*scales.shape, group))
+    return cast(x, float32) * reshape(factors, x.shape)  # type: ignore[no-any-return]
+
+
+def _of_scales(scales: tensor, side: str) -> tensor:
+    """Scales as f32: those of e8m0 are powers of 2, the least of which is no normal f32."""
+    kind: dtype = scales.dtype
+    if kind == float8e4nv:
+        return cast(scales, float32)
+    if kind not in (uint8, int8):
+        refuse(f"{side}_scale of {kind}", "tl.uint8, which is e8m0, or tl.float8e4nv")
+    exponents = cast(as_bits(scales, uint8) if kind == int8 else scales, int32)
+    powers = as_bits(maximum(exponents << 23, 1 << 22), float32)
+    return where(exponents == _LARGEST_EXPONENT, nan, powers)

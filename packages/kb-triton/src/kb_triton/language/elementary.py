@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from kb_messages import MATH_FUNCTIONS
-from kb_triton.language.arithmetic import (
+from kb_triton.language.tensors.arithmetic import (
     as_tensor,
     binary,
     bytes_of,
@@ -20,12 +20,11 @@ from kb_triton.language.arithmetic import (
     refuse_f64,
     rounded,
 )
-from kb_triton.language.casts import cast
-from kb_triton.language.dtypes import dtype, float32, int1
-from kb_triton.language.program import machine, refuse
-from kb_triton.language.promotion import promoted, type_of_number, with_number
-from kb_triton.language.tensor import describe, provide, tensor
-from kb_triton.language.values import NUMBERS, is_known
+from kb_triton.language.tensors.casts import cast
+from kb_triton.language.tensors.dtypes import dtype, float32, int1, promoted, type_of_number, with_number
+from kb_triton.language.tensors.program import machine, refuse
+from kb_triton.language.tensors.tensor import describe, provide, tensor
+from kb_triton.language.tensors.values import NUMBERS, is_known
 
 _OF_NUMBERS: Final[dict[str, Callable[[Any], Any]]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos,

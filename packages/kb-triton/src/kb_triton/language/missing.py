@@ -1,13 +1,15 @@
-"""The error for a name that `tl` does not have: a sentence at the kernel's line, and an AttributeError for hasattr."""
+"""Errors for names that `tl` and the vendors' modules under `tl.extra` do not have on this chip."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+from typing import Any, Final, NoReturn
 
 from kb_messages import KernelError
 from kb_topology import near_names
-from kb_triton.language import program
+from kb_triton.language.tensors import program
+from kb_triton.language.tensors.program import refuse
 
 _COMPILER = "it belongs to Triton's compiler, and nothing is compiled here; use functions in @triton.jit"
 _BUFFERS = "the chip has no memory of that kind that a kernel names; keep blocks as values"
@@ -42,3 +44,24 @@ def missing(module: str, name: str, names: Iterable[str] = (), fix: str = "") ->
         fix = f"did you mean {' or '.join(f'{module}.{each}' for each in near)}?"
     where = program.line() if program.is_running() else module
     return MissingNameError(where, f"{module}.{name}", f"a name that {module} has here", fix)
+
+
+class VendorNames(SimpleNamespace):
+    """What `tl.extra.VENDOR` has. Raises AttributeError for the extensions of the vendor."""
+
+    def __getattr__(self, name: str) -> Any:
+        vendor = self.__dict__.get("__name__", "tl.extra")
+        raise missing(vendor, name, fix="the chip has no extensions of one vendor")
+
+
+def refusing(name: str, needs: str) -> Callable[..., NoReturn]:
+    """A function under the full *name* that is there to be imported. It refuses each call, and says what it *needs*."""
+
+    def call(*arguments: Any, **named: Any) -> NoReturn:
+        refuse(name, needs)
+
+    return call
+
+
+def without_effect() -> None:
+    """Does nothing: a launch begins when the one before it is over."""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kb_triton.language.arithmetic import as_tensor, binary, broadcast_shapes, compute
-from kb_triton.language.casts import cast
-from kb_triton.language.dtypes import float32, int32, int64, uint32, uint64
 from kb_triton.language.elementary import cos, log, maximum, sin, sqrt, umulhi
-from kb_triton.language.program import machine, refuse
 from kb_triton.language.selection import where
 from kb_triton.language.shapes import full_handle
-from kb_triton.language.tensor import tensor
-from kb_triton.language.values import NUMBERS, as_argument, value_of
+from kb_triton.language.tensors.arithmetic import as_tensor, binary, broadcast_shapes, compute
+from kb_triton.language.tensors.casts import cast
+from kb_triton.language.tensors.dtypes import float32, int32, int64, uint32, uint64
+from kb_triton.language.tensors.program import machine, refuse
+from kb_triton.language.tensors.tensor import tensor
+from kb_triton.language.tensors.values import NUMBERS, as_argument, value_of
 
 N_ROUNDS_DEFAULT: Final = 10
 _KEYS: Final = {32: (0x9E3779B9, 0xBB67AE85), 64: (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)}

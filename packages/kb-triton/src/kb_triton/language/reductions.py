@@ -8,13 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from kb_engine.program import Handle
-from kb_triton.language.arithmetic import as_tensor, plain_number, refuse_f64, rounded
-from kb_triton.language.casts import cast
-from kb_triton.language.dtypes import NUMPY, dtype, float32, int32, uint32
-from kb_triton.language.program import machine, refuse
 from kb_triton.language.shapes import expand_dims, full_handle, reshape
-from kb_triton.language.tensor import describe, provide, tensor
-from kb_triton.language.values import NUMBERS, Data, array_of, is_known, waits_of
+from kb_triton.language.tensors.arithmetic import as_tensor, plain_number, refuse_f64, rounded
+from kb_triton.language.tensors.casts import cast
+from kb_triton.language.tensors.dtypes import NUMPY, dtype, float32, int32, uint32
+from kb_triton.language.tensors.program import machine, refuse
+from kb_triton.language.tensors.tensor import describe, provide, tensor
+from kb_triton.language.tensors.values import NUMBERS, Data, array_of, is_known, waits_of
 
 _KNOWN: Final[dict[str, Any]] = {
     "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "reduce_xor": np.bitwise_xor,

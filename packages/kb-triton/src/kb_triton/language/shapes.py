@@ -1,4 +1,4 @@
-"""Shapes: views of blocks, broadcasts, and blocks put together."""
+"""Blocks: how a kernel makes them, and views, broadcasts and joins of them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from kb_engine.program import Affine, HalfSpace, Handle, IndexBox, Known, plain
+from kb_engine.program import Affine, HalfSpace, Handle, HostValue, IndexBox, plain
 from kb_messages import DType
-from kb_triton.language.arithmetic import as_tensor, broadcast_shapes, bytes_of, plain_number, stored_number
-from kb_triton.language.chosen_pointers import ChosenAddress
-from kb_triton.language.pointers import Address
-from kb_triton.language.program import machine, refuse
-from kb_triton.language.tensor import describe, provide, tensor
-from kb_triton.language.values import FORMS, NUMBERS, Data, Turned, as_argument, as_known, value_of
+from kb_triton.language.tensors.arithmetic import (
+    as_tensor,
+    broadcast_shapes,
+    bytes_of,
+    plain_number,
+    refuse_f64,
+    rounded,
+    stored_number,
+)
+from kb_triton.language.tensors.casts import cast, element_type_of
+from kb_triton.language.tensors.dtypes import int32
+from kb_triton.language.tensors.pointers import Address, ChosenAddress
+from kb_triton.language.tensors.program import machine, refuse
+from kb_triton.language.tensors.tensor import describe, provide, tensor
+from kb_triton.language.tensors.values import FORMS, NUMBERS, Data, Turned, as_argument, as_known, value_of
 
 
 def shape_of(given: Any) -> tuple[int, ...]:
@@ -74,7 +83,7 @@ def _reshaped(value: Any, before: tuple[int, ...], shape: tuple[int, ...]) -> An
 
 def _viewed(value: Any, before: tuple[int, ...], shape: tuple[int, ...]) -> Handle:
     running, source = machine(), as_argument(value)
-    if isinstance(source, Known):
+    if isinstance(source, HostValue):
         source = running.math("copy", [source], DType.BOOL if source.is_mask else DType.I64)
     return running.view(source, before, shape)
 
@@ -130,7 +139,7 @@ def full_handle(x: tensor) -> Handle:
     if type(x.value) in NUMBERS:
         return running.full(x.shape, stored_number(plain(x.value), x.dtype), kind)
     handle = bytes_of(x)
-    if isinstance(handle, Known):
+    if isinstance(handle, HostValue):
         handle = running.math("copy", [handle.broadcast_to(x.shape)], kind)
     assert isinstance(handle, Handle)
     return running.spread(handle, x.shape, x.shape)
@@ -289,3 +298,62 @@ provide(
     expand_dims=expand_dims, broadcast_to=broadcast_to, reshape=reshape, view=view, ravel=ravel, trans=trans,
     permute=permute, split=split, join=join,
 )  # fmt: skip
+
+
+def program_id(axis: Any) -> tensor:
+    """This program's number along *axis* of the grid."""
+    return tensor(machine().program_id(int(axis)), (), int32)
+
+
+def num_programs(axis: Any) -> tensor:
+    """The number of programs along *axis* of the grid."""
+    return tensor(machine().num_programs(int(axis)), (), int32)
+
+
+def arange(start: Any, end: Any) -> tensor:
+    """The integers from *start* to *end* - 1. Their number is a power of two, as Triton has it."""
+    first, last = plain_number(start), plain_number(end)
+    if not isinstance(first, int) or not isinstance(last, int):
+        refuse(
+            f"tl.arange from {describe(start)} to {describe(end)}",
+            "two integers of Python or of parameters that are tl.constexpr",
+        )
+    count = plain(last - first)
+    if count < 1 or count & (count - 1):
+        refuse(f"tl.arange from {first} to {last}", "a number of integers that is a power of two")
+    return tensor(Affine((count,), first, (1,)) if count > 1 else first, (count,), int32)
+
+
+def full(shape: Any, value: Any, dtype: Any) -> tensor:
+    """A block whose elements are all *value*."""
+    sizes, kind = shape_of((shape,)), element_type_of(dtype)
+    if isinstance(value, tensor):
+        given = cast(value, kind)
+        if given.shape and given.numel > 1:
+            refuse(f"tl.full of {describe(value)}", "a scalar")
+        if type(given.value) in NUMBERS:
+            return tensor(given.value, sizes, kind)
+        return broadcast_to(given, sizes)
+    number = plain_number(value)
+    if number is None:
+        refuse(f"tl.full of {describe(value)}", "a number or a scalar")
+    if kind.is_f64:
+        refuse_f64("tl.full")
+    return tensor(rounded(number, kind), sizes, kind)
+
+
+def zeros(shape: Any, dtype: Any) -> tensor:
+    """A block of zeros."""
+    return full(shape, 0, dtype)
+
+
+def zeros_like(input: Any) -> tensor:  # noqa: A002
+    """A block of zeros with the shape and type of *input*."""
+    x = as_tensor(input)
+    return tensor(rounded(0, x.dtype), x.shape, x.dtype)
+
+
+def full_like(input: Any, value: Any) -> tensor:  # noqa: A002
+    """A block with the shape and type of *input* whose elements are all *value*."""
+    x = as_tensor(input)
+    return full(x.shape, value, x.dtype)

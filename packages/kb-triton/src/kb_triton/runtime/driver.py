@@ -1,11 +1,14 @@
-"""What host code asks the driver of a GPU: the chip answers."""
+"""Answers to host code that asks for the driver of a GPU or for settings of Triton's compiler (`triton.knobs`)."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
 
 from kb_triton.host import current
+from kb_triton.runtime.testing import do_bench
 
 
 class GPUTarget(NamedTuple):
@@ -30,10 +33,6 @@ class ChipDriver:
     def __init__(self) -> None:
         self.utils = DriverUtilities()
         self.backend = "kb"
-
-    def pretend(self, backend: str) -> None:
-        """Answer that the backend is *backend*."""
-        self.backend = backend
 
     def get_current_target(self) -> GPUTarget:
         """The chip."""
@@ -62,8 +61,6 @@ class ChipDriver:
 
     def get_benchmarker(self) -> Any:
         """`triton.testing.do_bench`."""
-        from kb_triton.testing import do_bench
-
         return do_bench
 
     def get_empty_cache_for_benchmark(self) -> None:
@@ -87,3 +84,32 @@ class DriverConfig:
 
 
 DRIVER = DriverConfig()
+
+
+_GROUPS: Final = (
+    "amd", "autotuning", "build", "cache", "compilation", "language", "nvidia", "proton", "redis", "runtime",
+)  # fmt: skip
+
+
+class Knobs:
+    """A group of settings. Each may be set and read back, and does nothing; one that nobody has set is None."""
+
+    @staticmethod
+    def groups() -> dict[str, Knobs]:
+        """A group for each of Triton's, by name."""
+        return {name: Knobs() for name in _GROUPS}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """After the block, the settings are what they were before it."""
+        before = dict(vars(self))
+        try:
+            yield
+        finally:
+            vars(self).clear()
+            vars(self).update(before)

@@ -64,10 +64,10 @@ class RunSource(NamedTuple):
         return notes
 
 
-def read_run_source(folder: Path, late_operands: bool = False) -> RunSource:
+def read_run_source(folder: Path, lazy_operands: bool = False) -> RunSource:
     """The run in *folder*. Nothing that the folder holds is run.
 
-    With *late_operands*, the operands of its log are read again when somebody asks for them.
+    With *lazy_operands*, the operands of its log are read again when somebody asks for them.
 
     Raises RunFolderError when *folder* is not the folder of one run, when a file is not as the run wrote it, or when
     the run had no op log, and LogError for a damaged one.
@@ -89,7 +89,7 @@ def read_run_source(folder: Path, late_operands: bool = False) -> RunSource:
             )
     log, too_large = None, None
     try:
-        log = own_log(folder, run, prefix=True, late_operands=late_operands) if run.keep.data else None
+        log = own_log(folder, run, prefix=True, lazy_operands=lazy_operands) if run.keep.data else None
     except LargeLogError as error:
         if WHERE not in run.files:
             raise

@@ -19,16 +19,16 @@ def own_log(
     folder: Path,
     run: RunJson,
     prefix: bool = False,
-    late_operands: bool = False,
+    lazy_operands: bool = False,
     look: Callable[[OpLog], object] | None = None,
 ) -> OpLog:
     """The op log of *run* in *folder*. With *prefix*, one that was cut off is read as far as it goes.
 
-    *late_operands* and *look* are those of `LogFolder.whole`. Raises RunFolderError for the log of another run, which
+    *lazy_operands* and *look* are those of `LogFolder.whole`. Raises RunFolderError for the log of another run, which
     the digest tells, and LogError for a damaged one. A log that was cut off has no digest.
     """
     source = LogFolder(folder / LOG, prefix)
-    log = source.whole(late_operands, look)
+    log = source.whole(lazy_operands, look)
     if source.digest not in (None, run.log_digest):
         got = f"the log of another run, of digest {source.digest}"
         raise RunFolderError(str(folder / LOG), got, f"the run's own, of digest {run.log_digest}", "run it again")

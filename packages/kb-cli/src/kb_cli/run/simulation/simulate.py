@@ -19,7 +19,7 @@ from kb_cli.benchmark.expected import AnyExpected
 from kb_cli.benchmark.sampled import Factors, factors_of, sampled_outputs
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.base.progress import PASS_1, SET_UP, VERIFY, RunProgress
-from kb_cli.run.base.result import Compared, CounterSum, SimStats, Sanitized, ValueWait
+from kb_cli.run.base.result import Compared, CounterSum, Sanitized, SimStats, ValueWait
 from kb_cli.run.observe.counters import BlockCounters, ValueWaits
 from kb_cli.run.observe.log_room import LogRoom
 from kb_cli.run.observe.metrics import Metrics, measure

@@ -1,0 +1,238 @@
+"""Runnable copies of a kernel's function, in which Triton's meaning of operators and of builtins holds.
+
+Triton takes `and`, `or`, `not`, `assert` and chains of comparisons elementwise where an operand is a block. Python asks
+a block for its truth there, and a block has many. So a function with such operators gets another code object, in which
+they are calls. Its file, its lines and all else stay. The same holds for `.to` and `.dtype`, which the numbers of a
+kernel have in Triton, and Python's numbers do not have.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import builtins
+import inspect
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import repeat
+from operator import is_
+from types import CodeType, FunctionType
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from kb_triton.language import device_assert, device_print, maximum, minimum, tensor, to_tensor
+from kb_triton.language.control import runtime_range
+
+_AND, _OR, _NOT, _ASSERT, _TYPED = "__kb_and", "__kb_or", "__kb_not", "__kb_assert", "__kb_typed"
+_OF_NUMBERS: Final = frozenset(("to", "dtype"))
+
+
+def both(first: Any, second: Callable[[], Any]) -> Any:
+    """`first and second()`: elementwise if one is a block. *second* is not called if *first* decides."""
+    if not _is_block(first) and not first:
+        return first
+    other = second()
+    return _as_bool(first) & _as_bool(other) if _is_block(first) else other
+
+
+def either(first: Any, second: Callable[[], Any]) -> Any:
+    """`first or second()`: elementwise if one is a block. *second* is not called if *first* decides."""
+    if not _is_block(first) and first:
+        return first
+    other = second()
+    return _as_bool(first) | _as_bool(other) if _is_block(first) else other
+
+
+def inverse(value: Any) -> Any:
+    """`not value`: a tensor for a tensor, elementwise."""
+    return value == 0 if type(value) is tensor and value.dtype.kind != "void" else not value
+
+
+def typed(value: Any) -> Any:
+    """*value*, a number of Python as the scalar that Triton makes of it."""
+    return to_tensor(value) if isinstance(value, (int, float)) else value
+
+
+OPERATORS: Final = {_AND: both, _OR: either, _NOT: inverse, _ASSERT: device_assert, _TYPED: typed}
+"""The functions by the names under which code that `elementwise_code` made calls them."""
+
+
+_CODES: Final = WeakKeyDictionary[FunctionType, tuple[CodeType, CodeType]]()
+"""For each function, the code that it had, and what was made of that."""
+
+
+def elementwise_code(fn: FunctionType) -> CodeType:
+    """The code of *fn*, with calls of OPERATORS for the operators of this file; as it is where there are none."""
+    code, found = _CODES.get(fn, (None, None))
+    if found is None or code is not fn.__code__:
+        found = _with_calls(fn)
+        _CODES[fn] = fn.__code__, found
+    return found
+
+
+def _with_calls(fn: FunctionType) -> CodeType:
+    """As `elementwise_code`."""
+    body, shift = _definition(fn)
+    if body is None:
+        return fn.__code__
+    calls = _Calls()
+    calls.visit(body)
+    if not calls.has_changed:
+        return fn.__code__
+    body.decorator_list.clear()
+    code = fn.__code__
+    module = ast.parse(f"def outer({', '.join(code.co_freevars)}): pass")
+    outer = module.body[0]
+    assert isinstance(outer, ast.FunctionDef)
+    outer.body[:] = [body]
+    ast.increment_lineno(module, shift)
+    compiled = compile(ast.fix_missing_locations(module), code.co_filename, "exec", _future(code), dont_inherit=True)
+    return _inner(_inner(compiled, "outer"), body.name).replace(co_qualname=code.co_qualname)
+
+
+def _definition(fn: FunctionType) -> tuple[ast.FunctionDef | None, int]:
+    """The definition of *fn*, and how many lines are before it in the file; None for a function without source."""
+    try:
+        lines, first = inspect.getsourcelines(fn)
+        indented = lines[0][:1].isspace()
+        tree = ast.parse("".join(["if True:\n", *lines] if indented else lines))
+    except (OSError, TypeError, SyntaxError):  # made by `exec`, or a lambda within a line
+        return None, 0
+    first_statement = tree.body[0]
+    found = first_statement.body[0] if isinstance(first_statement, ast.If) else first_statement
+    return (found if isinstance(found, ast.FunctionDef) else None), first - 1 - indented
+
+
+def _future(code: CodeType) -> int:
+    """The flags of `from __future__` imports that *code* was compiled with."""
+    known: int = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+    return code.co_flags & known
+
+
+def _inner(code: CodeType, name: str) -> CodeType:
+    return next(each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == name)
+
+
+def _is_block(value: Any) -> bool:
+    return type(value) is tensor and value.numel != 1
+
+
+def _as_bool(value: Any) -> Any:
+    """*value*, of which every element that is not 0 is true."""
+    return value != 0 if isinstance(value, tensor) else bool(value)
+
+
+class _Calls(ast.NodeTransformer):
+    """Puts calls in place of operators. Nested functions keep theirs, and get calls when they are called."""
+
+    def __init__(self) -> None:
+        self.has_changed = False
+        self._names = 0
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        return self._joined(node, _AND if isinstance(node.op, ast.And) else _OR, node.values)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        return self._call(node, _NOT, node.operand) if isinstance(node.op, ast.Not) else node
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        """An assertion of the run, as `tl.device_assert`: a block may be pending, and then nobody looks at it."""
+        self.generic_visit(node)
+        arguments = [node.test] if node.msg is None else [node.test, node.msg]
+        return ast.copy_location(ast.Expr(self._call(node, _ASSERT, *arguments)), node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """A type that is asked of a number, such as the first value of what a loop changes."""
+        self.generic_visit(node)
+        if node.attr not in _OF_NUMBERS or not isinstance(node.ctx, ast.Load):
+            return node
+        return ast.copy_location(ast.Attribute(self._call(node.value, _TYPED, node.value), node.attr, node.ctx), node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if len(node.ops) == 1:
+            return node
+        left, parts = node.left, list[ast.expr]()
+        for number, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            again: ast.expr = right
+            if number + 1 < len(node.ops) and not isinstance(right, ast.Name | ast.Constant):  # to be evaluated once
+                self._names += 1
+                kept = f"__kb_{self._names}"
+                right, again = ast.NamedExpr(ast.Name(kept, ast.Store()), right), ast.Name(kept, ast.Load())
+            parts.append(ast.Compare(left, [op], [right]))
+            left = again
+        return self._joined(node, _AND, parts)
+
+    def _joined(self, node: ast.expr, name: str, values: list[ast.expr]) -> ast.expr:
+        *before, found = values
+        for each in reversed(before):
+            found = self._call(node, name, each, _later(found))
+        return found
+
+    def _call(self, node: ast.expr | ast.stmt, name: str, *arguments: ast.expr) -> ast.expr:
+        self.has_changed = True
+        return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), list(arguments), []), node)
+
+
+def _later(value: ast.expr) -> ast.Lambda:
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.Lambda(nothing, value)
+
+
+def _smallest(*values: Any, **named: Any) -> Any:
+    """As Python's `min`, also of scalars of the kernel."""
+    if len(values) == 2 and any(isinstance(each, tensor) for each in values):
+        return minimum(*values)
+    return builtins.min(*values, **named)
+
+
+def _largest(*values: Any, **named: Any) -> Any:
+    """As Python's `max`, also of scalars of the kernel."""
+    if len(values) == 2 and any(isinstance(each, tensor) for each in values):
+        return maximum(*values)
+    return builtins.max(*values, **named)
+
+
+_REPLACED: Final = {"range": runtime_range, "min": _smallest, "max": _largest, "print": device_print}
+_NOTHING: Final = object()
+_MOST_CODES: Final = 1 << 10
+"""Of which the names are kept. Source: assumed; most have less than 1 kB of names."""
+_BUILTINS: Final = {**vars(builtins), **_REPLACED, **OPERATORS}
+
+
+class Runnable:
+    """Gives copies of *fn* that see Triton's builtins, and whose `and`, `or` and `not` take blocks.
+
+    Their lines are those of *fn*. There is one copy until a name that its code uses means something else.
+    """
+
+    def __init__(self, fn: FunctionType) -> None:
+        self.fn = fn
+        self._copy: FunctionType | None = None
+        self._values: list[Any] = []
+
+    def function(self) -> FunctionType:
+        """The copy."""
+        fn = self.fn
+        names = _names_in(fn.__code__)
+        values = [fn.__code__, *map(fn.__globals__.get, names, repeat(_NOTHING)), fn.__defaults__, fn.__kwdefaults__]
+        if self._copy is None or not all(map(is_, self._values, values)):
+            self._copy, self._values = _copied(fn), values
+        return self._copy
+
+
+@lru_cache(maxsize=_MOST_CODES)
+def _names_in(code: CodeType) -> frozenset[str]:
+    """The names that *code*, and the code in it, may look up."""
+    return frozenset(code.co_names).union(*[_names_in(each) for each in code.co_consts if isinstance(each, CodeType)])
+
+
+def _copied(fn: FunctionType) -> FunctionType:
+    names = dict(fn.__globals__)
+    names["__builtins__"] = _BUILTINS
+    code, cells = elementwise_code(fn), dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    copy = FunctionType(code, names, fn.__name__, fn.__defaults__, tuple(cells[name] for name in code.co_freevars))
+    copy.__kwdefaults__ = fn.__kwdefaults__
+    return copy

@@ -1,0 +1,1 @@
+"""Tensors of a kernel: element types, the values that elements have, pointers, and operators."""

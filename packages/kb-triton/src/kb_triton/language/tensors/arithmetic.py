@@ -1,0 +1,284 @@
+"""Operators and elementwise math: types by Triton's table, and then numbers, known integers, or ops of the chip."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import isfinite
+from typing import Any, Final
+
+import numpy as np
+
+from kb_dataexec import cast as round_to
+from kb_engine.program import Handle, plain
+from kb_triton.language.tensors.dtypes import (
+    dtype,
+    float32,
+    int1,
+    int32,
+    promoted,
+    type_of_number,
+    with_number,
+    wrapped,
+)
+from kb_triton.language.tensors.known_math import COMPARISONS, cast_known, inverted_known, of_known, of_numbers
+from kb_triton.language.tensors.program import machine, refuse
+from kb_triton.language.tensors.tensor import describe, provide, provided, tensor
+from kb_triton.language.tensors.values import INTEGERS, NUMBERS, DotResult, as_argument, is_known
+
+_SYMBOLS: Final = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "tdiv": "//", "trem": "%", "lshift": "<<", "rshift": ">>",
+    "bit_and": "&", "bit_or": "|", "bit_xor": "^", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+}  # fmt: skip
+_INTEGERS_ONLY: Final = frozenset(("tdiv", "lshift", "rshift", "bit_and", "bit_or", "bit_xor"))
+_SIGNS_MATTER: Final = frozenset(("tdiv", "trem", "rshift", "maximum", "minimum", *COMPARISONS))
+_OF_BITS: Final = {"add": "bit_xor", "sub": "bit_xor", "mul": "bit_and"}
+"""The functions that arithmetic is on integers of one bit."""
+_FLOATS: Final[dict[str, Any]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "maximum": np.maximum,
+    "minimum": np.minimum, "maximum_number": np.fmax, "minimum_number": np.fmin, "trem": np.fmod, **COMPARISONS,
+}  # fmt: skip
+
+
+def as_tensor(value: Any) -> tensor:
+    """*value*, a tensor or a number, as a tensor. Raises KernelError for anything else."""
+    if type(value) is tensor:
+        return value
+    number = plain_number(value)
+    if number is None:
+        refuse(describe(value), "a tensor or a number")
+    kind = type_of_number(number)
+    return tensor(rounded(number, kind), (), kind)
+
+
+def plain_number(value: Any) -> Any:
+    """*value* as a plain Python number; None for anything else."""
+    if type(value) in NUMBERS:
+        return value
+    if isinstance(value, np.generic):
+        return plain_number(value.item())
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, int):
+        return int(value)
+    inner = getattr(value, "value", None)
+    return None if inner is None or isinstance(value, tensor) else plain_number(inner)
+
+
+def rounded(number: float, kind: dtype) -> Any:
+    """*number* as the type *kind* has it."""
+    if not kind.is_float:
+        return bool(number) if kind is int1 else wrapped(whole(number), kind)
+    if kind.is_f64 or number == 0:
+        return float(number)
+    return _rounded_float(float(number), kind)
+
+
+@lru_cache(maxsize=4096)
+def _rounded_float(number: float, kind: dtype) -> float:
+    """*number*, which is not 0 because 0 and -0 are one key, as the type *kind* has it."""
+    return float(round_to(np.array([number], np.float32), kind.kb)[0])
+
+
+def whole(number: Any) -> Any:
+    """*number* as an integer, toward zero; 0 for NaN and infinity. What follows from the program's number stays so."""
+    if type(number) in INTEGERS:
+        return number
+    return int(number) if isfinite(number) else 0
+
+
+def stored_number(number: Any, kind: dtype) -> Any:
+    """*number*, of type *kind*, as the chip's type for *kind* has it: a float64 is moved as the integer of its bits."""
+    return int(np.float64(number).view(np.uint64)) if kind.is_f64 else number
+
+
+def broadcast_shapes(one: tuple[int, ...], two: tuple[int, ...], what: str) -> tuple[int, ...]:
+    """The shape of an op of blocks of two shapes. Raises KernelError, which names *what*, where there is none."""
+    if one == two or not two:
+        return one
+    if not one:
+        return two
+    longer, shorter = (one, two) if len(one) >= len(two) else (two, one)
+    padded = (1,) * (len(longer) - len(shorter)) + shorter
+    found = []
+    for a, b in zip(longer, padded, strict=True):
+        if a != b and 1 not in (a, b):
+            sizes = " and ".join(" x ".join(map(str, each)) for each in (one, two))
+            refuse(f"{what} of blocks of {sizes}", "shapes that broadcast")
+        found.append(b if a == 1 else a)
+    return tuple(found)
+
+
+def binary(op: str, x: Any, y: Any) -> Any:
+    """The result of the operator *op* of two values, of which one at least is a tensor."""
+    if type(x) is not tensor:
+        x = plain_number(x)
+    if type(y) is not tensor:
+        y = plain_number(y)
+    if x is None or y is None:
+        return NotImplemented
+    if (type(x) is tensor and x.dtype.kind == "void") or (type(y) is tensor and y.dtype.kind == "void"):
+        return provided("pointer_binary")(op, x, y)
+    kind = _type(op, x, y)
+    return compute(op, x, y, kind)
+
+
+def add(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
+    """`x + y`."""
+    return _operated("add", x, y)
+
+
+def sub(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
+    """`x - y`."""
+    return _operated("sub", x, y)
+
+
+def mul(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
+    """`x * y`."""
+    return _operated("mul", x, y)
+
+
+def _operated(op: str, x: Any, y: Any) -> tensor:
+    found: tensor = binary(op, x, y)
+    if found is NotImplemented:
+        refuse(f"tl.{op} of {describe(x)} and {describe(y)}", "tensors and numbers")
+    return found
+
+
+def _type(op: str, x: Any, y: Any) -> dtype:
+    """The type that *op* of tensors and numbers computes in."""
+    divides = op in ("div", "trem")
+    if type(x) is tensor:
+        kind = promoted(x.dtype, y.dtype, divides) if type(y) is tensor else with_number(x.dtype, y, divides)
+    else:
+        kind = with_number(y.dtype, x, divides) if type(y) is tensor else promoted(*map(type_of_number, (x, y)))
+    if kind.is_float:
+        if op in _INTEGERS_ONLY:
+            refuse(f"{_SYMBOLS[op]} of floats", "integers", "cast to tl.int32 first")
+        if kind.is_f64:
+            refuse_f64(_SYMBOLS.get(op, op))
+    elif op == "div":
+        return float32
+    return kind
+
+
+def refuse_f64(what: str) -> None:
+    """Refuse arithmetic on float64."""
+    refuse(
+        f"{what} of tl.float64", "a type of 32 bits or less: the chip has no arithmetic on float64", "use tl.float32"
+    )
+
+
+def compute(op: str, x: Any, y: Any, kind: dtype) -> tensor:
+    """The function *op* of two tensors or numbers, computed in the type *kind*."""
+    one, two = (x, y)
+    if kind.is_float and kind.primitive_bitwidth < 32:
+        one, two = (_rounded_operand(each, kind) for each in (one, two))
+    elif kind is int1:
+        op = _OF_BITS.get(op, op)
+    a, one_shape = (one.value, one.shape) if type(one) is tensor else (rounded(one, kind), ())
+    b, two_shape = (two.value, two.shape) if type(two) is tensor else (rounded(two, kind), ())
+    shape = (
+        one_shape if one_shape == two_shape else broadcast_shapes(one_shape, two_shape, _SYMBOLS.get(op, f"tl.{op}"))
+    )
+    out = int1 if op in COMPARISONS else kind
+    if type(a) in NUMBERS and type(b) in NUMBERS:
+        return tensor(_of_two_numbers(op, a, b, kind), shape, out)
+    if not kind.is_float and is_known(a) and is_known(b):
+        if op in _SIGNS_MATTER:
+            a, b = _known_in_type(one, a, kind), _known_in_type(two, b, kind)
+        return tensor(of_known(op, a, b, shape, kind), shape, out)
+    if op == "add" and (type(a) is DotResult or type(b) is DotResult):
+        summed = _added(one, two, shape, kind)
+        if summed is not None:
+            return tensor(summed, shape, kind)
+    if op in _SIGNS_MATTER and not kind.is_float:
+        a, b = _in_type(one, a, kind), _in_type(two, b, kind)
+    if kind.is_float:
+        op = "fmod" if op == "trem" else op
+        a, b = (float(each) if type(each) in NUMBERS else each for each in (a, b))
+    return tensor(machine().math(op, [as_argument(a), as_argument(b)], out.kb), shape, out)
+
+
+def _rounded_operand(x: Any, kind: dtype) -> Any:
+    """*x* as *kind*, a float of 16 bits or less: a tensor of another type is rounded before an op, not after it."""
+    return provided("cast")(x, kind) if type(x) is tensor and x.dtype != kind else x
+
+
+def _added(one: Any, two: Any, shape: tuple[int, ...], kind: dtype) -> Any:
+    """A product that adds to the other term, if that is a value of the same shape and type, or 0."""
+    for product, term in ((two, one), (one, two)):
+        if type(product) is not tensor or type(product.value) is not DotResult or product.shape != shape:
+            continue
+        if type(term) is not tensor or term.dtype != product.dtype or term.shape != shape:
+            if type(term) is not tensor and term == 0:
+                return product.value
+            continue
+        acc = term.value
+        if type(acc) in NUMBERS and acc == 0:
+            return product.value
+        acc = acc.issued() if type(acc) is DotResult else acc
+        if isinstance(acc, Handle) and acc.shape == shape:
+            return product.value.added_to(acc)
+    return None
+
+
+def _of_two_numbers(op: str, a: Any, b: Any, kind: dtype) -> Any:
+    if not kind.is_float:
+        return of_numbers(op, a, b, kind)
+    with np.errstate(all="ignore"):
+        found = _FLOATS[op](np.float32(a), np.float32(b))
+    return bool(found) if op in COMPARISONS else rounded(float(found), kind)
+
+
+def _known_in_type(x: Any, value: Any, kind: dtype) -> Any:
+    """The known integers *value* of the tensor *x*, converted where *kind* has other signs."""
+    if type(x) is not tensor or x.dtype.kind in (kind.kind, "bool"):
+        return value
+    return cast_known(value, x.dtype, kind)
+
+
+def _in_type(x: Any, value: Any, kind: dtype) -> Any:
+    """*value* of the tensor *x*, converted where *kind* has other signs."""
+    if type(x) is not tensor or x.dtype.kind in (kind.kind, "bool") or type(value) in NUMBERS:
+        return value
+    return machine().math("copy", [as_argument(value)], kind.kb)
+
+
+def negative(x: Any) -> tensor:
+    """-x."""
+    if type(x.value) in NUMBERS:
+        kind = int32 if x.dtype is int1 else x.dtype
+        return tensor(rounded(-x.value, kind), x.shape, kind)
+    if is_known(x.value):
+        return compute("sub", 0, x, x.dtype)
+    return elementwise("neg", x)
+
+
+def inverted(x: Any) -> tensor:
+    """~x."""
+    if x.dtype.is_float:
+        refuse("~ of floats", "integers")
+    if type(x.value) in NUMBERS:
+        return tensor(not x.value if x.dtype is int1 else wrapped(~x.value, x.dtype), x.shape, x.dtype)
+    if is_known(x.value):
+        return tensor(inverted_known(x.value, x.dtype), x.shape, x.dtype)
+    return elementwise("not" if x.dtype is int1 else "bit_not", x)
+
+
+def elementwise(op: str, x: tensor, kind: dtype | None = None) -> tensor:
+    """The function *op* of each element, of type *kind*, by default that of *x*."""
+    if x.dtype.is_f64:
+        refuse_f64(f"tl.{op}")
+    out = kind or x.dtype
+    return tensor(machine().math(op, [bytes_of(x)], out.kb), x.shape, out)
+
+
+def bytes_of(x: tensor) -> Any:
+    """The value of *x* as an operand of math that is no number: a handle, or known integers."""
+    value = x.value
+    if type(value) in NUMBERS:
+        return machine().full((1,), plain(value), x.dtype.kb)
+    return as_argument(value)
+
+
+provide(binary=binary, negative=negative, inverted=inverted)

@@ -1,0 +1,105 @@
+"""Constants of a kernel (`tl.constexpr`) and aggregates, an author's classes whose instances kernels make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import get_annotations
+from types import FunctionType
+from typing import Any
+
+
+class _ConstexprMeta(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        """A constant is what has `.value`. Code that asks unwraps it; other values are as they would be then."""
+        return isinstance(instance, constexpr_int | constexpr_float | constexpr_str)
+
+
+class constexpr_int(int):
+    """An integer with `.value`, as Triton's constexpr has it."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> int:
+        """The plain integer."""
+        return int(self)
+
+
+class constexpr_float(float):
+    """A float with `.value`, as Triton's constexpr has it."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> float:
+        """The plain float."""
+        return float(self)
+
+
+class constexpr_str(str):
+    """A text with `.value`, as Triton's constexpr has it."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> str:
+        """The plain text."""
+        return str(self)
+
+
+class constexpr(metaclass=_ConstexprMeta):
+    """Marks an argument as constant, as an annotation. `constexpr(v)` is *v*, with `.value` if *v* can have one."""
+
+    def __new__(cls, value: Any) -> Any:
+        """*value* as a constant."""
+        return constant_of(value)
+
+
+def constant_of(value: Any) -> Any:
+    """*value* as a constant of a kernel."""
+    kind = type(value)
+    if kind is int:
+        return constexpr_int(value)
+    if kind is float:
+        return constexpr_float(value)
+    return constexpr_str(value) if kind is str else value
+
+
+_FIELDS = "__aggregate_fields__"
+
+
+def aggregate(cls: type) -> type:
+    """*cls* with its annotated names as fields. Without an `__init__`, the fields are its arguments."""
+    fields: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        fields |= dict.fromkeys(get_annotations(base))
+    setattr(cls, _FIELDS, tuple(fields))
+    for name, member in list(vars(cls).items()):
+        if callable(member) and not isinstance(member, (FunctionType, staticmethod, type)):
+            setattr(cls, name, _method(member))  # a function that @jit made, which is no method by itself
+    if "__init__" not in vars(cls):
+        cls.__init__ = _initialize  # type: ignore[misc]
+    return cls
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, *arguments, **named: function(self, *arguments, **named)
+
+
+def _initialize(self: Any, *arguments: Any, **named: Any) -> None:
+    names: tuple[str, ...] = getattr(type(self), _FIELDS)
+    given = dict(zip(names, arguments, strict=False)) | named
+    missing = [each for each in names if each not in given and not hasattr(type(self), each)]
+    if len(arguments) > len(names) or missing or set(given) - set(names):
+        raise TypeError(f"{type(self).__name__}: got values of {sorted(given)}, needs one of each of {list(names)}")
+    for name in names:
+        setattr(self, name, constant_of(given[name] if name in given else getattr(type(self), name)))
+
+
+def aggregate_replace(instance: Any, **changes: Any) -> Any:
+    """A copy of *instance*, an aggregate, with *changes* of its fields. Raises TypeError for anything else."""
+    names = getattr(type(instance), _FIELDS, None)
+    if names is None or set(changes) - set(names):
+        needs = "an aggregate" if names is None else f"fields of {list(names)}"
+        raise TypeError(f"tl.aggregate_replace: got {type(instance).__name__} and {sorted(changes)}, needs {needs}")
+    return type(instance)(**{name: getattr(instance, name) for name in names} | changes)

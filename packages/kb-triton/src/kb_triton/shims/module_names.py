@@ -1,0 +1,169 @@
+"""What the modules that stand for Triton's have beside the kernel language: names for host code."""
+
+from __future__ import annotations
+
+import operator
+from contextlib import ContextDecorator
+from typing import Any, Final
+
+from kb_messages import KbError, KernelError
+from kb_triton.host import OutOfResources, Reinterpreted, TensorDescriptor
+from kb_triton.jit import CompiledKernel, JITFunction, jit
+from kb_triton.language import extra
+from kb_triton.language.missing import refusing
+from kb_triton.language.tensors.constexprs import aggregate
+from kb_triton.runtime import DRIVER, Autotuner, Config, GPUTarget, Heuristics, Knobs, autotune, heuristics
+from kb_triton.shims.microscaling import MXFP4Tensor, MXScaleTensor, fp8e8m0_to_float32
+
+VERSION: Final = "3.8.0"
+"""The release of Triton whose names these are."""
+_OF_A_GPU: Final = "functions of tl: the chip has no extensions of one vendor"
+_REPORTS: Final = "kb report, which says where the time of a launch went"
+_REFUSED: Final = {
+    "triton.language.extra.cuda": (
+        ("globaltimer", "smid", "num_threads", "num_warps", "convert_custom_float8_sm70", "convert_custom_float8_sm80"),
+        _OF_A_GPU,
+    ),
+    "triton.language.extra.hip": (("memrealtime",), _OF_A_GPU),
+    "triton.tools.disasm": (("extract",), "no machine code: kernels run as Python"),
+    "triton.tools.experimental_descriptor": (
+        ("create_1d_tma_descriptor", "create_2d_tma_descriptor", "create_2d_tma_descriptor_type"),
+        "triton.tools.tensor_descriptor.TensorDescriptor",
+    ),
+    "triton.tools.ragged_tma": (
+        ("create_ragged_descriptor", "load_ragged", "store_ragged"),
+        "triton.tools.tensor_descriptor.TensorDescriptor, and a mask for the rows",
+    ),
+    "triton.profiler": (("start", "profile", "finalize"), _REPORTS),
+    "triton.profiler.viewer": (("get_raw_metrics", "parse", "print_tree", "read"), _REPORTS),
+    **dict.fromkeys(
+        ("triton.compiler", "triton.compiler.compiler"),
+        (
+            ("ASTSource", "IRSource", "LazyDict", "compile", "get_cache_key", "make_backend", "max_shared_mem"),
+            "kernel[grid](...): nothing is compiled",
+        ),
+    ),
+    "triton.runtime.build": (("get_cc", "compile_module_from_src"), "kernels in Python: nothing is compiled"),
+}
+"""Functions that are there to be imported by module, and what a call of one needs instead."""
+
+
+def cdiv(x: Any, y: Any) -> Any:
+    """x / y, rounded up, of integers of the host or of a kernel."""
+    return (x + y - 1) // y
+
+
+def next_power_of_2(n: Any) -> int:
+    """The least power of 2 that is *n* or more; 0 for 0. *n* is an integer, or a constant of a kernel."""
+    n = operator.index(getattr(n, "value", n))
+    return 1 << (n - 1).bit_length() if n > 0 else 0
+
+
+def reinterpret(tensor: Any, dtype: Any) -> Any:
+    """*tensor* for a launch that takes its elements for those of *dtype*, of as many bytes."""
+    base = tensor.base if isinstance(tensor, Reinterpreted) else tensor
+    return Reinterpreted(base, dtype)
+
+
+def cuda_capability_geq(major: Any, minor: Any = 0) -> bool:
+    """Whether host code was told to find a CUDA device, of capability *major*.*minor* at least."""
+    return DRIVER.active.backend == "cuda" and DRIVER.active.get_device_capability() >= (major, minor)
+
+
+def set_allocator(allocator: Any) -> None:
+    """Does nothing: kernels here need no memory beside their arguments, which an *allocator* would give them."""
+
+
+class Scope(ContextDecorator):
+    """A part of host code that a profiler would name. It does nothing: starting the profiler is refused."""
+
+    def __init__(self, *names: Any, **metrics: Any) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+def no_profile(*arguments: Any, **named: Any) -> None:
+    """Does nothing: no profile was started."""
+
+
+class HostError(KbError):
+    """An error of Triton that nothing here raises; it is there to be caught."""
+
+
+def host_names() -> dict[str, dict[str, Any]]:
+    """The names of each module for host code, by the module's name."""
+    found = _of_launches() | _of_the_compiler() | _of_tools()
+    for name, (functions, needs) in _REFUSED.items():
+        found[name] = {each: refusing(f"{name}.{each}", needs) for each in functions} | found.get(name, {})
+    return found
+
+
+def _of_launches() -> dict[str, dict[str, Any]]:
+    runtime = {
+        "Autotuner": Autotuner, "Config": Config, "Heuristics": Heuristics, "JITFunction": JITFunction,
+        "KernelInterface": JITFunction, "OutOfResources": OutOfResources, "autotune": autotune, "driver": DRIVER,
+        "heuristics": heuristics,
+    }  # fmt: skip
+    functions = {
+        "TensorWrapper": Reinterpreted, "constexpr_function": _same, "jit": jit, "reinterpret": reinterpret,
+    }  # fmt: skip
+    errors = dict.fromkeys(("AutotunerError", "InterpreterError", "PTXASError"), HostError)
+    return {
+        "triton": runtime | functions | {
+            "CompilationError": KernelError, "TritonError": KernelError, "__version__": VERSION, "aggregate": aggregate,
+            "cdiv": cdiv, "compile": refusing("triton.compile", "kernel[grid](...): nothing is compiled"),
+            "must_use_result": _same, "next_power_of_2": next_power_of_2, "set_allocator": set_allocator,
+        },
+        "triton.runtime": runtime,
+        "triton.runtime.jit": runtime | functions,
+        "triton.runtime.autotuner": runtime,
+        "triton.runtime.driver": {"driver": DRIVER, "active": DRIVER.active},
+        "triton.runtime.errors": errors | {"OutOfResources": OutOfResources},
+    }  # fmt: skip
+
+
+def _of_the_compiler() -> dict[str, dict[str, Any]]:
+    errors = ("CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct")
+    return {
+        "triton.backends": {"backends": {}},
+        "triton.backends.compiler": {"GPUTarget": GPUTarget},
+        "triton.compiler": {"CompiledKernel": CompiledKernel, "CompilationError": KernelError},
+        "triton.compiler.compiler": {"CompiledKernel": CompiledKernel},
+        "triton.compiler.errors": dict.fromkeys(errors, KernelError),
+        "triton.errors": {"TritonError": KernelError},
+        "triton.knobs": dict(Knobs.groups()),
+    }
+
+
+def _of_tools() -> dict[str, dict[str, Any]]:
+    return {
+        "triton.profiler": {
+            **dict.fromkeys(("cpu_timed_scope", "metadata_state", "scope", "state"), Scope),
+            **dict.fromkeys(
+                ("activate", "deactivate", "enter_scope", "enter_state", "exit_scope", "exit_state"), no_profile
+            ),
+        },
+        "triton.tools": {},
+        "triton.tools.mxfp": {
+            "MXFP4Tensor": MXFP4Tensor,
+            "MXScaleTensor": MXScaleTensor,
+            "fp8e8m0_to_float32": fp8e8m0_to_float32,
+        },
+        "triton.tools.tensor_descriptor": {"TensorDescriptor": TensorDescriptor},
+        "triton.language.extra": {},
+        "triton.language.extra.cuda": {"gdc_wait": extra.cuda.gdc_wait, "gdc_launch_dependents": extra.cuda.gdc_wait},
+        "triton.language.extra.intel": {},
+        "triton.language.target_info": {
+            "cuda_capability_geq": cuda_capability_geq,
+            "current_target": DRIVER.active.get_current_target,
+            "is_cuda": lambda: DRIVER.active.backend == "cuda",
+            **dict.fromkeys(("is_hip", "is_hip_cdna3", "is_hip_cdna4", "is_hip_gfx1250"), lambda: False),
+        },
+    }
+
+
+def _same(fn: Any, *options: Any) -> Any:
+    """*fn*, for decorators that mean something to a compiler only."""
+    return fn
