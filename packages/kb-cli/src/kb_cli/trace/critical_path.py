@@ -11,7 +11,7 @@ from kb_cli.trace.pairs import number_pairs
 from kb_cli.trace.protobuf import Ints
 from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_dataexec import OpLog
-from kb_dataexec.analysis import Causes, LateServices
+from kb_dataexec.analysis import Causes, LazyServices
 
 PATH = "critical path"
 """The title of the tracks."""
@@ -62,7 +62,7 @@ def segment_name(block: str, what: str, line: str) -> str:
     return f"{block}: {what} {line}".rstrip()
 
 
-def path_of(log: OpLog, services: LateServices | None = None) -> PathSegments:
+def path_of(log: OpLog, services: LazyServices | None = None) -> PathSegments:
     """The segments that PEs worked on, of all launches. The way of a launch over other processors is left out.
 
     *services* are those of *log*, where a caller has them. Raises LogError when *log* has no table of kernels.

@@ -17,7 +17,7 @@ from kb_cli.trace.pairs import number_pairs
 from kb_cli.trace.protobuf import Ints
 from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_dataexec import OpLog
-from kb_dataexec.analysis import LateServices, memory_spans
+from kb_dataexec.analysis import LazyServices, memory_spans
 from kb_dataexec.log import Columns, columns_of
 from kb_messages import LogError, StageType
 
@@ -146,7 +146,7 @@ SERVED = "served"
 """Stands behind the memory's id in the title of its track."""
 
 
-def memory_slices(log: OpLog, pe: str | None = None, services: LateServices | None = None) -> Slices:
+def memory_slices(log: OpLog, pe: str | None = None, services: LazyServices | None = None) -> Slices:
     """The services of all memories; with *pe*, of those that a DMA of that PE used, whoever was served.
 
     A slice has the name of its DMA's PE, stage and kernel line, and op, command and tile. Requests that a memory serves

@@ -39,7 +39,7 @@ class OpenedRun:
         return self._parts.part("source", self._read_source)
 
     def _read_source(self) -> RunSource:
-        return read_run_source(self._complete_path(), late_operands=True)  # the first lanes need none
+        return read_run_source(self._complete_path(), lazy_operands=True)  # the first lanes need none
 
     def _complete_path(self) -> Path:
         if self.place.state != "complete":

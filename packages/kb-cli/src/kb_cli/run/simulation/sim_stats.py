@@ -47,7 +47,7 @@ def _stats_of(engine: Engine) -> SimStats:
     return SimStats(
         launches=work.launches,
         commands=work.commands,
-        isolated_commands=work.closed_commands,
+        isolated_commands=work.isolated_commands,
         skipped_commands=work.skipped_commands,
         skipped_programs=work.skipped_programs,
         skipped_tiles=work.skipped_tiles,
@@ -62,7 +62,7 @@ def _stats_of(engine: Engine) -> SimStats:
                 change=each.why.change,
                 commands=each.commands,
             )
-            for each in work.by_event
+            for each in work.slow_path
         ],
     )
 
