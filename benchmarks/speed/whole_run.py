@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kb_cli.benchmark import bundled
-from kb_cli.benchmark.expected import CheckMode
 from kb_cli.benchmark.load import load_benchmark
+from kb_cli.benchmark.run_records import CheckMode
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import build_params
 from kb_cli.run.base.progress import PASS_2, RunProgress

@@ -1,4 +1,4 @@
-"""What `kb run` says of how the times were found: one line where much was simulated, a table, and its JSON."""
+"""`kb run --sim-stats`: the note on a run with many events, the tables, and the JSON."""
 
 import json
 from pathlib import Path
@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from kb_cli.run.base.result import SimStats, SlowPathReason
-from kb_cli.run.simulation.sim_stats import MANY_EVENTS, both, events_note
+from kb_cli.run.simulation.sim_stats import MANY_EVENTS, added, events_note
 
 REASON = SlowPathReason(
-    what="turns of a loop", kernel="softmax", line="s.py:14", cause="the kernel warns", change="do not", commands=9
+    what="programs of a grid", kernel="softmax", line="s.py:14", cause="the kernel warns", change="do not", commands=9
 )
 COUNTS = {name: 0 for name in SimStats.__struct_fields__ if name not in ("events", "slow_path")}
 SMALL_TILES = "-p", "M=512", "-p", "N=512", "-p", "K=512", "-p", "tile=32x32x32", "-p", "operands=local"
@@ -27,39 +27,38 @@ def found(events, reasons):
 )
 def test_the_line_names_the_reason_with_the_most_commands(n_reasons, more):
     assert events_note(found(MANY_EVENTS, [REASON] * n_reasons)) == (
-        "note: 100,000 events were simulated, and 100,000 or more are noted: turns of a loop in softmax were not "
-        f"folded, because the kernel warns (s.py:14): do not{more}"
+        "note: 100,000 events were simulated, and 100,000 or more are noted: programs of a grid in softmax took the "
+        f"slow path and were not skipped in a steady state, because the kernel warns (s.py:14): do not{more}"
     )
 
 
-def test_two_are_added_up_reason_by_reason():
-    other = msgspec.structs.replace(REASON, line="s.py:20", commands=10)
-    one = found(5, [REASON, msgspec.structs.replace(REASON, what="launches", commands=1, launches=2)])
-    sum_of = both(
-        one, found(6, [other, REASON, msgspec.structs.replace(REASON, what="launches", commands=1, launches=3)])
-    )
+def test_two_statistics_are_added_up_reason_by_reason():
+    elsewhere = msgspec.structs.replace(REASON, line="s.py:20", commands=10)
+    of_commands = msgspec.structs.replace(REASON, what="commands", commands=1)
+    sum_of = added(found(5, [REASON, of_commands]), found(6, [elsewhere, REASON, of_commands]))
     assert sum_of.events == 11
-    assert [(each.what, each.line, each.commands, each.launches) for each in sum_of.slow_path] == [
-        ("turns of a loop", "s.py:14", 18, 0),
-        ("turns of a loop", "s.py:20", 10, 0),
-        ("launches", "s.py:14", 2, 5),
+    assert [(each.what, each.line, each.commands) for each in sum_of.slow_path] == [
+        ("programs of a grid", "s.py:14", 18),
+        ("programs of a grid", "s.py:20", 10),
+        ("commands", "s.py:14", 2),
     ]
 
 
-@pytest.mark.parametrize(("what", "skipped"), [("commands", "closed"), ("launches", "repeated"), ("tiles", "folded")])
-def test_the_line_says_what_was_not_done(what, skipped):
+@pytest.mark.parametrize(("what", "fast"), [("commands", "isolated"), ("tiles", "skipped in a steady state")])
+def test_the_note_names_the_fast_path(what, fast):
     reason = msgspec.structs.replace(REASON, what=what)
-    assert f": {what} in softmax were not {skipped}, because the kernel" in events_note(found(MANY_EVENTS, [reason]))
+    note = events_note(found(MANY_EVENTS, [reason]))
+    assert f": {what} in softmax took the slow path and were not {fast}, because the kernel" in note
 
 
-def test_the_json_and_the_table_say_why_commands_were_not_closed(invoke):
+def test_the_json_and_the_table_say_why_commands_were_not_isolated(invoke):
     """A product on each of 8 PEs, of 8 x 4 tiles or more."""
     call = "run", "gemm", "-p", "tile=32x32x32", "--exact", "events"
     reasons = json.loads(invoke(*call, "--json").stdout)["simulated"]["slow_path"]
-    assert [(each["what"], each["commands"], each["launches"]) for each in reasons] == [("commands", 8, 0)]
+    assert [(each["what"], each["commands"]) for each in reasons] == [("commands", 8)]
     assert reasons[0]["change"] == "simulate with `exact` as `closed`"
     shown = invoke(*call, "--sim-stats").stdout
-    assert "simulated event by event" in shown
+    assert "on the slow path, event by event" in shown
     assert "`exact` is `events`" in shown
 
 
@@ -81,10 +80,10 @@ def test_the_note_and_the_table_are_those_of_the_run(invoke, monkeypatch):
     monkeypatch.setattr("kb_cli.run.simulation.sim_stats.MANY_EVENTS", 1)
     done = invoke("run", "layer_norm", "--no-log", "--sim-stats")
     assert done.exit_code == 0
-    because = "each PE has too few programs or turns for a period to show"
-    assert f"were not folded, because {because}: give each PE more of them" in done.stderr
+    because = "each PE has too few programs for a period to show"
+    assert f"were not skipped in a steady state, because {because}: give each PE more of them" in done.stderr
     assert because in done.stdout
-    assert "simulated event by event" in done.stdout
+    assert "on the slow path, event by event" in done.stdout
 
 
 @pytest.mark.parametrize("log", [(), ("--no-log",)])
@@ -92,7 +91,7 @@ def test_the_note_and_the_table_are_those_of_the_run(invoke, monkeypatch):
     ("asked", "skipped"),
     [
         (("layer_norm", "-p", "rows=4096"), "skipped_programs"),
-        (("gemm", "--topology", "one_cube", *SMALL_TILES), "foreseen_launches"),
+        (("gemm", "--topology", "one_cube", *SMALL_TILES), "isolated_commands"),
     ],
 )
 def test_what_is_skipped_counts_as_what_is_simulated(asked, skipped, log, invoke):

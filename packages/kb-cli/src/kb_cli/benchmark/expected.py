@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 import numpy.typing as npt
@@ -66,11 +65,3 @@ class ExpectedProduct(NamedTuple):
 
 
 AnyExpected = Expected | ExpectedProduct
-
-
-class CheckMode(StrEnum):
-    """How outputs are compared: each element with the reference, or a sample of products. `auto` chooses by size."""
-
-    AUTO = "auto"
-    FULL = "full"
-    SAMPLE = "sample"

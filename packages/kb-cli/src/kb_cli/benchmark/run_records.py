@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +17,14 @@ from kb_cli.benchmark.call import Call, rebuilt
 from kb_cli.benchmark.code.used_values import used_values
 from kb_cli.benchmark.values.tensor_argument import TensorArgument, TensorPlacement
 from kb_messages import BenchmarkError, CubeTarget, DType, TileShape
+
+
+class CheckMode(StrEnum):
+    """How outputs are compared: each element with the reference, or a sample of products. `auto` chooses by size."""
+
+    AUTO = "auto"
+    FULL = "full"
+    SAMPLE = "sample"
 
 
 class RecordedScript(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from kb_cli.benchmark.code.author_results import check_array, check_names
 from kb_cli.benchmark.code.user_code import user_code
-from kb_cli.benchmark.expected import CheckMode, ExpectedProduct
+from kb_cli.benchmark.expected import ExpectedProduct
+from kb_cli.benchmark.run_records import CheckMode
 from kb_cli.benchmark.setup import Setup
 from kb_dataexec.verify import why_not_sampled
 from kb_engine import Arrays, Tensor

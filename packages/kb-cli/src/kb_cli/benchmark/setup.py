@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from kb_cli.benchmark.expected import CheckMode
 from kb_cli.benchmark.load import LoadedBenchmark
+from kb_cli.benchmark.run_records import CheckMode
 from kb_messages import BenchmarkError
 from kb_topology import Topology
 

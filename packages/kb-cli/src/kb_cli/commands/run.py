@@ -10,9 +10,9 @@ from typing import Literal
 import click
 
 from kb_cli.benchmark import bundled
-from kb_cli.benchmark.expected import CheckMode
 from kb_cli.benchmark.load import load_benchmark
 from kb_cli.benchmark.param_docs import BenchmarkDoc, benchmark_doc
+from kb_cli.benchmark.run_records import CheckMode
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import build_params, parse_assignments
 from kb_cli.benchmark.values.shapes import read_shapes

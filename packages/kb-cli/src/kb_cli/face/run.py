@@ -17,10 +17,9 @@ from kb_cli.benchmark.call import call as new_call
 from kb_cli.benchmark.call_benchmark import CallBenchmark, FunctionBenchmark
 from kb_cli.benchmark.code.author_results import check_benchmark_name
 from kb_cli.benchmark.code.local_imports import files_beside
-from kb_cli.benchmark.expected import CheckMode
 from kb_cli.benchmark.kernel_source import kernel_source
 from kb_cli.benchmark.load import LoadedBenchmark, load_benchmark, load_defined, refuse_while_loading
-from kb_cli.benchmark.run_records import record_call
+from kb_cli.benchmark.run_records import CheckMode, record_call
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import as_text, build_params
 from kb_cli.face.chips import Chip

@@ -1,4 +1,4 @@
-"""The files of a run folder: their names and format, and writing them."""
+"""The files of a run folder: their names, the version of their format, and functions that write them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ WHERE = "where.json"
 MEMORY, EXPECTED, LOG, INPUTS, CAPTURES = "memory", "expected", "log", "inputs", "captures"
 """Folders in a run folder."""
 BESIDE = "beside"
-"""The folder of the files that a benchmark imports from where it lies."""
+"""The name of the folder with the files that a benchmark imports from its own folder."""
 
 
 class RunFolderError(KbError):
-    """A run folder that cannot be written, or cannot be read, or lacks the data that a command needs."""
+    """Raised for a run folder that cannot be written or read, and for one that lacks the data that a command needs."""
 
 
 def folder_path(folder: object) -> Path:
-    """*folder*, a path as a program gives it. Raises RunFolderError for what is no path."""
+    """Returns *folder* as a Path. Raises RunFolderError for an object that is no path."""
     if not isinstance(folder, (str, os.PathLike)):
         raise RunFolderError("folder", repr(folder), "the path of a run folder")
     return Path(folder)
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write *content* to *path*, in place of what is there. The file appears when it is whole."""
+    """Writes *content* to *path* and replaces an existing file. A reader finds the old file or the whole new one."""
     part = path.with_name(f".{path.name}.{owner()}.part")
     try:
         with writing(path):
@@ -44,6 +44,6 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write *value*, indented. Dicts keep their order, so equal values give equal bytes."""
+    """Writes *value* as indented JSON to *path*. Dicts keep their order, so equal values give equal bytes."""
     with writing(path):
         path.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")

@@ -1,4 +1,4 @@
-"""Which process made a hidden folder, and whether that process is gone."""
+"""The owner of a hidden folder: the process that made it, and whether that process is gone."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _FORM = re.compile(r"(\d{1,10})-(\d{1,20})-([0-9a-f]{8})")
 
 
 def owner() -> str:
-    """This process, as `PID-START-MACHINE`. START is 0 where the system does not tell when a process started."""
+    """Returns this process as `PID-START-MACHINE`. START is 0 on a system that does not publish start times."""
     return f"{os.getpid()}-{_start(os.getpid())}-{_machine()}"
 
 
 def is_gone(made_by: str) -> bool:
-    """Whether *made_by* is what `owner` gave a process of this machine that is no more.
+    """Whether *made_by*, a text of `owner`, names a process of this machine that no longer runs.
 
-    Processes of another machine or container, which may share a disk, are taken for alive.
+    A process of another machine or container, which may share the disk, is taken for alive.
     """
     form = _FORM.fullmatch(made_by)
     if form is None or form[3] != _machine():
@@ -40,7 +40,9 @@ def _runs(pid: int) -> bool:
 
 
 def _start(pid: int) -> int:
-    """When *pid* started, in clock ticks after the machine did (field 22 of Linux's /proc/PID/stat, see proc(5))."""
+    """Returns the start time of *pid*, in clock ticks since the machine started (field 22 of /proc/PID/stat, see
+    proc(5)).
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         return int(fields.rpartition(")")[2].split()[19])
@@ -50,7 +52,7 @@ def _start(pid: int) -> int:
 
 @cache
 def _machine() -> str:
-    """8 hex digits for this machine and container."""
+    """Returns 8 hex digits that identify this machine and container."""
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:

@@ -1,4 +1,4 @@
-"""What a run is doing now: on the terminal's status line, and in the file progress.json of the run folder."""
+"""Progress of a run: on the terminal's status line, and in the file progress.json of the run folder."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from kb_cli.terminal.units import duration
 from kb_dataexec.files import writing
 
 PROGRESS = "progress.json"
-"""The name of the file."""
+"""The name of the progress file."""
 SET_UP, PASS_1, PASS_2, VERIFY, SAVE = "set-up", "pass 1 (time)", "pass 2 (data)", "verification", "saving"
-"""Phases of a run."""
+"""The phases of a run, as the user reads them."""
 INTERVAL_S = 0.25
-"""Seconds between two updates within a phase."""
+"""The shortest time between two updates within a phase, in seconds."""
 
 
 class Simulated(Struct, frozen=True, kw_only=True):
-    """How far pass 1 is: the simulated time, stage services that have ended and that the commands issued so far have,
-    and kernels of the launch that have ended."""
+    """Progress of pass 1: the simulated time in picoseconds, the stage services that have ended, the stage services of
+    all commands issued so far, and the kernels of the launch that have ended, of all its PEs.
+    """
 
     t_ps: int
     stages: int
@@ -35,13 +36,13 @@ class Simulated(Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """progress.json. `state` is `running`, `interrupted` or `stuck`.
+    """The content of progress.json. `state` is `running`, `interrupted` or `stuck`.
 
-    `row` counts from 1 and is null without a shapes file. `what` says more about the phase. `done` and `total` count
-    stages, records or ops. `left_s` is for this phase, and `left_grows` says that the total has grown since the last
-    update. `standing` is where the kernels of an interrupted run stood, or who waits for whom in a stuck one.
-    `elapsed_s` and `left_s` are seconds on this machine, and `advanced_s` is `elapsed_s` at the last update at which a
-    phase began, or time or work went on.
+    `row` counts rows of a shapes file from 1, and is null for other runs. `what` names the step within the phase.
+    `done` and `total` count stages, records or ops. `left_s` is an estimate for this phase, and `left_grows` says that
+    the total has grown since the last update. `standing` lists where the kernels of an interrupted run stood, or which
+    kernel of a stuck run waits for which. `elapsed_s` and `left_s` are seconds on this machine. `advanced_s` is
+    `elapsed_s` at the last update at which a phase began, or time or work went on.
     """
 
     format: str = "kernbench-progress"
@@ -65,10 +66,11 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
 
 class RunProgress:
-    """Tells how far a run is, on a terminal and in *folder* if that is given.
+    """Reports the progress of a run on the terminal, and in *folder* if one is given.
 
-    Each phase is told when it begins, and then at most once in `INTERVAL_S`. There is no thread: the clock's
-    housekeeping, the executor and the steps of a run call this object. Leaving the `with` block removes the line.
+    Each phase is reported when it begins, and then at most once in `INTERVAL_S`. There is no thread: the clock's
+    housekeeping, the executor and the steps of a run call this object. Leaving the `with` block removes the status
+    line.
     """
 
     def __init__(self, folder: Path | None = None, seconds: Callable[[], float] = monotonic) -> None:
@@ -90,23 +92,23 @@ class RunProgress:
         self._line.clear()
 
     def row(self, number: int, rows: int) -> None:
-        """Row *number* of *rows* begins, counted from 1."""
+        """Notes that row *number* of *rows*, counted from 1, begins."""
         self._row = number, rows
 
     def begin(self, phase: str, what: str = "") -> None:
-        """A phase begins, or another part of it, which *what* names."""
+        """Reports that a phase begins, or the step of it that *what* names."""
         self._phase_s = self._seconds()
         self._first_done, self._last_total = None, 0
         row, rows = self._row or (None, None)
         self._tell(Snapshot(pid=os.getpid(), row=row, rows=rows, phase=phase, what=what, elapsed_s=self._elapsed_s()))
 
     def mention(self, phase: str, what: str) -> None:
-        """As `begin`, for one of many short steps: it is told when the phase is new or an update is due."""
+        """Reports one of many short steps, but only when its phase is new or an update is due."""
         if phase != self.phase or self.is_due:
             self.begin(phase, what)
 
     def pause(self) -> None:
-        """Remove the line until the next update."""
+        """Removes the status line until the next update."""
         self._line.clear()
 
     @property
@@ -116,21 +118,21 @@ class RunProgress:
 
     @property
     def is_due(self) -> bool:
-        """Whether the last update is old enough for another one."""
+        """Whether the last update is at least `INTERVAL_S` old."""
         return self._seconds() - self._told_s >= INTERVAL_S
 
     def count(self, done: int, total: int) -> None:
-        """*done* of *total* records or ops of this phase are done."""
+        """Reports that *done* of *total* records or ops of this phase are done, if an update is due."""
         if self.is_due:
             self._tell(self._counted(done, total))
 
     def simulated(self, far: Simulated) -> None:
-        """Pass 1 is *far*."""
+        """Reports the progress of pass 1."""
         counted = self._counted(far.stages, far.planned)
         self._tell(msgspec.structs.replace(counted, t_ps=far.t_ps, pes_done=far.pes_done, pes=far.pes))
 
     def stuck(self, standing: list[str]) -> None:
-        """The simulation is stuck, and its kernels are *standing* so."""
+        """Records in progress.json that the simulation is stuck, and where its kernels stand."""
         self._end("stuck", standing)
 
     def _end(self, state: str, standing: list[str]) -> None:
@@ -139,12 +141,12 @@ class RunProgress:
         self._write(self._now)
 
     def interrupted(self, standing: list[str]) -> str:
-        """The run was interrupted, and its kernels were *standing* so. Returns a sentence on where the run was."""
+        """Records in progress.json that the run was interrupted. Returns a sentence that says where the run was."""
         self._end("interrupted", standing)
         return "in " + ", ".join(line_parts(self._now))
 
     def remove_file(self, folder: Path) -> None:
-        """Remove progress.json if it is in *folder*: the run is complete, and its run.json says all."""
+        """Removes progress.json from *folder*: a complete run has a run.json instead."""
         if self._file is not None and self._file.parent == folder:
             self._file.unlink(missing_ok=True)
             self._file = None
@@ -176,7 +178,7 @@ class RunProgress:
         self._write(snapshot)
 
     def _write(self, snapshot: Snapshot) -> None:
-        """Replace the file in one step, so that a reader finds all of it."""
+        """Replaces the file in one step, so that a reader never finds half of it."""
         if self._file is None:
             return
         partial = self._file.with_name(f"{PROGRESS}.partial")
@@ -186,12 +188,12 @@ class RunProgress:
 
 
 def _moved(now: Snapshot) -> tuple[object, ...]:
-    """What changes when a run goes on."""
+    """Returns the fields of a snapshot that differ as long as the run goes on."""
     return now.row, now.phase, now.what, now.done, now.t_ps
 
 
 def line_parts(now: Snapshot) -> list[str]:
-    """The parts of the status line for *now*, the most telling ones first."""
+    """Returns the parts of the status line for *now*, the most important part first."""
     parts = [f"{now.phase}: {now.what}" if now.what else now.phase]
     if now.row is not None:
         parts[0] = f"row {now.row} of {now.rows}, {parts[0]}"

@@ -1,4 +1,7 @@
-"""What a result holds, as plain records. A reader of run folders needs them, and none of the code that made them."""
+"""The records of a run's result. Readers of run folders import these records without the simulator.
+
+Field names are those of the JSON.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from kb_engine.program import Leak, WrappedIndex
 
 
 class Policy(StrEnum):
-    """The values of `--keep`."""
+    """The values of `--keep`: whether the data of a run goes into its folder."""
 
     AUTO = "auto"
     ALL = "all"
@@ -24,7 +27,7 @@ class Policy(StrEnum):
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """Whether a run's data is in its folder, how many bytes the data has, and why it was not kept."""
+    """Whether the data of a run is in its folder, its size in bytes, and the reason if it is not."""
 
     policy: Policy
     data: bool
@@ -33,14 +36,16 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 
 class Traffic(Struct, frozen=True, kw_only=True):
-    """Bytes read from and written to a kind of memory."""
+    """Bytes read from and written to the memories of one space."""
 
     read: int
     write: int
 
 
 class CounterSum(Struct, frozen=True, kw_only=True):
-    """One counter of the `blocks` blocks of a kind that have it: the sum over them, and the least and the most."""
+    """The sum of one counter over the `blocks` blocks of one kind that have it, and the least and largest value of a
+    block.
+    """
 
     kind: str
     counter: str
@@ -51,9 +56,9 @@ class CounterSum(Struct, frozen=True, kw_only=True):
 
 
 class ValueWait(Struct, frozen=True, kw_only=True):
-    """Looks at computed values at one kernel line: how many, and the picoseconds that their programs waited.
+    """The waits for computed values at one kernel line: their number, and the picoseconds that programs waited.
 
-    Programs that waited at the same time count each.
+    Programs that wait at the same time count each.
     """
 
     line: str
@@ -62,7 +67,7 @@ class ValueWait(Struct, frozen=True, kw_only=True):
 
 
 class ChosenTile(Struct, frozen=True, kw_only=True):
-    """The `tile`, like `64x128x64`, that the chip chose for `commands` GEMMs of one kernel line, which left it open."""
+    """The `tile`, such as `64x128x64`, that the chip chose for `commands` GEMMs of one kernel line that leave it open."""
 
     line: str
     tile: str
@@ -85,9 +90,9 @@ class Compared(Struct, frozen=True, kw_only=True):
 class SlowPathReason(Struct, frozen=True, kw_only=True):
     """One reason for which commands took the slow path: `commands` of `kernel` were simulated event by event.
 
-    `what` names the work that could have been avoided: `commands` could have been isolated, and `programs of a grid` or
-    tiles could have been skipped in a steady state. `cause` is a clause. `line` is the kernel line, "" where no line is
-    the cause. `change` says how the author can avoid the slow path, and begins with "nothing" where no way is known.
+    `what` names work that has a fast path: `commands` can be isolated, and `programs of a grid` and tiles can be
+    skipped in a steady state. `cause` is a clause. `line` is the kernel line, "" where no line is the cause. `change`
+    says how the author can avoid the slow path, and begins with "nothing" where no way is known.
     """
 
     what: str
@@ -118,9 +123,11 @@ class SimStats(Struct, frozen=True, kw_only=True):
 
 
 class LaunchTimes(Struct, frozen=True, kw_only=True):
-    """One launch on `pes` PEs: start of the first kernel, end of the last, the host's call and the response.
+    """Times of one launch on `pes` PEs, in nanoseconds since the chip was built.
 
-    All PEs are told one target time to start at. `late_pes` PEs started later, the last of them by `late_ns`.
+    `call_ns` is the host's call, `start_ns` the start of the first kernel, `end_ns` the end of the last kernel, and
+    `response_ns` the answer to the host. All PEs get one target time for their start. `late_pes` PEs started after it,
+    the last of them by `late_ns`.
     """
 
     start_ns: float
@@ -133,7 +140,9 @@ class LaunchTimes(Struct, frozen=True, kw_only=True):
 
 
 class HostTime(Struct, frozen=True, kw_only=True):
-    """Time of the host's calls: writes and reads of tensors, updates of MMUs, and launches before and after kernels."""
+    """Nanoseconds of the host's calls: writes and reads of tensors, updates of MMUs, and launches before and after
+    kernels.
+    """
 
     write_ns: float
     read_ns: float
@@ -146,11 +155,12 @@ COMPUTE = "compute"
 
 
 class Roofline(Struct, frozen=True, kw_only=True):
-    """What `bound` allows: `compute`, or a memory space. No chip like this one takes less than `least_ns`.
+    """The roofline of a run: the least time that the limits of its chip allow, and the limit that sets it.
 
-    `memory` is the space that the bytes of the run hold longest, at `memory_gbs` of its bandwidth; its share of that
-    bandwidth is `memory_share`. `compute_share` is that of the peak. All shares are 0 to 1, over the time of the
-    kernels. None stands for a chip that states no bandwidth, or no peak.
+    `bound` is `compute`, or a memory space. No run of these operations and bytes takes less than `least_ns` on the
+    chip. `memory` is the space whose bytes take longest, `memory_gbs` its bandwidth, and `memory_share` the part of the
+    bandwidth that the run used. `compute_share` is the used part of the peak. Shares are 0 to 1, over the time of the
+    kernels. None stands for a limit that the chip does not state.
     """
 
     bound: str
@@ -165,11 +175,13 @@ Test = Literal["gemm", "dram", "noc"]
 
 
 class Fidelity(Struct, frozen=True, kw_only=True):
-    """The kind of test that fits a run, and what a comparison of that kind on the chip says of the latency.
+    """How far the latency of a run may be from a device, by the comparison of the chip with the device that fits the
+    run.
 
-    `low_ns` and `high_ns` are the latency divided and multiplied by e to the power of `p90`: nine of ten of the `rows`
-    measured on `device` lay in such a band. Without a comparison of that kind, `validated` is false, and they are None.
-    So it is where a chip was changed after its comparison; then `device` and `source` say with what it was compared.
+    `test` is the kind of that comparison. `low_ns` and `high_ns` are the latency divided and multiplied by e to the
+    power of `p90`: nine of ten of the `rows` measured on `device` lay within that band. Without such a comparison,
+    `validated` is false and the band is None. The same holds for a chip that was changed after its comparison; `device`
+    and `source` then name that comparison.
     """
 
     test: Test
@@ -191,17 +203,17 @@ class Fidelity(Struct, frozen=True, kw_only=True):
 
 
 def fidelity_text(fidelity: Fidelity | UnsetType) -> str:
-    """The fidelity behind a latency, in brackets; nothing for the run of an older version."""
+    """Returns the fidelity in brackets, to stand behind a latency; "" for a run of an older version."""
     return "" if isinstance(fidelity, UnsetType) else f" ({fidelity})"
 
 
 class OutputCheck(Struct, frozen=True, kw_only=True):
-    """The outcome for one output, as `--json` prints it.
+    """The verdict on one output.
 
-    `text` is the outcome in one sentence. For a wrong output, the sentence names the op that wrote the worst element.
-    `max_abs_err` is None when the output could not be read. `tolerance` says which tolerance was used, and how to state
-    another; folders of an older kb do not say it. With `sample`, the output was checked by sample: `n_elements`,
-    `n_wrong` and `max_abs_err` are those of the rows that were compared in full.
+    `text` is the verdict in one sentence, which names the op that wrote the worst element of a wrong output.
+    `max_abs_err` is None when the output could not be read. `tolerance` names the tolerance and how to state another
+    one; it is empty in folders of an older kb. With `sample`, the output was checked by sample, and `n_elements`,
+    `n_wrong` and `max_abs_err` count the rows that were compared in full.
     """
 
     name: str
@@ -215,9 +227,10 @@ class OutputCheck(Struct, frozen=True, kw_only=True):
 
 
 class Sanitized(Struct, frozen=True, kw_only=True):
-    """The findings of the sanitizers. `leaks` is missing when only a log was searched, because a log shows no leaks.
+    """The findings of the sanitizers.
 
-    `wraps` is missing unless a kernel indexed by integers that wrapped. A log does not show that either.
+    `leaks` is missing when only a log was searched, because a log shows no leaks. `wraps` is missing unless a kernel
+    indexed by integers that wrapped; a log does not show this either.
     """
 
     findings: list[Finding]
@@ -226,7 +239,7 @@ class Sanitized(Struct, frozen=True, kw_only=True):
 
     @property
     def texts(self) -> list[str]:
-        """A sentence for each finding, leak and wrapped index."""
+        """One sentence for each finding, leak and wrapped index."""
         return [*map(str, self.findings), *map(str, self.leaks or ()), *map(str, self.wraps or ())]
 
 
@@ -244,17 +257,19 @@ class Busiest(Struct, frozen=True, kw_only=True):
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
-    """One run. A step that was left out gives None: `verified` without verification, `log_digest` without a log.
+    """The result of one run. A step that was left out gives None: `verified` without verification, `log_digest` without
+    a log.
 
-    `latency` adds up, over all launches, the time from the first kernel's start to the last kernel's end. `whole_ns` is
-    from the call of the first launch to the answer of the last. `host` is the host's time on top of the latency, and
-    None on a topology without a host. `fidelity` says how far the latency may be from a device. `roofline` is None on
-    a chip that states no limits. Older folders have none of `whole_ns`, `fidelity` and `roofline`. `shape` is the row
-    of a shapes file, and missing for other runs. `where` is the critical path by block, the largest share first, and
-    missing without a log.
+    `latency_ns` and `latency_ps` add up, over all launches, the time from the first kernel's start to the last kernel's
+    end. `whole_ns` is the time from the call of the first launch to the answer of the last. `host` is the host's time
+    on top of the latency, and None on a topology without a host. `fidelity` says how far the latency may be from a
+    device. `roofline` is None on a chip that states no limits. Older folders have none of `whole_ns`, `fidelity` and
+    `roofline`. `shape` is the row of a shapes file, and missing for other runs. `where` is the critical path by block,
+    the largest share first, and missing without a log.
+
     `sanitizer` and `compared` are missing unless they were asked for. `simulated` is missing from run folders.
-    `waits_ps` adds up over all tile stages. `counters` has what blocks counted during launches. `value_waits` is
-    missing unless kernels looked at computed values, and `chosen_tiles` unless GEMMs left their tile to the chip.
+    `waits_ps` adds up over all tile stages. `counters` has the counters of blocks during launches. `value_waits` is
+    missing unless kernels waited for computed values, and `chosen_tiles` unless GEMMs left their tile to the chip.
     """
 
     benchmark: str
@@ -298,7 +313,10 @@ class RunResult(Struct, frozen=True, kw_only=True):
     run_dir: str | UnsetType = UNSET
 
     def without_place(self) -> dict[str, Any]:
-        """The fields that every repetition gives, on any machine, in any folder, whatever else was looked for."""
+        """Returns the fields that do not depend on the machine, the folder, or optional checks, as plain values.
+
+        Every repetition of a run gives equal fields.
+        """
         found: dict[str, Any] = msgspec.to_builtins(self)
         for name in ("wall_s", "run_dir", "sanitizer", "compared", "simulated"):
             found.pop(name, None)

@@ -1,4 +1,4 @@
-"""Exchanges two folders in one step, where the system can."""
+"""Exchanges the names of two folders in one step, on systems that can."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CANNOT = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Exchange the names of *one* and *other* at once; False where the system or the file system cannot.
+    """Exchanges the names of *one* and *other* at once. Returns False where the system or the file system cannot.
 
     Raises FileNotFoundError when one of the two is gone, and other OSErrors as a rename does.
     """

@@ -1,4 +1,4 @@
-"""What a run is a run of: benchmark, chip, seed, flags and versions. A run folder's name is a hash of these."""
+"""The identity of a run: benchmark, chip, seed, flags and versions. A hash of it names the run folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from kb_cli.benchmark.expected import CheckMode
+from kb_cli.benchmark.run_records import CheckMode
 from kb_cli.benchmark.setup import Setup
 from kb_cli.terminal.escape import file_stem
 from kb_engine.engine import BUILTIN, Registry
@@ -21,7 +21,7 @@ _PACKAGES = ("kb-messages", "kb-topology", "kb-plans", "kb-dataexec", "kb-engine
 
 
 def identity(setup: Setup) -> dict[str, Any]:
-    """All that decides a run's results, apart from its parameters or shapes."""
+    """Returns all that decides a run's results, except its parameters or shapes."""
     loaded, call, script = setup.loaded, setup.loaded.call, setup.loaded.script
     return {
         **({} if call is None else {"call": msgspec.to_builtins(call)}),
@@ -35,25 +35,25 @@ def identity(setup: Setup) -> dict[str, Any]:
 
 
 def _beside(setup: Setup) -> dict[str, dict[str, str]]:
-    """The hashes of the files that the benchmark imports from its folder, if it imports any."""
+    """Returns the hashes of the files that the benchmark imports from its folder; {} if it imports none."""
     files = {name: hashlib.sha256(content).hexdigest() for name, content in setup.loaded.beside.items()}
     return {"beside": files} if files else {}
 
 
 def _check_of(setup: Setup) -> dict[str, str]:
-    """How outputs are compared, where the run was told so."""
+    """Returns the check of outputs, if the user chose one."""
     return {} if setup.check is CheckMode.AUTO else {"check": setup.check}
 
 
 def versions(topology: Topology) -> dict[str, str]:
-    """The versions of the packages of kernbench, and of others that give blocks of *topology*."""
+    """Returns the versions of kernbench's packages, and of other packages that provide blocks of *topology*."""
     others = {node.impl for node in topology.graph.nodes.values() if not node.impl.startswith(BUILTIN)}
     given = Registry().versions(others) if others else {}
     return {name: version(name) for name in _PACKAGES} | given
 
 
 def missing(run_versions: Mapping[str, str]) -> str | None:
-    """The first of *run_versions*, those of a run, that is not installed, and its version; None if all are."""
+    """Returns the first package of *run_versions* that is not installed, with its version; None if all are installed."""
     for name, number in run_versions.items():
         try:
             distribution(name)
@@ -63,10 +63,10 @@ def missing(run_versions: Mapping[str, str]) -> str | None:
 
 
 def environment() -> dict[str, str]:
-    """The versions of Python and numpy. They are recorded, but the same run elsewhere has the same folder name."""
+    """Returns the versions of Python and numpy. They are recorded, but do not change the name of a run folder."""
     return {"python": platform.python_version(), "numpy": np.__version__}
 
 
 def folder_name(bench_name: str, config: dict[str, Any]) -> str:
-    """`<bench>-<hash>`, where the hash is the first 12 hex digits of the sha256 of *config* as JSON."""
+    """Returns `<bench>-<hash>`, where the hash is the first 12 hex digits of the sha256 of *config* as JSON."""
     return f"{file_stem(bench_name, 'bench')}-{hashlib.sha256(msgspec.json.encode(config)).hexdigest()[:12]}"

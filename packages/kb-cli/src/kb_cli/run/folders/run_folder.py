@@ -18,11 +18,11 @@ from kb_dataexec.files import writing
 from kb_messages import SimulationStuckError
 
 INTERRUPTED = "-interrupted"
-"""The end of the name of a folder whose run was interrupted."""
+"""The end of the name of a folder whose run was interrupted or stuck."""
 
 
 class RunInTheMaking(NamedTuple):
-    """The hidden folder of a run that is to be called `name`. `is_dead` says that its process is gone."""
+    """The hidden folder of a run that will be called `name`. `is_dead` says that its process is gone."""
 
     path: Path
     name: str
@@ -30,14 +30,15 @@ class RunInTheMaking(NamedTuple):
 
 
 class NewRunFolder:
-    """Write to `path`; `commit` then gives the folder the name *final*, and replaces a folder that has the name.
+    """A new run folder: the caller writes to `path`, and `commit` gives the folder the name *final*.
 
-    Leaving the `with` block without `commit` deletes the folder, and the folders around it that were not there before
-    and are empty. When two processes commit to the same name, each folder is whole and the last one stays. A relative
-    *out* means the working directory of now, whatever the code of a benchmark makes of it later.
+    A folder that has the name is replaced. Leaving the `with` block without `commit` deletes the folder, and those
+    folders around it that were not there before and are empty. When two processes commit to one name, each folder is
+    whole and the last one stays. A relative *out* is resolved at once, because the code of a benchmark may change the
+    working directory.
 
-    A process that is killed cannot delete its folder, whose hidden name states the process. The next process that makes
-    a folder below *out* deletes those of processes that are gone.
+    A killed process cannot delete its folder, so the hidden name states the process. The next process that makes a
+    folder below *out* deletes the folders of processes that are gone.
     """
 
     def __init__(self, out: Path, name: str) -> None:
@@ -77,7 +78,7 @@ class NewRunFolder:
                 each.rmdir()
 
     def commit(self) -> None:
-        """Give the folder its final name. Raises RunFolderError when a file or a link has the name.
+        """Gives the folder its final name. Raises RunFolderError when a file or a link has the name.
 
         Where two names can be exchanged in one step (Linux), the name stands at every moment for a whole folder.
         Elsewhere the old folder is renamed first. A process that is killed between these two steps leaves the old
@@ -87,10 +88,11 @@ class NewRunFolder:
         shutil.rmtree(self._out / f"{self._name}{INTERRUPTED}", ignore_errors=True)
 
     def commit_interrupted(self) -> Path:
-        """Give the folder the name of an interrupted run, which ends with `INTERRUPTED`, and replace one of that name.
+        """Gives the folder the name of an interrupted run, which ends with `INTERRUPTED`, and replaces one of that
+        name.
 
-        Returns the path as the user would write it. The next complete run of *name* deletes it. Raises RunFolderError
-        as `commit` does.
+        Returns the path as the user would write it. The next complete run of *name* deletes the folder. Raises
+        RunFolderError when a file or a link has the name.
         """
         self._rename(f"{self._name}{INTERRUPTED}")
         return self.final.with_name(f"{self._name}{INTERRUPTED}")
@@ -103,7 +105,7 @@ class NewRunFolder:
         self._committed = True
 
     def _take(self, final: Path) -> bool:
-        """Try once to rename; False when another process made or took away *final* meanwhile."""
+        """Tries once to rename. Returns False when another process made or took away *final* meanwhile."""
         try:
             os.rename(self.path, final)  # succeeds where nothing has the name, or an empty folder
             return True
@@ -134,7 +136,9 @@ class NewRunFolder:
 
 
 def take_away_stale(out: Path) -> None:
-    """Delete hidden folders that killed processes left in *out*. An old one without a new one gets its name back."""
+    """Deletes the hidden folders that killed processes left in *out*. A replaced folder without its successor is
+    restored.
+    """
     for path in _stale_folders(out):
         if (name := _lost_name(path)) is not None:
             try:
@@ -146,7 +150,7 @@ def take_away_stale(out: Path) -> None:
 
 
 def in_the_making(out: Path) -> list[RunInTheMaking]:
-    """The hidden folders of runs below *out* that go on, or whose process was killed, by name."""
+    """Returns the hidden folders of runs below *out* that go on, or whose process was killed, by name."""
     try:
         names = sorted(entry.name for entry in os.scandir(out) if entry.is_dir(follow_symlinks=False))
     except OSError:  # a folder that may be written, but not listed
@@ -161,7 +165,7 @@ def in_the_making(out: Path) -> list[RunInTheMaking]:
 
 
 def left_by_killed(out: Path) -> list[Path]:
-    """The hidden folders that `take_away_stale` would delete, by name."""
+    """Returns the hidden folders that `take_away_stale` would delete, by name."""
     return sorted(path for path in _stale_folders(out) if _lost_name(path) is None)
 
 
@@ -174,7 +178,7 @@ def _stale_folders(out: Path) -> list[Path]:
 
 
 def _lost_name(path: Path) -> str | None:
-    """The name that the stale folder *path* had, if no other folder has taken it."""
+    """Returns the name that the stale folder *path* had, if no other folder has taken it."""
     name, _, rest = path.name[1:].rpartition(".")
     return name if rest.endswith("-old") and not path.with_name(name).exists() else None
 
@@ -189,15 +193,15 @@ def _hidden(name: str, what: str) -> str:
 
 
 _CHUNKS: Final = ("ops-*.npy", "formulas-*.z")
-"""The files that say that a log has records."""
+"""Patterns of the files that prove that a log has records."""
 
 
 @contextmanager
 def kept_on_interrupt(folder: NewRunFolder) -> Iterator[None]:
-    """Give *folder* the name of an interrupted run when a KeyboardInterrupt passes, and note the name on the error.
+    """Keeps the folder of a run that is interrupted or stuck, under the name of an interrupted run.
 
-    A SimulationStuckError does the same, so that somebody can look at what led there. Only a folder with records of a
-    log is kept, because without them there is nothing to read. SIGTERM raises a class of its own and leaves nothing.
+    The error gets a note with the name. A folder is kept only if its log has records, because nothing else of it can be
+    read. SIGTERM raises a class of its own, and keeps nothing.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The run folders below a folder: what each holds, and which of them pruning takes away."""
+"""The list of the run folders below a folder, and the deletion of old ones."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class ListedRun(Struct, frozen=True, kw_only=True):
     """One run folder. `when` is the time at which its run.json was written, in UTC and ISO 8601.
 
     `runs` counts the rows of a shapes file, and is 1 for other runs. `latency_ps` adds up over them. `verified` is None
-    where nothing was verified. `by_sample` says that an output was checked by sample. `fidelity` is that of a single
-    run, and None for a run of an older version. An interrupted or stuck run has neither latency nor verdict.
-    `params` are those of a single complete run, and empty for others.
+    where nothing was verified. `by_sample` says that an output was checked by sample. `fidelity` is the fidelity of a
+    single run, and None for a run of an older version. `params` are the parameters of a single complete run, and empty
+    for others. An interrupted or stuck run has neither latency nor verdict.
     """
 
     folder: str
@@ -46,10 +46,9 @@ class ListedRun(Struct, frozen=True, kw_only=True):
 
 
 class Pruned(Struct, frozen=True, kw_only=True):
-    """What pruning took away, or would take away with `dry_run`, and the bytes of it.
+    """The run folders that pruning deleted, or would delete with `dry_run`, and their size in bytes.
 
-    `skipped` says of folders why they stay although their run is old. `killed` has the hidden folders of runs that were
-    killed, whose files nobody finished.
+    `skipped` says why old folders stay. `killed` lists the hidden folders of killed runs.
     """
 
     dry_run: bool
@@ -60,7 +59,7 @@ class Pruned(Struct, frozen=True, kw_only=True):
 
 
 def list_runs(out: Path) -> list[ListedRun]:
-    """The run folders directly below *out*, the newest first. Anything else there is passed over.
+    """Returns the run folders directly below *out*, the newest first. Anything else there is passed over.
 
     Raises RunFolderError when *out* is no folder.
     """
@@ -73,11 +72,10 @@ def list_runs(out: Path) -> list[ListedRun]:
 
 
 def prune_runs(out: Path, keep: int | None, older_days: float | None, dry_run: bool) -> Pruned:
-    """Delete those run folders of *out* that are not among the *keep* newest and are older than *older_days*.
+    """Deletes the run folders of *out* that are neither among the *keep* newest nor younger than *older_days* days.
 
-    A condition that is None takes nothing out. A folder that holds a file which no run wrote stays. What killed runs
-    left is deleted whatever the conditions say, as the next run would delete it. Raises RunFolderError as `list_runs`
-    does.
+    A condition that is None spares nothing. A folder that holds a file which no run wrote stays. Hidden folders of
+    killed runs are always deleted, as the next run would delete them. Raises RunFolderError when *out* is no folder.
     """
     killed = left_by_killed(out)
     killed_nbytes = sum(_nbytes_if_plain(path) for path in killed)
@@ -102,7 +100,7 @@ def prune_runs(out: Path, keep: int | None, older_days: float | None, dry_run: b
 
 
 def listed_run(folder: Path) -> ListedRun | None:
-    """The run in *folder*, None for a folder that is none."""
+    """Returns the run in *folder*, None for a folder that is no run folder."""
     try:
         nbytes = _nbytes(folder)
         if folder.name.endswith(INTERRUPTED):
@@ -129,10 +127,10 @@ def listed_run(folder: Path) -> ListedRun | None:
 
 
 def told_apart(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """What tells each of *runs*, a benchmark and its parameters, from other runs of that benchmark: `M=64 tile=8x8x8`.
+    """Returns for each of *runs*, a benchmark and its parameters, the parameters that differ: `M=64 tile=8x8x8`.
 
-    Parameters that have one value in all of them are left out. A run that lacks a parameter of another one differs from
-    it. Runs without any parameter, such as interrupted ones, are not compared.
+    Parameters that have one value in all runs of a benchmark are left out. A run that lacks a parameter of another one
+    differs from it. Runs without any parameter, such as interrupted ones, are not compared.
     """
     every = list(runs)
     alike: dict[str, dict[str, str]] = {}
@@ -152,7 +150,7 @@ def _nbytes(folder: Path) -> int:
 
 
 def _nbytes_if_plain(folder: Path) -> int:
-    """As `_nbytes`, 0 where something else than files and folders lies in *folder*."""
+    """Returns the bytes of the files in *folder*; 0 where it holds anything else than files and folders."""
     try:
         return _nbytes(folder)
     except (RunFolderError, OSError):
@@ -160,7 +158,7 @@ def _nbytes_if_plain(folder: Path) -> int:
 
 
 def _interrupted(folder: Path, nbytes: int) -> ListedRun | None:
-    """The interrupted or stuck run in *folder*, None when its progress.json does not say that it is one."""
+    """Returns the interrupted or stuck run in *folder*; None when its progress.json does not say that it is one."""
     told = read_json(file_in(folder, PROGRESS, RunFolderError), dict[str, object], RunFolderError)
     state = told.get("state")
     if told.get("format") != "kernbench-progress" or (state != "interrupted" and state != "stuck"):
@@ -171,9 +169,9 @@ def _interrupted(folder: Path, nbytes: int) -> ListedRun | None:
 
 
 def _strange_file(folder: Path) -> str:
-    """A file of *folder* that its run did not write, "" when there is none.
+    """Returns a file of *folder* that its run did not write; "" when there is none.
 
-    An interrupted run does not list its files, so a folder of one is taken for the run's own.
+    An interrupted run does not list its files, so its whole folder is taken for the run's own.
     """
     if folder.name.endswith(INTERRUPTED):
         return ""

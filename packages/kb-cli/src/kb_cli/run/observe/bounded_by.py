@@ -1,4 +1,4 @@
-"""The sentence on what bounds a run: what most of the critical path is, of which kernel line, and what to change."""
+"""The sentence that says which block bounds a run, at which kernel line, and how to change that."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from kb_cli.run.observe.metrics import Use
 
 _LEAST: Final = 0.0005
-"""A smaller share is shown as 0.0 %, and does not come next."""
+"""The smallest share that is named. A smaller one would be printed as 0.0 %."""
 UNKNOWN: Final = "unknown"
-"""The block of time that a log gives no cause for."""
+"""The block of time for which a log has no cause."""
 
 
 class _Cost(NamedTuple):
-    """A cost as the subject of a sentence, its verb, and what makes it smaller."""
+    """A cost as the subject of a sentence, its verb, and the change that makes it smaller."""
 
     subject: str
     verb: str
@@ -61,7 +61,7 @@ _COSTS: Final = {
     **{(block, ""): _Cost(f"{name}'s work", "is", f"fewer bytes of {name}, or more bandwidth")
        for block, name in _MEMORIES.items()},
 }  # fmt: skip
-"""By block and what it does; "" stands for all else that the block does."""
+"""Costs by block and activity; the activity "" stands for all other activities of the block."""
 _KINDS: Final = {
     "pe_gemm": "the GEMM arrays were",
     "pe_math": "the math units were",
@@ -75,7 +75,9 @@ _KINDS: Final = {
 
 
 def bounded_by(shares: Sequence[PathShare] | None, uses: Mapping[str, Use]) -> str:
-    """One sentence or two from *shares* of the path, the largest first; from *uses* by kind of block without a path."""
+    """Returns the sentence for *shares* of the critical path, the largest first; for *uses* by kind of block without a
+    path.
+    """
     if shares is None:
         return _without_path(uses)
     if not shares or not shares[0].ps:
@@ -90,7 +92,7 @@ def bounded_by(shares: Sequence[PathShare] | None, uses: Mapping[str, Use]) -> s
 
 
 def _cost(share: PathShare) -> _Cost:
-    """The cost of *share*; a block of somebody else has its own names."""
+    """Returns the cost of *share*. A block of another package has no sentence of its own, so its names are used."""
     if share.block == "links" and not share.line:
         return _MESSAGES
     found = _COSTS.get((share.block, share.what)) or _COSTS.get((share.block, ""))

@@ -1,4 +1,4 @@
-"""What blocks count during launches: row hits of memories, TLB hits of MMUs, and the counters of anyone's blocks."""
+"""Observers that add up counters of blocks and waits of kernels."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from kb_engine.observe import Chip, Observer
 
 
 class BlockCounters(Observer):
-    """Adds up what each block counted in launches. The host's own reads and writes, between launches, do not count."""
+    """Adds up the counters of blocks over launches, such as row hits of memories and TLB hits of MMUs.
+
+    The host's own reads and writes, between launches, do not count.
+    """
 
     def __init__(self) -> None:
         self._in_launches: dict[tuple[str, str], int] = {}
         self._before: dict[tuple[str, str], int] = {}
 
     def on_built(self, chip: Chip) -> None:
-        """As `Observer.on_built`: keeps the blocks that have counters."""
+        """Keeps the blocks that have counters."""
         nodes = chip.topology.graph.nodes
         self._blocks = [block for block in chip.components.values() if block.counts()]
         self._kinds = {block.node_id: nodes[block.node_id].kind.value for block in self._blocks}
 
     def on_launch(self) -> None:
-        """As `Observer.on_launch`: keeps the counts before the launch."""
+        """Keeps the counts before the launch."""
         self._before = self._counts()
 
     def on_launched(self) -> None:
-        """As `Observer.on_launched`: adds the counts of the launch."""
+        """Adds the counts of the launch."""
         for key, count in self._counts().items():
             self._in_launches[key] = self._in_launches.get(key, 0) + count - self._before[key]
 
@@ -40,23 +43,23 @@ class BlockCounters(Observer):
         ]
 
     def _counts(self) -> dict[tuple[str, str], int]:
-        """All counts since the chip was built, by node and counter."""
+        """Returns all counts since the chip was built, by node and counter."""
         return {(block.node_id, counter): count for block in self._blocks for counter, count in block.counts().items()}
 
 
 class ValueWaits(Observer):
-    """Adds up looks at computed values by kernel line."""
+    """Adds up waits for computed values, by kernel line."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, int]] = {}
 
     def on_look(self, pe_id: str, line: str, waited_ps: int) -> None:
-        """As `Observer.on_look`."""
+        """Adds one wait of *waited_ps* picoseconds at *line*."""
         count, ps = self._found.get(line, (0, 0))
         self._found[line] = count + 1, ps + waited_ps
 
     @property
     def found(self) -> list[ValueWait]:
-        """The lines with looks, the one that waited longest first."""
+        """The kernel lines with waits, the longest wait first."""
         waits = [ValueWait(line=line, count=count, waited_ps=ps) for line, (count, ps) in self._found.items()]
         return sorted(waits, key=lambda each: (-each.waited_ps, each.line))

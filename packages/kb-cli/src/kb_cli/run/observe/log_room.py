@@ -1,4 +1,4 @@
-"""Refuses a run whose op log would not fit the memory of this machine, as soon as its commands say so."""
+"""Refuses a run whose op log would not fit the memory of this machine, as soon as its commands prove it."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from kb_engine.observe import Observer
 from kb_messages import BenchmarkError
 
 WITHOUT_LOG: Final = "run with --no-log for the time alone, or choose smaller sizes"
-"""What works where a log is too large."""
+"""Advice for a run whose log is too large."""
 
 READ_IN_PARTS: Final = (
     "run with --no-verify, or with --verify sample where the benchmark states products(), which read the log in parts, "
     "or with --no-log, or choose smaller sizes"
 )
-"""What works where the rows of a log are needed together to verify."""
+"""Advice for a run whose log is too large to be read as a whole, which the verification needs."""
 
 RECORD_NBYTES: Final = 600
-"""Memory that a record takes when the log is read and followed for where the time went. Source: measured on products of
-one million records on one PE and on eight; their check takes more."""
+"""Bytes of memory for a record when the whole log is read and followed. Source: measured on products of one million
+records on one PE and on eight; their check takes more."""
 COMMAND_NBYTES: Final = 2048
-"""Memory that a command takes when the log is read in parts. Source: assumed; a command of a softmax takes 1.4 kB until
-its rows are made."""
+"""Bytes of memory for a command when the log is read in parts. Source: assumed; a command of a softmax takes 1.4 kB
+until its rows are made."""
 
 
 class LogRoom(Observer):
-    """Counts what the op log of *setup* has for each command that is issued: its stages, each of which is a record.
+    """Counts the stages of all commands, each of which becomes a record of the op log of *setup*.
 
-    A run of very many records would be simulated and written to disk, and would find at its end that nobody can read
-    its log. Where the log is *on_disk* and not *is_whole*, because nothing needs its rows together, commands are all
-    that is in memory.
+    Without this check, a run of very many records would be simulated and written to disk, and nobody could read its
+    log. A log that is *on_disk* and not *is_whole* is read in parts, so only its commands need memory.
     """
 
     def __init__(self, setup: Setup, on_disk: bool, is_whole: bool) -> None:
@@ -44,14 +43,14 @@ class LogRoom(Observer):
         self._n = 0
 
     def on_issue(self, command: CommandInFlight) -> None:
-        """As `Observer.on_issue`. Raises BenchmarkError when the log takes more memory than this machine has left.
+        """Counts *command*. Raises BenchmarkError when the log takes more memory than this machine has left.
 
-        A system that does not tell how much memory is left has no limit.
+        There is no limit on a system that does not publish its free memory.
         """
         self.on_issue_again(command, 1)
 
     def on_issue_again(self, command: CommandInFlight, n: int) -> None:
-        """As `Observer.on_issue_again`. Raises as `on_issue`."""
+        """Counts *n* commands like *command*. Raises BenchmarkError when the log takes too much memory."""
         self._n += n if self._in_parts else n * command.shared_plan.n_stages
         each_nbytes = COMMAND_NBYTES if self._in_parts else RECORD_NBYTES
         if self._nbytes is not None and self._n * each_nbytes > self._nbytes:

@@ -1,4 +1,4 @@
-"""Figures of a finished simulation: how busy its blocks were, the bytes they moved, and the chip's limits."""
+"""Figures of a finished simulation: utilization, traffic, limits of the chip, roofline and fidelity."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ class Use(Struct, frozen=True, kw_only=True):
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
-    """`uses` are by kind of block, memory and link; `traffic` and `bandwidth_gbs` by memory space.
+    """The figures of a run. `uses` are by kind of block, memory and link; `traffic` and `bandwidth_gbs` by memory
+    space.
 
-    `span_ps` adds up, over all launches, the time from the first kernel's start to the last kernel's end. All other
-    figures cover that time. `reg` counts bytes between TCM and registers, so its bandwidth is that of the TCM ports.
-    `peak_flops` is None when no block states a peak.
+    `span_ps` adds up, over all launches, the time from the first kernel's start to the last kernel's end, in
+    picoseconds. All other figures cover that time. `reg` counts bytes between TCM and registers, so its bandwidth is
+    that of the TCM ports. `peak_flops` is None when no block states a peak.
     """
 
     span_ps: int
@@ -45,7 +46,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, dtype: object, usage: Usage) -> Metrics:
-    """The metrics of *launches*. `peak_flops` is for operands of *dtype*, and None when *dtype* is no DType."""
+    """Returns the metrics of *launches*. `peak_flops` is for operands of *dtype*, and None when *dtype* is no DType."""
     span_ps = sum(launch.end_ps - launch.start_ps for launch in launches)
     return Metrics(
         span_ps=span_ps,
@@ -59,7 +60,7 @@ def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, 
 
 
 def uses_of(busy: Iterable[tuple[str, str, int]], span_ps: int) -> dict[str, Use]:
-    """How busy the blocks of each kind were, from (kind, node, picoseconds in service), over *span_ps*."""
+    """Returns the utilization of each kind of block over *span_ps*, from (kind, node, picoseconds in service)."""
     by_kind: dict[str, list[tuple[int, str]]] = {}
     for kind, node, busy_ps in busy:
         by_kind.setdefault(kind, []).append((busy_ps, node))
@@ -77,7 +78,9 @@ def uses_of(busy: Iterable[tuple[str, str, int]], span_ps: int) -> dict[str, Use
 
 
 def _traffic(usage: Usage, plans: PlanTally) -> dict[str, Traffic]:
-    """Memories behind the fabric count their bytes themselves. Bytes of TCM and registers follow from the plans."""
+    """Returns the bytes by memory space. Memories behind the fabric count their bytes; TCM and registers follow from
+    plans.
+    """
     traffic = usage.traffic
     moved = plans.nbytes
     fetched, stored, streamed = moved[StageType.FETCH], moved[StageType.STORE], plans.streamed_nbytes
@@ -91,7 +94,7 @@ def _traffic(usage: Usage, plans: PlanTally) -> dict[str, Traffic]:
 
 
 def _bandwidths(engine: Engine) -> dict[str, float]:
-    """GB/s of all memories of a space together, for the spaces whose blocks state a bandwidth."""
+    """Returns the GB/s of all memories of a space together, for the spaces whose blocks state a bandwidth."""
     found: dict[str, Fraction] = {}
     for component in engine.components.values():
         node = engine.topology.graph.nodes[component.node_id]
@@ -103,7 +106,7 @@ def _bandwidths(engine: Engine) -> dict[str, float]:
 
 
 def peak_flops(engine: Engine, dtype: DType) -> float | None:
-    """Operations a second of all blocks together for operands of *dtype*; None when no block states any."""
+    """Returns the operations a second of all blocks together for operands of *dtype*; None when no block states any."""
     peaks = []
     for component in engine.components.values():
         peak = getattr(component, "peak_flops", None)
@@ -122,10 +125,10 @@ def roofline(
     bandwidth_gbs: Mapping[str, float],
     peak_flops: float | None,
 ) -> Roofline | None:
-    """The roofline of *flops* operations and the bytes of *traffic* by memory space, which took *span_ps*.
+    """Returns the roofline of *flops* operations and the bytes of *traffic* by memory space, which took *span_ps*.
 
-    The bandwidths are those of all memories of a space together, and *peak_flops* is that of the whole chip. Returns
-    None for a run that took no time, or on a chip that states neither.
+    *bandwidth_gbs* adds up all memories of a space, and *peak_flops* is the peak of the whole chip. Returns None for a
+    run that took no time, and on a chip that states no limit.
     """
     needs_ns = {
         space: (moved.read + moved.write) / bandwidth_gbs[space]
@@ -150,10 +153,10 @@ def roofline(
 
 
 def kind_of(metrics: Metrics) -> Test:
-    """The kind of test that a run with these *metrics* is like.
+    """Returns the kind of test that a run with these *metrics* is like.
 
-    A run whose MAC arrays worked is like a product, another one that moved bytes of HBM like a test of DRAM, and all
-    others like one of a network. Source: assumed.
+    A run whose MAC arrays worked is like a product. Any other run that moved bytes of HBM is like a test of DRAM, and
+    all the rest like a test of a network. Source: assumed.
     """
     array, memory = metrics.uses.get("pe_gemm"), metrics.traffic.get("hbm")
     if array is not None and array.mean > 0:
@@ -162,7 +165,7 @@ def kind_of(metrics: Metrics) -> Test:
 
 
 def fidelity_of(topology: Topology, metrics: Metrics) -> Fidelity:
-    """What the comparisons of *topology* say of a run with *metrics*. Of several that fit, the first counts."""
+    """Returns the fidelity of a run with *metrics*, by the first comparison of *topology* that fits the run."""
     test, stated = kind_of(metrics), topology.spec.fidelity
     known = [] if stated is UNSET else [each for each in stated if each.test == test]
     if not known:

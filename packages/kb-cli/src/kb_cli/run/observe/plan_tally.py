@@ -14,9 +14,9 @@ _MOST_COUNTED: Final = 512
 
 
 class PlanTally(Observer):
-    """Bytes by stage type of every plan, the bytes that DMA reads to registers, and the number of tile stages.
+    """Adds up plans: bytes by stage type, bytes that DMAs stream to registers, and the number of tile stages.
 
-    Commands that share a plan move as many bytes, so the plan is counted once.
+    Commands that share a plan move equally many bytes, so the plan is counted once.
     """
 
     def __init__(self) -> None:
@@ -27,11 +27,11 @@ class PlanTally(Observer):
         self._chosen: dict[tuple[str, TileShape], int] = {}
 
     def on_issue(self, command: CommandInFlight) -> None:
-        """Add the plan of *command*."""
+        """Adds the plan of *command*."""
         self.on_issue_again(command, 1)
 
     def on_issue_again(self, command: CommandInFlight, n: int) -> None:
-        """Add the plans of *n* commands like *command*."""
+        """Adds the plans of *n* commands like *command*."""
         plan = command.shared_plan
         known = self._counts.get(id(plan))
         if known is None:
@@ -50,13 +50,13 @@ class PlanTally(Observer):
 
     @property
     def chosen_tiles(self) -> list[ChosenTile]:
-        """The tiles of GEMMs that leave their tile open, the one with the most commands first."""
+        """The tiles of GEMMs that leave their tile open, the tile with the most commands first."""
         found = [ChosenTile(line=line, tile=str(tile), commands=n) for (line, tile), n in self._chosen.items()]
         return sorted(found, key=lambda each: (-each.commands, each.line, each.tile))
 
 
 def _tile_of(plan: PipelinePlan) -> TileShape:
-    """The tile into which *plan*, of a GEMM, cuts the product. Tiles at its edges may be smaller."""
+    """Returns the tile into which *plan*, of a GEMM, cuts the product. Tiles at its edges may be smaller."""
     stage = next(each for each in plan.stages if each.stage_type is StageType.GEMM)
     sides = {each.role: each for each in stage.operands}
     out = sides[Role.OUT]

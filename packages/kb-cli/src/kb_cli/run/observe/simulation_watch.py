@@ -1,4 +1,4 @@
-"""Tells from the clock's housekeeping how far pass 1 is."""
+"""Reports the progress of pass 1 from the clock's housekeeping."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kb_engine.observe import Chip, Observer
 
 
 class SimulationWatch(Observer):
-    """Counts the stages of issued commands, and tells *progress* a few times a second. `engine` is set by `follow`."""
+    """Counts the stages of issued commands, and reports to *progress* a few times a second. `follow` sets the engine."""
 
     def __init__(self, progress: RunProgress) -> None:
         self._progress = progress
@@ -17,34 +17,34 @@ class SimulationWatch(Observer):
         self._engine: Engine | None = None
 
     def follow(self, engine: Engine) -> None:
-        """Tell of *engine* from now on."""
+        """Reports the progress of *engine* from now on."""
         self._engine = engine
 
     @property
     def standing(self) -> list[str]:
-        """Where the kernels stand."""
+        """One line for each kernel that says where it stands."""
         return self._engine.standing() if self._engine is not None else []
 
     def on_built(self, chip: Chip) -> None:
-        """As `Observer.on_built`: keeps the clock, and the servers whose services are counted."""
+        """Keeps the clock, and the servers whose services are counted."""
         self._clock = chip.clock
         self._servers = chip.servers
 
     def on_issue(self, command: CommandInFlight) -> None:
-        """As `Observer.on_issue`: adds the stages of *command*."""
+        """Adds the stages of *command*."""
         self.on_issue_again(command, 1)
 
     def on_issue_again(self, command: CommandInFlight, n: int) -> None:
-        """As `Observer.on_issue_again`."""
+        """Adds the stages of *n* commands like *command*."""
         self._planned += n * command.shared_plan.n_stages
 
     def on_housekeeping(self) -> None:
-        """As `Observer.on_housekeeping`."""
+        """Reports the progress if an update is due."""
         if self._progress.is_due:
             self.tell()
 
     def tell(self) -> None:
-        """Tell how far pass 1 is now."""
+        """Reports the progress of pass 1 now."""
         if self._engine is None:
             return
         pes_done, pes = self._engine.programs

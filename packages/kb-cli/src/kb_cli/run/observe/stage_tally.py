@@ -1,4 +1,4 @@
-"""Adds up where tiles spent their time, while the op log is read."""
+"""Adds up the times of tiles by stage, while the op log is read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kb_messages import StageType, WaitReason
 SERVICE, QUEUE_FULL = "service", "queue_full"
 _WAITS = {reason.name.lower(): f"wait_{reason.name.lower()}_ps" for reason in WaitReason}
 _ROWS: Final = 1 << 16
-"""Records whose columns are copied at a time. Source: assumed; 8 MB."""
+"""The number of records whose columns are copied at a time. Source: assumed; 8 MB."""
 
 
 class StageTally:
-    """Adds up the times of all records by name of op. Whoever reads the log chunk by chunk shows it each of them.
+    """Adds up the times of all records by name of op. A reader of the log passes each chunk to `look`.
 
     Services that overlap count each.
     """
@@ -28,15 +28,15 @@ class StageTally:
     def stage_times(self) -> dict[str, dict[str, int]]:
         """Picoseconds by stage, in the order of a pipeline, and then of other ops by name.
 
-        In service, waiting by reason, and held after the service: by a full queue, or by an earlier transfer of the
-        channel.
+        Each stage has its time in service, its waits by reason, and the time it was held after the service, by a full
+        queue or by an earlier transfer of the channel.
         """
         stages = [stage.name.lower() for stage in StageType]
         order = [name for name in stages if name in self._times]
         return {name: self._times[name] for name in (*order, *sorted(self._times.keys() - order))}
 
     def look(self, chunk: OpLog) -> None:
-        """Add the records of *chunk*, a part of a log or a whole one."""
+        """Adds the records of *chunk*, a part of a log or a whole one."""
         for low in range(0, chunk.n_ops, _ROWS):
             ops = chunk.ops[low : low + _ROWS]
             for index in np.unique(ops["name"]).tolist():

@@ -26,7 +26,7 @@ class HostTimes(NamedTuple):
 
 
 class TimedHost(Host):
-    """A host that adds up the seconds its launches take on this machine, and tells *progress* what it does."""
+    """A host that adds up the seconds of its launches on this machine, and reports its steps to *progress*."""
 
     def __init__(self, engine: Engine, root: Path, progress: RunProgress) -> None:
         super().__init__(engine, root)
@@ -34,7 +34,7 @@ class TimedHost(Host):
         self._progress = progress
 
     def launch(self, *args: Any, **options: Any) -> LaunchResult:
-        """As `Host.launch`, measured."""
+        """Launches a kernel as `Host.launch` does, and adds its seconds to `wall_s`."""
         began = perf_counter()
         self._progress.begin(PASS_1, f"launch {number}" if (number := len(self.launches) + 1) > 1 else "")
         try:
@@ -45,12 +45,12 @@ class TimedHost(Host):
         return result
 
     def write(self, tensor: Tensor, data: npt.NDArray[Any]) -> None:
-        """As `Host.write`."""
+        """Writes *data* to *tensor* as `Host.write` does, and reports the step."""
         self._progress.mention(SET_UP, f"placing {tensor.name}")
         super().write(tensor, data)
 
     def replicas(self, name: str, data: npt.NDArray[Any], *args: Any, **options: Any) -> list[Tensor]:
-        """As `Host.replicas`."""
+        """Places copies of *data* as `Host.replicas` does, and reports the step."""
         self._progress.mention(SET_UP, f"placing {name}")
         return super().replicas(name, data, *args, **options)
 

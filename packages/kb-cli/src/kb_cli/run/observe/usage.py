@@ -1,4 +1,4 @@
-"""How long each block and link of a chip was in service during launches, and the bytes that its memories moved."""
+"""Counts the time in service of each block and link during launches, and the bytes of memories."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ LINK = "link"
 _SPACES = {f"bytes of {space.value}": space.value for space in MemorySpace}
 _CHANNELS = {StageType.DMA_READ: "_read", StageType.DMA_WRITE: "_write"}
 Counts = dict[tuple[str, str], tuple[int, ...]]
-"""By kind and node: the picoseconds in service of a block, those of a link and its bytes, or the bytes that a memory
-has read and written."""
+"""Counts by kind and node: (picoseconds in service) of a block, (picoseconds in service, bytes) of a link, or (bytes
+read, bytes written) of a memory."""
 
 
 class Usage(Observer):
-    """What blocks and links did during launches. The host's own reads and writes, between launches, do not count."""
+    """Adds up the activity of blocks and links over launches.
+
+    The host's own reads and writes, between launches, do not count.
+    """
 
     def __init__(self) -> None:
         self._in_launches: Counts = {}
         self._before: Counts = {}
 
     def on_built(self, chip: Chip) -> None:
-        """As `Observer.on_built`: keeps the chip, whose blocks and links do the counting."""
+        """Keeps the chip, whose blocks and links do the counting."""
         self._chip = chip
 
     def on_launch(self) -> None:
-        """As `Observer.on_launch`: keeps the counts before the launch."""
+        """Keeps the counts before the launch."""
         self._before = self._counts()
 
     def on_launched(self) -> None:
-        """As `Observer.on_launched`: adds the counts of the launch."""
+        """Adds the counts of the launch."""
         for key, now in self._counts().items():
             none = (0,) * len(now)
             totals = zip(self._in_launches.get(key, none), now, self._before.get(key, none), strict=True)
@@ -42,7 +45,7 @@ class Usage(Observer):
 
     @property
     def counts(self) -> Counts:
-        """All that was counted during launches."""
+        """All counts of launches."""
         return self._in_launches
 
     @property
@@ -62,7 +65,7 @@ class Usage(Observer):
         return {space: Traffic(read=read, write=write) for space, (read, write) in found.items()}
 
     def _counts(self) -> Counts:
-        """All counts since the chip was built."""
+        """Returns all counts since the chip was built."""
         counts: Counts = {(kind, node): (busy_ps,) for kind, node, busy_ps in _busy_ps(self._chip)}
         for link in self._chip.fabric.links:
             counts[LINK, f"{link.link.src} -> {link.link.dst}"] = link.busy_ps, link.nbytes
@@ -75,7 +78,7 @@ class Usage(Observer):
 
 
 def _busy_ps(chip: Chip) -> Iterator[tuple[str, str, int]]:
-    """(kind, node, picoseconds in service) of every block since the chip was built.
+    """Yields (kind, node, picoseconds in service) of every block since the chip was built.
 
     A TCM counts for its DMA port, and is left out when the port was never used.
     """

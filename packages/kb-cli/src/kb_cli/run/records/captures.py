@@ -1,4 +1,4 @@
-"""The values that kernels capture and print: collected in pass 1, computed by pass 2, kept in the run folder."""
+"""Values that kernels capture and print: collected in pass 1, computed by pass 2, and kept in the run folder."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ INDEX = "index.json"
 
 
 class Captured(NamedTuple):
-    """A capture with its value, of the shape that the kernel saw. `value` is None where `why_not` says why.
+    """A capture with its value, of the shape that the kernel saw.
 
-    `pe` is the number of the PE in the chip.
+    `pe` is the number of the PE in the chip. `value` is None where the value could not be computed, and `why_not` says
+    why.
     """
 
     capture: Capture
@@ -40,7 +41,7 @@ class Captured(NamedTuple):
 class StoredCapture(Struct, frozen=True, kw_only=True):
     """One capture in the index of a run folder. `number` counts the captures of its name on its PE, from 0.
 
-    `file` has the bytes of the elements in order, and is "" where there are none; `why_not` then says why.
+    `file` has the bytes of the elements in order. It is "" for a capture without a value, and `why_not` says why.
     """
 
     name: str
@@ -64,20 +65,20 @@ class CaptureCollector(Observer):
         self._numbers: dict[str, int] = {}
 
     def on_built(self, chip: Chip) -> None:
-        """As `Observer.on_built`: keeps the numbers of the PEs."""
+        """Keeps the numbers of the PEs."""
         self._numbers = {pe_id: number for number, pe_id in enumerate(chip.topology.graph.pe_ids)}
 
     def on_capture(self, capture: Capture) -> None:
-        """As `Observer.on_capture`."""
+        """Adds *capture*."""
         self.found.append(capture)
 
     @property
     def looks(self) -> list[Look]:
-        """Where and when pass 2 finds the values that are not known already."""
+        """The places and moments at which pass 2 reads the values that pass 1 does not know."""
         return [Look(each.command_seq, place.rectangle, place.dtype) for each in self.found for place in _places(each)]
 
     def captured(self, seen: Sequence[npt.NDArray[Any] | KbError]) -> list[Captured]:
-        """All captures with their values; *seen* is what the `looks` saw, in order."""
+        """Returns all captures with their values. *seen* has an array or an error for each of `looks`, in order."""
         left, found = iter(seen), []
         for each in self.found:
             value = each.known if each.known is not None else _value(each, [next(left) for _ in _places(each)])
@@ -87,13 +88,13 @@ class CaptureCollector(Observer):
         return found
 
     def without_pass_2(self) -> list[Captured]:
-        """All captures, with the values that are known without pass 2."""
+        """Returns all captures of a run without pass 2. Only values that pass 1 knows are there."""
         why_not = KbError("a pending value", "a run without pass 2", "one, which computes it", "leave out --no-verify")
         return self.captured([why_not] * len(self.looks))
 
 
 def _places(capture: Capture) -> tuple[Matrix, ...]:
-    """Where the bytes lie that the value of *capture* is, or is computed from."""
+    """Returns the places of the bytes from which the value of *capture* is computed."""
     if capture.known is not None:
         return ()
     if capture.recipe is not None:
@@ -103,7 +104,9 @@ def _places(capture: Capture) -> tuple[Matrix, ...]:
 
 
 def _value(capture: Capture, seen: Sequence[npt.NDArray[Any] | KbError]) -> npt.NDArray[Any] | KbError:
-    """The value of *capture*, of which *seen* was at its places; an error where one of these is an error."""
+    """Returns the value of *capture* from *seen*, the content of its places; an error where one of the places has an
+    error.
+    """
     arrays = [each for each in seen if not isinstance(each, KbError)]
     if len(arrays) < len(seen):
         return next(each for each in seen if isinstance(each, KbError))
@@ -111,7 +114,7 @@ def _value(capture: Capture, seen: Sequence[npt.NDArray[Any] | KbError]) -> npt.
 
 
 def print_captured(found: Iterable[Captured]) -> None:
-    """Write the prints whose values pass 2 has computed, one after the other."""
+    """Writes the prints whose values pass 2 has computed to standard output, one after the other."""
     for each in found:
         if each.capture.is_print:
             text = shown_array(each.value) if each.value is not None else f"no value: {each.why_not}"
@@ -119,7 +122,7 @@ def print_captured(found: Iterable[Captured]) -> None:
 
 
 def save_captures(folder: Path, found: Iterable[Captured]) -> None:
-    """Create *folder* with the bytes of each value, and an index."""
+    """Creates *folder* with the bytes of each value, and an index."""
     with writing(folder):
         folder.mkdir()
     counts: dict[tuple[str, int], int] = {}
@@ -148,12 +151,12 @@ def save_captures(folder: Path, found: Iterable[Captured]) -> None:
 
 
 def load_index(folder: Path) -> list[StoredCapture]:
-    """The captures that `save_captures` wrote to *folder*. Raises RunFolderError when the index is damaged."""
+    """Returns the captures that `save_captures` wrote to *folder*. Raises RunFolderError when the index is damaged."""
     return read_json(file_in(folder, INDEX, RunFolderError), list[StoredCapture], RunFolderError)
 
 
 def load_value(folder: Path, stored: StoredCapture) -> npt.NDArray[Any]:
-    """The value of *stored*. Raises RunFolderError for a damaged file, and for a capture without a value."""
+    """Returns the value of *stored*. Raises RunFolderError for a damaged file, and for a capture without a value."""
     if not stored.file:
         raise RunFolderError(f"capture {stored.name}", f"no value ({stored.why_not})", "one")
     path = file_in(folder, stored.file, RunFolderError)
@@ -172,7 +175,7 @@ def _dtype_of(each: Captured) -> DType:
 
 
 def captures_of(folder: Path) -> list[StoredCapture]:
-    """The captures of the run in *folder*, in the order of the kernels' calls.
+    """Returns the captures of the run in *folder*, in the order of the kernels' calls.
 
     Raises RunFolderError for a folder without captures, and for one whose captures are not as the run wrote them.
     """
@@ -187,9 +190,10 @@ def captures_of(folder: Path) -> list[StoredCapture]:
 
 
 def chosen(folder: Path, found: list[StoredCapture], name: str, pe: str | None, number: int | None) -> StoredCapture:
-    """The one of *found* with *name*, on *pe* (a number or an id), and of several there that *number*.
+    """Returns the capture of *found* with *name*, on *pe* (a number or an id), and with *number* where several are
+    there.
 
-    Raises RunFolderError when there is none, or more than one.
+    Raises RunFolderError when no capture fits, or more than one.
     """
     where = f"{folder}: capture {name!r}"
     named = [each for each in found if each.name == name]

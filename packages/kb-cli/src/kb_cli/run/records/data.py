@@ -1,4 +1,4 @@
-"""The data in a run folder: initial memory, expected outputs and log. Verification needs nothing else."""
+"""The data in a run folder: initial memory, expected outputs and log. A verification needs nothing else."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from kb_engine import Tensor
 from kb_messages import ADDRESS_BITS, OFFSET_BITS, DType, join_address
 
 INDEX = "index.json"
-"""The list of the outputs in the folder of expected outputs."""
+"""The name of the list of outputs in the folder of expected outputs."""
 
 
 class StoredFactor(Struct, frozen=True, kw_only=True):
-    """A factor of an output that is checked by sample: the file of its bytes, and its type."""
+    """A factor of an output that is checked by sample: the file of its bytes, and its dtype."""
 
     file: str
     dtype: DType
@@ -47,8 +47,8 @@ class StoredProduct(Struct, frozen=True, kw_only=True):
 class StoredOutput(Struct, frozen=True, kw_only=True):
     """One output in the index: its name, the files of its reference and its allowed error, and the rest of Expected.
 
-    With `product`, the output is checked by sample and has neither of the two files. `offset_bits` are the bits of the
-    offset in the tensor's addresses; runs that do not say have 32.
+    With `product`, the output is checked by sample and has neither of the two files. `offset_bits` is the number of
+    bits of the offset in the tensor's addresses; runs that do not state it have 32.
     """
 
     name: str
@@ -61,7 +61,7 @@ class StoredOutput(Struct, frozen=True, kw_only=True):
 
 
 class RunData(NamedTuple):
-    """All that `kb verify` computes with, and the digest of the log."""
+    """The data that `kb verify` computes with, and the digest of the log."""
 
     log: LogParts
     digest: str | None
@@ -70,9 +70,10 @@ class RunData(NamedTuple):
 
 
 def load_data(folder: Path, n_records: int) -> RunData:
-    """Log, initial memory and expected outputs of the run folder *folder*. Raises a KbError when one is damaged.
+    """Returns log, initial memory and expected outputs of the run folder *folder*. Raises a KbError when one is
+    damaged.
 
-    A log of *n_records* that are many is not read whole where all outputs are checked by sample.
+    A log of more than MOST_WHOLE of *n_records* is read in parts where all outputs are checked by sample.
     """
     expected = load_expected(folder / EXPECTED)
     are_sampled = all(isinstance(each, ExpectedProduct) for each in expected.values())
@@ -83,9 +84,9 @@ def load_data(folder: Path, n_records: int) -> RunData:
 
 
 def save_expected(folder: Path, expected: Mapping[str, AnyExpected]) -> None:
-    """Create *folder* with each output's reference and allowed error as .npy, and an index of the output tensors.
+    """Creates *folder* with each output's reference and allowed error as .npy, and an index of the output tensors.
 
-    Of an output that is checked by sample, the bytes of its factors are written instead.
+    For an output that is checked by sample, the bytes of its factors are written instead.
     """
     with writing(folder):
         folder.mkdir()
@@ -122,7 +123,7 @@ def _save_bytes(path: Path, array: npt.NDArray[Any]) -> None:
 
 
 def _load_bytes(folder: Path, name: str, shape: tuple[int, ...], dtype: DType) -> npt.NDArray[Any]:
-    """The array that `_save_bytes` wrote. Raises RunFolderError for a file of another length."""
+    """Returns the array that `_save_bytes` wrote. Raises RunFolderError for a file of another length."""
     path = file_in(folder, name, RunFolderError)
     data = read_array(path, RunFolderError, kinds="u", ndim=1)
     if data.dtype != np.uint8 or data.size != math.prod(shape) * dtype.nbytes:
@@ -131,7 +132,7 @@ def _load_bytes(folder: Path, name: str, shape: tuple[int, ...], dtype: DType) -
 
 
 def save_inputs(folder: Path, inputs: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Create *folder* with the bytes of each input of a call, which no code of the folder can make again."""
+    """Creates *folder* with the bytes of each input of a call, which no code of the folder can make again."""
     with writing(folder):
         folder.mkdir()
     for number, array in enumerate(inputs.values()):
@@ -139,7 +140,7 @@ def save_inputs(folder: Path, inputs: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def load_inputs(folder: Path, forms: Mapping[str, tuple[tuple[int, ...], DType]]) -> dict[str, npt.NDArray[Any]]:
-    """The inputs that `save_inputs` wrote, by name; *forms* has the shape and type of each in order.
+    """Returns the inputs that `save_inputs` wrote, by name. *forms* has the shape and dtype of each, in order.
 
     Raises RunFolderError when a file is missing, damaged, or of another length.
     """
@@ -150,7 +151,9 @@ def load_inputs(folder: Path, forms: Mapping[str, tuple[tuple[int, ...], DType]]
 
 
 def load_expected(folder: Path) -> dict[str, AnyExpected]:
-    """The outputs that `save_expected` wrote. Raises RunFolderError when a file is damaged, or no output is there."""
+    """Returns the outputs that `save_expected` wrote. Raises RunFolderError when a file is damaged, or no output is
+    there.
+    """
     path = file_in(folder, INDEX, RunFolderError)
     index = read_json(path, list[StoredOutput], RunFolderError)
     if not index:
@@ -200,7 +203,7 @@ def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 
 def _with_addresses(tensor: Tensor, offset_bits: int) -> Tensor:
-    """*tensor*, whose addresses have *offset_bits* bits of offset, at addresses of today. Virtual ones stay."""
+    """Returns *tensor*, whose addresses have *offset_bits* bits of offset, with today's addresses. Virtual ones stay."""
 
     def moved(grid: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
         return tuple(

@@ -1,4 +1,4 @@
-"""The files of a run folder: what run.json claims of them, and whether that is so. No code of the folder is run."""
+"""Checks the files of a run folder against its manifest, run.json. No code of the folder is run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kb_cli.run.records.run_json import FileClaim, RunJson, is_sealed
 from kb_dataexec.files import file_in, open_regular
 
 UNCLAIMED = frozenset({RUN, WALL})
-"""Files that `files` of run.json does not have: run.json has a hash of its own, and wall times prove nothing."""
+"""The files that the manifest does not list: run.json has a hash of its own, and wall times prove nothing."""
 _NEEDED = (BENCH, TOPOLOGY, f"{MEMORY}/index.json", f"{LOG}/manifest.json")
 _NEEDED_TO_COMPARE = (*_NEEDED, f"{EXPECTED}/index.json")
 _BLOCK = 1 << 20
@@ -21,14 +21,14 @@ _DATA = tuple(f"{part}/" for part in (MEMORY, EXPECTED, LOG, INPUTS, CAPTURES))
 
 
 def claims(folder: Path) -> dict[str, FileClaim]:
-    """The length and hash of every file of the run folder *folder*, by its path there. run.json records them."""
+    """Returns the manifest entry of every file of the run folder *folder*: its length and hash, by its path there."""
     return {name: _claim(folder / name) for name in sorted(files_of(folder)) if name not in UNCLAIMED}
 
 
 def broken_claim(folder: Path, run: RunJson, compares: bool = True) -> str | None:
-    """The first thing that is not as *run*, the run.json of *folder*, claims; None when all is as the run wrote it.
+    """Returns the first difference between *folder* and *run*, its run.json, as a sentence; None when there is none.
 
-    Without *compares*, nobody needs expected outputs.
+    Without *compares*, the folder needs no expected outputs.
     """
     needed = _NEEDED_TO_COMPARE if compares else _NEEDED
     if missing := next((name for name in needed if name not in run.files), None):
@@ -46,7 +46,7 @@ def broken_claim(folder: Path, run: RunJson, compares: bool = True) -> str | Non
 
 
 def check_written(folder: Path, run: RunJson, names: Iterable[str]) -> None:
-    """Raise RunFolderError unless run.json and the files *names* of *folder* hold what the run wrote."""
+    """Raises RunFolderError unless run.json and the files *names* of *folder* have the bytes that the run wrote."""
     if not is_sealed(folder):
         raise RunFolderError(str(folder / RUN), "other content than the run wrote", "the run's own", "run it again")
     for name in names:
@@ -57,12 +57,12 @@ def check_written(folder: Path, run: RunJson, names: Iterable[str]) -> None:
 
 
 def extra_files(folder: Path, claimed: Mapping[str, FileClaim]) -> list[str]:
-    """Files in *folder* that nothing claims, so that nothing is said of them."""
+    """Returns the files in *folder* that the manifest does not list, so that nothing is known of them."""
     return sorted(name for name in files_of(folder) if name not in claimed and name not in UNCLAIMED)
 
 
 def files_of(folder: Path) -> Iterator[str]:
-    """The path in *folder* of every file there. Raises RunFolderError at a link, a pipe, a socket or a device."""
+    """Yields the path in *folder* of every file there. Raises RunFolderError at a link, a pipe, a socket or a device."""
     folders = [folder]
     while folders:
         within = folders.pop()

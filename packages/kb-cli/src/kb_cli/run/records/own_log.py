@@ -1,4 +1,4 @@
-"""The op log of a run folder, if it is the one that the run wrote."""
+"""Reads the op log of a run folder, and proves that it is the log of that run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kb_dataexec import OpLog
 from kb_dataexec.log import LogFolder
 
 MOST_WHOLE: Final = 1 << 20
-"""Records of a log that are read together although nothing needs that. Source: assumed; 600 MB."""
+"""The largest number of records that is read together although nothing needs that. Source: assumed; 600 MB."""
 
 
 def own_log(
@@ -22,10 +22,10 @@ def own_log(
     lazy_operands: bool = False,
     look: Callable[[OpLog], object] | None = None,
 ) -> OpLog:
-    """The op log of *run* in *folder*. With *prefix*, one that was cut off is read as far as it goes.
+    """Returns the op log of *run* in *folder*. With *prefix*, a log that was cut off is read as far as it goes.
 
-    *lazy_operands* and *look* are those of `LogFolder.whole`. Raises RunFolderError for the log of another run, which
-    the digest tells, and LogError for a damaged one. A log that was cut off has no digest.
+    *lazy_operands* and *look* are passed to `LogFolder.whole`. Raises RunFolderError for a log with the digest of
+    another run, and LogError for a damaged one. A log that was cut off has no digest.
     """
     source = LogFolder(folder / LOG, prefix)
     log = source.whole(lazy_operands, look)

@@ -1,4 +1,4 @@
-"""`run.json`: what a run folder claims. Its last key is a hash of the other keys, so that a changed result is seen."""
+"""`run.json`, the manifest of a run folder. Its last key is a hash of the other keys, so that a change is noticed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from kb_cli.benchmark.expected import CheckMode
-from kb_cli.benchmark.run_records import RecordedCall, RecordedScript
+from kb_cli.benchmark.run_records import CheckMode, RecordedCall, RecordedScript
 from kb_cli.run.base.files import FORMAT, FORMAT_VERSION, RUN, RunFolderError, write_json
 from kb_cli.run.base.result import Kept, RunResult
 from kb_dataexec.files import decode_json, file_in, read_json
@@ -38,7 +37,7 @@ class RanTopology(Struct, frozen=True, kw_only=True):
 
 
 class RunFlags(Struct, frozen=True, kw_only=True):
-    """Which steps the run did, and how it was told to compare outputs."""
+    """The steps that the run did, and how it compared outputs."""
 
     verify: bool
     log: bool
@@ -46,7 +45,7 @@ class RunFlags(Struct, frozen=True, kw_only=True):
 
 
 class FileClaim(Struct, frozen=True, kw_only=True):
-    """The length in bytes and the sha256, in hex, of one file of the folder."""
+    """One entry of the manifest: the length in bytes and the sha256, in hex, of a file of the folder."""
 
     nbytes: int
     sha256: str
@@ -55,8 +54,8 @@ class FileClaim(Struct, frozen=True, kw_only=True):
 class RunJson(Struct, frozen=True, kw_only=True):
     """The run.json of one run. `files` has every file of the folder, except run.json and wall.json.
 
-    `call` is there for a run of `kernbench.run`, which repeats the call in place of a benchmark's methods, and `script`
-    for a launch of a script under `kb exec`, which runs again up to that launch.
+    `call` is there for a run of `kernbench.run`, which repeats the call instead of a benchmark's methods. `script` is
+    there for a launch of a script under `kb exec`, which runs again up to that launch.
     """
 
     format: Literal["kernbench-run"]
@@ -105,7 +104,7 @@ class RowsJson(Struct, frozen=True, kw_only=True):
 
 
 def write_run(folder: Path, fields: dict[str, Any]) -> str:
-    """Write *fields*, and the hash over them, to the run.json of *folder*; the hash, in hex."""
+    """Writes *fields* and their hash to the run.json of *folder*. Returns the hash, in hex."""
     plain = json.loads(msgspec.json.encode(fields))
     plain.pop("sha256", None)
     sealed = {**plain, "sha256": _content_sha256(plain)}
@@ -114,14 +113,14 @@ def write_run(folder: Path, fields: dict[str, Any]) -> str:
 
 
 def read_run(folder: Path) -> RunJson | RowsJson:
-    """The run.json of *folder*. Raises RunFolderError when *folder* is no run folder of this format."""
+    """Returns the run.json of *folder*. Raises RunFolderError when *folder* is no run folder of this format."""
     return _typed(_fields(folder), str(folder / RUN))
 
 
 def read_packed_run(content: bytes, where: str) -> RunJson:
-    """The run.json of one run with the bytes *content*, which lie in no folder; *where* is the place in errors.
+    """Returns the run.json of one run from its bytes *content*; *where* is the place in errors.
 
-    Raises RunFolderError for the runs of a shapes file, and for other content than the run wrote.
+    Raises RunFolderError for the runs of a shapes file, and for content whose hash does not fit.
     """
     fields = decode_json(content, dict[str, Any], where, RunFolderError)
     run = _typed(fields, where)
@@ -146,7 +145,7 @@ def _typed(fields: dict[str, Any], where: str) -> RunJson | RowsJson:
 
 
 def read_one_run(folder: Path) -> RunJson:
-    """The run.json of the one run in *folder*. Raises RunFolderError for the runs of a shapes file too."""
+    """Returns the run.json of the one run in *folder*. Raises RunFolderError for the runs of a shapes file too."""
     run = read_run(folder)
     if isinstance(run, RunJson):
         return run
@@ -157,7 +156,9 @@ def read_one_run(folder: Path) -> RunJson:
 
 
 def is_sealed(folder: Path) -> bool:
-    """Whether the run.json of *folder* holds what the run wrote there. Raises RunFolderError when it cannot be read."""
+    """Whether the hash at the end of the run.json of *folder* fits its content. Raises RunFolderError if it cannot be
+    read.
+    """
     return _is_own(_fields(folder))
 
 
@@ -178,5 +179,5 @@ def _fields(folder: Path) -> dict[str, Any]:
 
 
 def _content_sha256(fields: dict[str, Any]) -> str:
-    """The sha256 of *fields* as compact ASCII JSON. Blanks in the file do not matter; the order of keys does."""
+    """Returns the sha256 of *fields* as compact ASCII JSON. Blanks in the file do not matter; the order of keys does."""
     return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()

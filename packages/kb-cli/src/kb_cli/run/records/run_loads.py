@@ -1,4 +1,4 @@
-"""How busy each part of the chip of a finished run was, for pictures: read from the run folder alone."""
+"""The load of each part of the chip of a finished run, for pictures: read from the run folder alone."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from kb_topology.diagram import LinkLoad, Loads, NodeLoad, percent, rounded_nbyt
 
 
 def read_loads(folder: Path) -> tuple[Topology, Loads]:
-    """The chip of the run in *folder*, and how busy its parts were.
+    """Returns the chip of the run in *folder*, and the load of its parts.
 
-    Raises RunFolderError for a folder that is none of one run, or has other bytes than the run wrote, or no usage.json.
+    Raises RunFolderError for a folder that is none of one run, for files with other bytes than the run wrote, and for a
+    folder without usage.json.
     """
     run = read_run(folder)
     if isinstance(run, RowsJson):
@@ -34,7 +35,7 @@ def read_loads(folder: Path) -> tuple[Topology, Loads]:
 
 
 def counted_loads(folder: Path, run: RunJson, graph: Graph) -> Loads:
-    """How busy the parts of *graph* were in *run*, the run.json of *folder*.
+    """Returns the load of the parts of *graph* in *run*, the run.json of *folder*.
 
     Raises RunFolderError for a folder that has no usage.json, or other bytes than the run wrote.
     """
@@ -51,8 +52,10 @@ def _expect_usage(folder: Path, run: RunJson) -> None:
 
 
 def loads_of(table: UsageTable, graph: Graph, name: str, where: str) -> Loads:
-    """The share of the time of *table* for every link and node of *graph*. Raises RunFolderError for columns that do
-    not have a value for each."""
+    """Returns the share of the time of *table* for every link and node of *graph*.
+
+    Raises RunFolderError for columns that do not have one value for each.
+    """
     span_ps = max(table.span_ps, 1)
     count = len(graph.links)
     if not len(table.links.busy_ps) == len(table.links.nbytes) == count:
@@ -85,7 +88,7 @@ def _words(shares: list[tuple[str, float]], moved: tuple[int, int] | None) -> st
 
 
 def _moved(table: UsageTable, graph: Graph, where: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The bytes read from and written to each memory, by its node's id."""
+    """Yields the bytes read from and written to each memory, by its node's id."""
     for memory in table.memories:
         place = f"{where}: $.memories, {memory.space}"
         nodes = [node for node in graph.nodes.values() if node.memory and node.memory.space.value == memory.space]
@@ -95,7 +98,7 @@ def _moved(table: UsageTable, graph: Graph, where: str) -> Iterator[tuple[str, t
 
 
 def _rows(nodes: list[Node], column: list[int | None], where: str) -> Iterator[tuple[Node, int]]:
-    """The nodes that have a value in *column*."""
+    """Yields the nodes that have a value in *column*."""
     if len(nodes) != len(column):
         raise RunFolderError(where, f"{len(column)} values", f"{len(nodes)}, as the topology has such nodes")
     for node, value in zip(nodes, column, strict=True):

@@ -25,7 +25,7 @@ class LinkColumns(Struct, frozen=True, kw_only=True):
 
 
 class BlockColumn(Struct, frozen=True, kw_only=True):
-    """Picoseconds in service of the nodes of one kind, in order; null where the block has no such channel.
+    """Picoseconds in service of the nodes of one kind, in order; null for a block that has no such channel.
 
     `channel` is `read` or `write` for the two channels of a DMA, and empty for other blocks.
     """
@@ -36,7 +36,9 @@ class BlockColumn(Struct, frozen=True, kw_only=True):
 
 
 class MemoryColumns(Struct, frozen=True, kw_only=True):
-    """Bytes of the memories of one space behind the fabric, in the order of nodes; null for what counts no bytes."""
+    """Bytes of the memories of one space behind the fabric, in the order of nodes; null for a block that counts no
+    bytes.
+    """
 
     space: str
     read_nbytes: list[int | None]
@@ -44,7 +46,7 @@ class MemoryColumns(Struct, frozen=True, kw_only=True):
 
 
 class UsageTable(Struct, frozen=True, kw_only=True):
-    """The whole file. All of it covers the launches, which took `span_ps` together."""
+    """The whole file. All of it covers the launches, which took `span_ps` picoseconds together."""
 
     span_ps: int
     links: LinkColumns
@@ -53,7 +55,7 @@ class UsageTable(Struct, frozen=True, kw_only=True):
 
 
 def usage_table(usage: Usage, graph: Graph, span_ps: int) -> UsageTable:
-    """The columns of *usage*, which counted on the chip of *graph*."""
+    """Returns the columns of *usage*, which counted on the chip of *graph*."""
     counts = usage.counts
     links = [counts.get((LINK, f"{link.src} -> {link.dst}"), (0, 0)) for link in graph.links]
     nodes: dict[str, list[Node]] = {}
@@ -79,7 +81,7 @@ def usage_table(usage: Usage, graph: Graph, span_ps: int) -> UsageTable:
 
 
 def _channel(name: str, nodes: dict[str, list[Node]]) -> tuple[str, str]:
-    """The kind and the channel of `pe_dma_read`."""
+    """Splits a name such as `pe_dma_read` into the kind and the channel."""
     if name in nodes:
         return name, ""
     kind, _, channel = name.rpartition("_")
@@ -87,6 +89,6 @@ def _channel(name: str, nodes: dict[str, list[Node]]) -> tuple[str, str]:
 
 
 def write_usage(folder: Path, table: UsageTable) -> None:
-    """Write *table* to the file of *folder*, in one line."""
+    """Writes *table* to usage.json of *folder*, in one line."""
     with writing(folder / USAGE):
         (folder / USAGE).write_bytes(msgspec.json.encode(table) + b"\n")

@@ -15,13 +15,13 @@ from kb_dataexec.files import file_in, read_json, writing
 
 
 def write_where(folder: Path, found: Where) -> None:
-    """Write *found* to the file of *folder*, in one line."""
+    """Writes *found* to where.json of *folder*, in one line."""
     with writing(folder / WHERE):
         (folder / WHERE).write_bytes(msgspec.json.encode(found) + b"\n")
 
 
 def read_where(folder: Path) -> Where:
-    """What `write_where` wrote to *folder*. Raises RunFolderError when the file is not there, or is damaged."""
+    """Returns the content of where.json of *folder*. Raises RunFolderError when the file is missing or damaged."""
     if not (folder / WHERE).exists():
         got = f"a run without {WHERE}"
         fix = "run the benchmark again, without --no-log"
@@ -30,9 +30,10 @@ def read_where(folder: Path) -> Where:
 
 
 def where_of(folder: Path, run: RunJson) -> Where | None:
-    """Where the time of *run* in *folder* went: from where.json, or from the op log of an older folder.
+    """Returns where the time of *run* in *folder* went: from where.json, or from the op log of an older folder.
 
-    None for a run with neither. Raises RunFolderError for a where.json or a log that is not as the run wrote it.
+    Returns None for a run with neither. Raises RunFolderError for a where.json or a log that is not as the run wrote
+    it.
     """
     if WHERE in run.files:
         check_written(folder, run, (WHERE,))

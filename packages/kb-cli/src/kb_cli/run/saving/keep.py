@@ -1,4 +1,4 @@
-"""`--keep`: whether a run's data goes into its folder, by policy and by size."""
+"""`--keep`: decides by policy and by size whether the data of a run goes into its folder."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from kb_cli.run.simulation.simulate import RunOutcome
 from kb_topology import format_nbytes
 
 RUN_LIMIT = 256 << 20
-"""Bytes of one run that `auto` keeps at most."""
+"""The most bytes of one run that `auto` keeps."""
 SHAPES_LIMIT = 1 << 30
-"""Bytes that `auto` keeps at most over all runs of a shapes file."""
+"""The most bytes that `auto` keeps over all runs of a shapes file."""
 
 
 NO_FOLDER = Kept(policy=Policy.NONE, data=False, nbytes=0, why="a run without a folder")
-"""What is kept of a run that writes nothing."""
+"""The record of a run that writes no folder, and so keeps nothing."""
 
 
 def keep(folder: Path, outcome: RunOutcome, policy: Policy, left_nbytes: int = SHAPES_LIMIT) -> Kept:
-    """Write the data of *outcome* into *folder*, or delete its log there when *policy* or a limit says so.
+    """Writes the data of *outcome* into *folder*, or deletes its log there when *policy* or a limit forbids keeping it.
 
     *left_nbytes* is the rest of the limit that all runs of a shapes file share. Only `auto` has limits.
     """
@@ -47,7 +47,7 @@ def _nbytes(folder: Path, outcome: RunOutcome) -> int:
 
 
 def _why_not(nbytes: int, outcome: RunOutcome, policy: Policy, left_nbytes: int) -> str:
-    """Why the data is not kept, or nothing when it is."""
+    """Returns the reason for which the data is not kept; "" when it is kept."""
     if policy is Policy.NONE:
         return "--keep none"
     if outcome.log is None:
@@ -60,7 +60,7 @@ def _why_not(nbytes: int, outcome: RunOutcome, policy: Policy, left_nbytes: int)
 
 
 def _remove_log(folder: Path) -> None:
-    """Delete the log that the simulation wrote to *folder*, if there is one."""
+    """Deletes the log that the simulation wrote to *folder*, if there is one."""
     if (folder / LOG).is_dir():
         for file in (folder / LOG).iterdir():
             file.unlink()

@@ -1,4 +1,4 @@
-"""The result of one run, in the order of its JSON."""
+"""Makes the result of a run, the record that `--json` prints, from the outcome of its simulation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kb_engine import LaunchResult
 def make_result(
     setup: Setup, outcome: RunOutcome, kept: Kept, run_dir: str | None, shape: dict[str, object] | None
 ) -> RunResult:
-    """The result of running *setup*: *outcome*, whose data lies in the folder *run_dir*, None for none."""
+    """Returns the result of running *setup*: *outcome*, whose data lies in the folder *run_dir*, None for none."""
     metrics, verdict = outcome.metrics, outcome.verdict
     seconds = metrics.span_ps / 1e12
     waits = waits_ps(outcome.stage_times)
@@ -71,7 +71,7 @@ def make_result(
 
 
 def waits_ps(stage_times: dict[str, dict[str, int]] | None) -> dict[str, int] | None:
-    """Picoseconds of waiting by reason over all stages. A wait for room in the next block's queue is one reason."""
+    """Returns the picoseconds of waiting by reason over all stages. All waits for room in a queue are one reason."""
     if stage_times is None:
         return None
     totals: dict[str, int] = {}
@@ -84,7 +84,7 @@ def waits_ps(stage_times: dict[str, dict[str, int]] | None) -> dict[str, int] | 
 
 
 def launch_times(each: LaunchResult) -> LaunchTimes:
-    """*each* in nanoseconds."""
+    """Returns the times of *each* in nanoseconds."""
     return LaunchTimes(
         start_ns=each.start_ps / PS_PER_NS,
         end_ns=each.end_ps / PS_PER_NS,
@@ -97,7 +97,7 @@ def launch_times(each: LaunchResult) -> LaunchTimes:
 
 
 def host_time(times: HostTimes | None) -> HostTime | None:
-    """*times* in nanoseconds."""
+    """Returns *times* in nanoseconds; None for None."""
     if times is None:
         return None
     return HostTime(

@@ -24,11 +24,10 @@ from kb_messages import KbError
 
 
 def run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[RunResult]:
-    """Run *setup* once for each of *rows*, in a new folder below *out*. When one row fails, no folder is left.
+    """Runs *setup* once for each of *rows*, in a new folder below *out*. When one row fails, no folder is left.
 
-    The sizes of all rows are checked before the first row runs.
-
-    Raises the errors of a run, with the row's line in front.
+    The sizes of all rows are checked before the first row runs. Raises the errors of a run, with the row's line in
+    front.
     """
     for row in rows:
         with _errors_name(row):
@@ -54,7 +53,7 @@ def run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[R
 
 @contextmanager
 def _errors_name(row: Row) -> Iterator[None]:
-    """Put the line of *row* in front of an error."""
+    """Puts the line of *row* in front of an error."""
     try:
         yield
     except KbError as error:
@@ -63,7 +62,7 @@ def _errors_name(row: Row) -> Iterator[None]:
 
 
 def rows_fields(setup: Setup, results: Sequence[RunResult], folder: Path) -> dict[str, Any]:
-    """The run.json above the folders of the rows, which lie in *folder* and have the numbers of *results*."""
+    """Returns the run.json above the folders of the rows, which lie in *folder* and have the numbers of *results*."""
     rows = [
         {
             "folder": f"{number:04d}",

@@ -1,4 +1,4 @@
-"""One run in its folder: simulates, then writes the data that repeats the run, and the results."""
+"""One run in its folder: simulates, then writes the results and the data that repeats the run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kb_dataexec.files import writing
 
 
 class Finished(NamedTuple):
-    """A run that is over: its results as JSON has them, and all that it gave."""
+    """A finished run: its result as JSON has it, and its whole outcome."""
 
     result: RunResult
     outcome: RunOutcome
@@ -41,7 +41,7 @@ def record_run(
     shape: dict[str, object] | None = None,
     trace: Trace | None = None,
 ) -> Finished:
-    """Run *setup*. The first path of *folder* is written, the second path is the folder's later name.
+    """Runs *setup*, and writes its folder to the first path of *folder*. The second path is the folder's later name.
 
     The log streams to the folder, so the log of a killed run can be read there. With `--keep none` the log stays in
     memory, which is cheaper. Chip and benchmark are written first, so they lie beside the log of such a run.
@@ -66,7 +66,7 @@ def record_run(
 
 
 def write_sources(path: Path, setup: Setup) -> None:
-    """Write the chip, the benchmark, and what it imports from its folder, into the run folder *path*."""
+    """Writes the chip, the benchmark, and the files that it imports from its folder, into the run folder *path*."""
     beside = {f"{BESIDE}/{name}": content for name, content in setup.loaded.beside.items()}
     sources = {TOPOLOGY: setup.topology.source.text.encode(), BENCH: setup.loaded.source, **beside}
     for file, content in sources.items():
@@ -76,20 +76,20 @@ def write_sources(path: Path, setup: Setup) -> None:
 
 
 def write_results(path: Path, setup: Setup, outcome: RunOutcome, result: RunResult) -> None:
-    """Write run.json, which claims all other files of the run folder *path*, and the wall times."""
+    """Writes run.json, which lists all other files of the run folder *path*, and the wall times."""
     write_run(path, _run_json(setup, result, outcome.inputs_sha256, claims(path)))
     write_json(path / WALL, outcome.wall._asdict())
 
 
 def run_unsaved(setup: Setup) -> Finished:
-    """Run *setup* and write nothing. Ctrl-C leaves nothing either."""
+    """Runs *setup* and writes nothing. Ctrl-C leaves nothing either."""
     with RunProgress() as progress:
         outcome = simulate(setup, None, progress)
     return Finished(make_result(setup, outcome, NO_FOLDER, None, None), outcome)
 
 
 def run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None = None) -> Finished:
-    """Run *setup* in a new folder below *out*, with the trace in *trace_path*.
+    """Runs *setup* in a new folder below *out*, with the trace in *trace_path*.
 
     A failed run leaves no folder. An interrupted or stuck run with a log leaves a folder of another name.
     """
@@ -102,7 +102,7 @@ def run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None = 
 
 
 def _run_json(setup: Setup, result: RunResult, inputs: dict[str, str], files: dict[str, FileClaim]) -> dict[str, Any]:
-    """The run.json of one run. A repeated run gives equal bytes, so wall times have a file of their own."""
+    """Returns the run.json of one run. A repeated run gives equal bytes, so wall times have a file of their own."""
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,

@@ -1,4 +1,4 @@
-"""What a run finds in its own log: all rows where something needs them together, else their digest and sums."""
+"""Reads the log of a run back: all rows where something needs them together, otherwise only its digest and sums."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _READING, _FOLLOWING = "reading the log", "following the critical path"
 
 
 class ReadBack(NamedTuple):
-    """The log of a run as pass 2 takes it, all of its rows, its digest and counts, the sums of its stages, and where
-    its time went.
+    """The log of a run as pass 2 takes it, all of its rows, its digest and counts, the sums of its stages, and its time
+    by cause.
 
-    The rows are None where the log was read in parts, and `log`, too, where nothing executes such a log. All are None
+    `rows` is None where the log was read in parts. `log` is also None where nothing executes such a log. All are None
     for a run without a log.
     """
 
@@ -45,9 +45,9 @@ def read_back(
     n_records: int,
     is_whole: bool,
 ) -> ReadBack:
-    """What a run of *setup* wrote by *writer*, about *n_records* records; where the log went to *folder*, from there.
+    """Reads the log that a run of *setup* wrote by *writer*: about *n_records* records, in *folder* if it went to one.
 
-    Something needs all rows together if *is_whole*. Raises BenchmarkError for rows that take too much memory.
+    With *is_whole*, something needs all rows together. Raises BenchmarkError for rows that take too much memory.
     """
     progress.begin(PASS_2, _READING)
     stages = StageTally()
@@ -94,21 +94,20 @@ def _tell_all_rows(source: LogFolder, what: str, reason: str) -> None:
 
 
 class _Counted:
-    """Shows *stages* the chunks of a log of about *n_records* records, and tells *progress* how far the log is read,
-    and then followed."""
+    """Passes the chunks of a log of about *n_records* records to *stages*, and reports to *progress*."""
 
     def __init__(self, stages: StageTally, progress: RunProgress, n_records: int) -> None:
         self._stages, self._progress, self._n_records = stages, progress, n_records
         self._n_read = 0
 
     def look(self, chunk: OpLog) -> None:
-        """*chunk* is the next one of the log."""
+        """Takes *chunk*, the next one of the log."""
         self._stages.look(chunk)
         self._n_read += chunk.n_ops
         self._progress.count(self._n_read, max(self._n_read, self._n_records))
 
     def followed(self, n_records: int) -> None:
-        """Paths are followed through so many records."""
+        """Notes that paths are followed through *n_records* records."""
         if not n_records:
             self._progress.begin(PASS_2, _FOLLOWING)
         self._progress.count(n_records, self._n_read)

@@ -1,4 +1,4 @@
-"""`--sanitize`: accesses in a log that hardware could do in another order, TCM that kernels leak, wrapped indices."""
+"""`--sanitize`: accesses that hardware could do in another order, TCM that kernels leak, and wrapped indices."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Windows = Sequence[tuple[int, int]]
 
 
 class SanitizerWatch(NamedTuple):
-    """The observers that see what a log does not show."""
+    """The observers of events that a log does not show."""
 
     leaks: LeakWatch
     wraps: WrapWatch
 
 
 def sanitize_run(log: OpLog, memory: MemoryStore, launches: Windows, watch: SanitizerWatch) -> Sanitized:
-    """Search a run that has just ended. *memory* gives the names of the chip's memories, *watch* what no log shows."""
+    """Searches a run that has just ended. *memory* names the chip's memories, and *watch* observed the run."""
     found = sanitize(log, launches, _names(memory))
     return Sanitized(findings=found, leaks=watch.leaks.leaks, wraps=watch.wraps.wraps or UNSET)
 
 
 def sanitize_stored(log: OpLog, memory: MemoryStore, launches: Sequence[LaunchTimes]) -> Sanitized:
-    """Search the log of a run folder, whose run.json has *launches*."""
+    """Searches the log of a run folder, whose run.json has *launches*."""
     windows = [(round(each.start_ns * PS_PER_NS), round(each.end_ns * PS_PER_NS)) for each in launches]
     return Sanitized(findings=sanitize(log, windows, _names(memory)))
 

@@ -56,7 +56,7 @@ class Wall(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What the benchmark says before its launches: inputs, operations, and the factors of outputs to sample."""
+    """The answers of the benchmark before its launches: inputs, operations, and the factors of outputs to sample."""
 
     inputs: Arrays
     flops: int
@@ -64,7 +64,7 @@ class Made(NamedTuple):
 
 
 class Computed(NamedTuple):
-    """What pass 2 gave: the op log, the memory after it or the error that stopped it, and the output tensors."""
+    """The results of pass 2: the op log, the memory after it or the error that stopped it, and the output tensors."""
 
     log: OpLog
     memory: MemoryStore | KbError
@@ -72,7 +72,7 @@ class Computed(NamedTuple):
 
 
 class DataPass(NamedTuple):
-    """What pass 2 and the comparison gave: `memory` as in `Computed`, and the values of the kernel's captures."""
+    """The results of pass 2 and the comparison: `memory` as in `Computed`, and the values of the kernel's captures."""
 
     wall: Wall
     memory: MemoryStore | KbError | None = None
@@ -82,12 +82,12 @@ class DataPass(NamedTuple):
 
 
 class RunOutcome(NamedTuple):
-    """All that one run gave.
+    """All results of one run.
 
-    `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log; `sanitized`,
-    `computed` and `compared` are None unless they were asked for. `captured` has the values that the kernels
-    captured, `value_waits` those that they looked at, and `simulated` how the times were found. `host` is None on a
-    topology without a host.
+    `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log. `sanitized`,
+    `computed` and `compared` are None unless they were asked for. `captured` has the values that the kernels captured,
+    `value_waits` the waits for computed values, and `simulated` the statistics of pass 1. `host` is None on a topology
+    without a host.
     """
 
     metrics: Metrics
@@ -113,10 +113,10 @@ class RunOutcome(NamedTuple):
 
 
 def simulate(setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None = None) -> RunOutcome:
-    """Run *setup*. The log streams to *log_folder*, or stays in memory when that is None.
+    """Runs *setup*. The log streams to *log_folder*, or stays in memory when that is None.
 
     *trace* is called with each event of pass 1. Raises KbErrors: for an exception in the benchmark's code, with the
-    author's frames, and those of kernels and engine. A KeyboardInterrupt gets notes on where the run was.
+    author's frames, and for errors of kernels and engine. A KeyboardInterrupt gets notes on where the run was.
     """
     watch = SimulationWatch(progress)
     try:
@@ -203,7 +203,7 @@ def _made(setup: Setup) -> Made:
 def _sanitized(
     watched: SanitizerWatch | None, log: OpLog | None, initial: MemoryStore, host: TimedHost, progress: RunProgress
 ) -> Sanitized | None:
-    """What the sanitizers found in a run; None where nobody asked, and without a log."""
+    """Returns the findings of the sanitizers; None unless they were asked for, and without a log."""
     if watched is None or log is None:
         return None
     progress.begin(VERIFY, "sanitizing")
@@ -211,7 +211,7 @@ def _sanitized(
 
 
 def _launched(setup: Setup, host: TimedHost, inputs: Arrays) -> dict[str, Tensor]:
-    """The output tensors of the benchmark's launches. An interrupted or stuck run finds all records in the log."""
+    """Returns the output tensors of the benchmark's launches. An interrupted or stuck run flushes the log first."""
     try:
         return launch(setup, host, inputs)
     except (KeyboardInterrupt, SimulationStuckError):
@@ -229,7 +229,7 @@ def _new_writer(folder: Path | None) -> LogWriter:
 
 @contextmanager
 def _closed_on_error(writer: LogWriter | None) -> Iterator[None]:
-    """Close the log's files when the run fails."""
+    """Closes the log's files when the run fails."""
     try:
         yield
     except BaseException:
@@ -243,8 +243,11 @@ def _computed(setup: Setup, log: OpLog | None, passed: DataPass, tensors: dict[s
 
 
 def _needs_rows(setup: Setup, sampled: Mapping[str, object] | None) -> bool:
-    """Whether something needs all rows of the log together: a call, the search for hazards, or the check of outputs of
-    which none are *sampled*, because the allowed errors may follow from the sums in the log."""
+    """Whether something needs all rows of the log together.
+
+    A call of `kernbench.run` needs them, and so do the search for hazards and a check in full, whose allowed errors may
+    follow from the sums in the log. With *sampled* outputs there is no check in full.
+    """
     return setup.compute or setup.sanitize or (setup.checks and not sampled)
 
 
@@ -257,7 +260,7 @@ def _data_pass(
     captures: CaptureCollector,
     progress: RunProgress,
 ) -> DataPass:
-    """Pass 2 and the comparison, as far as *setup* asks for them. The wall times have no `timing`."""
+    """Runs pass 2 and the comparison, as far as *setup* asks for them. The wall times have no `timing`."""
     if read.log is None or not (setup.checks or setup.compute):
         return DataPass(Wall(0.0), captured=captures.without_pass_2())
     began = perf_counter()
@@ -274,14 +277,14 @@ def _data_pass(
 def _in_full(
     setup: Setup, rows: OpLog | None, made: Made, outputs: dict[str, Tensor], progress: RunProgress
 ) -> Mapping[str, AnyExpected]:
-    """The references of *outputs*, and the allowed errors, which may follow from the sums in *rows*."""
+    """Returns the references of *outputs*, and the allowed errors, which may follow from the sums in *rows*."""
     assert rows is not None, "they were read together for this check"
     progress.begin(VERIFY, "reference() and tolerance()")
     return expected_outputs(setup, made.inputs, outputs, partial(terms_behind, rows))
 
 
 def array_sha256(array: npt.NDArray[Any]) -> str:
-    """The sha256 of an array's dtype, shape and bytes, in hex."""
+    """Returns the sha256 of an array's dtype, shape and bytes, in hex."""
     digest = hashlib.sha256(f"{array.dtype.name} {array.shape}\n".encode())
     digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

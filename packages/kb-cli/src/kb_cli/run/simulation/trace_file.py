@@ -28,13 +28,13 @@ class TraceFile:
         self._events: list[TraceEvent] = []
 
     def add(self, event: TraceEvent) -> None:
-        """Add the next event."""
+        """Adds the next event."""
         self._events.append(event)
         if len(self._events) == _EVENTS_A_WRITE:
             self.flush()
 
     def flush(self) -> None:
-        """Write the events that were added since the last write."""
+        """Writes the events that were added since the last write."""
         with writing(self._path):
             self._file.write(self._encoder.encode_lines(self._events))
             self._file.flush()
@@ -42,7 +42,7 @@ class TraceFile:
 
 
 def check_trace_name(path: Path) -> None:
-    """Raise BenchmarkError for a *path* whose name promises something else than lines of JSON in a file."""
+    """Raises BenchmarkError for a *path* whose name promises another format than lines of JSON."""
     if path.name.endswith(_OF_PERFETTO):
         fix = f"kb trace RUN -o {path.name} writes one of a finished run, or write --trace trace.jsonl"
         raise BenchmarkError("--trace", f"{path.name}, the name of a trace for Perfetto", "another name", fix)
@@ -50,7 +50,7 @@ def check_trace_name(path: Path) -> None:
 
 @contextmanager
 def trace_to(path: Path | None) -> Iterator[Trace | None]:
-    """Yield a function that writes a run's events to the file *path*, or None without a path.
+    """Yields a function that writes a run's events to the file *path*, or None without a path.
 
     An existing file is overwritten. A run that fails leaves the events so far. Raises BenchmarkError for a file that
     cannot be opened.

@@ -1,4 +1,4 @@
-"""What a verification says: pass 2 executes the log, and each output is compared with what the benchmark expects."""
+"""The verdict on a run: pass 2 executes the log, and each output is compared with the benchmark's expectation."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from kb_engine import Tensor
 from kb_messages import KbError
 
 Seen = Sequence[npt.NDArray[Any] | KbError]
-"""What looks at memory saw: an array each, or why there is none."""
+"""The values that looks at memory gave: an array each, or the error that explains why there is none."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """Whether all outputs agree with the benchmark. `refusal` says why the log could not be executed, or is None."""
+    """Whether all outputs agree with the benchmark. `refusal` says why the log could not be executed, and is None
+    otherwise.
+    """
 
     ok: bool
     outputs: list[OutputCheck]
@@ -38,14 +40,16 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def execute(log: LogParts, memory: MemoryStore, progress: RunProgress) -> MemoryStore | KbError:
-    """The memory after *log*, or the error that stopped its execution."""
+    """Returns the memory after *log*, or the error that stopped its execution."""
     return execute_and_look(log, memory, (), progress)[0]
 
 
 def execute_and_look(
     log: LogParts, memory: MemoryStore, looks: Sequence[Look], progress: RunProgress
 ) -> tuple[MemoryStore | KbError, Seen]:
-    """As `execute`, with what each of *looks* saw on the way. After an error nothing was seen."""
+    """Executes *log*, and returns the memory after it and the value of each of *looks*. After an error, all are the
+    error.
+    """
     progress.begin(PASS_2)
     try:
         return Executor(log, memory).run_and_look(looks, progress.count)
@@ -54,7 +58,7 @@ def execute_and_look(
 
 
 def execute_debugging(log: LogParts, memory: MemoryStore, progress: RunProgress) -> MemoryStore | KbError:
-    """As `execute`, but each op is compared with float64. The first wrong op stops the execution with an error."""
+    """Executes *log*, and compares each op with float64. The first wrong op stops the execution with an error."""
     progress.begin(PASS_2, "op by op")
     try:
         found = debug(log, memory, progress=progress.count)
@@ -69,7 +73,7 @@ def execute_debugging(log: LogParts, memory: MemoryStore, progress: RunProgress)
 def judge(
     log: LogParts, memory: MemoryStore | KbError, expected: Mapping[str, AnyExpected], progress: RunProgress
 ) -> Verdict:
-    """Compare every output in *memory*, which *log* leaves behind, with what the benchmark expects."""
+    """Compares every output in *memory*, the memory after *log*, with the benchmark's expectation."""
     if isinstance(memory, KbError):
         return refused(str(memory))
     outputs = []
@@ -80,12 +84,12 @@ def judge(
 
 
 def refused(why: str) -> Verdict:
-    """The verdict on a run whose data cannot be computed."""
+    """Returns the verdict on a run whose data cannot be computed."""
     return Verdict(ok=False, outputs=[], refusal=why)
 
 
 def terms_behind(log: OpLog, tensors: Mapping[str, Tensor]) -> dict[str, int]:
-    """The number of terms of the longest sum of *log* behind each of *tensors*."""
+    """Returns the number of terms of the longest sum of *log* behind each of *tensors*."""
     rectangles = [[matrix.rectangle for _, matrix in tensor.every_block()] for tensor in tensors.values()]
     return dict(zip(tensors, sum_lengths(log, rectangles), strict=True))
 

@@ -25,10 +25,10 @@ _CHANGED = "got other content than the run wrote, needs that of the hash at its 
 class Verification(Struct, frozen=True, kw_only=True):
     """The verdict on one run folder, as `kb verify --json` prints it.
 
-    `verified` is None for a shape without data, and for a launch of a script, whose log alone was searched: `numbers`
-    then says who judges its numbers. `sanitizer` is missing unless it was asked for and the data is intact. `covered`
-    counts the files whose hashes agree, run.json included, and `not_covered` lists the files that nothing claims; both
-    are missing unless all hashes agreed and no number was wrong.
+    `verified` is None for a shape without data, and for a launch of a script, of which only the log was searched:
+    `numbers` then says who judges its numbers. `sanitizer` is missing unless it was asked for and the data is intact.
+    `covered` counts the files whose hashes agree, run.json included, and `not_covered` lists the files that the
+    manifest does not list; both are missing unless all hashes agreed and no number was wrong.
     """
 
     run_dir: str
@@ -47,7 +47,7 @@ class Verification(Struct, frozen=True, kw_only=True):
 def verify_run_dir(
     run_dir: Path, debug: bool = False, sanitize: bool = False, progress: RunProgress | None = None
 ) -> list[Verification]:
-    """Verify the run in *run_dir*, op by op with *debug*, and search its log for hazards with *sanitize*.
+    """Verifies the run in *run_dir*, op by op with *debug*, and searches its log for hazards with *sanitize*.
 
     The folder of a shapes file gives an element for each row. Raises RunFolderError when *run_dir* is no run folder, or
     when it holds no data to verify.
@@ -60,9 +60,9 @@ def verify_run_dir(
 
 
 def verify_folder(folder: Path, progress: RunProgress, debug: bool = False, sanitize: bool = False) -> Verification:
-    """Verify the one run in *folder*. Raises RunFolderError when *folder* holds no data to verify.
+    """Verifies the one run in *folder*. Raises RunFolderError when *folder* holds no data to verify.
 
-    Of a launch of a script, *sanitize* without *debug* searches the log, because the script judges its numbers itself.
+    For a launch of a script, *sanitize* without *debug* searches the log, because the script judges its numbers itself.
     """
     run = _read_one(folder)
     if run.script is not None and sanitize and not debug:
@@ -83,7 +83,7 @@ def verify_folder(folder: Path, progress: RunProgress, debug: bool = False, sani
 
 
 def _searched(folder: Path, run: RunJson, progress: RunProgress) -> Verification:
-    """What the search of the log of *run*, a launch of a script, finds, if all files are as the run wrote them."""
+    """Searches the log of *run*, a launch of a script, if all files have the bytes that the run wrote."""
     broken = _broken(folder, run, progress, compares=False)
     if broken is not None:
         return _refused(folder, run, False, broken)
@@ -105,9 +105,9 @@ def _searched(folder: Path, run: RunJson, progress: RunProgress) -> Verification
 
 
 def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None = None) -> Verdict:
-    """Repeat pass 2 from *folder* alone, op by op with *debug*. A changed file or log makes the verdict a refusal.
+    """Repeats pass 2 from *folder* alone, op by op with *debug*. A changed file or log makes the verdict a refusal.
 
-    Everything that run.json claims is compared before any of it is read. No code of the folder is run. Raises
+    All files of the manifest are compared before any of them is read. No code of the folder is run. Raises
     RunFolderError when *folder* holds no data to verify, and when the log is too large for this machine.
     """
     run, told = _read_one(folder), progress or RunProgress()
@@ -132,7 +132,10 @@ def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None =
 
 
 def _broken(folder: Path, run: RunJson, progress: RunProgress, compares: bool) -> str | None:
-    """What is not as run.json claims, or None. Raises RunFolderError when *folder* lacks the data that are needed."""
+    """Returns the first difference from run.json as a sentence, or None.
+
+    Raises RunFolderError when *folder* lacks data that the verification needs.
+    """
     progress.begin(VERIFY, "comparing hashes")
     if not is_sealed(folder):
         return f"{folder / RUN}: {_CHANGED}"
@@ -143,7 +146,9 @@ def _broken(folder: Path, run: RunJson, progress: RunProgress, compares: bool) -
 
 
 def _with_debug_note(verdict: Verdict) -> Verdict:
-    """*verdict*, whose wrong outputs say that no op is to blame: otherwise the debugging execution had stopped."""
+    """Adds to the wrong outputs of *verdict* that no op is to blame, because the debugging execution would have stopped
+    there.
+    """
     note = "each op agrees with float64 on what it read, so the kernel asks for something else than the reference"
     outputs = [each if each.ok else replace(each, text=f"{each.text}; {note}") for each in verdict.outputs]
     return replace(verdict, outputs=outputs)
@@ -157,7 +162,9 @@ def _read_one(folder: Path) -> RunJson:
 
 
 def _broken_rows(run_dir: Path, run: RowsJson) -> str | None:
-    """What is not as the run.json of a shapes file claims, apart from what the rows' own run.json say."""
+    """Returns the first difference from the run.json of a shapes file, except differences within the rows; None for
+    none.
+    """
     where = run_dir / RUN
     if not is_sealed(run_dir):
         return f"{where}: {_CHANGED}"
@@ -180,7 +187,7 @@ def _broken_rows(run_dir: Path, run: RowsJson) -> str | None:
 def _verify_rows(
     run_dir: Path, rows: list[RowClaim], progress: RunProgress, debug: bool, sanitize: bool
 ) -> list[Verification]:
-    """Verify each of *rows*. Raises RunFolderError when no row has data; otherwise such rows are listed."""
+    """Verifies each of *rows*. Raises RunFolderError when no row has data; otherwise such rows are listed."""
     found: list[Verification] = []
     errors: list[RunFolderError] = []
     for number, row in enumerate(rows):
