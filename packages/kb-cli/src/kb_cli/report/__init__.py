@@ -1,4 +1,4 @@
-"""What commands print. The report of a finished run is public, for programs that read it as data."""
+"""Reports of commands, as data, tables, pictures and pages. The report of a finished run is public, for programs."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What `kb show` says of one captured value, and how it differs from a reference."""
+"""The report of `kb show` on one captured value, and on its difference from a reference."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kb_messages import DType, KbError
 
 
 class CaptureDifference(Struct, frozen=True, kw_only=True):
-    """A value against an array: the largest difference and where it is.
+    """The difference of a value from an array: the largest one, and its place.
 
-    `n_beyond` counts the elements beyond the default tolerance of the type, for sums of one term. `got` and `expected`
+    `n_beyond` counts the elements beyond the default tolerance of the dtype, for sums of one term. `got` and `expected`
     are the elements at `at`. `max_abs` is null where one of the two is NaN or infinite and the other is not.
     """
 
@@ -30,7 +30,7 @@ class CaptureDifference(Struct, frozen=True, kw_only=True):
 
 
 class CaptureReport(Struct, frozen=True, kw_only=True):
-    """One captured value. `least`, `most` and `mean` are of its finite elements, null without any."""
+    """One captured value. `least`, `most` and `mean` are of its finite elements, and null without any."""
 
     name: str
     number: int
@@ -47,7 +47,7 @@ class CaptureReport(Struct, frozen=True, kw_only=True):
 
 
 def report_of(stored: StoredCapture, value: npt.NDArray[Any]) -> CaptureReport:
-    """The report on *value*, of the capture *stored*."""
+    """Returns the report on *value*, the value of the capture *stored*."""
     wide = value.astype(np.float64)
     finite = wide[np.isfinite(wide)]
     least, most, mean = (float(f(finite)) if finite.size else None for f in (np.min, np.max, np.mean))
@@ -69,7 +69,7 @@ def report_of(stored: StoredCapture, value: npt.NDArray[Any]) -> CaptureReport:
 def compared(
     report: CaptureReport, value: npt.NDArray[Any], reference: npt.NDArray[Any], against: str
 ) -> CaptureReport:
-    """*report* with how *value* differs from *reference*. Raises KbError when their shapes differ."""
+    """Adds to *report* how *value* differs from *reference*. Raises KbError when their shapes differ."""
     if reference.shape != value.shape:
         raise KbError(against, f"shape {reference.shape}", f"that of {report.name}, {value.shape}")
     found = compare(report.name, value, reference, default_tolerance(reference, report.dtype))

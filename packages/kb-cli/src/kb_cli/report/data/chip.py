@@ -13,7 +13,7 @@ from kb_topology.diagram import VIEWS, Loads, View, draw
 
 
 class MemoryRun(Struct, frozen=True, kw_only=True):
-    """`count` memories of one space and size; their base addresses are `stride` bytes apart."""
+    """`count` memories of one space and size. Their base addresses are `stride` bytes apart."""
 
     space: str
     count: int
@@ -27,7 +27,7 @@ class MemoryRun(Struct, frozen=True, kw_only=True):
 class Overview(Struct, frozen=True, kw_only=True):
     """A chip in numbers: nodes by kind, links in groups, and the memory map. `picture` is the path of the picture.
 
-    `part` is what the picture shows, and empty for the first of equal parts. `run` is the folder of the run that gave
+    `part` is the part in the picture, and empty for the first of equal parts. `run` is the folder of the run that gave
     the picture its colours, and missing without one.
     """
 
@@ -47,7 +47,7 @@ class Overview(Struct, frozen=True, kw_only=True):
 
 
 def overview(topology: Topology, picture: Path, view: View, part: str, run: Path | None) -> Overview:
-    """The numbers of *topology*, whose *view* of *part* is drawn in the file *picture*, coloured by *run*."""
+    """Returns the numbers of *topology*, whose *view* of *part* is drawn in the file *picture*, coloured by *run*."""
     spec, graph = topology.spec, topology.graph
     runs = topology.address_map.runs()
     return Overview(
@@ -79,7 +79,7 @@ def overview(topology: Topology, picture: Path, view: View, part: str, run: Path
 
 
 def default_view(topology: Topology) -> View:
-    """The widest view of *topology* that shows more than one box."""
+    """Returns the widest view of *topology* that shows more than one box."""
     spec = topology.spec
     if spec.sips > 1 or any(node.sip is None for node in topology.graph.nodes.values()):
         return "system"
@@ -87,19 +87,21 @@ def default_view(topology: Topology) -> View:
 
 
 def view_of(part: str) -> View:
-    """The view of the part that a user named: `sip1`, `sip0.cube3` or `sip0.cube3.pe5`."""
+    """Returns the view of the part that a user named: `sip1`, `sip0.cube3` or `sip0.cube3.pe5`."""
     return VIEWS[min(part.count(".") + 1, len(VIEWS) - 1)]
 
 
 def default_picture(topology: Topology, view: View, part: str, run: Path | None) -> Path:
-    """NAME-VIEW.svg in the working directory, whatever characters the name of *topology* or of the folder *run* has."""
+    """Returns NAME-VIEW.svg in the working directory. NAME is safe, whatever the name of *topology* or of the folder
+    *run*.
+    """
     name = topology.name if run is None else run.resolve().name
     return Path(f"{file_stem(name, 'topology')}-{part or view}.svg")
 
 
 def save_picture(topology: Topology, view: View, part: str, loads: Loads | None, path: Path) -> None:
-    """Draw *view* of *part* to the file *path*, coloured by *loads*.
+    """Draws *view* of *part* to the file *path*, coloured by *loads*.
 
-    Raises TopologyError for a part that is not there, and OSError, which names the file.
+    Raises TopologyError for a part that does not exist, and OSError, which names the file.
     """
     write_whole(path, draw(topology, view, part, loads).encode())

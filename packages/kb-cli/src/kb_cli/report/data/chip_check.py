@@ -1,4 +1,6 @@
-"""What `kb topology check` does and prints: builds every block of a chip, and counts what the chip is made of."""
+"""The check of `kb topology check`: builds every block of a chip, counts its parts, and finds missing links and
+wires.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ _NEXT = (
     (NodeKind.PE_MATH, NodeKind.PE_FETCH_STORE),
     (NodeKind.PE_FETCH_STORE, NodeKind.PE_DMA),
 )
-"""The blocks of a PE that a tile of every GEMM and every function of values in memory goes to one after the other. A
-scheduler has wires to PE_GEMM and PE_MATH too, by which it knows for which arrays it chooses tiles."""
+"""Pairs of blocks of a PE that a tile visits one after the other, for every GEMM and every function of values in
+memory. A scheduler also has wires to PE_GEMM and PE_MATH, by which it knows for which arrays it chooses tiles."""
 _SHARED = {MemorySpace.HBM, MemorySpace.SRAM}
 """The spaces that DMAs reach over links."""
 _Neighbours = Callable[[str], Iterable[str]]
@@ -40,13 +42,13 @@ class MemoryCount(Struct, frozen=True, kw_only=True):
 class ChipCheck(Struct, frozen=True, kw_only=True):
     """The parts of a topology whose blocks were all built. `nodes` is by kind.
 
-    `unreached` are the memories of the spaces hbm and sram to which no DMA of a PE has a way, and `cut_off` the DMAs
+    `unreached` lists the memories of the spaces hbm and sram to which no DMA of a PE has a way, and `cut_off` the DMAs
     that have a way to none of these memories. Both are empty for a chip without PEs or without such memories.
-    `no_way_back` are the memories that a DMA reaches and from which no way leads to a DMA, and `unanswered` the DMAs
-    that reach a memory and to which no way leads from a memory: data and acknowledgements have to come back.
-    `apart` are memories that some DMA reaches and another one does not: the chip falls into parts. Each is listed with
-    the first DMA that has no way to it (`a to b`), or to which it has none (`b to a`).
-    `unwired` are blocks of PEs (`a -> b`) between which tiles of GEMMs or math have to go, and no wire leads.
+    `no_way_back` lists the memories that a DMA reaches and from which no way leads to a DMA. `unanswered` lists the
+    DMAs that reach a memory and to which no way leads from a memory: data and acknowledgements have to come back.
+    `apart` lists memories that some DMA reaches and another one does not, so that the chip falls into parts; each
+    stands with the first DMA that has no way to it (`a to b`), or to which it has none (`b to a`). `unwired` lists
+    blocks of PEs (`a -> b`) between which tiles of GEMMs or math have to go, and no wire leads.
     """
 
     name: str
@@ -66,7 +68,7 @@ class ChipCheck(Struct, frozen=True, kw_only=True):
 
 
 def check_chip(topology: Topology) -> ChipCheck:
-    """Build every block of *topology*, and count. Raises TopologyError for a block that cannot be built."""
+    """Builds every block of *topology*, and counts its parts. Raises TopologyError for a block that cannot be built."""
     Engine(topology)
     graph = topology.graph
     sizes = Counter((region.space.value, region.nbytes) for region in topology.address_map.regions)
@@ -85,7 +87,7 @@ def check_chip(topology: Topology) -> ChipCheck:
 
 
 def _unwired(graph: Graph) -> Iterator[str]:
-    """The blocks of `_NEXT` between which a PE that has both has no wire, by their names in a PE."""
+    """Yields the pairs of `_NEXT` between which a PE that has both blocks has no wire."""
     for first, second in _NEXT:
         ends = {node.pe_id: node.id for node in graph.nodes_of_kind(second)}
         for node in graph.nodes_of_kind(first):
@@ -95,7 +97,7 @@ def _unwired(graph: Graph) -> Iterator[str]:
 
 
 def _link_gaps(topology: Topology) -> dict[str, list[str]]:
-    """The fields of a ChipCheck that tell of missing links."""
+    """Returns the fields of a ChipCheck about missing links."""
     graph = topology.graph
     dmas = [node.id for node in graph.nodes_of_kind(NodeKind.PE_DMA)]
     shared = [each.node_id for each in topology.address_map.regions if each.space in _SHARED]
@@ -117,7 +119,9 @@ def _link_gaps(topology: Topology) -> dict[str, list[str]]:
 
 
 def _ways(graph: Graph) -> tuple[_Neighbours, _Neighbours]:
-    """The ends of the links that begin at a node, and the beginnings of those that end there."""
+    """Returns two functions: the nodes at the ends of links that begin at a node, and those at the beginnings of its
+    links.
+    """
     return (
         lambda node_id: [link.dst for link in graph.out_links(node_id)],
         lambda node_id: [link.src for link in graph.in_links(node_id)],
@@ -127,10 +131,10 @@ def _ways(graph: Graph) -> tuple[_Neighbours, _Neighbours]:
 def _apart(
     graph: Graph, dmas: list[str], memories: list[str], out: _Neighbours, back: _Neighbours
 ) -> Iterator[tuple[str, str]]:
-    """Each of *memories* to which not all *dmas* have a way along *out*, behind the first DMA that has none.
+    """Yields each of *memories* that not all *dmas* reach along *out*, behind the first DMA that has no way to it.
 
-    *back* are the neighbours the other way round. A DMA from which a way leads to a forwarding node that reaches all
-    memories is not looked at, so chips in one piece cost two searches.
+    *back* gives the neighbours in the opposite direction. A DMA with a way to a forwarding node that reaches all
+    memories is not searched, so a chip in one piece costs two searches.
     """
     all_ways = _hub(graph, dmas, memories, out, back)
     told: set[str] = set()
@@ -144,7 +148,9 @@ def _apart(
 
 
 def _hub(graph: Graph, dmas: list[str], memories: list[str], out: _Neighbours, back: _Neighbours) -> set[str]:
-    """The nodes with a way to the first forwarding node behind a DMA, if that one has a way to all *memories*."""
+    """Returns the nodes with a way to the first forwarding node behind a DMA, if that node has a way to all
+    *memories*.
+    """
     near = (each for dma in dmas for each in out(dma) if graph.nodes[each].kind in FORWARDING)
     hub = next(near, None)
     if hub is None or not set(memories) <= _joined(graph, [hub], out):
@@ -153,7 +159,7 @@ def _hub(graph: Graph, dmas: list[str], memories: list[str], out: _Neighbours, b
 
 
 def _joined(graph: Graph, ends: Iterable[str], neighbours: _Neighbours) -> set[str]:
-    """The nodes that a way joins with one of *ends*. A way passes through forwarding nodes alone."""
+    """Returns the nodes that a way joins with one of *ends*. A way passes through forwarding nodes alone."""
     found: set[str] = set()
     left = list(ends)
     while left:
@@ -166,7 +172,7 @@ def _joined(graph: Graph, ends: Iterable[str], neighbours: _Neighbours) -> set[s
 
 
 def check_lines(file: str, found: ChipCheck) -> list[str]:
-    """The lines printed for *found*, the counts of the topology that the user named *file*."""
+    """Returns the lines to print for *found*, the check of the topology that the user named *file*."""
     nodes = ", ".join(f"{count} {kind}" for kind, count in found.nodes.items())
     pes = f"{found.pes} {'PE' if found.pes == 1 else 'PEs'}"
     memories = ", ".join(f"{each.count} x {format_nbytes(each.nbytes)} {each.space}" for each in found.memories)
@@ -181,7 +187,7 @@ def check_lines(file: str, found: ChipCheck) -> list[str]:
 
 
 def _gaps(found: ChipCheck) -> list[str]:
-    """A line for memories and one for DMAs that links leave alone, and one for blocks of PEs without a wire."""
+    """Returns the notes on memories and DMAs without links, and on blocks of PEs without a wire."""
     reach, lead_back = "add links to reach them", "add links that lead back"
     gaps = [
         ("no PE has a way to", found.unreached, reach),

@@ -1,4 +1,4 @@
-"""How fast a run was: operations a second beside the peak, bytes a second beside the bandwidth, and the roofline."""
+"""The speed of a run: operations a second beside the peak, bytes a second beside the bandwidth, and the roofline."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ PORTS = {**SPACES, "reg": "the TCM ports"}
 
 
 def operation(result: RunResult) -> str:
-    """`FLOP`, or `OP` where the benchmark's parameter `dtype` is an integer."""
+    """Returns `FLOP`, or `OP` where the benchmark's parameter `dtype` is an integer."""
     dtype = result.params.get("dtype")
     return "OP" if isinstance(dtype, str) and dtype in set(DType) and not DType(dtype).is_float else "FLOP"
 
 
 def rate(flops: int, ps: int, unit: str = "FLOP/s") -> str:
-    """*flops* operations in *ps* picoseconds, or `-` where none are stated or no time passed."""
+    """Returns the rate of *flops* operations in *ps* picoseconds as text; `-` where no operations are stated or no
+    time passed.
+    """
     return quantity(flops / ps * 1e12, unit) if flops and ps else "-"
 
 
 def performance_rows(result: RunResult) -> list[tuple[str, str]]:
-    """The rows `achieved`, `memory` and `roofline` of a run's summary, without those that the chip states no limit
-    for, and without `achieved` where no operations are stated."""
+    """Returns the rows `achieved`, `memory` and `roofline` of a run's summary.
+
+    A row whose limit the chip does not state is left out, and so is `achieved` where no operations are stated.
+    """
     rows = [("achieved", _achieved(result))] if result.flops else []
     roof = result.roofline
     if not isinstance(roof, Roofline):
@@ -37,7 +41,9 @@ def performance_rows(result: RunResult) -> list[tuple[str, str]]:
 
 
 def speed_of_light(result: RunResult) -> str:
-    """How near the run came to what sets its roofline: `21.1 % of 819.2 GB/s of HBM`. Empty without limits."""
+    """Returns how near the run came to the limit of its roofline: `21.1 % of 819.2 GB/s of HBM`. Empty without
+    limits.
+    """
     roof = result.roofline
     if not isinstance(roof, Roofline):
         return ""
@@ -58,7 +64,7 @@ def _achieved(result: RunResult) -> str:
 
 
 def _roofline(result: RunResult, roof: Roofline) -> str:
-    """The least time that the roofline allows, what sets it, and how many operations there are for each byte."""
+    """Returns the least time that the roofline allows, the limit that sets it, and the operations for each byte."""
     what = COMPUTE if roof.bound == COMPUTE else PORTS.get(roof.bound, roof.bound)
     least_ps = roof.least_ns * PS_PER_NS
     text = f"at least {duration(least_ps)}, set by {what}"

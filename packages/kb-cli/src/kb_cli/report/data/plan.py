@@ -1,4 +1,4 @@
-"""What `kb plan` says of one tiling: stages, bytes, multiply-adds, how many tiles the PE holds, and the time."""
+"""The figures of `kb plan` for one tiling: stages, bytes, multiply-adds, tiles that fit, and the estimated time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kb_topology import MemoryRegion
 
 
 class Buffer(Struct, frozen=True, kw_only=True):
-    """Bytes that one tile takes of `room`, and how many tiles fit at once; `fits` is None where a tile takes none.
+    """The bytes that one tile takes of `room`, and how many tiles fit at once; `fits` is None where a tile takes none.
 
     A panel is shared by tiles, and counts once; input buffers have the room beside it.
     """
@@ -24,11 +24,11 @@ class Buffer(Struct, frozen=True, kw_only=True):
 
 
 class PlanResult(Struct, frozen=True, kw_only=True):
-    """One tiling. `stages` and `bytes` are by stage type, `grid` counts tiles along M, N and K.
+    """The figures of one tiling. `stages` and `bytes` are by stage type, `grid` counts tiles along M, N and K.
 
     `refused` is the error of the PE's scheduler, or None when the scheduler takes the tiling. `estimated_ps` is the
-    time on the PE alone, with the operands in `memory`, `bound_by` the resource with most to do, and `busy_ps` the
-    time of each resource. They are None where no tile fits, and where the scheduler tells no costs.
+    time on the PE alone, with the operands in `memory`, `bound_by` the resource with the longest time, and `busy_ps`
+    the time of each resource. All three are None where no tile fits, and where the scheduler has no `tile_costs`.
     """
 
     topology: str
@@ -56,10 +56,10 @@ class PlanResult(Struct, frozen=True, kw_only=True):
 
 
 def plan_gemm(chip: str, pe: ProcessingElement, command: GemmCommand, memory: MemoryRegion | None) -> PlanResult:
-    """The figures of *command* on *pe* of the topology named *chip*, with its operands in *memory*.
+    """Returns the figures of *command* on *pe* of the topology named *chip*, with its operands in *memory*.
 
-    Without a tile, the scheduler's choice is taken. Raises PlanError when the command means nothing, or the PE's
-    scheduler does not tell the room for tiles.
+    A command without a tile gets the tile that the scheduler would choose. Raises PlanError when the command is not
+    valid, or the PE's scheduler has no `tile_room`.
     """
     a, out, room = command.a, command.out, _room(pe)
     costs: TileCosts | None = getattr(pe.scheduler, "tile_costs", None) if memory is not None else None
@@ -101,7 +101,9 @@ def plan_gemm(chip: str, pe: ProcessingElement, command: GemmCommand, memory: Me
 
 
 def nearest_memory(engine: Engine, pe: ProcessingElement) -> MemoryRegion | None:
-    """The HBM that the DMA of *pe* reaches with the shortest latency, on its own cube if there is one, or None."""
+    """Returns the HBM that the DMA of *pe* reaches with the shortest latency, on its own cube if there is one, or
+    None.
+    """
     cube = f"{pe.pe_id.rpartition('.')[0]}."
     every = [region for region in engine.topology.address_map.regions if region.space is MemorySpace.HBM]
     near = []
@@ -115,7 +117,7 @@ def nearest_memory(engine: Engine, pe: ProcessingElement) -> MemoryRegion | None
 
 
 def _at(command: GemmCommand, address: int) -> GemmCommand:
-    """*command* with all operands at *address*: an estimate asks which memory holds them, and no more."""
+    """Returns *command* with all operands at *address*. An estimate only asks which memory holds the operands."""
     ops = (replace(op, operand=op.operand and replace(op.operand, address=address)) for op in command.epilogue)
     a, b, out = (replace(each, address=address) for each in (command.a, command.b, command.out))
     return replace(command, a=a, b=b, out=out, epilogue=tuple(ops))
@@ -146,7 +148,7 @@ def _buffers(plan: PipelinePlan, room: TileRoom, fit: TilesAtOnce) -> dict[str, 
 
 
 def _refusal(pe: ProcessingElement, command: GemmCommand) -> str | None:
-    """The sentence with which `kb run` would refuse *command* on *pe*, or None."""
+    """Returns the sentence with which `kb run` would refuse *command* on *pe*, or None."""
     pinned = sum(each.nbytes for each, pin in ((command.a, command.a_pinned), (command.b, command.b_pinned)) if pin)
     room = pe.tcm_nbytes - pe.scheduler.reserved_nbytes
     if pinned > room:

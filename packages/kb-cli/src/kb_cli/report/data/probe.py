@@ -1,4 +1,4 @@
-"""What `kb probe` says of one transfer, or of several at once: latency by hop, bandwidth and bottleneck."""
+"""The reports of `kb probe`: one transfer or several at once, and reads of every memory by every PE."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kb_topology import Topology
 
 
 class HopResult(Struct, frozen=True, kw_only=True):
-    """A part of the latency: `phase` says what it is spent on, `node` where."""
+    """A part of the latency: `phase` names the activity, and `node` the place."""
 
     phase: str
     node: str
@@ -32,7 +32,7 @@ class FlowResult(Struct, frozen=True, kw_only=True):
 class ProbeResult(Struct, frozen=True, kw_only=True):
     """A probe as `--json` prints it.
 
-    `hops` and `latency_ns` are those of the first flow; the hops add up to the latency. `bandwidth_gbs` is the bytes of
+    `hops` and `latency_ns` belong to the first flow; the hops add up to the latency. `bandwidth_gbs` is the bytes of
     all flows over the time of the last flow. `flows` is missing where there is one flow.
     """
 
@@ -51,7 +51,7 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
 
 
 def probe_result(topology: str, measured: Probe) -> ProbeResult:
-    """The result of *measured*, which was probed on *topology*."""
+    """Returns the report on *measured*, which was probed on *topology*."""
     flows = [
         FlowResult(
             src=flow.src,
@@ -80,13 +80,14 @@ def probe_result(topology: str, measured: Probe) -> ProbeResult:
 
 
 LARGEST_WHOLE = 16
-"""Up to this many rows and columns, tables and pictures name every PE and memory; beyond, cubes."""
+"""The largest number of rows and columns for which tables and pictures name every PE and memory. Beyond, they name
+cubes."""
 
 
 class ProbeMapResult(Struct, frozen=True, kw_only=True):
     """All probes as `--json` prints them.
 
-    `latency_ns[i][j]` and `bandwidth_gbs[i][j]` are those of `sources[i]` reading `memories[j]`, or null where no path
+    `sources[i]` reads `memories[j]` with `latency_ns[i][j]` and `bandwidth_gbs[i][j]`, which are null where no path
     joins the two.
     """
 
@@ -100,7 +101,7 @@ class ProbeMapResult(Struct, frozen=True, kw_only=True):
 
 
 def probe_map_result(chip: Topology, matrix: ProbeMatrix, picture: Path) -> ProbeMapResult:
-    """The result of *matrix*, whose heat map lies in *picture*."""
+    """Returns the report on *matrix*, whose heat map lies in *picture*."""
     return ProbeMapResult(
         topology=chip.name,
         nbytes=matrix.nbytes,
@@ -113,12 +114,12 @@ def probe_map_result(chip: Topology, matrix: ProbeMatrix, picture: Path) -> Prob
 
 
 def short_name(name: str) -> str:
-    """A node's name as tables and pictures show it: a PE for its DMA or TCM, without cube 0 of SIP 0."""
+    """Returns a node's name for tables and pictures: a PE for its DMA or TCM, without cube 0 of SIP 0."""
     return name.removesuffix(".pe_dma").removesuffix(".pe_tcm").removeprefix("sip0.cube0.")
 
 
 def latency_ns(matrix: ProbeMatrix) -> npt.NDArray[np.float64]:
-    """NaN where there is no path."""
+    """Returns the latencies of *matrix* in nanoseconds, (sources, memories); NaN where there is no path."""
     latency: npt.NDArray[np.float64] = np.where(matrix.latency_ps == NO_PATH, np.nan, matrix.latency_ps / PS_PER_NS)
     return latency
 

@@ -1,4 +1,4 @@
-"""Points of the roofline: what the commands of each kernel line computed and moved, counted from the whole log."""
+"""The roofline of a run: peaks by dtype, bandwidths of memories, and points for the run and its kernel lines."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _ENDS: Final = {
 
 
 class RooflinePoint(Struct, frozen=True, kw_only=True):
-    """`flops` operations in `ps` picoseconds, and the bytes of each memory space; `reg` are those of the TCM ports.
+    """`flops` operations in `ps` picoseconds, and the bytes moved by memory space; `reg` stands for the TCM ports.
 
-    `line` is the kernel line whose commands these are, and "" for the whole run. The time of a line is that in which
-    one of its commands was in flight on any PE. An element of a function counts as one operation.
+    `line` is the kernel line whose commands the point counts, and "" for the whole run. The time of a line is the time
+    in which one of its commands was in flight on any PE. An element of a function counts as one operation.
     """
 
     line: str
@@ -45,7 +45,9 @@ class RooflinePoint(Struct, frozen=True, kw_only=True):
 
 
 def point_cells(point: RooflinePoint, spaces: Sequence[str]) -> list[str]:
-    """The operations of *point*, their rate, and how many there are for each byte of *spaces*. `-` is not known."""
+    """Returns the operations of *point*, their rate, and operations for each byte of *spaces* as texts; `-` for
+    unknown.
+    """
     if not point.flops:
         return ["-"] * (2 + len(spaces))
     ratios = (f"{point.flops / point.nbytes[each]:.4g}" if point.nbytes.get(each) else "-" for each in spaces)
@@ -53,7 +55,7 @@ def point_cells(point: RooflinePoint, spaces: Sequence[str]) -> list[str]:
 
 
 def line_points(log: OpLog) -> list[RooflinePoint]:
-    """A point for each kernel line with operations, the one with the most operations first."""
+    """Returns a point for each kernel line with operations, the line with the most operations first."""
     if not log.n_ops:
         return []
     at, elements, nbytes = _operands(log)
@@ -74,9 +76,9 @@ def line_points(log: OpLog) -> list[RooflinePoint]:
 
 
 def in_flight_ps(log: OpLog) -> dict[str, int]:
-    """By kernel line, the picoseconds in which one of its commands was under way on any PE.
+    """Returns by kernel line the picoseconds in which one of its commands was in flight on any PE.
 
-    A command is under way from its submission to its end, and in a log without commands from its first record on.
+    A command is in flight from its submission to its end, and in a log without commands from its first record on.
     """
     if "commands" in log.tables and len(log.tables["commands"]):
         rows = log.tables["commands"]
@@ -97,14 +99,14 @@ def in_flight_ps(log: OpLog) -> dict[str, int]:
 
 
 def union_ps(start: _Ints, end: _Ints) -> int:
-    """The picoseconds that lie in at least one of the spans. *start* ascends."""
+    """Returns the picoseconds that lie in at least one of the spans. *start* ascends."""
     reached = np.maximum.accumulate(end)
     before = np.concatenate((start[:1], reached[:-1]))
     return int(np.maximum(reached - np.maximum(start, before), 0).sum())
 
 
 def _operands(log: OpLog) -> tuple[_Ints, _Ints, _Ints]:
-    """For each operand: the row of its op, its elements, and its bytes."""
+    """Returns for each operand the row of its op, its elements, and its bytes."""
     ids, wanted = np.ascontiguousarray(log.ops["op_id"]), np.ascontiguousarray(log.operands["op_id"])
     order = np.argsort(ids, kind="stable")
     place = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
@@ -116,7 +118,9 @@ def _operands(log: OpLog) -> tuple[_Ints, _Ints, _Ints]:
 
 
 def _flops(log: OpLog, at: _Ints, elements: _Ints) -> _Floats:
-    """Operations of each op: 2 m n k, which is twice the root of the product of the elements of A, B and the result."""
+    """Returns the operations of each op: 2 m n k, twice the root of the product of the elements of A, B and the
+    result.
+    """
     role = log.operands["role"]
     kinds = log.ops["kind"]
     product = np.where(kinds == OpKind.GEMM, 4.0, 0.0)
@@ -129,7 +133,7 @@ def _flops(log: OpLog, at: _Ints, elements: _Ints) -> _Floats:
 
 
 def _moved(log: OpLog, at: _Ints, nbytes: _Ints) -> Mapping[str, _Ints]:
-    """By memory space, the bytes that each kernel line moved, by the number of its text."""
+    """Returns by memory space the bytes that each kernel line moved, indexed by the number of the line's text."""
     names, lines = log.ops["name"][at], log.ops["line"][at]
     found: dict[str, _Ints] = {}
     for stage, (role, is_port) in _ENDS.items():
@@ -145,7 +149,7 @@ def _moved(log: OpLog, at: _Ints, nbytes: _Ints) -> Mapping[str, _Ints]:
 
 
 class DTypePeak(Struct, frozen=True, kw_only=True):
-    """Operations a second of the whole chip for operands of each of `dtypes`."""
+    """The operations a second of the whole chip for operands of each of `dtypes`."""
 
     dtypes: list[str]
     flops: float
@@ -160,12 +164,12 @@ class RooflineChart(Struct, frozen=True, kw_only=True):
 
     @property
     def used_spaces(self) -> list[str]:
-        """The memory spaces that a point moved bytes of."""
+        """The memory spaces of which a point moved bytes."""
         return [space for space in self.bandwidth_gbs if any(point.nbytes.get(space) for point in self.points)]
 
 
 def roofline_chart(source: RunSource) -> tuple[RooflineChart, list[str]]:
-    """The roofline, and a note when the chip cannot be built here."""
+    """Returns the roofline, and notes: one when the chip cannot be built here."""
     results = source.run.results
     peaks, notes = list[DTypePeak](), list[str]()
     try:
@@ -182,7 +186,7 @@ def roofline_chart(source: RunSource) -> tuple[RooflineChart, list[str]]:
 
 
 def _peaks(engine: Engine) -> list[DTypePeak]:
-    """The peak of every dtype for which a block states one, the highest first. Equal peaks stand together."""
+    """Returns the peak of every dtype for which a block states one, the highest first. Equal peaks stand together."""
     found: dict[float, list[str]] = {}
     for dtype in DType:
         peak = peak_flops(engine, dtype)

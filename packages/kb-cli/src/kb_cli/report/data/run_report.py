@@ -1,4 +1,4 @@
-"""The report of a finished run as data: where its time went by block, line and PE, its roofline, and what it was."""
+"""The report of a finished run as data: its time by block, line and PE, its roofline, and its configuration."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kb_dataexec.analysis import BlockShare, PathShare, PeShares, block_shares, 
 from kb_dataexec.analysis import total_ps as total_ps_of
 
 _KINDS = {"links": ("link",), "pe_dma": ("pe_dma_read", "pe_dma_write")}
-"""The kinds of blocks whose utilization a block of the path has, where the names differ."""
+"""The kinds of blocks whose utilization belongs to a block of the path, where the names differ."""
 
 
 class ReportLine(Struct, frozen=True, kw_only=True):
     """A kernel line: `ps` picoseconds of the critical path, `share` of the time, and `blocks`, the same by block.
 
     `number` counts lines of the benchmark's file from 1, and `text` is that line; 0 and "" for a line of another file,
-    and for work of no line. `in_flight_ps` is the time in which a command of the line was under way on any PE. Such
+    and for work of no line. `in_flight_ps` is the time in which a command of the line was in flight on any PE. Such
     times overlap. It is None without a log.
     """
 
@@ -41,9 +41,9 @@ class ReportLine(Struct, frozen=True, kw_only=True):
 class ReportBlock(Struct, frozen=True, kw_only=True):
     """A kind of block, beside its speed of light.
 
-    `path_ps` and `share` are those on the critical path. `busy_ps` is all its work, added up over the blocks of the
-    kind, and `hidden_ps` what of it is on no PE's own path. `of_peak` is its work over the time of the kernels on all
-    blocks of the kind (0 to 1), and None where that is not measured; a DMA has the busier of its two channels.
+    `path_ps` and `share` are its time on the critical path. `busy_ps` is all its work, added up over the blocks of the
+    kind, and `hidden_ps` the part of it that is on no PE's own path. `of_peak` is its work over the time of the kernels
+    on all blocks of the kind (0 to 1), and None where it is not measured; a DMA has the busier of its two channels.
     """
 
     block: str
@@ -57,11 +57,11 @@ class ReportBlock(Struct, frozen=True, kw_only=True):
 class TimeReport(Struct, frozen=True, kw_only=True):
     """The report of the run in the folder `run_dir`.
 
-    `latency_ps` is the time of the kernels, and `total_ps` that of the launches, from the host's call to its last
-    answer. The `ps` of `path` add up to `total_ps`, and so do those of `lines`, and of the shares of each of `pes` that
-    took part in all launches. Shares are 0 to 1. `speed_of_light` says how near the run came to what sets its roofline,
-    operations or the bytes of a memory, and is empty on a chip that states no limits. `by_sample` says that an output
-    was checked by sample. `notes` say what could not be told. `levers` are missing where none were tried.
+    `latency_ps` is the time of the kernels, and `total_ps` the time of the launches, from the host's call to its last
+    answer. The `ps` of `path` add up to `total_ps`; so do the `ps` of `lines`, and the shares of each of `pes` that
+    took part in all launches. Shares are 0 to 1. `speed_of_light` says how near the run came to the limit of its
+    roofline, and is empty on a chip that states no limits. `by_sample` says that an output was checked by sample.
+    `notes` name the parts that the report lacks. `levers` are missing where none were tried.
     """
 
     run_dir: str
@@ -97,7 +97,7 @@ class TimeReport(Struct, frozen=True, kw_only=True):
 
 
 def read_report(folder: str | os.PathLike[str]) -> TimeReport:
-    """The report of the run in *folder*, a run folder or a row of a shapes run.
+    """Returns the report of the run in *folder*, a run folder or a row of a shapes run.
 
     Raises RunFolderError when *folder* is not the folder of one run, when a file is not as the run wrote it, or when
     the run had no op log, and LogError for a damaged one.
@@ -106,7 +106,7 @@ def read_report(folder: str | os.PathLike[str]) -> TimeReport:
 
 
 def make_report(source: RunSource) -> TimeReport:
-    """The report of *source*."""
+    """Returns the report of *source*."""
     run, results, where = source.run, source.run.results, source.where
     path = path_shares(where)
     chart, notes = roofline_chart(source)
@@ -156,7 +156,7 @@ def _block(share: BlockShare, utilization: dict[str, float], busiest: dict[str, 
 
 
 def _lines(source: RunSource) -> list[ReportLine]:
-    """All lines that are on the path or had commands, the costliest first."""
+    """Returns all lines that are on the path or had commands, the costliest first."""
     in_flight = None if source.log is None else in_flight_ps(source.log)
     texts = source.text.splitlines()
     found = []
@@ -179,7 +179,9 @@ def _lines(source: RunSource) -> list[ReportLine]:
 
 
 def line_number(line: str, file: str, most: int) -> int:
-    """The number in *line*, like `gemm.py:29`, when it is a line of *file*, which has *most* lines; otherwise 0."""
+    """Returns the number in *line*, like `gemm.py:29`, when it is a line of *file*, which has *most* lines;
+    otherwise 0.
+    """
     name, _, number = line.rpartition(":")
     found = int(number) if name == file and number.isascii() and number.isdecimal() else 0
     return found if found <= most else 0

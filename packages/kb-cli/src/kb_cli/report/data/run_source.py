@@ -1,4 +1,4 @@
-"""What a report is made from: the run.json of a run folder, where its time went, its source, and its op log."""
+"""The sources of a report: the run.json of a run folder, its time by cause, its benchmark, and its op log."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from kb_topology import Topology, load_topology
 
 
 class RunSource(NamedTuple):
-    """A run folder that is as the run wrote it.
+    """A run folder whose files are as the run wrote them.
 
-    `log` is None where the data was not kept, and where its rows take too much memory, which `too_large` says.
+    `log` is None where the data was not kept, and where its rows take too much memory, as `too_large` says.
     """
 
     folder: Path
@@ -42,7 +42,7 @@ class RunSource(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        """A sentence for each thing that the report cannot tell."""
+        """One sentence for each part that the report lacks."""
         notes = []
         if self.where.missing:
             names = ", ".join(self.where.missing)
@@ -65,12 +65,11 @@ class RunSource(NamedTuple):
 
 
 def read_run_source(folder: Path, lazy_operands: bool = False) -> RunSource:
-    """The run in *folder*. Nothing that the folder holds is run.
+    """Returns the run in *folder*. No code of the folder is run.
 
-    With *lazy_operands*, the operands of its log are read again when somebody asks for them.
-
-    Raises RunFolderError when *folder* is not the folder of one run, when a file is not as the run wrote it, or when
-    the run had no op log, and LogError for a damaged one.
+    With *lazy_operands*, the operands of its log are read when they are first used. Raises RunFolderError when *folder*
+    is not the folder of one run, when a file is not as the run wrote it, or when the run had no op log, and LogError
+    for a damaged one.
     """
     run = read_run(folder)
     if not isinstance(run, RunJson):
@@ -100,7 +99,7 @@ def read_run_source(folder: Path, lazy_operands: bool = False) -> RunSource:
 
 
 def _where_of(folder: Path, run: RunJson, log: OpLog | None) -> Where:
-    """The file of the folder; for a folder of an older kb, what its log tells."""
+    """Returns the content of where.json; for a folder of an older kb, the same from its log."""
     if WHERE in run.files:
         return read_where(folder)
     if log is None:

@@ -1,4 +1,4 @@
-"""The style of the HTML report: light or dark as the reader has chosen, and readable in a narrow window."""
+"""Elements of an HTML page, and its style. Every text is escaped here, so no text of a user becomes a tag."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Markup(str):
 
 
 def element(tag: str, *children: str, **attributes: str | float) -> Markup:
-    """The element *tag*. Children that are no Markup, and all attributes, are escaped.
+    """Returns the element *tag*. Children that are no Markup, and all attributes, are escaped.
 
-    A name of an attribute is written with `_` for `-`, and with `_` at its end where it is a word of Python.
+    The name of an attribute is written with `_` for `-`, and with `_` at its end where it is a word of Python.
     """
     named = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(_text(value))}"' for name, value in attributes.items()
@@ -27,17 +27,17 @@ def element(tag: str, *children: str, **attributes: str | float) -> Markup:
 
 
 def shortened(text: str, most: int) -> str:
-    """*text* for a place of *most* characters; an ellipsis stands for what does not fit."""
+    """Returns *text* cut to *most* characters, with an ellipsis at the cut."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
 
 
 def joined(parts: Iterable[str]) -> Markup:
-    """*parts* one after the other; those that are no Markup are escaped."""
+    """Returns *parts* one after the other. Parts that are no Markup are escaped."""
     return Markup("".join(part if isinstance(part, Markup) else escape(shown(part)) for part in parts))
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], text: int = 1, wide: Sequence[int] = ()) -> Markup:
-    """A table that scrolls where the window is narrower. The first *text* columns, and *wide* ones, hold text."""
+    """Returns a table that scrolls in a narrow window. The first *text* columns, and *wide* ones, hold text."""
 
     def kind(at: int) -> str:
         return "text" if at < text or at in wide else "number"
@@ -49,7 +49,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], text: int = 1, 
 
 
 def bar(*parts: tuple[str, float]) -> Markup:
-    """A bar across its place, with a part of a class and a share (0 to 1) for each of *parts*."""
+    """Returns a bar with a piece for each of *parts*, a class and a share (0 to 1)."""
     pieces = (element("i", class_=kind, style=f"width:{100 * share:.3f}%") for kind, share in parts if share > 0)
     return element("span", *pieces, class_="bar")
 

@@ -1,4 +1,6 @@
-"""The tables of `kb run --sim-stats`: how the times were found, and why some events were simulated."""
+"""Tables that several commands print: time by cause, chosen tiles, waits for values, and statistics of the
+simulation.
+"""
 
 from __future__ import annotations
 
@@ -14,32 +16,34 @@ from kb_cli.terminal.units import duration, percent
 from kb_dataexec.analysis import PathShare
 
 _LEAST = 0.001
-"""Shares below it stand together in one row."""
+"""The smallest share that has a row of its own."""
 _ROWS = 12
 
 
 def main_shares(shares: Sequence[PathShare]) -> tuple[list[PathShare], list[PathShare]]:
-    """*shares*, the largest first, as those that have a row of their own, and those that stand together."""
+    """Returns *shares*, the largest first, as two lists: shares with a row of their own, and shares that share one
+    row.
+    """
     kept = [each for each in shares[:_ROWS] if each.share >= _LEAST]
     rest = list(shares[len(kept) :])
     return (list(shares), []) if len(rest) < 2 else (kept, rest)
 
 
 def where_table(shares: Sequence[PathShare]) -> Table:
-    """*shares*, the largest first, as a table."""
+    """Returns the table "where the time went" of *shares*, the largest first."""
     headers = "where the time went", "what", "share", "time", "costliest line"
     table = new_table(*headers, left=2, text=headers[-1:])
     kept, rest = main_shares(shares)
     for each in kept:
-        table.add_row(each.block, each.what, percent(each.share), duration(each.ps), dearest(each))
+        table.add_row(each.block, each.what, percent(each.share), duration(each.ps), costliest(each))
     if rest:
         names = f"{len(rest)} more"
         table.add_row(names, "", percent(sum(each.share for each in rest)), duration(sum(each.ps for each in rest)), "")
     return table
 
 
-def dearest(share: PathShare) -> str:
-    """The line of *share* that costs most, and its part when it does not cost all."""
+def costliest(share: PathShare) -> str:
+    """Returns the costliest kernel line of *share*, with its part when it is not all."""
     if not share.line:
         return "-"
     return share.line if share.line_ps == share.ps else f"{share.line} ({percent(share.line_ps / share.ps)})"
@@ -49,7 +53,7 @@ _SHOWN: Final = 8
 
 
 def chosen_tile_tables(chosen: Sequence[ChosenTile] | UnsetType) -> list[Table]:
-    """A table with a row for each kernel line and tile; none if every GEMM states its tile."""
+    """Returns a table with a row for each kernel line and tile; none if every GEMM states its tile."""
     if isinstance(chosen, UnsetType):
         return []
     table = new_table("tile left to the chip", "chosen", "GEMMs", left=1)
@@ -61,7 +65,7 @@ def chosen_tile_tables(chosen: Sequence[ChosenTile] | UnsetType) -> list[Table]:
 
 
 def value_wait_tables(waits: Sequence[ValueWait] | UnsetType) -> list[Table]:
-    """A table with a row for each kernel line; none if no kernel looked at a computed value."""
+    """Returns a table with a row for each kernel line; none if no kernel waited for a computed value."""
     if isinstance(waits, UnsetType):
         return []
     table = new_table("looks at values", "times", "waited", left=1)

@@ -1,4 +1,4 @@
-"""What a verification prints: the lines of `kb verify`, and the verdict in the tables of `kb run`."""
+"""Verdicts as text: the lines of `kb verify`, and the cells of other tables."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from kb_cli.run.simulation.verify_folder import Verification
 
 _SHOWN = 8
-"""Files that are named at most of those that a verification does not cover."""
+"""The most files that are named of the ones that a verification does not cover."""
 
 
 def verification_lines(found: Verification) -> list[str]:
-    """The lines of `kb verify` for one run folder: the verdict, each output, and what the sanitizer found."""
+    """Returns the lines of `kb verify` for one run folder: the verdict, each output, and the findings of the
+    sanitizer.
+    """
     verdict = {True: "ok", False: "FAILED", None: "not verified"}[found.verified]
     texts = [found.refusal] if found.refusal else [check.text for check in found.outputs]
     texts += [found.numbers] if isinstance(found.numbers, str) else []
@@ -35,7 +37,7 @@ def _listed(names: list[str]) -> str:
 
 
 def verdict_cell(result: RunResult) -> str:
-    """The row `verified` of one run's summary."""
+    """Returns the row `verified` of one run's summary."""
     if result.verified is None:
         return "not done"
     sentences = "\n".join(verdict_sentences(result))
@@ -43,28 +45,30 @@ def verdict_cell(result: RunResult) -> str:
 
 
 def verdict_word(verified: bool | None, by_sample: bool, none: str) -> str:
-    """The verdict in a table; *none* where nothing was verified."""
+    """Returns the verdict as a cell of a table; *none* where nothing was verified."""
     return {None: none, True: "ok, by sample" if by_sample else "ok", False: "FAILED"}[verified]
 
 
 def verdict_style(verified: bool | None) -> str:
-    """The style of a verdict on a terminal."""
+    """Returns the style of a verdict on a terminal."""
     return {None: "", True: GOOD, False: BAD}[verified]
 
 
 def verdict_sentences(result: RunResult) -> list[str]:
-    """The refusal to execute the log, or a sentence for each wrong output, or for each output when all are right."""
+    """Returns the refusal to execute the log, or a sentence for each wrong output, or for each output when all are
+    right.
+    """
     if result.refusal:
         return [result.refusal]
     return [check.text for check in result.outputs if check.ok == result.verified]
 
 
 def verdict_count(results: Sequence[RunResult]) -> str:
-    """How many of *results* are verified."""
+    """Returns how many of *results* are verified, as text."""
     checked = [result.verified for result in results if result.verified is not None]
     return f"{sum(checked)} of {len(checked)} verified" if checked else "not verified"
 
 
 def sanitizer_texts(sanitized: Sanitized | UnsetType) -> list[str]:
-    """A sentence for each finding of the sanitizer, none when it was not asked for."""
+    """Returns one sentence for each finding of the sanitizer, none when it was not asked for."""
     return sanitized.texts if isinstance(sanitized, Sanitized) else []

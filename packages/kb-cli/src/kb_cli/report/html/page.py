@@ -1,4 +1,4 @@
-"""The sections of the HTML report, each from the same data as the terminal's tables."""
+"""The HTML report of a run: one file of texts and inline pictures, without script, that needs no network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import point_cells
 from kb_cli.report.data.run_report import TimeReport
 from kb_cli.report.elements.page_elements import STYLE, Markup, bar, element, joined, table
-from kb_cli.report.elements.shared_tables import dearest, main_shares
+from kb_cli.report.elements.shared_tables import costliest, main_shares
 from kb_cli.report.elements.verdicts import verdict_word
 from kb_cli.report.pictures.lanes import Lanes, MemoryLanes, folded_names
 from kb_cli.report.pictures.roofline_picture import roofline_picture
@@ -21,14 +21,14 @@ from kb_cli.whatif.lever_chances import TriedLever
 _LANE_PX = 16
 _PE_PARTS = 4
 _ABOVE, _BELOW = 3, 1
-"""Lines of source that are shown above and below a line that cost something."""
+"""The lines of source that are shown above and below a line with a cost."""
 
 
 def path_section(report: TimeReport) -> Markup:
-    """Where the time went: a bar and a row for each block and what it did."""
+    """Returns the section "Where the time went": a bar and a row for each block and its activity."""
     kept, rest = main_shares(report.path)
     rows = [
-        [each.block, each.what, bar(("path", each.share)), percent(each.share), duration(each.ps), dearest(each)]
+        [each.block, each.what, bar(("path", each.share)), percent(each.share), duration(each.ps), costliest(each)]
         for each in kept
     ]
     if rest:
@@ -40,7 +40,9 @@ def path_section(report: TimeReport) -> Markup:
 
 
 def speed_section(report: TimeReport) -> Markup:
-    """Speed of light: how much of its time each kind of block worked, and how much of that work was hidden."""
+    """Returns the section "Speed of light": how much each kind of block worked, and how much of that work was
+    hidden.
+    """
     rows = []
     for each in report.blocks:
         hidden = each.hidden_ps / each.busy_ps if each.busy_ps else 0.0
@@ -60,14 +62,16 @@ def speed_section(report: TimeReport) -> Markup:
 
 
 def levers_section(levers: list[TriedLever]) -> Markup:
-    """What better values of the chip would gain, each measured by simulating the run again."""
+    """Returns the section "Levers": the gain of better values of the chip, each measured by another simulation."""
     text = "Each was measured by running the simulation again with that value."
     lines = [element("p", each.sentence) for each in levers] or [element("p", NO_LEVERS)]
     return section("Levers", text, *lines)
 
 
 def lines_section(report: TimeReport, source: str) -> Markup:
-    """The lines of the benchmark that cost something, with those around them, and the lines of other files."""
+    """Returns the section "Lines": the costly lines of the benchmark with their neighbours, and lines of other
+    files.
+    """
     others = [line for line in report.lines if not line.number]
     rows = [
         [line.line or "no line", percent(line.share), duration(line.ps), _flight(line.in_flight_ps)] for line in others
@@ -83,7 +87,7 @@ def lines_section(report: TimeReport, source: str) -> Markup:
 
 
 def chosen_tiles_section(chosen: list[ChosenTile]) -> Markup:
-    """The tile of each GEMM that left the tile to the chip."""
+    """Returns the section "Tiles": the tile of each GEMM that left the tile to the chip."""
     rows = [[each.line, each.tile, f"{each.commands:,}"] for each in chosen]
     text = "The chip chose these tiles, M x N x K in elements, for GEMMs that leave their tile open."
     return section("Tiles", text, table(("line", "tile", "GEMMs"), rows))
@@ -116,7 +120,7 @@ def _flight(ps: int | None) -> str:
 
 
 def roofline_section(report: TimeReport) -> Markup:
-    """The picture, and its points as a table."""
+    """Returns the section "Roofline": the picture, and its points as a table."""
     spaces = report.roofline.used_spaces
     rows = [
         [
@@ -136,7 +140,7 @@ def roofline_section(report: TimeReport) -> Markup:
 
 
 def lanes_section(lanes: Lanes) -> Markup:
-    """A picture for each kind of PE, and one for the memories."""
+    """Returns the section "Lanes": a picture for each kind of PE, and one for the memories."""
     figures = [_lanes_figure(folded_names(each.groups), each.titles, each.png) for each in lanes.pictures]
     if lanes.memories is not None:
         name = _memories_caption(lanes.memories)
@@ -160,12 +164,12 @@ def _lanes_figure(name: str, titles: list[str], png: bytes) -> Markup:
 
 
 def escape_attribute(text: str) -> Markup:
-    """*text* for a value in quotes."""
+    """Returns *text* escaped for a value in quotes."""
     return joined([text])
 
 
 def pes_section(report: TimeReport) -> Markup:
-    """The own view of each kind of PE."""
+    """Returns the section "PEs": each kind of PE's own view."""
     rows = []
     for each in report.pes:
         kept, rest = each.shares[:_PE_PARTS], each.shares[_PE_PARTS:]
@@ -180,7 +184,7 @@ def pes_section(report: TimeReport) -> Markup:
 
 
 def configuration_section(report: TimeReport) -> Markup:
-    """What repeats the run."""
+    """Returns the section "Configuration": the values that repeat the run."""
     rows = [
         [
             "parameters",
@@ -199,17 +203,18 @@ def configuration_section(report: TimeReport) -> Markup:
 
 
 def section(title: str, text: str, *parts: str) -> Markup:
-    """A section with a sentence below its title."""
+    """Returns a section with a sentence below its title."""
     soft = [element("p", text, class_="soft")] if text else []
     return element("section", element("h2", title), *soft, *parts)
 
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""Even if a text became a tag, the browser would neither run a script nor ask another host."""
+"""The security policy of the page. Even if a text became a tag, the browser would run no script and ask no other
+host."""
 
 
 def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
-    """The page of *report* in UTF-8. *source* is the benchmark's file. Equal reports give equal bytes."""
+    """Returns the page of *report* in UTF-8. *source* is the benchmark's file. Equal reports give equal bytes."""
     title = f"{report.benchmark} on {report.topology}"
     head = element(
         "head",
@@ -238,7 +243,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
 
 
 def _figures(report: TimeReport) -> Markup:
-    """The latency, and how near to its peak the chip came."""
+    """Returns the latency, and how near to its peak the chip came."""
     figures: list[tuple[str, str]] = [("latency of the kernels", duration(report.latency_ps))]
     if report.total_ps != report.latency_ps:
         figures.append(("from call to answer", duration(report.total_ps)))

@@ -26,10 +26,10 @@ _ENDINGS = (".csv", ".parquet")
 
 
 def write_report(out: Path, result: SweepResult) -> Path:
-    """Write `report.html`, its pictures as SVG, and `sweep.json` into a folder below *out*, which is returned.
+    """Writes `report.html`, its pictures as SVG, and `sweep.json` into a folder below *out*. Returns the folder.
 
-    The bytes of the files do not depend on which points were known before. The folder is named after the benchmark and
-    what was swept, so the same sweep writes the same folder again, and other points or costs write another one.
+    The bytes of the files do not depend on the points that were known before. The folder is named after the benchmark
+    and the swept values, so the same sweep writes the same folder again, and other points or costs write another one.
     """
     points = [list(point.values.values()) for point in result.points]
     swept = [result.topology, result.params, result.seed, result.axes, points, result.over, result.costs]
@@ -46,7 +46,7 @@ def write_report(out: Path, result: SweepResult) -> Path:
 
 
 def check_table_file(path: Path, *inputs: Path) -> None:
-    """Raise KbError for a table that cannot be written to *path*: another ending, one of *inputs*, or no extra."""
+    """Raises KbError for a table that cannot be written to *path*: another ending, one of *inputs*, or no extra."""
     if path.suffix not in _ENDINGS:
         raise KbError("-o", path.suffix or repr(path.name), " or ".join(_ENDINGS))
     check_folder("-o", path)
@@ -57,7 +57,7 @@ def check_table_file(path: Path, *inputs: Path) -> None:
 
 
 def write_table(path: Path, result: SweepResult) -> None:
-    """Write all points to *path*, one row each: axes, results, and why a point has none."""
+    """Writes all points to *path*, one row each: axes, results, and the reason for which a point has none."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(_rows(result))
     if path.suffix == ".csv":
@@ -76,7 +76,7 @@ def write_table(path: Path, result: SweepResult) -> None:
 
 
 def _duckdb() -> Any:
-    """The module duckdb. Raises KbError without the extra that has it."""
+    """Returns the module duckdb. Raises KbError where the extra with it is not installed."""
     try:
         return import_module("duckdb")
     except ImportError:

@@ -23,12 +23,12 @@ from kb_cli.sweep.configuration import Configuration
 from kb_cli.sweep.sweep import SweepResult
 
 MOST_ROWS = 500
-"""Points that a table of a page has; `-o` writes all of them."""
+"""The most points in a table of a page; `-o` writes all of them."""
 _TITLES = {"front": "Pareto front", "axes": "Latency by axis", "map": "Latency by two axes"}
 
 
 def sweep_page(result: SweepResult) -> bytes:
-    """The page of *result* in UTF-8. Equal results give equal bytes."""
+    """Returns the page of *result* in UTF-8. Equal results give equal bytes."""
     title = f"{result.benchmark} on {result.chips}"
     head = element(
         "head",
@@ -53,12 +53,14 @@ def sweep_page(result: SweepResult) -> bytes:
 
 
 def sweep_sentences(result: SweepResult) -> dict[str, str]:
-    """What each picture of `sweep_pictures` says, by name."""
+    """Returns the sentence below each picture of `sweep_pictures`, by name."""
     return {"front": front_sentence(result), "axes": explained_sentence(result), "map": _map_sentence(result)}
 
 
 def sweep_pictures(result: SweepResult, alone: bool = False) -> dict[str, Markup]:
-    """The pictures of *result* by name, without those that it has nothing for. With *alone*, each is a file."""
+    """Returns the pictures of *result* by name, without pictures that would be empty. With *alone*, each is a whole
+    file.
+    """
     found = {"axes": axes_picture(result), "map": map_picture(result), "front": front_picture(result)}
     pictures = {stem: picture for stem, picture in found.items() if picture is not None}
     if not alone:

@@ -39,7 +39,7 @@ class Tick(Struct, frozen=True):
 
 
 def heat_map(title: str, panels: Sequence[HeatMapPanel], rows: Sequence[Tick], columns: Sequence[Tick]) -> str:
-    """An SVG with the panels side by side. *rows* and *columns* are the labels of the cells."""
+    """Returns an SVG with the panels side by side. *rows* and *columns* are the labels of the cells."""
     width = len(panels) * (_MARGIN + _SIDE + _SCALE)
     height = 60 + _SIDE + _MARGIN
     parts = [
@@ -82,7 +82,7 @@ def _panel(panel: HeatMapPanel, left: int, top: int, rows: Sequence[Tick], colum
 
 
 def _places(ticks: Sequence[Tick], count: int) -> list[tuple[str, float, float]]:
-    """Text, start and size of each tick that is shown. Ticks are left out where labels would touch."""
+    """Returns text, start and size of each tick that is shown. Ticks are left out where labels would touch."""
     least = max(1, -(-len(ticks) * 15 // _SIDE))
     kept = ticks[::least]
     ends = [*(tick.start for tick in kept[1:]), count]
@@ -111,13 +111,15 @@ def _range(values: Values) -> tuple[float, float]:
 
 
 def _enlarged(cells: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Each cell as a block of equal pixels, because some viewers ignore `image-rendering` and blur single pixels."""
+    """Returns each cell as a block of equal pixels, because some viewers ignore `image-rendering` and blur single
+    pixels.
+    """
     rows, columns = (max(1, _SIDE // count) for count in cells.shape[:2])
     return cells.repeat(rows, axis=0).repeat(columns, axis=1)
 
 
 def save_heat_map(chip: Topology, matrix: ProbeMatrix, path: Path) -> None:
-    """Draw latency beside bandwidth, PEs down and memories along, to *path*. Raises OSError, which names the file."""
+    """Draws latency beside bandwidth, PEs down and memories along, to *path*. Raises OSError, which names the file."""
     picture = heat_map(
         f"{chip.name}: every PE (down) reads {matrix.nbytes} B of every memory (along), alone",
         [
@@ -131,7 +133,7 @@ def save_heat_map(chip: Topology, matrix: ProbeMatrix, path: Path) -> None:
 
 
 def _ticks(names: tuple[str, ...]) -> list[Tick]:
-    """A label for each node where there are few, otherwise for each cube."""
+    """Returns a label for each node where there are few, otherwise for each cube."""
     if len(names) <= LARGEST_WHOLE:
         return [Tick(number, short_name(name)) for number, name in enumerate(names)]
     groups = groupby(range(len(names)), key=lambda number: ".".join(names[number].split(".")[:2]))

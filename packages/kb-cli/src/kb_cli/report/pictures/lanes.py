@@ -1,4 +1,4 @@
-"""Thumbnails of lanes: how much of each moment a block was at work, as one small picture for each PE."""
+"""Lanes as pictures: the share of each moment in which a block or a memory was at work."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kb_dataexec import OpLog
 from kb_dataexec.analysis import memory_spans
 
 COLUMNS: Final = 400
-"""Pixels of a lane. Each stands for an equal part of the time from the first record to the last."""
+"""The pixels of a lane. Each stands for an equal part of the time from the first record to the last."""
 LEVELS: Final = 15
-"""Shades above none. Work that is less than half a shade is shown as the faintest one."""
+"""The number of shades above none. Work of less than half a shade is shown as the faintest one."""
 
 
 class BusyTime:
-    """The time that lies in at least one of some spans, to be asked for any moments. *start_ps* ascends."""
+    """The time that lies in at least one of some spans, queried for any moments. *start_ps* ascends."""
 
     def __init__(self, start_ps: Ints, end_ps: Ints) -> None:
         reached = np.maximum.accumulate(end_ps)
@@ -33,20 +33,22 @@ class BusyTime:
         self._begin, self._reached, self._done = (each.astype(np.float64) for each in (begin, reached, done))
 
     def until(self, t_ps: Floats) -> Floats:
-        """The picoseconds of the spans before each of *t_ps*."""
+        """Returns the picoseconds of the spans before each of *t_ps*."""
         at = np.searchsorted(self._begin, t_ps, side="right")
         ahead = np.maximum(self._reached[np.maximum(at - 1, 0)] - t_ps, 0)  # of the span that has begun last
         found: Floats = np.where(at > 0, self._done[at] - ahead, 0.0)
         return found
 
     def shares(self, edges: Floats) -> Floats:
-        """The share (0 to 1) of the time between neighbours of *edges*, which ascend, that lies in the spans."""
+        """Returns the share (0 to 1) of the time between neighbours of *edges*, which ascend, that lies in the
+        spans.
+        """
         found: Floats = np.clip(np.diff(self.until(edges)) / np.diff(edges), 0, 1)
         return found
 
 
 def coverage(start_ps: Ints, end_ps: Ints, edges: Floats) -> Floats:
-    """The share (0 to 1) of the time between neighbours of *edges* that lies in at least one of the spans.
+    """Returns the share (0 to 1) of the time between neighbours of *edges* that lies in at least one of the spans.
 
     *start_ps* and *edges* ascend.
     """
@@ -54,24 +56,26 @@ def coverage(start_ps: Ints, end_ps: Ints, edges: Floats) -> Floats:
 
 
 def shades(covered: Floats) -> Ints:
-    """The shade of each pixel, 0 to LEVELS. Only what is 0 has shade 0."""
+    """Returns the shade of each pixel, 0 to LEVELS. Only a coverage of 0 has shade 0."""
     found: Ints = np.maximum(np.rint(covered * LEVELS), covered > 0).astype(np.int64)
     return found
 
 
 def folded_names(ids: Sequence[str], noun: str = "PEs") -> str:
-    """*ids* in a few words: `sip0.cube0.pe0`, or `8 PEs alike, sip0.cube0.pe0 to sip0.cube0.pe7`."""
+    """Returns *ids* in a few words: `sip0.cube0.pe0`, or `8 PEs alike, sip0.cube0.pe0 to sip0.cube0.pe7`."""
     if len(ids) < 3:
         return " and ".join(ids)
     return f"{len(ids)} {noun} alike, {ids[0]} to {ids[-1]}"
 
 
 MOST: Final = 64
-"""Lanes of a picture, 1024 pixels. More would be a page of their own."""
+"""The most lanes of a picture, 1024 pixels. More would be a page of their own."""
 
 
 class MemoryLanes(NamedTuple):
-    """A picture with a row for each of *titles*, memories that look alike, and how many quieter kinds are left out."""
+    """A picture with a row for each of *titles*, groups of memories with equal rows. *n_left_out* counts quieter
+    groups.
+    """
 
     titles: list[str]
     png: bytes
@@ -79,9 +83,10 @@ class MemoryLanes(NamedTuple):
 
 
 def memory_lanes(log: OpLog, edges: Floats) -> MemoryLanes | None:
-    """The memories that DMAs of *log* used, by number; None where the log does not tell. Pixels lie between *edges*.
+    """Returns the lanes of the memories that DMAs of *log* used; None where the log lacks them. Pixels lie between
+    *edges*.
 
-    Of more than MOST kinds, the busiest are shown.
+    Of more than MOST groups, the busiest are shown.
     """
     if "transfers" in log.missing:
         return None
@@ -105,7 +110,7 @@ def memory_lanes(log: OpLog, edges: Floats) -> MemoryLanes | None:
 
 
 class LanePicture(NamedTuple):
-    """The lanes of each of *groups*, PEs that look alike: a title for each row of the picture, and the PNG.
+    """The lanes of each of *groups*, PEs with equal pictures: a title for each row of the picture, and the PNG.
 
     A pixel is as dark as the share of its time in which the lane was at work. Nothing is sampled.
     """
@@ -116,7 +121,7 @@ class LanePicture(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """The pictures of a run, which all reach from *start_ps* to *end_ps*: those of PEs, and that of memories."""
+    """The pictures of a run: *pictures* of PEs and one of *memories*. All reach from *start_ps* to *end_ps*."""
 
     start_ps: int
     end_ps: int
@@ -125,9 +130,9 @@ class Lanes(NamedTuple):
 
 
 def lane_pictures(log: OpLog, where: str) -> Lanes | None:
-    """The lanes of *log*: every block and stage of each PE, in the order of the pipeline, and the memories.
+    """Returns the lanes of *log*: every block and stage of each PE, in the order of the pipeline, and the memories.
 
-    None without records. Raises LogError, which begins with *where*, for records that end before they begin.
+    Returns None without records. Raises LogError, which begins with *where*, for records that end before they begin.
     """
     if not log.n_ops:
         return None
@@ -150,7 +155,7 @@ def lane_pictures(log: OpLog, where: str) -> Lanes | None:
 
 
 def _lanes(slices: Slices) -> dict[tuple[str, str], Ints]:
-    """The numbers of the slices of each lane. Overlapping services of one block are one lane."""
+    """Returns the numbers of the slices of each lane. Overlapping services of one block are one lane."""
     firsts = np.flatnonzero(np.diff(slices.track, prepend=-1))
     parts: dict[tuple[str, str], list[Ints]] = {}
     for first, last in zip(firsts.tolist(), [*firsts[1:].tolist(), len(slices.track)], strict=True):

@@ -19,7 +19,7 @@ _SHADE = (42, 120, 214)
 
 
 def coloured(values: Values, low: float, high: float) -> npt.NDArray[np.uint8]:
-    """The RGB of each value between *low* and *high*; grey for NaN."""
+    """Returns the RGB of each value between *low* and *high*, (rows, columns, 3); grey for NaN."""
     missing = ~np.isfinite(values)
     at = np.where(missing, low, values) - low
     at = at / (high - low) if high > low else at * 0 + 0.5
@@ -31,7 +31,7 @@ def coloured(values: Values, low: float, high: float) -> npt.NDArray[np.uint8]:
 
 
 def png_bytes(pixels: npt.NDArray[np.uint8]) -> bytes:
-    """Pixels (rows x columns x RGB) as a PNG."""
+    """Returns pixels (rows x columns x RGB) as a PNG."""
     rows, columns, _ = pixels.shape
     lines = np.zeros((rows, 1 + 3 * columns), dtype=np.uint8)
     lines[:, 1:] = pixels.reshape(rows, -1)
@@ -40,7 +40,8 @@ def png_bytes(pixels: npt.NDArray[np.uint8]) -> bytes:
 
 
 def shaded_png(levels: npt.NDArray[np.int64], most: int) -> bytes:
-    """*levels* (rows x columns, 0 to *most*, at most 15) as a PNG of one colour: 0 is clear, and *most* is opaque.
+    """Returns *levels* (rows x columns, 0 to *most*, at most 15) as a PNG of one colour: 0 is clear, and *most* is
+    opaque.
 
     A pixel takes 4 bits and has no background, so the picture suits a light and a dark page.
     """
@@ -55,7 +56,7 @@ def shaded_png(levels: npt.NDArray[np.int64], most: int) -> bytes:
 
 
 def _file(header: bytes, further: list[tuple[bytes, bytes]], lines: npt.NDArray[np.uint8]) -> bytes:
-    """A PNG file. Source: W3C, Portable Network Graphics, section 11."""
+    """Returns a PNG file. Source: W3C, Portable Network Graphics, section 11."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

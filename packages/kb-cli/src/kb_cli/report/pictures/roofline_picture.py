@@ -13,9 +13,9 @@ from kb_cli.terminal.units import bandwidth, quantity
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 900, 430, 84, 210, 14, 46
 _NEAR = 90, 14
-"""Labels of marks that are nearer to one another than this are left out; the table beside the picture has them."""
+"""The distance in pixels below which the label of a mark is left out; the table beside the picture has it."""
 _DECADES: Final = 12
-"""The picture never spans more than this many powers of ten, whatever a run did."""
+"""The most powers of ten that the picture spans."""
 
 
 class _Mark(NamedTuple):
@@ -28,7 +28,7 @@ class _Mark(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """Where operations a byte (x) and operations a second (y) stand in the picture, both as logarithms to 10."""
+    """The range of operations a byte (x) and operations a second (y) in the picture, both as logarithms to 10."""
 
     low_x: float
     high_x: float
@@ -36,18 +36,18 @@ class _Frame(NamedTuple):
     high_y: float
 
     def x(self, value: float) -> float:
-        """The place of *value* from the left."""
+        """Returns the distance of *value* from the left, in pixels."""
         share = (log10(value) - self.low_x) / (self.high_x - self.low_x)
         return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
 
     def y(self, value: float) -> float:
-        """The place of *value* from the top."""
+        """Returns the distance of *value* from the top, in pixels."""
         share = (log10(value) - self.low_y) / (self.high_y - self.low_y)
         return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
 
 
 def roofline_picture(chart: RooflineChart) -> Markup | None:
-    """The picture of *chart*, or None where it has no mark to show or no limit to show it beside."""
+    """Returns the picture of *chart*, or None where it has no mark, or no limit beside it."""
     marks = [
         _Mark(point.line or "the run", space, point.flops / nbytes, point.flops / (point.ps / 1e12))
         for point in chart.points
@@ -65,7 +65,7 @@ def roofline_picture(chart: RooflineChart) -> Markup | None:
 
 
 def _frame(chart: RooflineChart, marks: Iterable[_Mark], slopes: dict[str, float]) -> _Frame:
-    """The whole powers of ten around all marks, and around the places where slopes meet the highest peak."""
+    """Returns the whole powers of ten around all marks, and around the places where slopes meet the highest peak."""
     top = max((peak.flops for peak in chart.peaks), default=0.0)
     xs = [mark.intensity for mark in marks] + [top / (gbs * 1e9) for gbs in slopes.values() if top]
     ys = [mark.rate for mark in marks] + [peak.flops for peak in chart.peaks]
@@ -96,7 +96,7 @@ def _axes(frame: _Frame) -> Iterator[Markup]:
 
 
 def _peaks(chart: RooflineChart, frame: _Frame, slopes: dict[str, float]) -> Iterator[Markup]:
-    """A peak begins where the fastest slope reaches it, and its label stands at its end."""
+    """Draws each peak from the place where the fastest slope reaches it. Its label stands at its end."""
     fastest = max(slopes.values(), default=0.0) * 1e9
     right, taken = _WIDTH - _RIGHT, -1.0e9
     for peak in chart.peaks:
@@ -110,7 +110,7 @@ def _peaks(chart: RooflineChart, frame: _Frame, slopes: dict[str, float]) -> Ite
 
 
 def _slopes(chart: RooflineChart, frame: _Frame, slopes: dict[str, float]) -> Iterator[Markup]:
-    """A slope is cut at the frame, and at the highest peak. Its label follows it."""
+    """Draws each slope up to the frame and the highest peak. Its label follows it."""
     top = max((peak.flops for peak in chart.peaks), default=10.0**frame.high_y)
     for number, (space, gbs) in enumerate(slopes.items()):
         rate = gbs * 1e9
@@ -140,7 +140,7 @@ def _marks(marks: Iterable[_Mark], frame: _Frame) -> Iterator[Markup]:
 
 
 def _shape(space: str, x: float, y: float) -> str:
-    """A circle for HBM, a square for SRAM, a triangle for all else: shapes tell memories apart without colours."""
+    """Returns a circle for HBM, a square for SRAM, a triangle for other memories: shapes work without colours."""
     if space == "hbm":
         return f"M{x - 5:.2f} {y:.2f}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z"
     if space == "sram":

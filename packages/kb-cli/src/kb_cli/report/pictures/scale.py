@@ -9,7 +9,7 @@ _ROUND = (1, 2, 5)
 
 
 class Scale(NamedTuple):
-    """Places of values between `start` and `end`, in pixels. Values run from `low` to `high`."""
+    """Maps values from `low` to `high` to pixels from `start` to `end`."""
 
     low: float
     high: float
@@ -18,13 +18,13 @@ class Scale(NamedTuple):
     log: bool
 
     def at(self, value: float) -> float:
-        """The place of *value*."""
+        """Returns the place of *value*, in pixels."""
         low, high = (log10(self.low), log10(self.high)) if self.log else (self.low, self.high)
         share = ((log10(value) if self.log else value) - low) / (high - low)
         return self.start + share * (self.end - self.start)
 
     def marks(self) -> list[float]:
-        """Round values within the scale: at least two where there are any, and at most about ten."""
+        """Returns round values within the scale: at least two where there are any, and at most about ten."""
         if not self.log:
             step = _round_up((self.high - self.low) / 6)
             return [step * count for count in range(ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9) + 1)]
@@ -34,8 +34,10 @@ class Scale(NamedTuple):
 
 
 def scale(values: list[float], start: float, end: float, log: bool | None = None) -> Scale:
-    """The scale that has room for *values*. It is logarithmic where all are positive and span more than a factor of 4,
-    unless *log* decides."""
+    """Returns a scale with room for *values*.
+
+    It is logarithmic where all are positive and span more than a factor of 4, unless *log* decides.
+    """
     low, high = min(values), max(values)
     if log is None:
         log = low > 0 and high / low > 4

@@ -1,4 +1,4 @@
-"""What each axis of a sweep does to the latency, as SVG: a row for each axis, a dot for each value."""
+"""The effect of each axis of a sweep on the latency, as SVG: a row for each axis, a dot for each value."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kb_cli.sweep.sweep import SweepResult
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _ROW, _BOTTOM = 900, 210, 30, 12, 54, 40
 _NEAR = 46
-"""Labels of dots that are nearer than so many pixels are left out; the titles of the dots have them."""
+"""The distance in pixels below which the label of a dot is left out; the title of the dot has it."""
 
 
 def axes_picture(result: SweepResult) -> Markup | None:
-    """The effects of *result*; None where no axis has one that is known."""
+    """Returns the effects of *result* as a picture; None where no axis has a known effect."""
     effects = [effect for effect in result.sensitivity.effects if effect.swing is not None]
     if not effects:
         return None

@@ -1,4 +1,4 @@
-"""Latency against each cost of a sweep as SVG: all points, and those of the Pareto front."""
+"""Latency against each cost of a sweep, as SVG: all points, and the points of the Pareto front."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kb_cli.terminal.units import duration
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 900, 300, 90, 20, 12, 46
 _MOST_MARKS = 4000
-"""Points of a picture that are not on the front. A picture of more of them is a blot, and slow to show."""
+"""The most points off the front in a picture. A picture of more of them is a blot, and slow to show."""
 
 
 def front_picture(result: SweepResult) -> Markup | None:
-    """A panel for each cost of *result*; None without a front or where nothing differs."""
+    """Returns a panel for each cost of *result*; None without a front, or where nothing differs."""
     if not result.front or len(result.configurations) < 2:
         return None
     panels = [part for number in range(len(result.costs)) for part in _panel(result, number)]

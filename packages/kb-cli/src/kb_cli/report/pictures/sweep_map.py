@@ -11,11 +11,11 @@ from kb_cli.terminal.units import duration
 
 _WIDTH, _LEFT, _TOP, _CELL, _BOTTOM = 900, 140, 10, 34, 48
 _MOST_VALUES = 24
-"""Of an axis; cells of more would have no room for their numbers."""
+"""The most values of an axis. Cells of more values would have no room for their numbers."""
 
 
 def map_picture(result: SweepResult) -> Markup | None:
-    """The map of *result*; None where fewer than two axes have an effect, or an axis has too many values."""
+    """Returns the map of *result*; None where fewer than two axes have an effect, or an axis has too many values."""
     effects = result.sensitivity.effects
     axes = [effect.axis for effect in effects if effect.swing is not None and effect.axis in result.axes][:2]
     if len(axes) < 2 or max(len(result.axes[axis]) for axis in axes) > _MOST_VALUES:

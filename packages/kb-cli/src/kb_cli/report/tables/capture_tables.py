@@ -1,4 +1,4 @@
-"""What `kb show` prints."""
+"""Tables of `kb show`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kb_engine.observe import shown_array
 
 
 def captures_tables(found: Sequence[StoredCapture]) -> list[Any]:
-    """A row for each capture."""
+    """Returns a table with a row for each capture."""
     table = new_table("name", "line", "shape", "dtype", "PE", "number", "value", left=4, text=("value",))
     for each in found:
         state = "kept" if each.file else f"none: {each.why_not}"
@@ -24,7 +24,7 @@ def captures_tables(found: Sequence[StoredCapture]) -> list[Any]:
 
 
 def capture_tables(report: CaptureReport, value: npt.NDArray[Any]) -> list[Any]:
-    """The value, what describes it, and where it differs from a reference."""
+    """Returns the value, its figures, and its difference from a reference."""
     table = new_table("capture", f"{report.name} number {report.number}")
     table.add_row("PE", f"{report.pe} ({report.pe_id})")
     table.add_row("line", report.line)

@@ -1,4 +1,4 @@
-"""What `kb topology show` prints."""
+"""Tables of `kb topology show`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LAYOUT = "address = sip << 60 | cube << 52 | space << 48 | unit << 38 | offset"
 
 
 def chip_tables(found: Overview) -> list[Any]:
-    """Tables of nodes, links and memories, and the path of the picture."""
+    """Returns tables of nodes, links and memories, and the path of the picture."""
     counts = {"SIP": found.sips, "cube": found.cubes, "PE": found.pes, "node": sum(found.nodes.values())}
     sizes = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counts.items())
     parts: list[Any] = [f"{found.name}: {found.description}", sizes, _nodes(found), _links(found)]
@@ -43,7 +43,7 @@ def _links(found: Overview) -> Table:
 
 
 def _memories(found: Overview) -> Table:
-    """The memory map. Memories that repeat from cube to cube share a row."""
+    """Returns the memory map. Memories that repeat from cube to cube share a row."""
     places = ("first", "at", "last", "at")
     table = new_table("memory", "count", "size", *places, left=1, text=places)
     for runs in _alike(found.memory_map):

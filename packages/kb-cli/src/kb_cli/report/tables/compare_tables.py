@@ -1,4 +1,4 @@
-"""The comparison of two runs, and the answer to "what if", as lines and tables."""
+"""Lines and tables of `kb compare` and `kb whatif`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from kb_cli.whatif.whatif import WhatIf
 
 MOST_ROWS = 12
-"""Rows of a table, and differences of a part of the configuration; the JSON has all."""
+"""The most rows of a table, and differences of a part of the configuration; the JSON has all."""
 
 MOST_BLOCKS = 4
-"""Blocks of a PE's own view; the JSON has all."""
+"""The most blocks of a PE's own view; the JSON has all."""
 
 
 def whatif_lines(found: WhatIf) -> Iterator[str]:
-    """What was set, and what that gains at best and in fact."""
+    """Yields the values that were set, and their gain at best and as measured."""
     for each in found.set:
         yield f"{each.path}: {_text(each.before, each.before is not None)} -> {_text(each.after)}"
     if found.bound_ps is not None:
@@ -35,7 +35,7 @@ def whatif_lines(found: WhatIf) -> Iterator[str]:
 
 
 def comparison_parts(found: RunComparison) -> Iterator[Any]:
-    """Configuration, latency, sentences, then the tables of blocks, rows and PEs."""
+    """Yields configuration, latency, sentences, then the tables of blocks, rows and PEs."""
     if found.same and found.configuration:
         yield "The digests of the two logs are equal: what is different changed no operation and no time."
     elif found.same:
@@ -77,7 +77,9 @@ def _configuration_lines(changes: list[ConfigurationChange]) -> Iterator[str]:
 
 
 def _difference(each: ConfigurationChange) -> str:
-    """The words for a difference. The place of an element of a list is that of the first run, and of the second one."""
+    """Returns the words for a difference, with the place in the first run, and the place in the second run if it
+    differs.
+    """
     place = f"{each.part} {each.place}".rstrip()
     if each.moved:
         return f"{place}: stands at {each.place_after} now"
@@ -121,7 +123,7 @@ def _change(ps: int) -> str:
 
 
 def _signed(change: int, before: int) -> str:
-    """The share of *before*; of nothing there is none, so the change itself."""
+    """Returns *change* as a share of *before*; the change itself where *before* is 0."""
     return _change(change) if change and not before else signed_percent(change / (before or 1))
 
 

@@ -1,4 +1,4 @@
-"""What `kb run BENCH --params` prints."""
+"""Tables of `kb run BENCH --params`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kb_cli.terminal.units import value_text
 
 
 def params_tables(doc: BenchmarkDoc) -> list[Any]:
-    """The benchmark in its author's words, and a row for each parameter."""
+    """Returns the benchmark in its author's words, and a table with a row for each parameter."""
     has_docs = any(each.doc for each in doc.parameters)
     table = new_table("parameter", "type", "default", *(["meaning"] if has_docs else []), wrapped=(1, 3))
     for each in doc.parameters:

@@ -1,4 +1,4 @@
-"""What `kb plan` prints: the details of one tiling, or a row for each of several."""
+"""Tables of `kb plan`: the details of one tiling, or a row for each of several."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kb_messages import LoopOrder
 
 
 def plan_tables(results: list[PlanResult]) -> list[Any]:
-    """Title, figures and refusals of *results*, which differ in their tile alone."""
+    """Returns title, figures and refusals of *results*, which differ in their tile alone."""
     first = results[0]
     params = " ".join(f"{name}={value}" for name, value in first.params.items())
     how = f", {' and '.join(first.pinned)} pinned" if first.pinned else ""
@@ -56,7 +56,7 @@ def _comparison(results: list[PlanResult]) -> Table:
 
 
 def _time(result: PlanResult) -> list[Any]:
-    """The estimate, and the time of each resource."""
+    """Returns the estimate, and the time of each resource."""
     if result.estimated_ps is None:
         return ["no estimate: no tile fits, or the chip tells no costs"]
     table = new_table("resource", "time", "of the estimate", left=1)

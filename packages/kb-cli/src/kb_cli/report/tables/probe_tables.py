@@ -1,4 +1,4 @@
-"""What `kb probe --all` prints: every pair on a small chip, pairs by distance on a large one."""
+"""Tables of `kb probe`: one transfer, or all pairs of a PE and a memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS = {"read": "reads from", "write": "writes to", "send": "sends to"}
 
 
 def probe_tables(result: ProbeResult) -> list[Any]:
-    """The transfer, its hops, its flows if there are several, and a sentence with the bottleneck."""
+    """Returns the transfer, its hops, its flows if there are several, and a sentence with the bottleneck."""
     lines: list[Any] = [
         f"{result.src} {_WORDS[result.operation]} {result.dst}: {result.nbytes} B on {result.topology}",
         "",
@@ -58,11 +58,11 @@ def _gbs(gbs: float) -> str:
 
 
 Pairs = npt.NDArray[np.bool_]
-"""Which pairs of a PE (row) and a memory (column) belong to a group."""
+"""Marks the pairs of a PE (row) and a memory (column) that belong to a group."""
 
 
 def probe_map_tables(chip: Topology, matrix: ProbeMatrix) -> list[Any]:
-    """Title and tables of *matrix*."""
+    """Returns title and tables of *matrix*: every pair on a small chip, pairs by distance on a large one."""
     title = f"{chip.name}: every PE reads {matrix.nbytes} B of every memory, alone"
     if max(len(matrix.sources), len(matrix.memories)) <= LARGEST_WHOLE:
         return [title, "", *_every_pair(matrix)]
@@ -84,7 +84,7 @@ def _grid(unit: str, matrix: ProbeMatrix, values: npt.NDArray[np.float64], form:
 
 
 def _by_distance(chip: Topology, matrix: ProbeMatrix) -> Table:
-    """Least, mean and most over the pairs in one cube, in one SIP, and in two SIPs."""
+    """Returns least, mean and most over the pairs in one cube, in one SIP, and in two SIPs."""
     table = new_table(
         "memory of", "pairs", "least ns", "mean ns", "most ns", "most GB/s", "mean GB/s", "least GB/s", left=1
     )

@@ -1,4 +1,4 @@
-"""What `kb replay` prints."""
+"""Tables of `kb replay`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VERDICTS = {None: "-", True: "ok", False: "FAILED"}
 
 
 def replay_tables(found: Replayed) -> Iterator[Any]:
-    """Renderables for *found*."""
+    """Yields the verdict, a table of both runs, and differences of versions."""
     title = f"{found.benchmark} on {found.topology}"
     yield styled(f"{title}: the same run", GOOD) if found.same else styled(f"{title}: not the same run", BAD)
     table = new_table("", "the run", "here")

@@ -1,4 +1,4 @@
-"""What `kb report` prints."""
+"""Tables of `kb report`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kb_cli.terminal.output import WARNING, new_table, styled
 from kb_cli.terminal.units import duration, percent, quantity
 
 _PES = 8
-"""Kinds of PEs that the terminal lists; `-o` and `--json` have all."""
+"""The most kinds of PEs that the terminal lists; `-o` and `--json` have all."""
 
 NO_LEVERS = "No value of the chip has 2 % of the critical path."
 
 
 def report_tables(report: TimeReport) -> list[Any]:
-    """The sentence, then the tables: the path, its lines, blocks, roofline and PEs."""
+    """Returns the sentence, then the tables: the path, its lines, blocks, roofline and PEs."""
     latency = f"{duration(report.latency_ps)}{fidelity_text(report.fidelity)}"
     title = f"{report.benchmark} on {report.topology}: {latency}, {report.run_dir}"
     tables = [where_table(report.path), _lines(report), *chosen_tile_tables(report.chosen_tiles)]
@@ -49,7 +49,9 @@ def _lines(report: TimeReport) -> Table:
 
 
 def _blocks(report: TimeReport) -> Table:
-    """Work off the path is hidden behind other work. It adds up over blocks, which work at the same time."""
+    """Returns the table of blocks. Work off the path is hidden. Work adds up over blocks, which work at the same
+    time.
+    """
     table = new_table("block", "of peak", "on the path", "work", "hidden work", left=1)
     for each in report.blocks:
         hidden = percent(each.hidden_ps / each.busy_ps) if each.busy_ps else "-"
@@ -70,7 +72,7 @@ def _roofline(report: TimeReport) -> Table:
 
 
 def _pes(report: TimeReport) -> Table:
-    """Each kind of PE with the three largest parts of its own time."""
+    """Returns each kind of PE with the three largest parts of its own time."""
     table = new_table("PE", "first", "second", "third")
     for each in report.pes[:_PES]:
         parts = [f"{share.block}: {share.what} {percent(share.share)}" for share in each.shares[:3]]

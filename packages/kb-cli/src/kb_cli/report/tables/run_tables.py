@@ -1,4 +1,4 @@
-"""What `kb run` prints for one run."""
+"""Tables of `kb run` for one run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLUMNS = {
 
 
 def run_tables(result: RunResult) -> list[Any]:
-    """Summary, tables of blocks, memories, counters, stages and the path, and the sentence on what bounds the run."""
+    """Returns the summary, tables of blocks, memories, counters, stages and the path, and the sentence on the bound."""
     parts: list[Any] = [_title(result), _summary(result), _blocks(result), _memories(result)]
     if result.counters:
         parts.append(_counters(result))
@@ -74,13 +74,13 @@ def _summary(result: RunResult) -> Table:
 
 
 def _latency(result: RunResult) -> str:
-    """The time of the kernels and its fidelity; with several launches, it is said that there are several."""
+    """Returns the time of the kernels and its fidelity; with several launches, their number."""
     several = f" in the kernels of {len(result.launches)} launches" if len(result.launches) > 1 else ""
     return f"{duration(result.latency_ps)}{several}{fidelity_text(result.fidelity)}"
 
 
 def _host(host: HostTime) -> str:
-    """The host's time outside of kernels."""
+    """Returns the host's time outside of kernels."""
     before, after = duration(host.launch_ns * PS_PER_NS), duration(host.response_ns * PS_PER_NS)
     parts = [f"launch {before} before the first kernel, {after} after the last"]
     for name, ns in (("writes", host.write_ns), ("reads", host.read_ns), ("page maps", host.map_ns)):
@@ -117,7 +117,9 @@ def _memories(result: RunResult) -> Table:
 
 
 def _counters(result: RunResult) -> Table:
-    """What blocks counted. Equal blocks share a row: the sum over them, and the range from block to block."""
+    """Returns the counters of blocks. Equal blocks share a row: the sum over them, and the range from block to
+    block.
+    """
     table = new_table("counter of", "counter", "blocks", "sum", "least", "most", left=2)
     for each in result.counters:
         numbers = (f"{number:,}" for number in (each.blocks, each.total, each.least, each.most))
@@ -126,7 +128,7 @@ def _counters(result: RunResult) -> Table:
 
 
 def _times(stages_ps: dict[str, dict[str, int]]) -> Table:
-    """How the tiles spent their time: a row for each stage, in shares of the time of all tiles."""
+    """Returns the time of the tiles: a row for each stage, in shares of the time of all tiles."""
     used = [column for column in next(iter(stages_ps.values())) if any(times[column] for times in stages_ps.values())]
     total = sum(sum(times.values()) for times in stages_ps.values()) or 1
     names = (_COLUMNS.get(column, column.replace("_", " ")) for column in used)

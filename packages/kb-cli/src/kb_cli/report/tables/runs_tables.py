@@ -1,4 +1,4 @@
-"""What `kb runs` prints."""
+"""Tables of `kb runs`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from kb_cli.terminal.units import duration, quantity
 
 
 def runs_tables(runs: Sequence[ListedRun]) -> list[Any]:
-    """A row for each run, with the parameters that differ among runs of its benchmark, and the sum of their sizes."""
+    """Returns a row for each run, with the parameters that differ among runs of its benchmark, and the sum of their
+    sizes.
+    """
     if not runs:
         return ["no run folders"]
     table = new_table(
@@ -50,14 +52,14 @@ def runs_tables(runs: Sequence[ListedRun]) -> list[Any]:
 
 
 def _fidelity(fidelity: Fidelity | None) -> str:
-    """The factor by which the latency may be off, or that nothing was compared."""
+    """Returns the factor by which the latency may be off, or that nothing was compared."""
     if fidelity is None:
         return "-"
     return "not validated" if fidelity.p90 is None else f"x {math.exp(fidelity.p90):.2f} ({fidelity.test})"
 
 
 def pruned_lines(pruned: Pruned) -> list[str]:
-    """A line for each folder that was taken away or stayed, and the sum."""
+    """Returns a line for each folder that was deleted or stayed, and the sum."""
     would = "would remove" if pruned.dry_run else "removed"
     lines = [f"{would} {run.folder} ({quantity(run.nbytes, 'B')})" for run in pruned.removed]
     lines += [f"{would} {folder}, which a killed run left" for folder in pruned.killed]

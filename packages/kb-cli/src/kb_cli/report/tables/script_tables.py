@@ -1,4 +1,4 @@
-"""What `kb exec` prints: a row for each launch, and what autotuners tried."""
+"""Tables of `kb exec`: a row for each launch, and the trials of autotuners."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kb_cli.terminal.output import new_table, styled
 from kb_cli.terminal.units import duration, percent
 
 _MOST_ROWS = 40
-"""Launches in the table; the run folder has all."""
+"""The most launches in the table; the run folder has all."""
 
 
 def script_tables(result: ScriptResult) -> list[Any]:
-    """The launches, the configurations that were tried, what the sanitizer found, and the run folder."""
+    """Returns the launches, the tried configurations, the findings of the sanitizer, and the run folder."""
     lines: list[Any] = []
     if result.launches:
         lines += [_launches(result), ""]
@@ -35,9 +35,9 @@ def script_tables(result: ScriptResult) -> list[Any]:
 
 
 def _sanitizer(launches: Sequence[RunResult]) -> list[Any]:
-    """A sentence for each finding, and how many there are; none where nobody asked.
+    """Returns a sentence for each finding, and their number; none unless the launches were searched.
 
-    What several launches of a kernel have in common is told once.
+    A finding that several launches of a kernel share is printed once.
     """
     searched = [each.sanitizer for each in launches if isinstance(each.sanitizer, Sanitized)]
     if not searched:
@@ -56,7 +56,7 @@ def _sanitizer(launches: Sequence[RunResult]) -> list[Any]:
 
 
 def _found(sanitized: Sanitized | UnsetType) -> Iterator[tuple[Hashable, str]]:
-    """A sentence for each finding, after what two launches have in common that have the same one."""
+    """Yields each finding as a key, which is equal for the same finding of two launches, and a sentence."""
     if isinstance(sanitized, UnsetType):
         return
     for each in sanitized.findings:
@@ -89,7 +89,7 @@ def _launches(result: ScriptResult) -> Any:
 
 
 def _busiest(result: RunResult) -> str:
-    """The kind of block with the largest share of its peak: that of the time in which all of its kind work."""
+    """Returns the kind of block with the largest share of its peak, the time in which all blocks of the kind work."""
     kinds = {kind: use for kind, use in result.utilization.items() if not kind.startswith(("pe_dma", "pe_cpu"))}
     if not kinds:
         return "-"
@@ -98,7 +98,7 @@ def _busiest(result: RunResult) -> str:
 
 
 def _bound(result: RunResult) -> str:
-    """The largest share of the critical path."""
+    """Returns the largest share of the critical path."""
     if result.where is UNSET or not result.where:
         return "-"
     first = result.where[0]

@@ -1,4 +1,4 @@
-"""What `kb run --shapes` prints."""
+"""Tables of `kb run --shapes`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kb_cli.terminal.units import PS_PER_NS, duration, percent, value_text
 
 
 def shapes_tables(results: Sequence[RunResult]) -> list[Any]:
-    """A row for each run, the totals, and every output that is wrong."""
+    """Returns a row for each run, the totals, and every wrong output."""
     failed = [result for result in results if result.verified is False]
     lines: list[Any] = [_table(results), "", f"{_totals(results)}, {verdict_count(results)}"]
     lines += [

@@ -1,4 +1,4 @@
-"""What `kb sweep` prints: the fastest points, the Pareto front, what each axis does, and what failed."""
+"""Tables of `kb sweep`: the fastest points, the Pareto front, the effect of each axis, and failures."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kb_cli.terminal.output import BAD, WARNING, new_table, styled
 from kb_cli.terminal.units import duration, percent
 
 MOST_FAILURES = 10
-"""Sentences about failed points that a table has."""
+"""The most sentences about failed points in a table."""
 MOST_VALUES = 40
-"""Values of an axis in the table of effects."""
+"""The most values of an axis in the table of effects."""
 
 
 def sweep_tables(result: SweepResult, most: int) -> Iterator[Any]:
-    """Renderables for *result*, with at most *most* points in each table."""
+    """Yields the tables of *result*, with at most *most* points in each table."""
     yield f"{heading(result)}, {result.computed:,} simulated now, {result.known:,} known before"
     yield from (styled(note, WARNING) for note in result.notes)
     if result.configurations:
@@ -41,12 +41,12 @@ def sweep_tables(result: SweepResult, most: int) -> Iterator[Any]:
 
 
 def front_sentence(result: SweepResult) -> str:
-    """What the points of the front have in common."""
+    """Returns the sentence that defines the Pareto front."""
     return f"No other is as fast for the same or less of everything that costs ({', '.join(result.costs)})."
 
 
 def explained_sentence(result: SweepResult) -> str:
-    """How much of the latency the axes explain one by one."""
+    """Returns how much of the latency the axes explain one by one."""
     if result.sensitivity.explained is None:
         is_untold = all(effect.swing is None for effect in result.sensitivity.effects)
         if is_untold and len({each.latency_ps for each in result.configurations}) > 1:
@@ -57,7 +57,7 @@ def explained_sentence(result: SweepResult) -> str:
 
 
 def figures(found: Configuration) -> list[str]:
-    """The cells of *found* after its values: see `figure_names`."""
+    """Returns the cells of *found* after its values, in the order of `figure_names`."""
     of_peak = found.of_peak if found.flops else None
     shares = ["-" if share is None else percent(share) for share in (of_peak, found.of_memory)]
     verdict: list[str] = {None: [], True: ["ok"], False: ["FAILED"]}[found.verified]
@@ -65,24 +65,24 @@ def figures(found: Configuration) -> list[str]:
 
 
 def figure_names(result: SweepResult) -> list[str]:
-    """The columns of `figures`."""
+    """Returns the headers of `figures`."""
     verified = any(each.verified is not None for each in result.configurations)
     return ["latency", "achieved", "of peak", "of memory", *(["verified"] if verified else [])]
 
 
 def what(result: SweepResult) -> str:
-    """The word for what is ranked."""
+    """Returns the word for the ranked items."""
     return "configurations" if result.over else "points"
 
 
 def moving_axes(result: SweepResult) -> list[str]:
-    """The axes of configurations that have several values; the first one if there is none."""
+    """Returns the axes of configurations that have several values; the first one if there is none."""
     axes = {axis: values for axis, values in result.axes.items() if axis not in result.over}
     return [axis for axis, values in axes.items() if len(values) > 1] or list(axes)[:1]
 
 
 def configurations_table(result: SweepResult, found: Sequence[Configuration]) -> Table:
-    """A row for each of *found*, configurations of *result*."""
+    """Returns a table with a row for each of *found*, configurations of *result*."""
     axes = moving_axes(result)
     table = new_table(*axes, *figure_names(result), left=0, text=axes)
     for cells in configuration_cells(result, found):
@@ -91,19 +91,19 @@ def configurations_table(result: SweepResult, found: Sequence[Configuration]) ->
 
 
 def configuration_cells(result: SweepResult, found: Sequence[Configuration]) -> list[list[str]]:
-    """For each of *found*, the cells of `moving_axes` and of `figure_names`."""
+    """Returns for each of *found* the cells of `moving_axes` and of `figure_names`."""
     axes = moving_axes(result)
     return [[*(each.values[axis] for axis in axes), *figures(each)] for each in found]
 
 
 def failure_cells(result: SweepResult, most: int) -> list[list[str]]:
-    """For each of the first *most* failed points, the cells of all axes, and why it failed."""
+    """Returns for each of the first *most* failed points the cells of all axes, and the error."""
     failed = (point for point in result.points if point.result is None)
     return [[*(point.values[axis] for axis in result.axes), point.error] for point in islice(failed, most)]
 
 
 def heading(result: SweepResult) -> str:
-    """What was swept, and how many points there are."""
+    """Returns the swept benchmark and chips, and the number of points."""
     fixed = "".join(f", {name}={value}" for name, value in result.params.items())
     count = len(result.points)
     over = f", added up over {' and '.join(result.over)}" if result.over else ""
@@ -129,7 +129,7 @@ def _effects(effects: Iterable[Effect]) -> Table:
 
 
 def _failures(result: SweepResult) -> Table:
-    """Failed points, those with one sentence together."""
+    """Returns a table of failed points. Points with the same error share a row."""
     by_sentence: dict[str, list[SweepPoint]] = {}
     for point in result.points:
         if point.result is None:

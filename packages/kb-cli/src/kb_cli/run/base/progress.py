@@ -24,8 +24,8 @@ INTERVAL_S = 0.25
 
 
 class Simulated(Struct, frozen=True, kw_only=True):
-    """Progress of pass 1: the simulated time in picoseconds, the stage services that have ended, the stage services of
-    all commands issued so far, and the kernels of the launch that have ended, of all its PEs.
+    """Progress of pass 1: the simulated time in picoseconds, the stage services that have ended, the stage services
+    of all commands issued so far, and the kernels of the launch that have ended, of all its PEs.
     """
 
     t_ps: int

@@ -67,7 +67,9 @@ class ValueWait(Struct, frozen=True, kw_only=True):
 
 
 class ChosenTile(Struct, frozen=True, kw_only=True):
-    """The `tile`, such as `64x128x64`, that the chip chose for `commands` GEMMs of one kernel line that leave it open."""
+    """The `tile`, such as `64x128x64`, that the chip chose for `commands` GEMMs of one kernel line that leave it
+    open.
+    """
 
     line: str
     tile: str

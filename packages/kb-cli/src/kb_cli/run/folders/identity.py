@@ -53,7 +53,9 @@ def versions(topology: Topology) -> dict[str, str]:
 
 
 def missing(run_versions: Mapping[str, str]) -> str | None:
-    """Returns the first package of *run_versions* that is not installed, with its version; None if all are installed."""
+    """Returns the first package of *run_versions* that is not installed, with its version; None if all are
+    installed.
+    """
     for name, number in run_versions.items():
         try:
             distribution(name)

@@ -75,8 +75,8 @@ _KINDS: Final = {
 
 
 def bounded_by(shares: Sequence[PathShare] | None, uses: Mapping[str, Use]) -> str:
-    """Returns the sentence for *shares* of the critical path, the largest first; for *uses* by kind of block without a
-    path.
+    """Returns the sentence for *shares* of the critical path, the largest first; for *uses* by kind of block without
+    a path.
     """
     if shares is None:
         return _without_path(uses)

@@ -9,7 +9,9 @@ from kb_engine.observe import Chip, Observer
 
 
 class SimulationWatch(Observer):
-    """Counts the stages of issued commands, and reports to *progress* a few times a second. `follow` sets the engine."""
+    """Counts the stages of issued commands, and reports to *progress* a few times a second. `follow` sets the
+    engine.
+    """
 
     def __init__(self, progress: RunProgress) -> None:
         self._progress = progress

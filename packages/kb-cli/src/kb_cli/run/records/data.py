@@ -203,7 +203,9 @@ def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 
 def _with_addresses(tensor: Tensor, offset_bits: int) -> Tensor:
-    """Returns *tensor*, whose addresses have *offset_bits* bits of offset, with today's addresses. Virtual ones stay."""
+    """Returns *tensor*, whose addresses have *offset_bits* bits of offset, with today's addresses. Virtual ones
+    stay.
+    """
 
     def moved(grid: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
         return tuple(

@@ -62,7 +62,9 @@ def extra_files(folder: Path, claimed: Mapping[str, FileClaim]) -> list[str]:
 
 
 def files_of(folder: Path) -> Iterator[str]:
-    """Yields the path in *folder* of every file there. Raises RunFolderError at a link, a pipe, a socket or a device."""
+    """Yields the path in *folder* of every file there. Raises RunFolderError at a link, a pipe, a socket or a
+    device.
+    """
     folders = [folder]
     while folders:
         within = folders.pop()

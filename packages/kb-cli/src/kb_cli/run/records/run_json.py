@@ -156,8 +156,8 @@ def read_one_run(folder: Path) -> RunJson:
 
 
 def is_sealed(folder: Path) -> bool:
-    """Whether the hash at the end of the run.json of *folder* fits its content. Raises RunFolderError if it cannot be
-    read.
+    """Whether the hash at the end of the run.json of *folder* fits its content. Raises RunFolderError if it cannot
+    be read.
     """
     return _is_own(_fields(folder))
 
@@ -179,5 +179,7 @@ def _fields(folder: Path) -> dict[str, Any]:
 
 
 def _content_sha256(fields: dict[str, Any]) -> str:
-    """Returns the sha256 of *fields* as compact ASCII JSON. Blanks in the file do not matter; the order of keys does."""
+    """Returns the sha256 of *fields* as compact ASCII JSON. Blanks in the file do not matter; the order of keys
+    does.
+    """
     return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()

@@ -146,8 +146,8 @@ def _broken(folder: Path, run: RunJson, progress: RunProgress, compares: bool) -
 
 
 def _with_debug_note(verdict: Verdict) -> Verdict:
-    """Adds to the wrong outputs of *verdict* that no op is to blame, because the debugging execution would have stopped
-    there.
+    """Adds to the wrong outputs of *verdict* that no op is to blame, because the debugging execution would have
+    stopped there.
     """
     note = "each op agrees with float64 on what it read, so the kernel asks for something else than the reference"
     outputs = [each if each.ok else replace(each, text=f"{each.text}; {note}") for each in verdict.outputs]
