@@ -36,8 +36,8 @@ _FILE: ContextVar[str] = ContextVar("file", default="")
 
 
 @contextmanager
-def loading(file: str) -> Iterator[None]:
-    """The import of *file*, which ends with the block."""
+def import_guard(file: str) -> Iterator[None]:
+    """Marks the time in which kb imports *file*, so that the import starts no run of its own."""
     token = _FILE.set(file)
     try:
         yield
@@ -45,8 +45,8 @@ def loading(file: str) -> Iterator[None]:
         _FILE.reset(token)
 
 
-def refuse_while_loading(what: str) -> None:
-    """Raise BenchmarkError when a benchmark's file calls *what* while kb imports the file."""
+def refuse_during_import(what: str) -> None:
+    """Raises BenchmarkError when a benchmark's file calls *what* while kb imports the file."""
     if file := _FILE.get():
         fix = 'put the call below `if __name__ == "__main__":`'
         raise BenchmarkError(file, f"a call of {what} while kb imports the file", "none", fix)
@@ -59,9 +59,9 @@ _IMPORT = "the import of the file"
 class LoadedBenchmark(NamedTuple):
     """A benchmark with the file that defines it.
 
-    `call` is the record of a call that is a benchmark of its own, or of a benchmark that nobody else can find, and
-    `script` that of a launch of a script. `beside` has the files of its folder that it imports, by their paths there;
-    none for a benchmark that comes with kb.
+    `call` is the record of a call that is a benchmark of its own, or of a benchmark that no other process can find.
+    `script` is the record of a launch of a script. `beside` has the files of its folder that it imports, by their paths
+    there; none for a benchmark that comes with kb.
     """
 
     name: str
@@ -89,7 +89,7 @@ class LoadedBenchmark(NamedTuple):
 
 
 def load_benchmark(text: str) -> LoadedBenchmark:
-    """The benchmark that *text* names, a bundled name or a Python file.
+    """Returns the benchmark that *text* names, a bundled name or a Python file.
 
     Raises BenchmarkError when the file cannot be read or imported, or has no usable benchmark.
     """
@@ -98,7 +98,8 @@ def load_benchmark(text: str) -> LoadedBenchmark:
 
 
 def load_source(path: Path, source: bytes) -> LoadedBenchmark:
-    """The benchmark that *source* defines, as if it stood in the file *path*. Errors and kernel lines name *path*.
+    """Returns the benchmark that *source* defines, as if it stood in the file *path*. Errors and kernel lines name
+    *path*.
 
     Raises BenchmarkError when *source* cannot be imported, or has no usable benchmark.
     """
@@ -109,10 +110,10 @@ def load_source(path: Path, source: bytes) -> LoadedBenchmark:
 
 
 def load_defined(found: BenchmarkType | FunctionBenchmark) -> LoadedBenchmark:
-    """The benchmark that the class or function *found* of a running program makes.
+    """Returns the benchmark of the class or function *found*, which a running program defines.
 
-    Raises BenchmarkError when its file cannot be read. A benchmark of a notebook, or of a file that was edited since,
-    has a record that says so.
+    Raises BenchmarkError when its file cannot be read. A benchmark of a notebook, or of a file that was edited since
+    its import, has a record that says so.
     """
     path, text, why_not = benchmark_source(found)
     loaded = _made_of(found, path, text)
@@ -124,7 +125,7 @@ def load_defined(found: BenchmarkType | FunctionBenchmark) -> LoadedBenchmark:
 
 
 def _made_of(found: BenchmarkType | FunctionBenchmark, path: Path, source: bytes) -> LoadedBenchmark:
-    """The benchmark that the class or function *found* makes. Raises BenchmarkError for one that cannot be made."""
+    """Returns the benchmark of the class or function *found*. Raises BenchmarkError for one that cannot be made."""
     if isinstance(found, FunctionBenchmark):
         with user_code(path, f"{found.name}()"):
             bench: Benchmark[Any] = found.new()
@@ -145,7 +146,7 @@ def _loaded(name: str, path: Path, source: bytes, bench: Benchmark[Any]) -> Load
 
 
 def execute_source(path: Path, source: bytes) -> ModuleType:
-    """The file as a module. *source* is compiled here, because an import might run a stale cache instead.
+    """Returns the file as a module. *source* is compiled here, because an import might run a stale cache instead.
 
     Raises BenchmarkError when *source* cannot be imported.
     """
@@ -160,14 +161,14 @@ def execute_source(path: Path, source: bytes) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # msgspec looks up the types of Params by their module's name
     let_import(path, source)
-    with user_code(path, _IMPORT), loading(path.name), _scripts_are_told(path):
+    with user_code(path, _IMPORT), import_guard(path.name), _scripts_are_told(path):
         exec(code, module.__dict__)
     return module
 
 
 @contextmanager
 def _scripts_are_told(path: Path) -> Iterator[None]:
-    """Say what runs the file *path* where it lacks Triton, which a script of `kb exec` imports and a benchmark not."""
+    """Explains a missing `triton` in the file *path*: a script with Triton kernels runs with `kb exec`."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""A call as run.json of its folder has it, so that the call can be repeated from the folder."""
+"""Records of run.json from which a run is repeated: a call, the launch of a script, and the check of outputs."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ Kind = Literal["tensor", "list", "tuple", "dtype", "tile", "value"]
 
 
 class RecordedArgument(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One argument: a tensor by what describes it, a container by its `items`, or else its `value`.
+    """One argument: a tensor by its shape, dtype and placement, a container by its `items`, or else its `value`.
 
-    `sha256` is that of the bytes that a tensor holds at first, and missing for a tensor without any.
+    `sha256` covers the bytes that a tensor holds at first, and is missing for a tensor without any.
     """
 
     kind: Kind
@@ -63,7 +63,7 @@ class RecordedArgument(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class RecordedCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A call in run.json. `why_not` says why the folder alone cannot repeat the call, and is "" where it can.
 
-    `used` has the values from outside that a kernel uses which the folder cannot repeat, by name.
+    `used` has the outside values of a kernel that the folder cannot repeat, by name.
     """
 
     kernel: str
@@ -75,7 +75,7 @@ class RecordedCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def input_forms(self) -> dict[str, tuple[tuple[int, ...], DType]]:
-        """Shape and type of each tensor that holds something at first, by name, in order."""
+        """Shape and dtype of each tensor that holds something at first, by name, in order."""
         return dict(_input_forms(self.arguments))
 
 
@@ -87,7 +87,7 @@ def _input_forms(arguments: Mapping[str, RecordedArgument]) -> Iterator[tuple[st
 
 
 def record_call(call: Call, why_not: str = "") -> RecordedCall:
-    """*call* for run.json. *why_not* says why its kernel cannot be found by others, "" where it can be found."""
+    """Returns *call* as a record. *why_not* says why other processes cannot find its kernel, "" where they can."""
     unnamed: list[str] = []
     arguments = {name: _recorded(value, name, unnamed) for name, value in call.arguments.items()}
     kernel = getattr(call.kernel, "__qualname__", call.name)
@@ -98,7 +98,7 @@ def record_call(call: Call, why_not: str = "") -> RecordedCall:
 
 
 def repeated_call(record: RecordedCall, kernel: Callable[..., Any], inputs: Mapping[str, npt.NDArray[Any]]) -> Call:
-    """The call that *record* describes. *inputs* has what tensors hold at first, by name."""
+    """Returns the call that *record* describes. *inputs* has the first content of tensors, by name."""
     launch = dict(record.launch)
     if "targets" in launch:
         launch["targets"] = msgspec.convert(launch["targets"], list[CubeTarget])
@@ -107,17 +107,17 @@ def repeated_call(record: RecordedCall, kernel: Callable[..., Any], inputs: Mapp
 
 
 def shown_arguments(call: Call) -> dict[str, object]:
-    """The arguments as a report shows them: numbers and texts as they are, tensors by type and shape."""
+    """Returns the arguments as a report shows them: numbers and texts unchanged, tensors by dtype and shape."""
     return {name: _shown(value) for name, value in call.arguments.items()}
 
 
 def bytes_sha256(array: npt.NDArray[Any]) -> str:
-    """The sha256 of the bytes of *array*, row by row, in hex."""
+    """Returns the sha256 of the bytes of *array*, row by row, in hex."""
     return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
 
 
 def _recorded(value: Any, name: str, unnamed: list[str]) -> RecordedArgument:
-    """*value*, the argument *name*, for JSON. Adds *name* to *unnamed* where JSON cannot hold it."""
+    """Returns *value*, the argument *name*, as a record. Adds *name* to *unnamed* where JSON cannot hold it."""
     if isinstance(value, TensorArgument):
         return RecordedArgument(
             kind="tensor",
@@ -161,7 +161,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _shown(value: Any) -> object:
-    """*value* as JSON and reports show it: what JSON cannot hold as the text of its type."""
+    """Returns *value* as JSON and reports show it. A value that JSON cannot hold becomes a text."""
     if _is_plain(value):
         return value
     if isinstance(value, (TensorArgument, TileShape, int, float)):

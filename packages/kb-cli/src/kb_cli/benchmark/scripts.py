@@ -1,4 +1,4 @@
-"""Script front ends: packages that run a user's script on a simulated chip, found by entry point."""
+"""Scripts: front ends that run a user's script on a simulated chip, and a launch of a script as a benchmark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRITON: Final = "triton"
 
 
 class ScriptLaunch(Protocol):
-    """A finished launch of a script, whose data are computed: a `kb_triton.host.Launched`."""
+    """A finished launch of a script, with its computed data. `kb_triton.host.Launched` has this form."""
 
     @property
     def kernel(self) -> str:
@@ -48,23 +48,23 @@ class ScriptLaunch(Protocol):
 
     @property
     def result(self) -> LaunchResult:
-        """Its times."""
+        """The times of the launch."""
 
     @property
     def log(self) -> OpLog:
-        """Its op log."""
+        """The op log of the launch."""
 
     @property
     def initial(self) -> MemoryStore:
-        """The memory before it."""
+        """The memory before the launch."""
 
     @property
     def timing_s(self) -> float:
-        """Seconds of this machine that pass 1 took."""
+        """Seconds of pass 1 on this machine."""
 
     @property
     def data_s(self) -> float:
-        """Seconds of this machine that pass 2 took."""
+        """Seconds of pass 2 on this machine."""
 
 
 class TriedConfig(Protocol):
@@ -72,19 +72,19 @@ class TriedConfig(Protocol):
 
     @property
     def config(self) -> str:
-        """What it is."""
+        """The configuration as text."""
 
     @property
     def ps(self) -> int | None:
-        """Picoseconds of a launch; None where there was none."""
+        """Picoseconds of a launch; None for a configuration without a launch."""
 
     @property
     def why_not(self) -> str:
-        """What was in the way."""
+        """The reason for which there was no launch."""
 
 
 class ScriptTuning(Protocol):
-    """What an autotuner found out."""
+    """The result of an autotuner."""
 
     @property
     def kernel(self) -> str:
@@ -100,7 +100,7 @@ class ScriptTuning(Protocol):
 
     @property
     def best(self) -> str:
-        """The one that took the least time."""
+        """The configuration that took the least time."""
 
 
 class ScriptDevice(Protocol):
@@ -112,17 +112,17 @@ class ScriptDevice(Protocol):
 
     @property
     def tunings(self) -> Sequence[ScriptTuning]:
-        """What autotuners found out so far."""
+        """The results of autotuners so far."""
 
     def standing(self) -> list[str]:
-        """Where the programs of the last launch stand, as lines of text."""
+        """Returns one line for each program of the last launch that says where it stands."""
 
     def log_so_far(self) -> OpLog | None:
-        """The op log of a launch that was interrupted, up to there; None for one that is timed alone."""
+        """Returns the op log of a launch that was interrupted, up to there; None for a launch that is only timed."""
 
 
 class ScriptFrontEnd(Protocol):
-    """What a package has to have to run scripts: `kb_triton.script`, which says what each call does."""
+    """The interface of a package that runs scripts. `kb_triton.script` has it."""
 
     def new_device(
         self,
@@ -131,22 +131,23 @@ class ScriptFrontEnd(Protocol):
         on_launch: Callable[[ScriptLaunch], None],
         around: Callable[[bool], AbstractContextManager[object]],
     ) -> ScriptDevice:
-        """The device for a script, whose engines are watched, and which tells of each launch.
+        """Returns the device for a script. *watched* returns observers for its engines, and *on_launch* is called per
+        launch.
 
-        *around* is a block around each launch, and with True around each one that an autotuner times alone.
+        *around* returns a block around each launch; its argument is True for a launch that an autotuner only times.
         """
 
     def execute(self, device: Any, script: Path, arguments: Sequence[str], options: Mapping[str, Any]) -> None:
-        """Run *script*."""
+        """Runs *script* on *device*."""
 
     def repeat(
         self, host: Host, number: int, script: Path, arguments: Sequence[str], options: Mapping[str, Any]
     ) -> None:
-        """Run *script* up to launch *number*, which runs on *host*."""
+        """Runs *script* up to launch *number*, which runs on *host*."""
 
 
 def script_front_end(name: str = TRITON) -> ScriptFrontEnd:
-    """The front end *name*. Raises BenchmarkError where its package is not installed."""
+    """Returns the front end *name*. Raises BenchmarkError where its package is not installed."""
     found = [each for each in entry_points(group=GROUP) if each.name == name]
     if not found:
         fix = f"install kb-{name}: pip install kb-{name}"
@@ -156,13 +157,14 @@ def script_front_end(name: str = TRITON) -> ScriptFrontEnd:
 
 
 _MOST_NBYTES = 16 << 20
-"""Of a script. Source: assumed."""
+"""The most bytes of a script. Source: assumed."""
 
 
 class ScriptBenchmark(Benchmark[Any]):
-    """The launch that *record* describes. Its parameters are *shown*, the arguments of the kernel as reports show them.
+    """One launch of a user's script as a benchmark, so that it can run again on another chip.
 
-    Its data are those of the script, which judges them itself: there is no reference.
+    *record* describes the launch, and *shown* has the arguments of the kernel as reports show them. The script makes
+    its data and judges the results itself, so there is no reference.
     """
 
     def __init__(self, record: RecordedScript, shown: Mapping[str, object]) -> None:
@@ -171,11 +173,11 @@ class ScriptBenchmark(Benchmark[Any]):
         self._record = record
 
     def inputs(self, p: Any, rng: np.random.Generator) -> Arrays:
-        """None: the script makes them."""
+        """Returns {}: the script makes its inputs."""
         return {}
 
     def launch(self, host: Host, p: Any, tensors: Arrays) -> dict[str, Tensor]:
-        """Run the script up to the launch, on *host*. Raises BenchmarkError for a script that has changed."""
+        """Runs the script up to the launch, on *host*. Raises BenchmarkError for a script that has changed."""
         record, path = self._record, Path(self._record.path)
         if hashlib.sha256(read_bytes(path, BenchmarkError, _MOST_NBYTES)).hexdigest() != record.sha256:
             raise BenchmarkError(str(path), "another script than that of the run", "the same one", "run it again")
@@ -183,9 +185,9 @@ class ScriptBenchmark(Benchmark[Any]):
         return {}
 
     def reference(self, p: Any, inputs: Arrays) -> Arrays:
-        """None."""
+        """Returns {}."""
         return {}
 
     def flops(self, p: Any) -> int:
-        """0: a script does not say."""
+        """Returns 0: a script does not state its operations."""
         return 0

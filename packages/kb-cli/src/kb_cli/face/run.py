@@ -18,7 +18,7 @@ from kb_cli.benchmark.call_benchmark import CallBenchmark, FunctionBenchmark
 from kb_cli.benchmark.code.author_results import check_benchmark_name
 from kb_cli.benchmark.code.local_imports import files_beside
 from kb_cli.benchmark.kernel_source import kernel_source
-from kb_cli.benchmark.load import LoadedBenchmark, load_benchmark, load_defined, refuse_while_loading
+from kb_cli.benchmark.load import LoadedBenchmark, load_benchmark, load_defined, refuse_during_import
 from kb_cli.benchmark.run_records import CheckMode, record_call
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import as_text, build_params
@@ -62,7 +62,7 @@ def run(
     """
     __tracebackhide__ = True  # pytest shows the line of the test
     try:
-        refuse_while_loading("kernbench.run")
+        refuse_during_import("kernbench.run")
         policy, compute, sanitize = _policy(keep), _switch("compute", compute), _switch("sanitize", sanitize)
         loaded, params = _loaded(kernel, arguments, named)
         bench = loaded.bench

@@ -1,4 +1,4 @@
-"""What an author's methods may answer: numbers in plain arrays, by names that print."""
+"""Checks results of an author's methods: numbers in plain arrays, by printable names."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from kb_messages import BenchmarkError
 
 MOST_FLOPS = 2**63 - 1
 MOST_CHARACTERS = 100
-"""Of a name. Source: assumed; a file's name may have 255 bytes."""
+"""The most characters of a name. Source: assumed; a file's name may have 255 bytes."""
 
 
 def check_benchmark_name(where: str, name: object) -> str:
-    """*name*, which reports show and run folders begin with. Raises BenchmarkError for a name that steers either."""
+    """Returns *name*, which reports show and run folders begin with. Raises BenchmarkError for a name that steers
+    either.
+    """
     needs = f"a text of 1 to {MOST_CHARACTERS} characters that print, without / and \\, not beginning with a dot"
     if not isinstance(name, str):
         raise BenchmarkError(where, f"a name of type {type(name).__name__}", needs)
@@ -26,7 +28,7 @@ def check_benchmark_name(where: str, name: object) -> str:
 
 
 def check_names(where: str, names: Any) -> None:
-    """Raise BenchmarkError unless all *names* of inputs or outputs are texts that print."""
+    """Raises BenchmarkError unless all *names* of inputs or outputs are printable texts."""
     for name in names:
         if not isinstance(name, str) or not _is_printed(name):
             got = f"the name {_quoted(name)}" if isinstance(name, str) else f"a name of type {type(name).__name__}"
@@ -34,7 +36,9 @@ def check_names(where: str, names: Any) -> None:
 
 
 def check_array(where: str, name: str, array: object) -> npt.NDArray[Any]:
-    """*array*, if it is a plain numpy array of numbers in this machine's byte order. Raises BenchmarkError else."""
+    """Returns *array*, a plain numpy array of numbers in this machine's byte order. Raises BenchmarkError for other
+    objects.
+    """
     if type(array) is np.ndarray or type(array) is np.memmap:
         got = f"{array.dtype!s:.100} for {name}"
         if not array.dtype.isnative:
@@ -48,13 +52,13 @@ def check_array(where: str, name: str, array: object) -> npt.NDArray[Any]:
 
 
 def has_numbers(array: npt.NDArray[Any]) -> bool:
-    """Whether the dtype of *array* is bool, an integer, or a float, those of ml_dtypes included."""
+    """Whether the dtype of *array* is bool, an integer, or a float, floats of ml_dtypes included."""
     dtype = array.dtype
     return dtype.kind in "biuf" or (dtype.kind == "V" and dtype.fields is None and dtype.type is not np.void)
 
 
 def checked_count(where: str, answer: object, most: int = 2**200 - 1) -> int:
-    """*answer* as an integer. Raises BenchmarkError unless it is a whole number from 0 to *most*, 2**n - 1."""
+    """Returns *answer* as an int. Raises BenchmarkError unless it is a whole number from 0 to *most*, 2**n - 1."""
     needs = f"a whole number from 0 to 2**{most.bit_length()} - 1"
     if isinstance(answer, (bool, np.bool_, np.ndarray)):
         raise BenchmarkError(where, f"a {type(answer).__name__}", needs)
@@ -73,7 +77,7 @@ def checked_count(where: str, answer: object, most: int = 2**200 - 1) -> int:
 def checked_tolerance(
     where: str, name: str, error: npt.NDArray[Any], reference: npt.NDArray[Any]
 ) -> npt.NDArray[np.float64]:
-    """*error*, the allowed error of output *name*, as float64.
+    """Returns *error*, the allowed error of output *name*, as float64.
 
     Where *reference* is NaN or infinite, the output must be the same, so *error* does not count and becomes 0. Raises
     BenchmarkError for other errors that are NaN, infinite or negative.

@@ -1,4 +1,4 @@
-"""The files beside a benchmark that the benchmark imports: they belong to it as its own file does."""
+"""Local imports: the files in a benchmark's folder that the benchmark imports. They belong to it like its own file."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Final
 from kb_messages import BenchmarkError, read_bytes
 
 _MOST_FILES, _MOST_NBYTES = 10_000, 64 << 20
-"""Of all files together. Source: assumed; what is larger is a library, which can be installed."""
+"""The limits for all files together. Source: assumed; a larger program is a library, which can be installed."""
 _CALLS: Final = ("import_module", "__import__")
 _FOLDERS: list[str] = []
-"""The folders of benchmarks that were added to the places where Python looks for modules."""
+"""The folders of benchmarks that were added to `sys.path`."""
 _IMPORTED: set[str] = set()
 """The top-level modules that the last of these benchmarks imports from its folder."""
 
 
 def files_beside(bench: Path, source: bytes) -> dict[str, bytes]:
-    """The bytes of each file in the folder of *bench* that *source* imports, by its path there, sorted.
+    """Returns the bytes of each file in the folder of *bench* that *source* imports, by its path there, sorted.
 
-    They are found by the import statements of *source*, wherever they stand, by its calls of `import_module` with a
-    name, and by those of these files. Of a package, all Python files count. A link counts as the file behind it.
-    Modules that are found elsewhere, and imports by other means, are left out. Raises BenchmarkError for more than
+    The import statements of *source* are followed, wherever they stand, its calls of `import_module` with a literal
+    name, and the imports of the files found. Of a package, all Python files count. A link counts as the file behind it.
+    Modules that Python finds elsewhere, and imports by other means, are left out. Raises BenchmarkError for more than
     10,000 files, or 64 MiB.
     """
     folder = bench.resolve().parent
@@ -49,10 +49,10 @@ def files_beside(bench: Path, source: bytes) -> dict[str, bytes]:
 
 
 def let_import(bench: Path, source: bytes) -> None:
-    """Have *source*, the benchmark in the file *bench*, import the files of its folder as they are now.
+    """Makes *source*, the benchmark in the file *bench*, import the files of its folder as they are now.
 
-    Files of other benchmarks may have the same names, so what those imported is forgotten. A folder that the running
-    program imports from already stays as it is. Raises BenchmarkError as `files_beside` does.
+    Files of other benchmarks may have the same names, so their modules are forgotten. A folder that the running program
+    imports from already stays as it is. Raises BenchmarkError for too many files, as `files_beside` does.
     """
     own = str(bench.parent)
     if own in sys.path and own not in _FOLDERS:
@@ -66,25 +66,27 @@ def let_import(bench: Path, source: bytes) -> None:
 
 
 def import_from(folder: Path, names: Mapping[str, object]) -> None:
-    """Have the files *names* in *folder* imported from there, and not from where they were imported before."""
+    """Makes Python import the files *names* from *folder*, and not from where they were imported before."""
     _forget({_top(name) for name in names})
     sys.path[:] = [str(folder), *(each for each in sys.path if each != str(folder))]
 
 
 def _top(name: str) -> str:
-    """The top-level module of the file *name*."""
+    """Returns the top-level module of the file *name*."""
     return name.partition("/")[0].removesuffix(".py")
 
 
 def _forget(tops: Set[str]) -> None:
-    """Import the top-level modules *tops* anew when they are imported again."""
+    """Forgets the top-level modules *tops*, so that the next import loads them again."""
     for module in [module for module in sys.modules if module.partition(".")[0] in tops]:
         del sys.modules[module]
 
 
 @lru_cache(maxsize=1024)
 def _imported(source: bytes) -> frozenset[str]:
-    """The names of the top-level modules that *source* imports. Programs run kernels of one file again and again."""
+    """Returns the names of the top-level modules that *source* imports. Cached: programs run kernels of one file
+    repeatedly.
+    """
     try:
         return frozenset(_names(ast.parse(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # its import says so
@@ -103,7 +105,7 @@ def _names(tree: ast.Module) -> Iterator[str]:
 
 
 def _files_of(name: str, folder: Path) -> list[Path]:
-    """The Python files of the module *name*, if Python finds the module in *folder*."""
+    """Returns the Python files of the module *name*, if Python finds the module in *folder*."""
     file, package = folder / f"{name}.py", folder / name
     if not file.is_file() and not package.is_dir():
         return []
@@ -119,7 +121,7 @@ def _files_of(name: str, folder: Path) -> list[Path]:
 
 
 def _python_files(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
-    """The Python files of *folder* and below. A link to one of the folders *above* ends there."""
+    """Yields the Python files of *folder* and below. A link to one of the folders *above* ends there."""
     real = folder.resolve()
     if real in above or not os.access(real, os.R_OK | os.X_OK):
         return

@@ -1,4 +1,4 @@
-"""The memory of this machine: how much is left, and a limit that turns a kill by the system into a MemoryError."""
+"""The memory of this machine: its free bytes, and a limit that turns a kill by the system into a MemoryError."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DATA_PAGES = 5
 
 
 def available_nbytes() -> int | None:
-    """Bytes that may still be allocated without swapping, or None where the system does not tell."""
+    """Returns the bytes that can be allocated without swapping, or None on a system that does not publish them."""
     try:
         (line,) = (line for line in _MEMINFO.read_text().splitlines() if line.startswith("MemAvailable:"))
         return int(line.split()[1]) << 10
@@ -24,7 +24,7 @@ def available_nbytes() -> int | None:
 
 @contextmanager
 def limited_memory() -> Iterator[None]:
-    """Let this process allocate no more than `available_nbytes`; an allocation beyond raises MemoryError."""
+    """Limits this process to `available_nbytes` of new memory; an allocation beyond raises MemoryError."""
     available = available_nbytes()
     if available is None or sys.platform == "win32":
         yield

@@ -1,4 +1,4 @@
-"""The values from outside that a kernel uses: variables of the function around it, and globals of its file or cell."""
+"""Values from outside that a kernel uses: variables of the function around it, and globals of its file or cell."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 
 def used_values(kernel: Callable[..., Any]) -> dict[str, str]:
-    """What *kernel* and the functions that it calls use from outside, by name: a text that differs with the value.
+    """Returns the outside values of *kernel* and of the functions that it calls, by name, as texts that differ with the
+    value.
 
-    Functions are told by their code, arrays by their bytes, and modules, classes and builtins not at all. An object
-    whose text has its address is told by its type.
+    A function is represented by a hash of its code, and an array by a hash of its bytes. Modules, classes and builtins
+    are left out. An object whose text has its address is represented by its type.
     """
     found: dict[str, str] = {}
     _add(found, kernel, "", set())
@@ -24,7 +25,7 @@ def used_values(kernel: Callable[..., Any]) -> dict[str, str]:
 
 
 def functions_used(kernel: Callable[..., Any]) -> list[FunctionType]:
-    """*kernel* and the functions that it calls by names from outside, and those that they call."""
+    """Returns *kernel* and all functions that it calls by names from outside, directly or through others."""
     found: list[FunctionType] = []
     unseen: list[Any] = [kernel]
     while unseen:
@@ -36,7 +37,7 @@ def functions_used(kernel: Callable[..., Any]) -> list[FunctionType]:
 
 
 def code_hash(function: FunctionType) -> str:
-    """A text that differs with the instructions and constants of *function*."""
+    """Returns a text that differs with the instructions and constants of *function*."""
     return _hashed(_code(function.__code__).encode())
 
 
@@ -68,7 +69,7 @@ def _is_filled(cell: Any) -> bool:
 
 
 def _names(code: CodeType) -> set[str]:
-    """The names of *code* and of the functions within it. Names of attributes are among them."""
+    """Returns the names of *code* and of the functions within it. Names of attributes are among them."""
     inner = [_names(each) for each in code.co_consts if isinstance(each, CodeType)]
     return set(code.co_names).union(*inner)
 
@@ -88,13 +89,13 @@ def _text(value: Any) -> str:
 
 
 def _code(code: CodeType) -> str:
-    """The instructions and constants of *code*, without its place in a file."""
+    """Returns the instructions and constants of *code*, without its place in a file."""
     constants = [_code(each) if isinstance(each, CodeType) else _shown(each) for each in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
 
 
 def _shown(value: Any) -> str:
-    """The text of *value*. That of a set has its elements in order, which Python's own has not."""
+    """Returns the text of *value*. The elements of a set are sorted, which Python's own text does not do."""
     return str(sorted(map(repr, value))) if isinstance(value, (set, frozenset)) else repr(value)
 
 

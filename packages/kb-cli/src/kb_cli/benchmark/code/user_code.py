@@ -1,4 +1,4 @@
-"""What code of a benchmark's author may change of the process, and how it is put back."""
+"""Runs code of a benchmark's author. An exception shows the author's own frames and no others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kb_messages import BenchmarkError, KbError, SimulationStuckError
 
 
 class ProcessState:
-    """The working directory, the standard streams, the imported modules and the recursion limit, as they are now."""
+    """The state of the process now: working directory, standard streams, imported modules and recursion limit."""
 
     def __init__(self) -> None:
         self._recursion_limit = sys.getrecursionlimit()
@@ -26,7 +26,7 @@ class ProcessState:
             self._folder = os.getcwd()
 
     def restore(self) -> None:
-        """Put everything back. Raises BenchmarkError for a stream that was closed and cannot be opened again."""
+        """Restores the state. Raises BenchmarkError for a stream that was closed and cannot be opened again."""
         sys.setrecursionlimit(self._recursion_limit)
         for name, module in self._modules.items():
             if sys.modules.get(name) is not module:
@@ -47,7 +47,7 @@ class ProcessState:
 
 
 def _descriptor(stream: TextIO | None) -> int:
-    """The file descriptor of *stream*, or -1 for a stream without one."""
+    """Returns the file descriptor of *stream*, or -1 for a stream without one."""
     try:
         return -1 if stream is None else stream.fileno()
     except (OSError, ValueError):
@@ -56,10 +56,10 @@ def _descriptor(stream: TextIO | None) -> int:
 
 @contextmanager
 def user_code(file: Path, what: str) -> Iterator[None]:
-    """Guard a call into the benchmark *file*; *what* names the call in errors.
+    """Guards a call into the benchmark *file*; *what* names the call in errors.
 
     Raises a KbError that shows the author's frames for any exception. A KbError keeps its words, and gets the author's
-    line in front. Signals and errors of the disk pass. The state of the process is as before in the end.
+    line in front. Signals and errors of the disk pass. The state of the process is restored in the end.
     """
     state = ProcessState()
     try:

@@ -1,4 +1,4 @@
-"""Text as a value of a parameter's type, or an error that says what the type needs."""
+"""Reads texts as values of parameter types, and describes these types in words for errors."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ class Member(NamedTuple):
 
 
 def describe(type_: Any, bounds: bool = True) -> str:
-    """*type_* in words: `an int >= 1`."""
+    """Returns *type_* in words: `an int >= 1`."""
     return " or ".join(_word(member, bounds) for member in members_of(type_))
 
 
 def members_of(type_: Any, bounds: str = "") -> list[Member]:
-    """The alternatives of *type_*, inside Annotated and unions. Plain text comes last, because it takes any text."""
+    """Returns the alternatives of *type_*, inside Annotated and unions. Plain text comes last, because it takes any
+    text.
+    """
     if get_origin(type_) is Annotated:
         inner, *notes = get_args(type_)
         return members_of(inner, " and ".join(filter(None, (bounds, *map(_bounds, notes)))))
@@ -51,7 +53,7 @@ def _bounds(note: object) -> str:
 
 
 def choices_of(type_: Any) -> list[str]:
-    """The values of an Enum or a Literal, as text."""
+    """Returns the values of an Enum or a Literal, as text."""
     if isinstance(type_, type) and issubclass(type_, Enum):
         return [str(item.value) for item in type_]
     return [str(choice) for choice in get_args(type_)] if get_origin(type_) is Literal else []
@@ -72,19 +74,21 @@ _BOOLS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 
 class BadValue(Exception):
-    """A text that is no value of a field: *got*, what the field *needs*, and how to *fix* the text."""
+    """Raised for a text that is no value of a field, with the parts of an error: *got*, *needs* and *fix*."""
 
     def __init__(self, got: str, needs: str, fix: str = "") -> None:
         super().__init__(got, needs, fix)
         self.got, self.needs, self.fix = got, needs, fix
 
     def at(self, where: str) -> BenchmarkError:
-        """The error for users, which names the place of the text."""
+        """Returns the error for users, which names the place of the text."""
         return BenchmarkError(where, self.got, self.needs, self.fix)
 
 
 def value_of(text: str, type_: Any, full: bool = False) -> object:
-    """*text* as a value of *type_*. Raises BadValue, which states the whole type and all bounds when *full* is set."""
+    """Returns *text* as a value of *type_*. Raises BadValue, which states the whole type and all bounds when *full*
+    is set.
+    """
     members = members_of(type_)
     for member in members:
         try:
@@ -100,7 +104,7 @@ def value_of(text: str, type_: Any, full: bool = False) -> object:
 
 
 def _read(text: str, type_: Any) -> object:
-    """*text* as a *type_*, bounds apart. Raises ValueError when *text* is no *type_*."""
+    """Returns *text* as a *type_*, bounds apart. Raises ValueError when *text* is no *type_*."""
     origin = get_origin(type_)
     if type_ is NoneType:
         return _one_of(text.lower(), {"none": None, "null": None})
@@ -125,11 +129,11 @@ def _read(text: str, type_: Any) -> object:
 
 
 class _NoJson(BenchmarkError, ValueError):
-    """A text that is no JSON."""
+    """Raised for a text that is no JSON."""
 
 
 def _int(text: str) -> int:
-    """*text* as an integer of 64 bits, as JSON and numpy hold it."""
+    """Returns *text* as an integer of 64 bits, as JSON and numpy hold it."""
     value = int(text)
     if not -(2**63) <= value < 2**63:
         raise ValueError("more than 64 bits")

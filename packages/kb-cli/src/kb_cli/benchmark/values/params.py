@@ -19,7 +19,7 @@ from kb_topology import did_you_mean, listing
 
 
 def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
-    """`KEY=VALUE` texts as a dict. Raises BenchmarkError for a text without `=`, and for a key given twice."""
+    """Returns `KEY=VALUE` texts as a dict. Raises BenchmarkError for a text without `=`, and for a key given twice."""
     found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -33,7 +33,7 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
 
 
 def build_params(params_type: type[Struct], texts: Mapping[str, str]) -> Any:
-    """A *params_type* with the values that *texts* say; other fields have their default.
+    """Returns a *params_type* with the values of *texts*; other fields have their default.
 
     Raises BenchmarkError for an unknown key, for a text that is no value of its field, and for a field without a value.
     """
@@ -61,7 +61,7 @@ class ParamsBuilder:
                 raise bad.at(f"-p {key}") from None
 
     def build(self, given: Mapping[str, object]) -> Any:
-        """Parameters with the values *given* too. The caller guards the author's code, with `params_code`.
+        """Returns parameters with the values *given* too. The caller guards the author's code, with `params_code`.
 
         Raises BenchmarkError for a field without a value, and for values that do not go together.
         """
@@ -77,15 +77,15 @@ class ParamsBuilder:
 
 
 def params_code(params_type: type[Struct]) -> AbstractContextManager[None]:
-    """A guard for the code of *params_type*, such as its `__post_init__`."""
+    """Returns a guard for the code of *params_type*, such as its `__post_init__`."""
     module = sys.modules.get(params_type.__module__)
     return user_code(Path(getattr(module, "__file__", None) or params_type.__module__), f"{params_type.__name__}()")
 
 
 def as_text(value: object) -> object:
-    """A parameter as JSON and reports show it. Numbers stay numbers; other values are texts that `-p` takes.
+    """Returns a parameter as JSON and reports show it. Numbers stay numbers; other values are texts that `-p` takes.
 
-    Raises TypeError, ValueError, OverflowError or RecursionError for what JSON cannot hold.
+    Raises TypeError, ValueError, OverflowError or RecursionError for a value that JSON cannot hold.
     """
     shown: object = str(value) if isinstance(value, TileShape) else msgspec.to_builtins(value)
     msgspec.json.encode(shown)
@@ -93,7 +93,9 @@ def as_text(value: object) -> object:
 
 
 def shown_params(params: Struct) -> dict[str, object]:
-    """Every parameter by name. Raises BenchmarkError for a value that JSON, and so a run folder, cannot hold."""
+    """Returns every parameter by name. Raises BenchmarkError for a value that JSON, and so a run folder, cannot
+    hold.
+    """
     shown: dict[str, object] = {}
     for field in fields(params):
         try:

@@ -17,9 +17,9 @@ from kb_messages import BenchmarkError, read_bytes
 from kb_topology import listing
 
 MOST_ROWS = 100_000
-"""Source: assumed; so many runs take more than a day."""
+"""The most rows of a file. Source: assumed; so many runs take more than a day."""
 MOST_NBYTES = 64 << 20
-"""Of a file. Source: assumed; rows of 600 characters each."""
+"""The most bytes of a file. Source: assumed; rows of 600 characters each."""
 _NEEDS = "a CSV file in UTF-8 whose first row names parameters"
 
 
@@ -35,7 +35,8 @@ class Row(NamedTuple):
 
 
 def read_shapes(path: Path, params_type: type[Struct], texts: dict[str, str]) -> list[Row]:
-    """The rows of *path*, with the parameters of *texts* in each row. Every row is checked before one is returned.
+    """Returns the rows of *path*, with the parameters of *texts* in each row. Every row is checked before one is
+    returned.
 
     Raises BenchmarkError with file and line.
     """
@@ -71,7 +72,7 @@ def _read_text(path: Path) -> str:
 
 
 class _Header:
-    """The columns of a file. A cell that was read once is not read again: layers of a model repeat them."""
+    """The columns of a file. A cell that was read once is not read again: layers of a model repeat cells."""
 
     def __init__(self, where: str, columns: list[str], params_type: type[Struct], texts: dict[str, str]) -> None:
         known = {field.encode_name: field.type for field in fields(params_type)}
@@ -82,7 +83,7 @@ class _Header:
         self._values: dict[tuple[str, str], Any] = {}
 
     def row(self, where: str, cells: list[str]) -> Row:
-        """The row of *cells* at *where*. Raises BenchmarkError with the place."""
+        """Returns the row of *cells* at *where*. Raises BenchmarkError with the place."""
         if len(cells) != len(self._columns):
             raise BenchmarkError(
                 where,
@@ -107,8 +108,11 @@ class _Header:
 
 
 def _check_header(where: str, columns: list[str], known: Iterable[str], texts: Mapping[str, str]) -> None:
-    """Raise BenchmarkError for columns without a name or with one that stands twice, for columns of which none is
-    *known* as a parameter, for one that differs from a parameter by case alone, and for one that `-p` sets too."""
+    """Raises BenchmarkError for wrong *columns* of a file.
+
+    Wrong are a column without a name, a name that stands twice, columns of which none is *known* as a parameter, a
+    column that differs from a parameter by case alone, and one that `-p` sets too.
+    """
     names = list(known)
     for number, column in enumerate(columns):
         if not column:

@@ -1,4 +1,4 @@
-"""Tensors as arguments of a call: what they hold, where they lie on the chip, and whether they are results."""
+"""Tensors as arguments of a call: their content, their place on the chip, and whether they are results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TensorPlacement(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a tensor lies, as `Host.empty` takes it: the cut into blocks, their memories, a sharding, a cube."""
+    """The place of a tensor as `Host.empty` takes it: the cut into blocks, their memories, a sharding, a cube."""
 
     blocks: tuple[int, int] = (1, 1)
     slices: tuple[int, ...] | None = None
@@ -41,7 +41,7 @@ _BY_NUMPY_NAME = {
 
 
 class Placing(TypedDict, total=False):
-    """Where a tensor is to lie: the options of `tensor`, which says what they mean."""
+    """The place of a tensor: the options of `tensor`, which explains them."""
 
     blocks: tuple[int, int]
     slices: Sequence[int] | None
@@ -51,7 +51,7 @@ class Placing(TypedDict, total=False):
 
 
 class TensorArgument(Struct, frozen=True, eq=False):
-    """One tensor of a call, of *shape* and *dtype*. *data* is what it holds at first, None for bytes not written yet.
+    """One tensor of a call, of *shape* and *dtype*. *data* is its first content, None for bytes not written yet.
 
     An output is read when the kernel has ended.
     """
@@ -63,7 +63,9 @@ class TensorArgument(Struct, frozen=True, eq=False):
     placement: TensorPlacement
 
     def put(self, host: Host, name: str) -> Tensor:
-        """The tensor in the memories of *host*. Raises KernelError and OutOfMemoryError as `Host.tensor` does."""
+        """Places the tensor in the memories of *host*. Raises KernelError and OutOfMemoryError as `Host.tensor`
+        does.
+        """
         where = self.placement
         options: dict[str, Any] = {"memory": where.memory, "shard": where.shard, "cube": where.cube}
         tensor = host.empty(name, self.shape, self.dtype, where.blocks, where.slices, **options)
@@ -76,14 +78,14 @@ class TensorArgument(Struct, frozen=True, eq=False):
 
 
 def tensor(data: npt.ArrayLike, *, output: bool = False, **placing: Unpack[Placing]) -> TensorArgument:
-    """A tensor that holds a copy of *data*, as an argument of `kernbench.run`; with *output*, a result too.
+    """Returns a tensor that holds a copy of *data*, as an argument of `kernbench.run`; with *output*, a result too.
 
-    *memory* is `hbm`, `sram` or `tcm`, or a set of slices that the chip interleaves. *blocks* says into how many blocks
-    it is cut, down the rows and along the columns, and *slices* names the memory of each block, row by row; without
-    *slices* the blocks are spread evenly.
-    *shard* (`row`, `column`, `replica` or a Sharding) cuts or copies it over the PEs instead. On a chip with
-    `hbm_interleave_nbytes`, a tensor in HBM without *blocks*, *slices* and *shard* lies over all slices of cube number
-    *cube*, by default of the first. Raises BenchmarkError for data of a type that the chip does not have.
+    *memory* is `hbm`, `sram` or `tcm`, or a set of slices that the chip interleaves. *blocks* are the numbers of blocks
+    into which it is cut, down the rows and along the columns, and *slices* names the memory of each block, row by row;
+    without *slices* the blocks are spread evenly. *shard* (`row`, `column`, `replica` or a Sharding) cuts or copies it
+    over the PEs instead. On a chip with `hbm_interleave_nbytes`, a tensor in HBM without *blocks*, *slices* and *shard*
+    lies over all slices of cube number *cube*, by default of the first. Raises BenchmarkError for data of a dtype that
+    the chip does not have.
     """
     array = np.array(data)
     if array.dtype.name not in _BY_NUMPY_NAME or not array.dtype.isnative:
@@ -94,25 +96,28 @@ def tensor(data: npt.ArrayLike, *, output: bool = False, **placing: Unpack[Placi
 
 
 def empty(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, **placing: Unpack[Placing]) -> TensorArgument:
-    """A result of `kernbench.run`, of *shape* and *dtype*, whose bytes the kernel has to write.
+    """Returns a result of `kernbench.run`, of *shape* and *dtype*, whose bytes the kernel has to write.
 
-    The type is a name such as `f16`, or a numpy dtype. The other arguments are those of `tensor`. Raises
-    BenchmarkError for an unknown type, and for a shape that is none.
+    The dtype is a name such as `f16`, or a numpy dtype. The other arguments are the options of `tensor`. Raises
+    BenchmarkError for an unknown dtype, and for an invalid shape.
     """
     return TensorArgument(_shape_of(shape), dtype_of(dtype), None, True, _placement(**placing))
 
 
 def zeros(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, **placing: Unpack[Placing]) -> TensorArgument:
-    """As `empty`, but the tensor holds zeros before the kernel begins."""
+    """Returns a result of `kernbench.run`, of *shape* and *dtype*, that holds zeros before the kernel begins.
+
+    The arguments and errors are the same as for `empty`.
+    """
     from kb_dataexec import numpy_dtype
 
     return tensor(np.zeros(_shape_of(shape), numpy_dtype(dtype_of(dtype))), output=True, **placing)
 
 
 def cast(data: npt.ArrayLike, dtype: DType | npt.DTypeLike) -> npt.NDArray[Any]:
-    """*data* as an array of *dtype* of the same shape, rounded as the chip rounds: see `kb_dataexec.cast`.
+    """Returns *data* as an array of *dtype* of the same shape, rounded as the chip rounds: see `kb_dataexec.cast`.
 
-    The type is a name such as `bf16`, or a numpy dtype. Raises BenchmarkError for an unknown type, and for data that
+    The dtype is a name such as `bf16`, or a numpy dtype. Raises BenchmarkError for an unknown dtype, and for data that
     are no numbers.
     """
     from kb_dataexec import cast as cast_array
@@ -124,7 +129,9 @@ def cast(data: npt.ArrayLike, dtype: DType | npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def dtype_of(given: DType | npt.DTypeLike) -> DType:
-    """The element type that *given* names: `f16`, `float16`, or a numpy dtype. Raises BenchmarkError for others."""
+    """Returns the element type that *given* names: `f16`, `float16`, or a numpy dtype. Raises BenchmarkError for
+    others.
+    """
     if isinstance(given, str) and given in list(DType):
         return DType(given)
     try:
@@ -138,13 +145,15 @@ def dtype_of(given: DType | npt.DTypeLike) -> DType:
 
 
 def _shape_of(shape: object) -> tuple[int, ...]:
-    """*shape* as a tuple of ints. Raises BenchmarkError for what is no shape."""
+    """Returns *shape* as a tuple of ints. Raises BenchmarkError for an invalid shape."""
     several = isinstance(shape, Iterable) and not isinstance(shape, str)
     return _integers("a tensor's shape", shape if several else (shape,), "integers of 0 or more")
 
 
 def _integers(what: str, given: Any, needs: str) -> tuple[int, ...]:
-    """*given*, also if they are integers of numpy, as ints. Raises BenchmarkError for negative ones and other types."""
+    """Returns *given*, integers of Python or numpy, as ints. Raises BenchmarkError for negative ones and other
+    types.
+    """
     try:
         found = tuple([-1 if isinstance(each, bool) else operator.index(each) for each in given])
     except TypeError:
