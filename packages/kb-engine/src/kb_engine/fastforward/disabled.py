@@ -1,4 +1,4 @@
-"""Reasons for which an engine, as it was made, skips no part of a run or isolates no command."""
+"""SlowPathReasons for which an engine, as it was made, skips no part of a run or isolates no command."""
 
 from __future__ import annotations
 

@@ -54,12 +54,11 @@ class KernelEntry:
         return {name: as_argument(each, name in self._constants) for name, each in self._arguments.items()}
 
     def is_repeatable(self) -> bool:
-        """Whether programs of the launch differ by their number alone, as `kb_engine.fastforward.replay.MadeKernel`
-        says."""
+        """Whether programs of the launch differ by nothing but their number, so that one may repeat another's steps."""
         from kb_engine.fastforward.replay import parts_of  # the wing alone asks, so a launch without it needs no import
 
-        looks = _Looks([], [])
-        if not all(self._is_fixed(each, name in self._constants, looks) for name, each in self._arguments.items()):
+        to_check = _ToCheck([], [])
+        if not all(self._is_fixed(each, name in self._constants, to_check) for name, each in self._arguments.items()):
             return False
         if not isinstance(self._fn, FunctionType):
             return False

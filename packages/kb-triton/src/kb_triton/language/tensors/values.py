@@ -188,7 +188,7 @@ _KNOWN: Final = FORMS | INTEGERS | {bool, Data}
 
 
 def as_known(value: Any, shape: tuple[int, ...], line: str) -> HostValue:
-    """Known integers or booleans, not a number, as the chip's language takes them."""
+    """Returns known integers or booleans *value*, no number, over *shape*, for a call of the chip's language."""
     if type(value) is Data:
-        return HostValue(np.broadcast_to(value.look(), shape), lambda: line)
+        return HostValue(np.broadcast_to(value.awaited(), shape), lambda: line)
     return HostValue.of(value.broadcast(shape), lambda: line)
