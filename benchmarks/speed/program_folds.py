@@ -100,7 +100,7 @@ def run(kernel: Callable[..., None], rows: int, way: Way, exact: Any) -> tuple[f
     host.launch(kernel, x, y, grid=rows)
     written = engine.close_log()
     seconds = process_time() - began
-    skipped = 0 if engine.grid_folding is None else engine.grid_folding.skipped
+    skipped = engine.work.skipped_programs
     return seconds, skipped, (engine.clock.now_ps, written and written.digest, tally.n_stages)
 
 

@@ -208,7 +208,7 @@ def run(case: Case, topology: Topology, exact: Any, log: bool = True) -> Outcome
     except KbError as error:
         return Outcome({"refusal": str(error)}, 0)
     found = state_of(engine, result, engine.close_log()) | memory_of(engine, tensors)
-    return Outcome(found, engine.grid_folding.skipped if engine.grid_folding is not None else 0)
+    return Outcome(found, getattr(getattr(engine.fast_forward, "grids", None), "skipped_programs", 0))
 
 
 def compare(seed: int) -> Comparison:

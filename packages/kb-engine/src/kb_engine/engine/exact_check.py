@@ -55,7 +55,8 @@ class ExactCheck:
             except KbError as error:
                 raise self._differs("launch", f"the error {error}", "none") from error
         where = f"launch {self.n_launches}"
-        self._compare(f"{where}: times", result, again)
+        for name in result.__struct_fields__:
+            self._compare(f"{where}: {name}", getattr(result, name), getattr(again, name))
         mine, others = self._engine.session, self._other.session
         self._compare(f"{where}: commands and ops", _numbers(mine), _numbers(others))
         for node_id, block in self._engine.components.items():
@@ -90,9 +91,17 @@ class ExactCheck:
             self._compare("op log: number of rows", log.n_ops, other.n_ops)
             self._compare("op log: digest of all rows", log.digest, other.digest)
 
-    def _compare(self, where: str, got: object, needs: object) -> None:
-        if got != needs:
-            raise self._differs(where, str(got), str(needs))
+    def _compare(self, where: str, got: Any, needs: Any) -> None:
+        """Raises KbError where *got* is not *needs*. The error names the first item that differs."""
+        if got == needs:
+            return
+        if isinstance(got, dict) and isinstance(needs, dict) and got.keys() == needs.keys():
+            for name, item in got.items():
+                self._compare(f"{where} of {name}", item, needs[name])
+        elif isinstance(got, (list, tuple)) and isinstance(needs, (list, tuple)) and len(got) == len(needs):
+            for number, items in enumerate(zip(got, needs, strict=True)):
+                self._compare(f"{where}[{number}]", *items)
+        raise self._differs(where, str(got), str(needs))
 
     def _differs(self, where: str, got: str, needs: str) -> KbError:
         self._engine.clock.mark_broken()
