@@ -12,8 +12,8 @@ import sys
 from multiprocessing import Pool
 from pathlib import Path
 
-for _folder in (Path(__file__).parents[2] / "tests_shared", Path(__file__).parent):
-    sys.path.insert(0, str(_folder))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests_shared"))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from closed_cases import draw, run
 
