@@ -17,6 +17,9 @@ from kb_engine.launch.launch import LaunchResult
 from kb_messages import KbError, Matrix, MmuMessage
 
 
+_FIX: Final = "run with --exact events, and report the kernel"
+
+
 class ExactCheck:
     """Compares the Engine *engine*, which skips work, with the Engine *other*, which simulates every event.
 
