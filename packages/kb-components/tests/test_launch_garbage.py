@@ -13,8 +13,8 @@ def test_programs_go_when_they_have_ended(chip, exact):
     def product(tl, a, b, c):
         tl.wait(tl.composite("gemm", a, b, out=c, tile=TileShape(16, 16, 16)))
 
-    host = Host(Engine(chip(*HOST), exact=exact, least_closed_stages=1))
-    operands = [host.empty(name, (32, 32), "f16") for name in "abc"]
+    host = Host(Engine(chip(*HOST), exact=exact))
+    operands = [host.empty(name, (96, 96), "f16") for name in "abc"]  # stages enough to be isolated
     host.launch(product, *operands, pes="all")
     gc.collect()
     gc.disable()
