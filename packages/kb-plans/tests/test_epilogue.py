@@ -4,6 +4,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plans_stages import kinds
 
 from kb_messages import (
     DmaParams,
@@ -62,10 +63,6 @@ def plan_of(
     a, b, out = Matrix.packed(m, k, dtype), Matrix.packed(k, n, dtype), Matrix.packed(m, n, dtype)
     command = GemmCommand(a=a, b=b, out=out, tile=tile, a_pinned=pinned, b_pinned=pinned, epilogue=epilogue)
     return generate_gemm_plan(command, "pe0")
-
-
-def kinds(tile: TilePlan) -> list[StageType]:
-    return [stage.stage_type for stage in tile.stages]
 
 
 def maths(tile: TilePlan) -> list[str]:

@@ -3,6 +3,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plans_stages import kinds
 
 from kb_messages import (
     DmaParams,
@@ -49,10 +50,6 @@ def math_plan(
     attributes = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at)
     command = MathCommand(math=attributes, inputs=inputs, out=target, tile=tile, out_pinned=pinned)
     return generate_math_plan(command, "pe0")
-
-
-def kinds(tile: TilePlan) -> list[StageType]:
-    return [stage.stage_type for stage in tile.stages]
 
 
 def memory(tile: TilePlan, number: int) -> Rectangle:
