@@ -99,6 +99,7 @@ class PseudoChannel:
         if self._rows[bank] < 0:
             at = max(now, self._closed_at[bank])
         else:
+            # Another row is open: the bank has to precharge first.
             at = max(now, self._precharge_from[bank]) + timing.rp
         near = bank // self._per_group == self._activated_group
         at = max(at, activates[3] + (timing.rrd_l if near else timing.rrd_s), activates[0] + timing.faw)
@@ -167,6 +168,7 @@ class PseudoChannel:
         refreshes = self._refresh.count(start)
         if refreshes > self.refreshes:
             arrival = max(arrival, self._refresh.after(refreshes))
+            # A refresh closes all rows (-1), and ends after every distance that activates would still ask for.
             self._rows = [-1] * len(self._rows)
             self._closed_at = [_LONG_AGO] * len(self._rows)
             self._activates = [_LONG_AGO] * 4
@@ -210,6 +212,7 @@ class PseudoChannel:
             row += run.row_step
             self._walk(stretch, row, arrival, self._next(stretch), to_precharge)
             before, state = state, self._state(stretch, row)
+            # The same state again: every repetition that is left takes as long as this one.
             if state == before:
                 self._skip(stretch, left * run.row_step, left * (self._last - last))
                 self.hits += left * (self.hits - counts[0])
@@ -261,6 +264,7 @@ class PseudoChannel:
             activates[3] + (timing.rrd_l if group == self._activated_group else timing.rrd_s),
             activates[0] + timing.faw,
         )
+        # The last four activates are kept, because tFAW bounds the time of any five.
         self._activates = [*activates[1:], at]
         self._activated_group = group
         self._rows[bank] = row

@@ -149,9 +149,11 @@ class HbmReordered(HbmBanked):
         channel, queue = self.channels[number], self._queues[number]
         now = self._refresh.active(self._cycle_at(self.clock.now_ps))
         while queue.parts and not queue.has_event:
+            # The bus has commands up to `last`: the next choice is early enough when a row can be opened just in time.
             due = channel.last - self._lead
             if due > now:
                 queue.expects(True)
+                # At least one picosecond later, so that the choice is an event of its own.
                 due_ps = max(self.clock.now_ps + 1, self._cycle.ps(self._refresh.wall(due)))
                 self.clock.call_at(due_ps, self._choose_again, number)
                 return
