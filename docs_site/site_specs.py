@@ -16,7 +16,7 @@ from msgspec.structs import FieldInfo, fields
 from site_signatures import default_text
 
 from kb_cli.benchmark import bundled
-from kb_cli.benchmark.field_types import describe
+from kb_cli.benchmark.values.field_values import describe
 from kb_components.pe.pe_gemm import PeGemmSpec
 from kb_messages import DType
 from kb_messages.lever import levers_of

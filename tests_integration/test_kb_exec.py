@@ -319,7 +319,7 @@ def test_verify_does_not_search_a_log_that_was_changed(races: Path) -> None:
 
 
 def test_work_says_why_launches_were_simulated_event_by_event(races: Path) -> None:
-    command = ("exec", "--out=kb-work", "--work")
+    command = ("exec", "--out=kb-work", "--sim-stats")
     (races / "twice.py").write_text(f"{RACE}add_kernel[(8,)](x, y, 128)\n", encoding="utf-8")
     done = kb(races, *command, "twice.py")
     assert done.returncode == 0

@@ -19,13 +19,12 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from kb_cli.run.files import TOPOLOGY
-from kb_cli.trace.launch_paths import path_of
-from kb_cli.trace.memory_slices import memory_slices
-from kb_cli.trace.output import write_trace
+from kb_cli.run.base.files import TOPOLOGY
+from kb_cli.trace.critical_path import path_of
 from kb_cli.trace.run_log import read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
-from kb_cli.trace.trace_bytes import Unit
+from kb_cli.trace.slices import memory_slices
+from kb_cli.trace.trace_file import Unit, write_trace
 from kb_cli.trace.traffic import traffic
 from kb_cli.trace.window import Window
 from kb_dataexec.analysis import LazyServices

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from trace_runs import GEMM, Invoke, copied, gemm_run, read, services
 
-from kb_cli.run.run_json import write_run
+from kb_cli.run.records.run_json import write_run
 from kb_cli.trace.window import parse_window
 from kb_dataexec import read_log
 from kb_messages import KbError

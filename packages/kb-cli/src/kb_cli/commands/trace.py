@@ -8,16 +8,15 @@ from pathlib import Path
 
 import click
 
-from kb_cli.run.files import TOPOLOGY
+from kb_cli.run.base.files import TOPOLOGY
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_lines
 from kb_cli.terminal.units import PS_PER_NS, quantity
-from kb_cli.trace.launch_paths import path_of
-from kb_cli.trace.memory_slices import memory_slices
-from kb_cli.trace.output import check_trace_file, write_trace
+from kb_cli.trace.critical_path import path_of
 from kb_cli.trace.run_log import RunLog, read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
-from kb_cli.trace.trace_bytes import Unit
+from kb_cli.trace.slices import memory_slices
+from kb_cli.trace.trace_file import Unit, check_trace_file, write_trace
 from kb_cli.trace.tracks import Counters, Trace
 from kb_cli.trace.window import parse_window
 from kb_dataexec.analysis import LazyServices

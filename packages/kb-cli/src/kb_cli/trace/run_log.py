@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kb_cli.run.files import LOG, RunFolderError
-from kb_cli.run.own_log import own_log
-from kb_cli.run.run_json import RunJson, read_one_run
+from kb_cli.run.base.files import LOG, RunFolderError
+from kb_cli.run.records.own_log import own_log
+from kb_cli.run.records.run_json import RunJson, read_one_run
 from kb_dataexec import LargeLogError, OpLog
 from kb_dataexec.analysis import DmaOps, DmaOpsOnTheWay
 
