@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from kb_components.memory.hbm.banked import HbmBanked
-from kb_components.memory.hbm.pseudo_channel import PseudoChannel
-from kb_components.memory.hbm.request_part import RequestPart
+from kb_components.memory.hbm.pseudo_channel import PseudoChannel, RequestPart
 from kb_components.memory.hbm.timing import HbmBankedSpec
 from kb_engine.block import Context
 from kb_messages import OFFSET_MASK, CountedPieces, Rectangle
