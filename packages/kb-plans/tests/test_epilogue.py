@@ -306,7 +306,7 @@ REFUSED = [
     ),
     (
         on_output("relu", group=4),
-        "gemm epilogue relu: got group 4, needs none: factors alone come in groups",
+        "gemm epilogue relu: got group 4, needs no group: only factors come in groups",
     ),
     (
         on_output("scale", operand=row(8), group=4),
@@ -331,7 +331,7 @@ REFUSED = [
         on_k("scale", scalars=(2.0,), group=4),
         "gemm epilogue scale: got no operand and 1 scalars, needs an operand of 3 x 8, a row for each group",
     ),
-    (on_output("relu", dtype=DType.F16), "gemm epilogue relu: got dtype f16, needs none"),
+    (on_output("relu", dtype=DType.F16), "gemm epilogue relu: got dtype f16, needs no dtype"),
     (on_output("cast"), "gemm epilogue cast: got dtype None, needs the dtype to round to"),
     (
         on_output("cast", dtype=DType.I64),

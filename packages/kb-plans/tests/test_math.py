@@ -134,7 +134,7 @@ REFUSED = [
     ("add", [(4, 4), (3, 4)], {}, "math add: got inputs of 4 x 4, 3 x 4, needs shapes that broadcast"),
     ("exp", [(4, 4)], {"out": (4, 5)}, "math exp out: got 4 x 5, needs 4 x 4"),
     ("sum", [(4, 4)], {}, "math sum: got axis None, needs axis 0 or 1"),
-    ("exp", [(4, 4)], {"axis": 0}, "math exp: got axis 0, needs none"),
+    ("exp", [(4, 4)], {"axis": 0}, "math exp: got axis 0, needs no axis"),
     (
         "sum",
         [(4, 4)],

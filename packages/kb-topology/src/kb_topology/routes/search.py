@@ -59,7 +59,7 @@ class Interior:
         if cost is None:
             cost = self._node_cost_ps(self.graph.nodes[node_id]) if self._node_cost_ps else 0
             if cost < 0:
-                raise ValueError(f"node_cost_ps({node_id}) is {cost}, needs >= 0")
+                raise ValueError(f"node_cost_ps({node_id}): got {cost}, needs at least 0")
             self._costs[node_id] = cost
         return cost
 
