@@ -122,7 +122,7 @@ class PeDma(Initiator[PeDmaSpec]):
 
     @property
     def lead_ps(self) -> int:
-        """The shorter set-up."""
+        """Picoseconds before a request leaves, at least: the shorter of the two set-ups."""
         return min(self._setups_ps)
 
     @property

@@ -88,7 +88,7 @@ class CountedPieces(Rectangle, frozen=True, gc=False):
 
     @property
     def pieces(self) -> tuple[Rectangle, ...]:
-        """The rectangles."""
+        """The rectangles, in their order."""
         by = self.moved_nbytes
         if not by:
             return self.counted
