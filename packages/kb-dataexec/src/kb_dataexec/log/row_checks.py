@@ -58,6 +58,26 @@ def check_rows(where: str, ops: Array, operands: Array, n_strings: int) -> None:
     _check_times(where, ops)
 
 
+def check_gaps(where: str, ops: Array, commands: Array | None) -> None:
+    """Raises LogError, which begins with *where*, if an op between the first and the last op is missing.
+
+    The first and the last op follow from the ids of *ops*, which are distinct, and from the ranges of ids that the rows
+    of *commands* state.
+    """
+    low, high = _bounds(ops, ("op_id",)).get("op_id", (0, -1))
+    if commands is not None:
+        stated = commands[(commands["first_op_id"] >= 0) & (commands["n_ops"] > 0)]
+        if len(stated):
+            firsts = stated["first_op_id"]
+            low, high = min(low, int(firsts.min())), max(high, int((firsts + stated["n_ops"]).max()) - 1)
+    n_missing = high - low + 1 - len(ops)
+    if n_missing > 0:
+        ids = np.concatenate([[low - 1], np.sort(ops["op_id"]), [high + 1]])
+        missing = int(ids[np.argmax(np.diff(ids) > 1)]) + 1
+        got = f"no row of op {missing}, and {n_missing} of the ops {low} to {high} missing in all"
+        raise LogError(f"{where}: ops", got, "a row for each op of a closed log", "run again to write the whole log")
+
+
 def _check_codes(where: str, table: Array, codes: dict[str, frozenset[int]]) -> None:
     for column, (low, high) in _bounds(table, codes).items():
         allowed = codes[column]

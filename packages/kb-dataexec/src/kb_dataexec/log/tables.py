@@ -11,7 +11,7 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.auxiliary import Tables, check_tables, missing_tables
 from kb_dataexec.log.digest import LogSummary, RunningDigest
-from kb_dataexec.log.row_checks import TEXTS, WAITS, check_rows
+from kb_dataexec.log.row_checks import TEXTS, WAITS, check_gaps, check_rows
 from kb_dataexec.log.table_dtypes import OPS_DTYPE
 from kb_messages import (
     DTYPE_BY_CODE,
@@ -65,6 +65,7 @@ class OpLog:
         self.tables: Tables = {} if tables is None else tables
         self.version = version
         self.is_complete = is_complete
+        self.is_numbered_by_line = False
         self.strings = strings
         self.immediates = immediates
 
@@ -143,6 +144,15 @@ class OpLog:
         """Raises LogError, which begins with *where*, for invalid columns, codes, rectangles, string numbers or times."""
         check_rows(where, self.ops, self.operands, len(self.strings))
         check_tables(where, self.tables, len(self.strings))
+
+    def check_gaps(self, where: str) -> None:
+        """Raises LogError, which begins with *where*, if a closed log lacks an op between its first and its last op.
+
+        A log that was cut off lacks ops, because rows are written in the order of completion. A log whose ops are
+        numbered by the lines of a file lacks the numbers of the other lines.
+        """
+        if self.is_complete and not self.is_numbered_by_line:
+            check_gaps(where, self.ops, self.tables.get("commands"))
 
 
 def operand(row: tuple[Any, ...]) -> Operand:

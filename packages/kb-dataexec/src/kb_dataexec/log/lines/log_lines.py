@@ -85,6 +85,7 @@ class LogLines:
         self._blob = bytearray()
         self._tables = TableLines(self._intern)
         self._begun: set[str] = set()
+        self._has_default_ids = False
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -115,7 +116,9 @@ class LogLines:
         ops = np.concatenate([np.empty(0, OPS_DTYPE), *(chunk.ops for chunk in chunks)])
         operands = np.concatenate([np.empty(0, OPERAND_DTYPE), *(chunk.operands for chunk in chunks)])
         tables = joined([chunk.tables for chunk in chunks])
-        return OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
+        log = OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
+        log.is_numbered_by_line = self._has_default_ids
+        return log
 
     def _lines(self, file: BinaryIO, stop: int, number: int) -> list[bytes]:
         """Reads the lines of *file* that begin before byte *stop*. The first line has number *number*."""
@@ -162,6 +165,7 @@ class LogLines:
 
     def _add(self, number: int, op: OpLine, ops: bytearray, operands: bytearray) -> None:
         """Adds the rows of line *number*. Raises KeyError for a name that is no code."""
+        self._has_default_ids |= op.op_id is UNSET
         op_id = number - 1 if op.op_id is UNSET else op.op_id
         tile_id = number - 1 if op.tile_id is UNSET else op.tile_id
         times = ready, start, end, out = op.times
