@@ -103,7 +103,7 @@ def maps(x_ptr, F: tl.constexpr, PACK: tl.constexpr):
         (sign_of, 16, "got tl.map_elementwise with pack=16 of 8 elements, needs a multiple of pack"),
     ],
 )
-def test_what_no_mapping_is_gets_a_sentence(function, pack, sentence):
+def test_a_wrong_mapping_is_refused(function, pack, sentence):
     with pytest.raises(KbError, match=sentence):
         maps[(1,)](np.ones(8, np.float32), F=function, PACK=pack)
 
