@@ -41,12 +41,13 @@ def uv(session: nox.Session, *args: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Ruff's rules and format, mypy strict over all packages and over the examples of READMEs."""
+    """Ruff's rules and format, mypy strict over all packages and examples of READMEs, the words of docstrings."""
     install(session, "--group", "lint", *EDITABLE)
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("mypy", "--num-workers", "auto")  # two take two fifths of the time that one takes
     session.run("python", "tests_integration/readme/readme_types.py")
+    session.run("python", "tests_integration/words/docstring_words.py")
 
 
 @nox.session
@@ -226,10 +227,9 @@ def programs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def program_folding(session: nox.Session) -> None:
-    """Folded programs and loops are those of every event: 2,000 random grids and 2,000 loops; two hours."""
+    """Folded programs are those of every event: 2,000 random grids; an hour."""
     install(session, *EDITABLE)
     session.run("python", "benchmarks/validation/program_folding.py", *session.posargs)
-    session.run("python", "benchmarks/validation/loop_folding.py", *session.posargs)
 
 
 @nox.session(default=False)

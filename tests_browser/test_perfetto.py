@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from playwright.sync_api import Locator, Page
 
 from kb_cli.main import kb
-from kb_cli.run.files import TOPOLOGY
+from kb_cli.run.base.files import TOPOLOGY
 from kb_cli.trace.traffic import traffic
 from kb_cli.trace.viewer import ViewerServer, page_folder
 from kb_cli.trace.window import parse_window

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser
 from web_page import Shown, new_run, run_kb, served
 
-from kb_cli.run.makers import maker
+from kb_cli.run.base.folder_owner import owner
 from kb_dataexec import read_log
 
 SETTLED_S = 2.0
@@ -145,7 +145,7 @@ def test_the_list_keeps_its_focus_and_its_rows_while_a_run_goes_on(shown: Shown,
 
 def going_on(folder: Path) -> tuple[Path, Path]:
     """Makes *folder* one of a run that goes on in this process. Gives what the list calls it, and where it lies."""
-    there = folder.parent / f".gemm-0123456789ab.{maker()}-00000000-new"
+    there = folder.parent / f".gemm-0123456789ab.{owner()}-00000000-new"
     os.rename(folder, there)
     for name in ("run.json", "log/manifest.json"):
         (there / name).unlink()

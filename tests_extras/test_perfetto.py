@@ -10,8 +10,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
 
 from kb_cli.main import kb
-from kb_cli.trace.critical_path import segment_name
-from kb_cli.trace.launch_paths import path_of
+from kb_cli.trace.critical_path import path_of, segment_name
 from kb_dataexec import OpLog, read_log
 
 

@@ -12,7 +12,7 @@ PACKAGES = Path(__file__).parents[1] / "packages"
 ALLOWED = {
     "kb_engine.engine.chips": ("servers", "this module makes blocks"),
     "kb_engine.engine.build": (
-        "on_response on_request on_tile_waited on_feed closer may_record_ahead",
+        "on_response on_request on_tile_waited on_feed isolation may_record_ahead",
         "this module builds chips",
     ),
     "kb_engine.block": (
@@ -34,14 +34,20 @@ ALLOWED = {
         "name free_ps busy_ps served read_nbytes written_nbytes count read_alone_ps write_alone_ps",
         "a footprint leaves and puts back what a command leaves on a PE",
     ),
-    "kb_engine.language.held": ("forgotten place", "a sum leaves the registers when somebody asks for it"),
-    "kb_engine.language.held_back": ("held_back", "a program asks the language before it issues a command"),
+    "kb_engine.language.accumulators": ("forgotten place", "a sum leaves the registers when somebody asks for it"),
+    "kb_engine.language.rules.deferred_calls": (
+        "deferred_calls",
+        "a program asks the language before it issues a command",
+    ),
     "kb_engine.program.engine_queues": (
         "operand_seq operand_ps turn_ps t_issued_ps t_submitted_ps",
         "a command in flight carries its times and their causes",
     ),
-    "kb_engine.program.pe_port": ("held_back", "a program tells its commands what stays in registers"),
-    "kb_engine.launch.noted_port": ("held_back", "a port that is watched asks the language as the port behind it does"),
+    "kb_engine.program.pe_port": ("deferred_calls", "a program tells its commands what stays in registers"),
+    "kb_engine.launch.noted_port": (
+        "deferred_calls",
+        "a port that is watched asks the language as the port behind it does",
+    ),
     "kb_engine.launch.known_launch": ("placement", "a command that is done again lies in the next slots"),
     "kb_engine.program.coroutine": ("parent gr_context", "greenlets have such attributes"),
     "kb_engine.program.commands": (
@@ -49,7 +55,7 @@ ALLOWED = {
         "a command in flight carries its times and their causes",
     ),
     "kb_engine.testing": (
-        "servers closed closer __class__",
+        "servers closed isolation __class__",
         "the contract suite builds a line around one block, and watches it",
     ),
     "kb_components.pe": (
@@ -62,20 +68,20 @@ ALLOWED = {
     ),
     "kb_messages.lazy": ("name", "a door keeps the names that it has loaded"),
     "kb_plans.templates": ("buffer_at register_at", "operands get their buffers when all of them are known"),
-    "kb_topology.yaml_reader": ("key", "the reader keeps its own stack"),
+    "kb_topology.text.yaml_reader": ("key", "the reader keeps its own stack"),
     "kb_dataexec.cli.info": (
         "start_ps end_ps written_nbytes read_nbytes low high",
         "the figures of a log are summed up over its chunks",
     ),
     "kb_dataexec.backends.torch_backend": ("fp32_precision", "torch has such switches"),
-    "kb_engine.program.author_errors": ("where", "an error names the line of the author"),
-    "kb_cli.benchmark.process_state": ("name", "the standard streams are put back into sys"),
+    "kb_engine.program.author.author_errors": ("where", "an error names the line of the author"),
+    "kb_cli.benchmark.code.user_code": ("name", "the standard streams are put back into sys"),
     "kb_cli.terminal.dropped_signals": ("unraisablehook", "Python asks sys for the hook"),
     "kb_cli.golden.plugin": (
         "exitstatus kb_golden",
         "pytest takes its exit code from the session, and a report carries golden times from a worker",
     ),
-    "kb_cli.run.rows": ("where", "an error names the row of the shapes file"),
+    "kb_cli.run.saving.rows": ("where", "an error names the row of the shapes file"),
     "kb_cli.capsule.replay": ("where got needs fix", "an error names the capsule in place of a folder that is gone"),
     "kb_cli.face.kernel_run": ("where fix", "an error names the output of its kernel"),
     "kb_cli.face.run": ("where", "an error names the cell of a notebook"),

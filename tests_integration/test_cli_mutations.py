@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from kb_cli.main import kb
-from kb_cli.run.claims import claims
-from kb_cli.run.data import load_expected
-from kb_cli.run.run_json import write_run
-from kb_cli.run.verify_folder import verify_run
+from kb_cli.run.records.data import load_expected
+from kb_cli.run.records.manifest_check import claims
+from kb_cli.run.records.run_json import write_run
+from kb_cli.run.simulation.verify_folder import verify_run
 from kb_dataexec import OpLog, read_log
 from kb_dataexec.analysis import backward_slice
 from kb_dataexec.log import write_log

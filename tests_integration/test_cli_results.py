@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from python_copies import kb
 
-from kb_cli.run.claims import claims
-from kb_cli.run.run_json import write_run
+from kb_cli.run.records.manifest_check import claims
+from kb_cli.run.records.run_json import write_run
 from kb_dataexec import OpLog, read_log
 from kb_dataexec.log import write_log
 

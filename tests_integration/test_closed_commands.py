@@ -14,7 +14,7 @@ from kb_components.pe.pe_dma import PeDma
 from kb_components.pe.pe_gemm import PeGemm
 from kb_dataexec import MemoryLogWriter
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
-from kb_engine.closed import closed_commands
+from kb_engine.fastforward.isolated import isolated_commands
 from kb_engine.observe import Callbacks
 from kb_messages import KbError, StageParams
 from kb_topology import loads_topology
@@ -227,7 +227,7 @@ def test_a_comparison_notices_a_key_that_lacks_something(monkeypatch: pytest.Mon
         tl.wait(tl.composite("gemm", a[:, :64], b, out=c, tile=TileShape(32, 32, 16 << tl.program_id() % 2)))
 
     assert run(own_tile, chip())[0] == run(own_tile, chip(), "events")[0]
-    monkeypatch.setattr("kb_engine.closed.closed_commands.form_of", lambda plan: plan.kind)
+    monkeypatch.setattr("kb_engine.fastforward.isolated.isolated_commands.form_of", lambda plan: plan.kind)
     with pytest.raises(IndexError, match="which lies behind those of its command"):
         run(own_tile, chip())  # a command of fewer tiles is to have the rows of one of more
 
@@ -258,4 +258,4 @@ def test_a_failed_run_has_the_records_and_the_counts_up_to_its_end() -> None:
 
 
 def test_small_commands_are_not_worth_it() -> None:
-    assert closed_commands.LEAST_CLOSED_STAGES > 8
+    assert isolated_commands.LEAST_CLOSED_STAGES > 8

@@ -74,7 +74,7 @@ def test_the_difference_goes_to_rounding_when_bursts_become_tiny() -> None:
 @pytest.mark.parametrize("part", [0.0, 0.3])
 def test_no_end_depends_on_when_links_watch_rates(part: float, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = log_of_shared_operands()
-    monkeypatch.setattr("kb_engine.fabric.shared_link._ROOM", part)
+    monkeypatch.setattr("kb_engine.fabric.sharing.shared_link._ROOM", part)
     assert log_of_shared_operands() == usual
 
 

@@ -19,7 +19,7 @@ import pytest
 from kb_cli.benchmark import bundled
 from kb_cli.main import kb
 from kb_dataexec.cli.main import command_line
-from kb_topology import spec
+from kb_topology.chip import spec
 
 ROOT = Path(__file__).parents[1]
 with pytest.MonkeyPatch.context() as patch:

@@ -319,7 +319,7 @@ def test_verify_does_not_search_a_log_that_was_changed(races: Path) -> None:
 
 
 def test_work_says_why_launches_were_simulated_event_by_event(races: Path) -> None:
-    command = ("exec", "--out=kb-work", "--work")
+    command = ("exec", "--out=kb-work", "--sim-stats")
     (races / "twice.py").write_text(f"{RACE}add_kernel[(8,)](x, y, 128)\n", encoding="utf-8")
     done = kb(races, *command, "twice.py")
     assert done.returncode == 0
@@ -327,7 +327,7 @@ def test_work_says_why_launches_were_simulated_event_by_event(races: Path) -> No
     assert re.search(r"^launches in add_kernel +\d+ +1 +launches of a grid are not repeated", done.stdout, re.MULTILINE)
     assert "how the times were found" not in kb(races, "exec", "--out=kb-work", "twice.py").stdout
     found = result_of(races, *command, "--json", "twice.py")["simulated"]
-    reasons = [(each["what"], each["kernel"], each["launches"]) for each in found["by_event"]]
+    reasons = [(each["what"], each["kernel"], each["launches"]) for each in found["slow_path"]]
     assert (found["launches"], reasons) == (3, [("launches", "add_kernel", 1)])
 
 

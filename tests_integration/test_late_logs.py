@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from kb_dataexec import FolderLogWriter, MemoryLogWriter, OpLog, read_log
-from kb_dataexec.log import LateOpLog, LogFolder, LogSummary
-from kb_dataexec.log.formulas.chunk_tables import pack_chunk, unpack_chunk
+from kb_dataexec.log import LazyOpLog, LogFolder, LogSummary
+from kb_dataexec.log.compressed.chunk_format import pack_chunk, unpack_chunk
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
 from kb_engine.observe import Callbacks
 from kb_messages import LogError
@@ -51,7 +51,7 @@ def test_rows_are_made_when_somebody_looks(name: str) -> None:
     (late, launch), (plain, launch_plain) = begun(name, MemoryLogWriter()), begun(name, MemoryLogWriter(), "events")
     launch(), launch_plain()
     log, expected = late.close_log(), plain.close_log()
-    assert type(log) is LateOpLog
+    assert type(log) is LazyOpLog
     assert expected is not None
     assert late.session.recorder is not None
     assert late.session.recorder.writer.summary.n_ops == 0
@@ -97,7 +97,7 @@ def test_a_log_on_disk_and_one_that_somebody_is_told_of_have_their_rows(tmp_path
     launch()
     log = watched.close_log()
     assert log is not None
-    assert type(log) is not LateOpLog
+    assert type(log) is not LazyOpLog
     assert sum(told) == log.n_ops == summary.n_ops
     assert log.digest == summary.digest
 
@@ -142,13 +142,13 @@ def test_formulas_on_disk_are_the_rows_of_every_event(name: str, nbytes: int, tm
 def test_late_operands_of_formulas_are_made_when_somebody_asks(tmp_path: Path) -> None:
     on_disk("one_cube", tmp_path)
     whole, seen = read_log(tmp_path), list[int]()
-    log = LogFolder(tmp_path).whole(late_operands=True, look=lambda chunk: seen.append(len(chunk.operands)))
+    log = LogFolder(tmp_path).whole(lazy_operands=True, look=lambda chunk: seen.append(len(chunk.operands)))
     assert sum(seen) == len(whole.operands)
     assert "operands" not in vars(log)
     assert log.operands.tobytes() == whole.operands.tobytes()
     assert log.digest == whole.digest
 
-    other = LogFolder(tmp_path).whole(late_operands=True)
+    other = LogFolder(tmp_path).whole(lazy_operands=True)
     for file in tmp_path.iterdir():
         file.unlink()
     on_disk("one_pe", tmp_path)

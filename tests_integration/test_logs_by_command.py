@@ -14,8 +14,8 @@ from kb_dataexec import Executor, MemoryStore, OpLog, StoreError
 from kb_dataexec.analysis.provenance import last_release, last_writer, origin
 from kb_dataexec.execute import Look
 from kb_dataexec.log import LogFolder, Schedule, write_log
-from kb_dataexec.log.formulas import CommandLog
-from kb_dataexec.log.formulas.chunk_tables import pack_chunk, unpack_chunk
+from kb_dataexec.log.compressed import CommandLog
+from kb_dataexec.log.compressed.chunk_format import pack_chunk, unpack_chunk
 from kb_dataexec.verify import debug
 from kb_messages import DType, Rectangle, join_address
 
@@ -46,7 +46,7 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of 50 records, so that commands are cut."""
-    monkeypatch.setattr("kb_dataexec.log.formulas.command_log._PART_RECORDS", 50)
+    monkeypatch.setattr("kb_dataexec.log.compressed.command_log._PART_RECORDS", 50)
 
 
 def run_of(invoke: Invoke, name: str, *options: str) -> Path:

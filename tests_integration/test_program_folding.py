@@ -132,7 +132,9 @@ def test_the_comparison_sees_a_difference(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_comparison_sees_programs_that_meet_other_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody compares which bytes meet, commands do not wait for others that they meet in later periods alone."""
     assert folding.compare(MEETING).differs == []
-    monkeypatch.setattr("kb_engine.launch.program_period.Period.n_with_equal_conflicts", lambda _, n: n)
+    monkeypatch.setattr(
+        "kb_engine.fastforward.steady_state.program_period.Period.n_with_equal_conflicts", lambda _, n: n
+    )
     assert {"end", "launch", "log"} <= set(folding.compare(MEETING).differs)
 
 
@@ -166,7 +168,7 @@ def test_observers_are_told_of_every_command() -> None:
 
 def test_programs_without_a_period_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A launch of a million programs does not keep a million of them."""
-    monkeypatch.setattr("kb_engine.launch.grid_folding._MOST_PROGRAMS", 8)
+    monkeypatch.setattr("kb_engine.fastforward.steady_state.program_skipper._MOST_PROGRAMS", 8)
     engine, _, digest = launched(600)
     assert engine.grid_folding is not None
     assert engine.grid_folding.skipped == 0
@@ -207,8 +209,8 @@ def test_a_check_compares_no_period_that_nobody_repeats(edge: int) -> None:
     ("what", "otherwise"),
     [
         ("kb_engine.timing.clock.Clock.skip", lambda clock, ps, skip=Clock.skip: skip(clock, ps + 1)),
-        ("kb_engine.fold.program_passes.ProgramJump.op", lambda _, op_id: op_id),
-        ("kb_engine.fold.program_passes.ProgramJump.total", lambda _, count: count),
+        ("kb_engine.fastforward.steady_state.program_snapshot.ProgramShift.op", lambda _, op_id: op_id),
+        ("kb_engine.fastforward.steady_state.program_snapshot.ProgramShift.total", lambda _, count: count),
     ],
 )
 def test_a_check_refuses_a_jump_that_moves_a_part_too_far_or_not_at_all(

@@ -13,17 +13,17 @@ import pytest
 from kb_components.pe.pe_math import PeMath
 from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host, Language, TensorRef
-from kb_engine.engine.event_work import PROGRAMS, TURNS, SimulatedWork
 from kb_engine.engine.registry import GROUP, Registry
+from kb_engine.engine.simulated_work import PROGRAMS, TURNS, SimulatedWork
 from kb_engine.observe import Callbacks
-from kb_engine.observe.by_event import COMMANDS, LAUNCHES
+from kb_engine.observe.slow_path import COMMANDS, LAUNCHES
 from kb_topology import loads_topology
 
 ROOT = Path(__file__).parents[1]
 PES, TURNS_EACH, SIZE = 8, 40, 64
 FACTORS = [2.0]
 DEPTH = 1
-_SKIPPED = {COMMANDS: "closed_commands", LAUNCHES: "repeated_launches"}
+_SKIPPED = {COMMANDS: "isolated_commands", LAUNCHES: "repeated_launches"}
 
 
 class Costly(PeMath):
@@ -389,10 +389,10 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.what}: {case.cause}")
 def test_what_a_reason_tells_to_change_helps(case: Case) -> None:
     before, after = case.meets(), case.remedied()
-    found = [each for each in before.by_event if each.what == case.what and each.why.cause.startswith(case.cause)]
-    assert len(found) == 1, before.by_event
+    found = [each for each in before.slow_path if each.what == case.what and each.why.cause.startswith(case.cause)]
+    assert len(found) == 1, before.slow_path
     assert found[0].why.change.startswith(case.change)
-    assert not [each for each in after.by_event if each.what == case.what and each.why.cause.startswith(case.cause)]
+    assert not [each for each in after.slow_path if each.what == case.what and each.why.cause.startswith(case.cause)]
     skipped = _SKIPPED.get(case.what, "skipped_programs")
     assert getattr(after, skipped) > getattr(before, skipped)
     assert (found[0].launches > 0) == (case.what == LAUNCHES)
@@ -401,8 +401,8 @@ def test_what_a_reason_tells_to_change_helps(case: Case) -> None:
 def test_the_one_command_that_was_the_first_of_its_kind_is_told_so() -> None:
     """Of 4 equal products on one PE, the first is simulated. The launch on one PE is not the reason for that."""
     work = multiplying(products, 1)
-    (reason,) = work.by_event
-    assert (reason.what, reason.commands, work.event_commands, work.closed_commands) == (COMMANDS, 1, 1, 3)
+    (reason,) = work.slow_path
+    assert (reason.what, reason.commands, work.event_commands, work.isolated_commands) == (COMMANDS, 1, 1, 3)
     assert reason.why.cause.startswith("it is the first of its kind")
     assert reason.why.change == "nothing: later commands of the kind are closed"
     line = products.__code__.co_firstlineno + 2
@@ -413,7 +413,7 @@ def test_the_one_command_that_was_the_first_of_its_kind_is_told_so() -> None:
 def test_a_launch_of_a_grid_is_not_repeated_and_has_no_remedy(engine: Callable[[], Engine]) -> None:
     """Also where launches without a grid would not be repeated for a reason with a remedy."""
     work = looping(one_row, grid=400, times=3, engine=engine)
-    (reason,) = [each for each in work.by_event if each.what == LAUNCHES]
+    (reason,) = [each for each in work.slow_path if each.what == LAUNCHES]
     assert (reason.why.cause, reason.launches) == ("launches of a grid are not repeated", 2)
     assert reason.why.change.startswith("nothing:")
 
@@ -421,7 +421,7 @@ def test_a_launch_of_a_grid_is_not_repeated_and_has_no_remedy(engine: Callable[[
 def test_a_launch_of_which_a_loop_is_folded_is_not_repeated_and_has_no_remedy() -> None:
     """It is never watched, so no later launch is repeated."""
     work = looping(times=5)
-    (reason,) = [each for each in work.by_event if each.what == LAUNCHES]
+    (reason,) = [each for each in work.slow_path if each.what == LAUNCHES]
     assert (reason.launches, work.repeated_launches) == (4, 0)
     assert reason.why.cause == "launches of kernels with a loop that may be folded are not repeated"
     assert reason.why.change.startswith("nothing:")
@@ -430,7 +430,7 @@ def test_a_launch_of_which_a_loop_is_folded_is_not_repeated_and_has_no_remedy() 
 def test_the_second_launch_on_one_pe_is_told_that_later_ones_are_repeated() -> None:
     """The first launch of a kernel has no reason. The second one is watched, and the third one does as it did."""
     work = multiplying(times=3)
-    (reason,) = [each for each in work.by_event if each.what == LAUNCHES]
+    (reason,) = [each for each in work.slow_path if each.what == LAUNCHES]
     assert (reason.launches, work.repeated_launches) == (1, 1)
     assert reason.why.change == "nothing: later launches with equal arguments are repeated"
-    assert not [each for each in multiplying(times=1).by_event if each.what == LAUNCHES]
+    assert not [each for each in multiplying(times=1).slow_path if each.what == LAUNCHES]

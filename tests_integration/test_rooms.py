@@ -15,13 +15,13 @@ import pytest
 PACKAGES = Path(__file__).parents[1] / "packages"
 
 ROOMS = {
-    "kb_messages": [],
-    "kb_topology": ["diagram"],
-    "kb_plans": [],
+    "kb_messages": ["memory", "log", "math", "plans"],
+    "kb_topology": ["text", "chip", "memory", "routes", "diagram"],
+    "kb_plans": ["tiles", "vectors"],
     "kb_dataexec": ["files", "arrays", "memory", "backends", "log", "analysis", "ops", "execute", "verify", "cli"],
     "kb_engine": [
-        "timing", "memory", "block", "fabric", "observe", "fold", "closed", "program", "template", "language",
-        "launch", "engine", "host", "probe", "testing",
+        "timing", "memory", "block", "fabric", "observe", "program", "language", "launch", "engine", "host", "probe",
+        "testing", "fastforward",
     ],
     "kb_components": ["fabric", "memory", "cube", "host", "pe"],
     "kb_triton": ["language", "host", "jit", "runtime", "shims"],
@@ -30,6 +30,14 @@ ROOMS = {
         "golden", "web", "commands",
     ],
 }  # fmt: skip
+
+SUB_ROOMS = {
+    "kb_cli.benchmark": ["code", "values"],
+    "kb_cli.run": ["base", "observe", "records", "folders", "simulation", "saving"],
+    "kb_cli.report": ["data", "elements", "pictures", "tables", "html"],
+    "kb_cli.web": ["answers"],
+}
+"""The sub-rooms of a room, in their order. Files that stand in the room itself have no place in the order."""
 
 
 def source_of(package: str) -> Path:
@@ -113,6 +121,28 @@ def test_a_room_imports_only_rooms_below_it() -> None:
         if imported.startswith(f"{package}.") and room_of(module) and room_of(imported):
             order = ROOMS[package].index
             if order(room_of(imported)) > order(room_of(module)):
+                wrong.append(f"{module} -> {imported}")
+    assert wrong == []
+
+
+def sub_room_of(module: str, room: str) -> str:
+    """The sub-room of *room* in which *module* lies; "" for a module outside of all sub-rooms of *room*."""
+    name = module.removeprefix(f"{room}.").partition(".")[0]
+    return name if module.startswith(f"{room}.{name}") and name in SUB_ROOMS[room] else ""
+
+
+def test_every_folder_in_a_room_with_sub_rooms_is_in_the_table() -> None:
+    for room, sub_rooms in SUB_ROOMS.items():
+        folder = source_of(room.partition(".")[0]) / Path(*room.split("."))
+        assert {path.parent.name for path in folder.glob("*/__init__.py")} == set(sub_rooms), room
+
+
+def test_a_sub_room_imports_only_sub_rooms_below_it() -> None:
+    wrong = []
+    for room, sub_rooms in SUB_ROOMS.items():
+        for _, module, imported in every_import():
+            own, other = sub_room_of(module, room), sub_room_of(imported, room)
+            if own and other and sub_rooms.index(other) > sub_rooms.index(own):
                 wrong.append(f"{module} -> {imported}")
     assert wrong == []
 

@@ -89,7 +89,7 @@ def test_who_takes_commands_one_by_one_is_told_of_each(has_log: bool) -> None:
 
 
 def test_few_commands_are_kept_of_a_launch_without_a_period(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kb_engine.launch.grid_folding._MOST_COMMANDS", 8)
+    monkeypatch.setattr("kb_engine.fastforward.steady_state.program_skipper._MOST_COMMANDS", 8)
     most = [0]
     engines: list[Engine] = []
 

@@ -7,7 +7,7 @@ import pytest
 
 from kb_dataexec import FolderLogWriter
 from kb_dataexec.log import LogFolder
-from kb_dataexec.log.formulas import StatedRecords
+from kb_dataexec.log.compressed import RecordCounter
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
 from kb_messages import KbError
 from kb_topology import load_topology
@@ -38,7 +38,7 @@ def test_a_product_that_an_error_ended(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(KbError, match="in the middle of the product"):
         host.launch(kernel, matrices, x, 300, pes=range(2))
     engine.close_log()
-    stated, log = StatedRecords(), LogFolder(tmp_path)
+    stated, log = RecordCounter(), LogFolder(tmp_path)
     for path in sorted(tmp_path.glob("formulas-*.z")):
         stated.add(path.read_bytes(), path.name)
     product = 20**3 * 4 + 20**2 * 2  # a tile is read twice, fetched and multiplied, an output is stored and written

@@ -12,8 +12,8 @@ from sampled_cases import sampled
 
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import where
-from kb_dataexec.analysis.where_windows import where_in_windows
-from kb_dataexec.log.left_out import LeftOut
+from kb_dataexec.analysis.windows.where_windows import where_in_windows
+from kb_dataexec.log.tables import LeftOut
 
 ROOT = Path(__file__).parents[1]
 with pytest.MonkeyPatch.context() as patch:

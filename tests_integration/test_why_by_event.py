@@ -11,10 +11,10 @@ import pytest
 from kb_components.pe.pe_math import PeMath
 from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host, Language, TensorRef
-from kb_engine.engine.event_work import PROGRAMS, TURNS, SimulatedWork
 from kb_engine.engine.registry import GROUP, Registry
+from kb_engine.engine.simulated_work import PROGRAMS, TURNS, SimulatedWork
 from kb_engine.observe import Callbacks
-from kb_engine.observe.by_event import COMMANDS, LAUNCHES
+from kb_engine.observe.slow_path import COMMANDS, LAUNCHES
 from kb_messages import KbError
 from kb_topology import loads_topology
 
@@ -226,7 +226,7 @@ def test_a_loop_that_is_not_folded_has_its_reason(
     kernel: Callable[..., None], options: dict[str, Any], cause: str, line: str
 ) -> None:
     work = work_of(kernel, **options)
-    (found,) = work.by_event
+    (found,) = work.slow_path
     assert (found.what, found.kernel, found.commands) == (TURNS, kernel.__name__, work.commands)
     assert (found.why.cause, found.why.line) == (cause, line)
     assert (work.skipped_programs, work.event_commands) == (0, work.commands)
@@ -247,7 +247,7 @@ def test_a_loop_that_is_not_folded_has_its_reason(
 )
 def test_without_the_cause_turns_are_folded(kernel: Callable[..., None], options: dict[str, Any]) -> None:
     work = work_of(kernel, **options)
-    assert work.by_event == ()
+    assert work.slow_path == ()
     assert work.skipped_programs > 0
     assert work.skipped_commands > work.commands // 4
     assert work.event_commands == work.commands - work.skipped_commands
@@ -270,7 +270,7 @@ def test_a_grid_that_is_not_folded_has_its_reason(
     kernel: Callable[..., None], grid: int, cause: str, line: str
 ) -> None:
     work = work_of(kernel, grid=grid)
-    (found,) = work.by_event
+    (found,) = work.slow_path
     assert (found.what, found.kernel, found.commands) == (PROGRAMS, kernel.__name__, work.commands)
     assert (found.why.cause, found.why.line) == (cause, line)
 
@@ -292,7 +292,7 @@ def products(kernel: Callable[..., None], size: int, **options: Any) -> Simulate
 def test_what_is_closed_counts_as_closed() -> None:
     """The first product is simulated, because it may be the only one; each other one is closed, or one with it."""
     work = products(multiplied, 64)
-    assert (work.launches, work.commands, work.closed_commands, work.event_commands) == (3, 3, 2, 1)
+    assert (work.launches, work.commands, work.isolated_commands, work.event_commands) == (3, 3, 2, 1)
     assert products(multiplied, 64, exact="events").event_commands == 3
 
 
@@ -315,7 +315,7 @@ def test_a_launch_counts_as_a_whole_when_it_has_ended() -> None:
     with pytest.raises(KbError, match="after all of them"):
         host.launch(multiplied_often, *tensors, True, pes=[0])
     for work in (*seen, engine.work):
-        assert (work.launches, work.commands, work.closed_commands, work.event_commands) == (1, 20, 19, 1)
+        assert (work.launches, work.commands, work.isolated_commands, work.event_commands) == (1, 20, 19, 1)
     assert len(seen) == 1
 
 
@@ -326,4 +326,4 @@ def test_tiles_that_are_skipped_are_counted() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"templates": False}, {"folds": False}, {"exact": "events"}])
 def test_a_kernel_without_a_loop_is_not_said_to_have_one(options: dict[str, Any]) -> None:
-    assert {each.what for each in products(multiplied, 64, **options).by_event} == {COMMANDS, LAUNCHES}
+    assert {each.what for each in products(multiplied, 64, **options).slow_path} == {COMMANDS, LAUNCHES}

@@ -9,8 +9,8 @@ import pytest
 from kb_dataexec import FolderLogWriter, OpLog
 from kb_dataexec.analysis import where, where_in_windows
 from kb_dataexec.log import LogFolder
-from kb_dataexec.log.formulas import StatedRecords
-from kb_dataexec.log.left_out import LeftOut
+from kb_dataexec.log.compressed import RecordCounter
+from kb_dataexec.log.tables import LeftOut
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
 from kb_topology import load_topology
 
@@ -37,8 +37,8 @@ def product(sizes: tuple[int, int, int], folder: Path, order: str = "mnk", times
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of formulas have a few hundred rows."""
-    monkeypatch.setattr("kb_dataexec.log.formulas.row_maker._MOST_RECORDS", 1024)
-    monkeypatch.setattr("kb_dataexec.log.formulas.told_commands._MOST_CHUNK_RECORDS", 128)
+    monkeypatch.setattr("kb_dataexec.log.compressed.row_maker._MOST_RECORDS", 1024)
+    monkeypatch.setattr("kb_dataexec.log.compressed.decoded_commands._MOST_CHUNK_RECORDS", 128)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_repeats_is_neither_made_nor_followed(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(log, "some_chunks", noted)
     where_in_windows(log, followed=followed.append, most=1, most_kept=0)
     n_records = 20**3 * 4 + 20**2 * 2  # a tile is read twice, fetched and multiplied, an output is stored and written
-    stated = StatedRecords()
+    stated = RecordCounter()
     for path in log.folder.glob("formulas-*.z"):
         stated.add(path.read_bytes(), path.name)
     assert log.summary.n_ops == stated.total == n_records

@@ -121,7 +121,7 @@ def _count_calls() -> list[int]:
     """The number of calls of SharedLink's methods and those of its bases from now on, by each other too."""
     from types import FunctionType
 
-    from kb_engine.fabric.shared_link import SharedLink
+    from kb_engine.fabric.sharing.shared_link import SharedLink
 
     calls = [0]
 

@@ -39,7 +39,7 @@ class Measured(NamedTuple):
 class RowsWriter(FolderLogWriter):
     """Has rows alone."""
 
-    takes_formulas: ClassVar[bool] = False
+    takes_compressed: ClassVar[bool] = False
 
 
 def measure(topology: str, sizes: tuple[int, int, int], folder: Path | None, is_rows: bool = False) -> Measured:

@@ -112,8 +112,8 @@ def trace(run: Path) -> Figures:
 
 def timeline(run: Path) -> Figures:
     """The index of the lanes of all ops, and a window of them."""
+    from kb_cli.web.answers.timeline import window_bytes
     from kb_cli.web.run_timeline import RunTimeline
-    from kb_cli.web.timeline_answer import window_bytes
     from kb_dataexec import read_log
 
     log = read_log(run / "log")
@@ -130,8 +130,7 @@ def timeline(run: Path) -> Figures:
 
 def page(run: Path) -> Figures:
     """From the click on a run to the bytes that the first lanes are drawn from, as a browser asks for them."""
-    from kb_cli.web.page_files import page_files
-    from kb_cli.web.server import PageServer
+    from kb_cli.web.server import PageServer, page_files
 
     with PageServer(run.parent, run.parent / "sweeps", 0) as server:
         Thread(target=server.serve_forever, daemon=True).start()

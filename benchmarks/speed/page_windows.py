@@ -16,9 +16,9 @@ from time import process_time
 import numpy as np
 
 from kb_cli.trace.tracks import Slices, TrackPlace
+from kb_cli.web.answers.timeline import window_bytes
 from kb_cli.web.colourings import by_words
 from kb_cli.web.lane_table import LaneTable
-from kb_cli.web.timeline_answer import window_bytes
 
 LANES, PIXELS, ROUNDS = 60, 1666, 9
 NAMES = [f"stage{number} gemm.py:{number}" for number in range(LANES)]

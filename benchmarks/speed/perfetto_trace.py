@@ -19,16 +19,15 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from kb_cli.run.files import TOPOLOGY
-from kb_cli.trace.launch_paths import path_of
-from kb_cli.trace.memory_slices import memory_slices
-from kb_cli.trace.output import write_trace
+from kb_cli.run.base.files import TOPOLOGY
+from kb_cli.trace.critical_path import path_of
 from kb_cli.trace.run_log import read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
-from kb_cli.trace.trace_bytes import Unit
+from kb_cli.trace.slices import memory_slices
+from kb_cli.trace.trace_file import Unit, write_trace
 from kb_cli.trace.traffic import traffic
 from kb_cli.trace.window import Window
-from kb_dataexec.analysis import LateServices
+from kb_dataexec.analysis import LazyServices
 from kb_topology import load_topology
 
 STEPS = ("read", "count", "path", "memories", "arrange", "write", "write packed")
@@ -49,7 +48,7 @@ def measure(run: Path, folder: Path) -> dict[str, float]:
     times = [perf_counter()]
     found = read_run_log(run)
     times.append(perf_counter())
-    services = LateServices(found.log, found.dma)
+    services = LazyServices(found.log, found.dma)
     counters = traffic(found.log, load_topology(run / TOPOLOGY), ALL, None, services)
     times.append(perf_counter())
     path = path_of(found.log, services)

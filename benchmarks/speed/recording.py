@@ -106,11 +106,11 @@ class Inside:
 def share_inside(case: Case, exact: Exact) -> float:
     """The share of pass 1 inside the code that makes rows of `transfers` and `dispatches`, at most."""
     from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite
-    from kb_engine.observe.late_transfers import LateTransfers
+    from kb_engine.observe.run_rows import LazyTransfers
     from kb_engine.observe.run_tables import RunTables
 
     inside = Inside()
-    for recording in (TransferRows, WatchedWrite, LateTransfers):
+    for recording in (TransferRows, WatchedWrite, LazyTransfers):
         for name, method in list(vars(recording).items()):
             if isfunction(method):
                 setattr(recording, name, inside.timed(method))

@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from kb_cli.benchmark import bundled
-from kb_cli.benchmark.check_mode import CheckMode
 from kb_cli.benchmark.load import load_benchmark
-from kb_cli.benchmark.params import build_params
+from kb_cli.benchmark.run_records import CheckMode
 from kb_cli.benchmark.setup import Setup
-from kb_cli.run.progress import PASS_2, RunProgress
-from kb_cli.run.result_parts import Policy
-from kb_cli.run.save import record_run
+from kb_cli.benchmark.values.params import build_params
+from kb_cli.run.base.progress import PASS_2, RunProgress
+from kb_cli.run.base.result import Policy
+from kb_cli.run.saving.save import record_run
 from kb_topology import load_topology
 
 

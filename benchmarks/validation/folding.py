@@ -28,7 +28,7 @@ from kb_topology import Topology
 
 ORDERS = ("mnk", "mnk", "nmk", "weight_stationary", "input_stationary")
 SIDES = (8, 12, 16, 24, 32)
-_LIMITS = "kb_engine.fold.folder", "kb_engine.fold.folding"
+_LIMITS = "kb_engine.fastforward.steady_state.command_skipper", "kb_engine.fastforward.steady_state.tile_skipper"
 """Where the limits are that let searches pay. Cases are short, and are searched whatever it costs."""
 
 

@@ -15,7 +15,7 @@ from measured import Comparison, MeasuredRow
 from msgspec import structs
 from wave_folding import launch_folded
 
-from kb_cli.run.bounded_by import bounded_by
+from kb_cli.run.observe.bounded_by import bounded_by
 from kb_dataexec import LogWriter, MemoryLogWriter, OpLog
 from kb_dataexec.analysis import path_shares, where
 from kb_engine import Engine, Host, LaunchResult

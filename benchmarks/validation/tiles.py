@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from kb_cli.sweep.table_file import read_table
+from kb_cli.sweep.axis import read_table
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
 from kb_messages import BenchmarkError, GemmCommand, Matrix
 from kb_plans import Estimate, estimate, generate_gemm_plan, suggest_tile

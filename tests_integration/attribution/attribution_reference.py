@@ -168,11 +168,11 @@ class PlainWalk:
             made_room = self.left(op.server, op.ready, op)
             assert made_room is not None
             return self.goes("queue_full", self.tile_left, made_room)
-        for is_late, via, names in (
+        for is_lazy, via, names in (
             (claimed > in_order, "tile_buffer", (FETCH, DMA_WRITE)),
             (in_order > turn, "fetch_order", (FETCH,)),
         ):
-            if is_late:
+            if is_lazy:
                 freed = self.ended(names, op.ready) or self.ended((MATH,), op.ready)
                 assert freed is not None
                 return self.goes(via, self.service_ended, freed)

@@ -118,7 +118,7 @@ class BurstSimulation:
         }
         self.ports = {(node.id, kind): port for node in memories for kind, port in self.ports_of(node)}
         self.events: list[tuple[int, int, int, Callable[..., None], Any]] = []
-        self.tickets = self.now = 0
+        self.event_order = self.now = 0
         self.transfers: list[Transfer] = []
         self.ends: dict[int, int] = {}
         self.came: dict[int, int] = {}
@@ -156,8 +156,8 @@ class BurstSimulation:
 
     def at(self, t: int, step: Callable[[Any], None], argument: Any, place: int | None = None) -> None:
         """Of the arrivals at memories in one tick, which have a *place* below 0, the lowest goes first."""
-        self.tickets += 1
-        heappush(self.events, (t, self.tickets if place is None else place, self.tickets, step, argument))
+        self.event_order += 1
+        heappush(self.events, (t, self.event_order if place is None else place, self.event_order, step, argument))
 
     def start(self, number: int) -> None:
         transfer = self.transfers[number]

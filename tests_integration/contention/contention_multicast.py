@@ -149,7 +149,8 @@ def many_readers(seed: int) -> Case:
 def judge_multicast(seed: int) -> MulticastCase:
     """Compare case *seed* on both.
 
-    An end that is more than five bursts off is looked at again with bursts of a sixteenth, and has to be much closer.
+    An end that is more than five bursts off is looked at again with bursts of a sixteenth, and has to be much
+    isolation.
     """
     case = many_readers(seed)
     text = yaml_of(case.chip).replace("\ncube:", f"\nmulticast: {{receivers: {RECEIVERS}}}\ncube:", 1)

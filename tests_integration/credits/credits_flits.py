@@ -1,4 +1,4 @@
-"""Packets over links and buffers, flit by flit: what `kb_engine.fabric.held_link` computes packet by packet.
+"""Packets over links and buffers, flit by flit: what `kb_engine.fabric.packets.held_link` computes packet by packet.
 
 Nothing here comes from the engine. Every flit is an event at every link, times are exact fractions of picoseconds, and
 a credit is an event. The rules are those of virtual cut-through (Dally and Towles, "Principles and Practices of

@@ -19,8 +19,8 @@ from language_values import Value, binary, integers
 
 from kb_dataexec import Executor, MemoryLogWriter, OpLog, sanitize
 from kb_engine import Engine, Host, Tensor, read_tensor
+from kb_engine.fastforward.replay import template, templates
 from kb_engine.observe import Observer
-from kb_engine.template import template, templates
 from kb_messages import DType, KernelError
 from kb_topology import loads_topology
 

@@ -22,8 +22,8 @@ from unittest.mock import patch
 import numpy as np
 from language_progress import told
 
+from kb_engine.fastforward.replay import template
 from kb_engine.launch.grid_launch import GridLaunch
-from kb_engine.template import template
 from kb_topology import Topology, load_topology
 from kb_triton.host import Device, using
 from kb_triton.host.options import issuing

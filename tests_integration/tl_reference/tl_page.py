@@ -13,7 +13,7 @@ from typing import Any
 from tl_given import Example
 
 from kb_components.pe.pe_math import FUNCTIONS, FunctionClass
-from kb_engine import Known, Language
+from kb_engine import HostValue, Language
 from kb_engine.program import Handle, TensorRef
 
 PAGE = Path(__file__).parents[2] / "docs" / "tl.md"
@@ -43,7 +43,7 @@ SUBJECTS: dict[str, tuple[type, str]] = {
     "tl": (Language, "tl"),
     "value": (Handle, "x"),
     "tensor": (TensorRef, "a"),
-    "known": (Known, "v"),
+    "known": (HostValue, "v"),
 }
 """The class behind the first word of an example's name, and what stands before the dot in the page."""
 NOT_FOR_KERNELS = {
@@ -68,8 +68,8 @@ from the docstrings, by `{command}`.
 | --- | --- |
 | `TensorRef` | a tensor in memory, or elements of one: an argument of the kernel, `a[m0:m1, k0:k1]` |
 | `Handle`, `LoadedTensor`, `CompositeHandle`, ... | a value in TCM: what a load, math, a dot or a composite returns |
-| `Known` | integers or booleans that the kernel knows: `tl.arange` and what follows from it |
-| `Argument` | a `Handle`, a `Known` or a number |
+| `HostValue` | integers or booleans that the kernel knows: `tl.arange` and what follows from it |
+| `Argument` | a `Handle`, a `HostValue` or a number |
 | `Factor`, `Transposed` | a tensor in memory or a value in TCM, as it is stored or transposed |
 | `EpilogueOperand` | a tensor in memory or a value in TCM |
 

@@ -9,9 +9,9 @@ import pytest
 
 from kb_dataexec import Executor, MemoryLogWriter
 from kb_engine import Engine, Host, read_tensor
+from kb_engine.fastforward.replay import template, templates
 from kb_engine.observe import Callbacks
 from kb_engine.program import LeakWatch
-from kb_engine.template import template, templates
 from kb_messages import KbError
 
 SCOREBOARD = ("issue_ns: 3", "issue_ns: 3, issue: scoreboard")

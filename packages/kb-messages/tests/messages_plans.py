@@ -1,9 +1,9 @@
 """A small plan for the tests, and the parts that it is made of."""
 
 from kb_messages.dtypes import DType
-from kb_messages.oplog import Role
-from kb_messages.plan import BufferNeeds, PipelinePlan
-from kb_messages.stages import (
+from kb_messages.log.oplog import Role
+from kb_messages.plans.plan import BufferNeeds, PipelinePlan
+from kb_messages.plans.stages import (
     Axis,
     OperandTemplate,
     Place,

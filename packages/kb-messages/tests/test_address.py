@@ -4,8 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_messages.address import ADDRESS_BITS, OFFSET_BITS, SPACE_BY_CODE, MemorySpace, PhysAddr, is_virtual, owner_of
 from kb_messages.errors import AddressError
+from kb_messages.memory.address import (
+    ADDRESS_BITS,
+    OFFSET_BITS,
+    SPACE_BY_CODE,
+    MemorySpace,
+    PhysAddr,
+    is_virtual,
+    owner_of,
+)
 
 
 def test_fields_lie_where_the_layout_says() -> None:

@@ -28,10 +28,10 @@ from kb_messages.commands import (
 )
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.oplog import MathAttributes, scalar_of
-from kb_messages.plan_json import decode_command, encode_command
-from kb_messages.stages import TileShape
-from kb_messages.vector import VectorOp, VectorProgram, VectorValue
+from kb_messages.log.oplog import MathAttributes, scalar_of
+from kb_messages.math.vector import VectorOp, VectorProgram, VectorValue
+from kb_messages.plans.plan_json import decode_command, encode_command
+from kb_messages.plans.stages import TileShape
 
 WIDE = Matrix(address=1 << 48, rows=3, cols=5, stride=64, dtype=DType.F16)
 PACKED = Matrix.packed(3, 5, DType.F16)

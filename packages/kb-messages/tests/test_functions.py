@@ -1,4 +1,4 @@
-from kb_messages.functions import MATH_FUNCTIONS
+from kb_messages.math.functions import MATH_FUNCTIONS
 
 
 def test_functions_are_told_apart_by_what_they_take_and_give() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from kb_messages import Axis, DType, OperandTemplate, Place, PlanError, Role, StageTemplate, StageType, When, tile_kind
-from kb_messages.lifetimes import lifetimes_of
+from kb_messages.plans.lifetimes import lifetimes_of
 
 SIDE = Axis(dimension=None, total=4, tile=4)
 READ, FETCH, GEMM, MATH, STORE, WRITE = (
@@ -75,5 +75,7 @@ def test_a_transfer_holds_no_place():
 
 
 def test_a_place_that_no_stage_writes_is_a_plan_error():
-    with pytest.raises(PlanError, match=r"^plan: got stages that read input_buffer and none that writes it, needs "):
+    with pytest.raises(
+        PlanError, match=r"^plan: got stages that read input_buffer, and no stage that writes it, needs "
+    ):
         lifetimes_of([move(FETCH, INPUT, REGISTERS), GEMM_STAGE, *OUT], 1)

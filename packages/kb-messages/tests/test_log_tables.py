@@ -2,7 +2,7 @@
 
 import re
 
-from kb_messages.log_tables import ID_COLUMNS, LOG_TABLES, CallCause, MessageKind
+from kb_messages.log.log_tables import ID_COLUMNS, LOG_TABLES, CallCause, MessageKind
 
 
 def columns(name: str) -> list[str]:

@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_messages.address import SPACE_BY_CODE, MemorySpace
 from kb_messages.dtypes import DTYPE_BY_CODE, DType
-from kb_messages.oplog import (
+from kb_messages.log.oplog import (
     LOG_FORMAT,
     LOG_FORMAT_VERSION,
     OPERAND_COLUMNS,
@@ -18,6 +17,7 @@ from kb_messages.oplog import (
     Role,
     WaitReason,
 )
+from kb_messages.memory.address import SPACE_BY_CODE, MemorySpace
 
 OPERAND = Operand(
     role=Role.SRC, space=MemorySpace.HBM, owner=1024, offset=64, rows=2, row_nbytes=8, stride=32, dtype=DType.F16

@@ -7,9 +7,9 @@ from messages_plans import copy_plan, operand, stage
 
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.oplog import MathAttributes, Role
-from kb_messages.plan import BufferNeeds, PipelinePlan
-from kb_messages.stages import (
+from kb_messages.log.oplog import MathAttributes, Role
+from kb_messages.plans.plan import BufferNeeds, PipelinePlan
+from kb_messages.plans.stages import (
     Axis,
     DmaParams,
     GemmParams,
@@ -91,7 +91,7 @@ def test_a_side_without_a_dimension_is_the_same_for_every_tile() -> None:
 
 def test_a_plan_without_a_stage_that_every_tile_has_is_refused() -> None:
     _, write = copy_plan(1, 1, 1).stages
-    message = "copy plan: got no stage that every tile has, needs one, so that every tile does work"
+    message = "copy plan: got no stage that every tile has, needs one such stage, so that every tile does work"
     with pytest.raises(PlanError, match=f"^{message}$"):
         PipelinePlan(kind="copy", grid=(1, 1, 1), stages=(write,), buffers=BufferNeeds())
 

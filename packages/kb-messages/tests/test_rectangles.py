@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_cases import examples
 
-from kb_messages.address import join_address, split_address
-from kb_messages.rectangles import (
+from kb_messages.memory.address import join_address, split_address
+from kb_messages.memory.rectangles import (
     CountedPieces,
     Rectangle,
     common_byte,

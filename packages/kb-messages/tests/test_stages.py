@@ -4,8 +4,8 @@ import pytest
 
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.oplog import Role
-from kb_messages.stages import (
+from kb_messages.log.oplog import Role
+from kb_messages.plans.stages import (
     Axis,
     OperandTemplate,
     Place,

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from kb_messages.trace import (
+from kb_messages.log.trace import (
     CommandComplete,
     CommandSubmitted,
     EngineComplete,

@@ -23,7 +23,7 @@ from kb_messages import (
     stage_params,
 )
 from kb_plans import TileRoom, count, generate_plan, generate_vector_plan
-from kb_plans.vector_registers import last_uses, lay_out_values
+from kb_plans.vectors.registers import last_uses, lay_out_values
 
 FETCH, MATH, STORE = StageType.FETCH, StageType.MATH, StageType.STORE
 

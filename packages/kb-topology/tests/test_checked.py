@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 
 from kb_messages import TopologyError
 from kb_topology import YamlSource, convert_checked
-from kb_topology.yaml_reader import read_yaml
+from kb_topology.text.yaml_reader import read_yaml
 
 
 class Order(Enum):

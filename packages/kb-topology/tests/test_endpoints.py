@@ -4,19 +4,19 @@ import pytest
 
 from kb_messages import TopologyError
 from kb_topology import NodeKind
-from kb_topology.endpoints import Ends, expand, pairs
-from kb_topology.spec import NodeTemplate
-from kb_topology.templates import Level
+from kb_topology.chip.endpoints import Ends, expand, pairs
+from kb_topology.chip.spec import NodeTemplate
+from kb_topology.chip.templates import Level
 
 FAIL = partial(TopologyError, "here")
 ONE = NodeTemplate(kind=NodeKind.NOC, impl="x.y")
 FOUR = NodeTemplate(kind=NodeKind.HBM, impl="x.y", count=4)
 SCOPE = Level(
     name="cube",
-    what="cube",
+    noun="cube",
     yaml_path=("cube",),
     nodes={"noc": ONE, "hbm": FOUR},
-    parts=(Level(name="pe", what="PE", yaml_path=("pe",), count=3, nodes={"dma": ONE, "port": FOUR}),),
+    parts=(Level(name="pe", noun="PE", yaml_path=("pe",), count=3, nodes={"dma": ONE, "port": FOUR}),),
 )
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from kb_messages import TopologyError
 from kb_topology import YamlSource, load_topology
-from kb_topology.limits import MAX_FILE_NBYTES
-from kb_topology.loader import load_spec, read_source
+from kb_topology.chip.limits import MAX_FILE_NBYTES
+from kb_topology.chip.loader import load_spec, read_source
 
 
 def message(call):

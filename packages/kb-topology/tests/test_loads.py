@@ -8,7 +8,7 @@ import pytest
 from kb_messages import TopologyError
 from kb_topology.diagram import LinkLoad, Loads, NodeLoad, chart, draw, flaws, layout
 from kb_topology.diagram.chart import Heat
-from kb_topology.diagram.colours import ON_RAMP, PAGES, RAMP, step
+from kb_topology.diagram.svg import ON_RAMP, PAGES, RAMP, step
 
 
 def loads_of(topology, links=None, nodes=None):

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from sampled_cases import examples
 
 from kb_messages import TopologyError
-from kb_topology import FORWARDING, Graph, Interior, Link, Node, NodeKind, Router, Search, exact, load_topology, routing
-from kb_topology.search_back import SearchBack
+from kb_topology import FORWARDING, Graph, Interior, Link, Node, NodeKind, Router, Search, exact, load_topology
+from kb_topology.routes import routing
+from kb_topology.routes.search_back import SearchBack
 
 
 def graph_of(kinds: str, *edges: tuple[int, int, int]) -> Graph:

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from kb_topology.scalars import NumberError, resolve
+from kb_topology.text.scalars import NumberError, resolve
 
 
 @pytest.mark.parametrize(

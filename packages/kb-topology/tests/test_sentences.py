@@ -1,6 +1,6 @@
 import pytest
 
-from kb_topology.sentences import cut, did_you_mean, listing, near_names, short
+from kb_topology.text.sentences import cut, did_you_mean, listing, near_names, short
 
 
 def test_a_close_name_is_suggested_and_a_far_one_is_not():

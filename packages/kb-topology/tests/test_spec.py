@@ -1,6 +1,6 @@
 from msgspec.structs import fields
 
-from kb_topology.spec import FORWARDING, NODE_KEYS, NodeKind, NodeTemplate
+from kb_topology.chip.spec import FORWARDING, NODE_KEYS, NodeKind, NodeTemplate
 
 
 def test_a_route_never_passes_through_what_computes_stores_or_hosts():

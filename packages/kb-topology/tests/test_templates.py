@@ -1,4 +1,4 @@
-from kb_topology.templates import LevelCopy, every, levels, places
+from kb_topology.chip.templates import LevelCopy, every, levels, places
 
 
 def test_levels_nest_from_the_system_in(whole):

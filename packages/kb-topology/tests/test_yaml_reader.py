@@ -1,7 +1,7 @@
 import pytest
 
 from kb_messages import TopologyError
-from kb_topology.yaml_reader import format_path, read_marks, read_yaml
+from kb_topology.text.yaml_reader import format_path, read_marks, read_yaml
 
 STRANGE = "found character that cannot start any token"
 

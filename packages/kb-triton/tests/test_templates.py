@@ -8,8 +8,8 @@ import pytest
 
 import kb_triton as triton
 import kb_triton.language as tl
-from kb_engine.observe.by_event import WhyNot
-from kb_engine.template import Templates, templates_of
+from kb_engine.fastforward.replay import Templates, templates_of
+from kb_engine.observe.slow_path import SkipRefusal
 from kb_topology import load_topology
 from kb_triton.host import Device, options_of, using
 
@@ -19,7 +19,9 @@ ONE_PE = Path(__file__).parents[3] / "topologies" / "one_pe.yaml"
 @pytest.fixture
 def repeats(monkeypatch):
     """The numbers of programs that were repeated."""
-    monkeypatch.setattr("kb_engine.launch.grid_folding._FREE_LOOKS", -1 << 20)  # and no program is skipped
+    monkeypatch.setattr(
+        "kb_engine.fastforward.steady_state.program_skipper._FREE_LOOKS", -1 << 20
+    )  # and no program is skipped
     found, repeat = [], Templates._repeat
     monkeypatch.setattr(Templates, "_repeat", lambda *given: (found.append(given[2]), repeat(*given)))
     return found
@@ -94,4 +96,4 @@ def test_templates_can_be_turned_off(repeats):
 
 def test_a_function_of_another_front_end_is_not_taken_for_repeatable():
     call = SimpleNamespace(kernel=lambda _: SEEN.append(1), arguments=[], front_end=None, root=Path())
-    assert isinstance(templates_of(call, 9, 1), WhyNot)
+    assert isinstance(templates_of(call, 9, 1), SkipRefusal)

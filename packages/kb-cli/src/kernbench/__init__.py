@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from kb_cli.benchmark.call import Call as Call
     from kb_cli.benchmark.call import call as call
     from kb_cli.benchmark.call_benchmark import benchmark as benchmark
-    from kb_cli.benchmark.tensor_argument import cast as cast
-    from kb_cli.benchmark.tensor_argument import empty as empty
-    from kb_cli.benchmark.tensor_argument import tensor as tensor
-    from kb_cli.benchmark.tensor_argument import zeros as zeros
+    from kb_cli.benchmark.values.tensor_argument import cast as cast
+    from kb_cli.benchmark.values.tensor_argument import empty as empty
+    from kb_cli.benchmark.values.tensor_argument import tensor as tensor
+    from kb_cli.benchmark.values.tensor_argument import zeros as zeros
     from kb_cli.face.chips import chip as chip
     from kb_cli.face.kernel_run import KernelRun as KernelRun
     from kb_cli.face.kernel_run import WrongResult as WrongResult
     from kb_cli.face.run import run as run
-    from kb_cli.report.run_report import read_report as read_report
+    from kb_cli.report.data.run_report import read_report as read_report
     from kb_cli.whatif.levers import levers as levers
     from kb_engine import Sharding as Sharding
     from kb_messages import CubeTarget as CubeTarget
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 _NAMES = {
     "kb_cli.benchmark.call": ("Call", "call"),
     "kb_cli.benchmark.call_benchmark": ("benchmark",),
-    "kb_cli.benchmark.tensor_argument": ("cast", "empty", "tensor", "zeros"),
+    "kb_cli.benchmark.values.tensor_argument": ("cast", "empty", "tensor", "zeros"),
     "kb_cli.face.chips": ("chip",),
     "kb_cli.face.kernel_run": ("KernelRun", "WrongResult"),
     "kb_cli.face.run": ("run",),
-    "kb_cli.report.run_report": ("read_report",),
+    "kb_cli.report.data.run_report": ("read_report",),
     "kb_cli.whatif.levers": ("levers",),
     "kb_engine": ("Sharding",),
     "kb_messages": ("CubeTarget", "DType", "KbError", "TileShape"),

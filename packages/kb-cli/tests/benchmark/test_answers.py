@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kb_cli.benchmark.answers import (
+from kb_cli.benchmark.code.author_results import (
     MOST_FLOPS,
     check_array,
     check_benchmark_name,

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kb_cli.benchmark import bundled, capacity, machine_memory
-from kb_cli.benchmark.author_calls import inputs_of
+from kb_cli.benchmark import author_calls, bundled
+from kb_cli.benchmark.author_calls import check_capacity, inputs_of
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
-from kb_cli.benchmark.capacity import check_capacity
+from kb_cli.benchmark.code import machine_memory
+from kb_cli.benchmark.code.machine_memory import available_nbytes, limited_memory
 from kb_cli.benchmark.load import execute_source, load_benchmark
-from kb_cli.benchmark.machine_memory import available_nbytes, limited_memory
-from kb_cli.benchmark.params import build_params
 from kb_cli.benchmark.setup import Setup
+from kb_cli.benchmark.values.params import build_params
 from kb_messages import BenchmarkError
 from kb_topology import load_topology
 
@@ -104,13 +104,13 @@ def test_a_footprint_that_is_no_count_is_refused(bench_file: Write) -> None:
 
 
 def test_this_machine_counts_too(bench_file: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capacity, "available_nbytes", lambda: 1000)
+    monkeypatch.setattr(author_calls, "available_nbytes", lambda: 1000)
     setup = setup_of(str(bench_file("def flops", DECLARED.format(1001))))
     with pytest.raises(
         BenchmarkError, match=r"1,001 B of tensors, needs at most the 1,000 B that this machine has left"
     ):
         check_capacity(setup)
-    monkeypatch.setattr(capacity, "available_nbytes", lambda: None)
+    monkeypatch.setattr(author_calls, "available_nbytes", lambda: None)
     check_capacity(setup)
 
 

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta
 
-from kb_cli.benchmark.field_types import describe
-from kb_cli.benchmark.field_values import BadValue, value_of
+from kb_cli.benchmark.values.field_values import BadValue, describe, value_of
 from kb_messages import DType, TileShape
 
 Size = Annotated[int, Meta(ge=1)]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, Struct
 
-from kb_cli.benchmark.params import build_params, parse_assignments, shown_params
+from kb_cli.benchmark.values.params import build_params, parse_assignments, shown_params
 from kb_messages import BenchmarkError, DType, TileShape
 
 Size = Annotated[int, Meta(ge=1)]

@@ -8,8 +8,8 @@ from typing import Annotated
 import pytest
 from msgspec import Meta, Struct
 
-from kb_cli.benchmark import shapes
-from kb_cli.benchmark.shapes import read_shapes
+from kb_cli.benchmark.values import shapes
+from kb_cli.benchmark.values.shapes import read_shapes
 from kb_messages import BenchmarkError, DType, TileShape
 
 Size = Annotated[int, Meta(ge=1)]

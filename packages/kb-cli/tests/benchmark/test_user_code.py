@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from greenlet import GreenletExit
 
-from kb_cli.benchmark.user_code import user_code
+from kb_cli.benchmark.code.user_code import user_code
 from kb_messages import KbError, KernelError
 
 Odd = type("Odd", (Exception,), {"__str__": lambda self: 1})
@@ -70,9 +70,9 @@ def test_a_signal_and_a_full_disk_of_kb_pass(tmp_path: Path) -> None:
 
 
 def _kb_writes() -> None:
-    import kb_cli.run.files
+    import kb_cli.run.base.files
 
-    code = compile("raise OSError(28, 'a folder in the way')", kb_cli.run.files.__file__, "exec")
+    code = compile("raise OSError(28, 'a folder in the way')", kb_cli.run.base.files.__file__, "exec")
     exec(code)
 
 

@@ -23,9 +23,9 @@ from kb_cli.capsule import unpack as unpacking
 from kb_cli.capsule.replay import replay
 from kb_cli.capsule.unpack import opened, unpack
 from kb_cli.main import main
-from kb_cli.run.claims import files_of
-from kb_cli.run.progress import RunProgress
-from kb_cli.run.run_json import write_run
+from kb_cli.run.base.progress import RunProgress
+from kb_cli.run.records.manifest_check import files_of
+from kb_cli.run.records.run_json import write_run
 from kb_messages import KbError
 
 Invoke = Callable[..., Result]

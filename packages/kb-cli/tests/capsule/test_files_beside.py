@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from kb_cli.main import main
-from kb_cli.run.run_json import write_run
+from kb_cli.run.records.run_json import write_run
 
 Invoke = Callable[..., Result]
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from kb_cli.benchmark import script_front_end
+from kb_cli.benchmark import scripts
 from kb_cli.main import main
 
 
 def test_a_missing_kb_triton_is_one_sentence(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(script_front_end, "entry_points", lambda group: [])
+    monkeypatch.setattr(scripts, "entry_points", lambda group: [])
     monkeypatch.chdir(tmp_path)
     (tmp_path / "script.py").write_text("raise SystemExit(5)\n", encoding="utf-8")
     with pytest.raises(SystemExit) as caught:

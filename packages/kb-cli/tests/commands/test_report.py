@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from kb_cli.report.run_report import line_number
-from kb_cli.run.claims import claims
-from kb_cli.run.run_json import write_run
+from kb_cli.report.data.run_report import line_number
+from kb_cli.run.records.manifest_check import claims
+from kb_cli.run.records.run_json import write_run
 from kb_dataexec import OpLog, read_log
 from kb_dataexec.log import write_log
 

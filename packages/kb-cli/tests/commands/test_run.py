@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from kb_cli.run import keep
+from kb_cli.run.saving import keep
 
 Write = Callable[..., Path]
 Invoke = Callable[..., Result]
@@ -143,7 +143,7 @@ def test_all_shapes_share_one_limit(invoke: Invoke, monkeypatch: pytest.MonkeyPa
     (tmp_path / "shapes.csv").write_text("M,N,K\n8,8,8\n8,8,8\n")
     args = ["run", "gemm", "--shapes", "shapes.csv", "--topology", "one_pe", "--json"]
     one = json.loads(invoke(*args).stdout)[0]["keep"]["nbytes"]
-    monkeypatch.setattr("kb_cli.run.rows.SHAPES_LIMIT", one + one // 2)
+    monkeypatch.setattr("kb_cli.run.saving.rows.SHAPES_LIMIT", one + one // 2)
     done = invoke(*args)
     assert [row["keep"]["data"] for row in json.loads(done.stdout)] == [True, False]
     assert done.stderr.startswith("note: no data kept of 1 of 2 runs: ")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from kb_cli.run.makers import maker
-from kb_cli.run.run_list import told_apart
+from kb_cli.run.base.folder_owner import owner
+from kb_cli.run.folders.run_list import told_apart
 
 Invoke = Callable[..., Result]
 Write = Callable[..., Path]
@@ -130,13 +130,13 @@ def test_an_interrupted_run_is_listed_and_pruned(invoke: Invoke, three: list[str
 
 def test_what_killed_runs_left_is_pruned_whatever_their_age(invoke: Invoke, three: list[str], tmp_path: Path) -> None:
     """A folder that was in the making, one that was replaced, and one whose replacement never came."""
-    out, gone = tmp_path / "kb-runs", maker().replace(f"{os.getpid()}-", f"{1 << 30}-", 1)
+    out, gone = tmp_path / "kb-runs", owner().replace(f"{os.getpid()}-", f"{1 << 30}-", 1)
     name, lost = Path(three[0]).name, Path(three[1]).name
     (out / f".new.{gone}-01234567-new").mkdir()
     (out / f".new.{gone}-01234567-new" / "run.json").write_text("x" * 10)
     (out / f".{name}.{gone}-01234567-old").mkdir()
     (out / lost).rename(out / f".{lost}.{gone}-01234567-old")
-    (out / f".new.{maker()}-01234567-new").mkdir()
+    (out / f".new.{owner()}-01234567-new").mkdir()
     would = json.loads(invoke("runs", "--prune", "--keep", "9", "--dry-run", "--json").stdout)
     killed = [f"kb-runs/.{name}.{gone}-01234567-old", f"kb-runs/.new.{gone}-01234567-new"]
     assert (would["killed"], would["removed"], would["nbytes"]) == (sorted(killed), [], 10)
@@ -145,7 +145,7 @@ def test_what_killed_runs_left_is_pruned_whatever_their_age(invoke: Invoke, thre
     assert f"removed {killed[1]}, which a killed run left" in done.stdout
     assert "removed 2 run folders, 10 B" in done.stdout
     assert {each.name for each in out.iterdir()} == {
-        f".new.{maker()}-01234567-new",
+        f".new.{owner()}-01234567-new",
         *(Path(each).name for each in three),
     }
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import Result
 
-from kb_cli.report.chip import default_view
+from kb_cli.report.data.chip import default_view
 from kb_topology import loads_topology
 
 Invoke = Callable[..., Result]

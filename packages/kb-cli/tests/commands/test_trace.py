@@ -16,7 +16,7 @@ from kb_cli.benchmark import bundled
 from kb_cli.trace.critical_path import PATH, PathSegments
 from kb_cli.trace.run_log import read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
-from kb_cli.trace.trace_bytes import Unit, trace_blocks
+from kb_cli.trace.trace_file import Unit, trace_blocks
 from kb_cli.trace.window import Window
 from kb_dataexec import OpLog, read_log
 from kb_dataexec.analysis import all_transfers

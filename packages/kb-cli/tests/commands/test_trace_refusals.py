@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from trace_runs import GEMM, Invoke, copied, gemm_run, read, services
 
-from kb_cli.run.run_json import write_run
+from kb_cli.run.records.run_json import write_run
 from kb_cli.trace.window import parse_window
 from kb_dataexec import read_log
 from kb_messages import KbError
@@ -34,7 +34,7 @@ def test_a_log_that_is_too_large_is_refused_before_its_rows_are_made(
     folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda: 8)
-    monkeypatch.setattr("kb_dataexec.log.formulas.FormulaReader.chunks", None)
+    monkeypatch.setattr("kb_dataexec.log.compressed.CompressedReader.read", None)
     said = refused(invoke, folder, "-o", "x.pftrace")
     assert said.startswith(
         f"error: {folder / 'log'}: got 0.0 GiB of rows or more, needs at most half of the 0.0 GiB of "

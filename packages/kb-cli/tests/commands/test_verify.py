@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from kb_cli.run import keep
-from kb_cli.run.claims import claims
-from kb_cli.run.run_json import write_run
-from kb_cli.run.verify_folder import verify_run
+from kb_cli.run.records.manifest_check import claims
+from kb_cli.run.records.run_json import write_run
+from kb_cli.run.saving import keep
+from kb_cli.run.simulation.verify_folder import verify_run
 from kb_dataexec.backends import NumpyBackend
 
 Invoke = Callable[..., Result]

@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kb_cli.compare.blocks import BlockChange
-from kb_cli.compare.comparison import RunComparison, compare, row_changes
+from kb_cli.compare.blocks import BlockChange, PeChange
+from kb_cli.compare.comparison import LineMatch, RunComparison, compare, row_changes
 from kb_cli.compare.configuration import ConfigurationChange
-from kb_cli.compare.line_match import LineMatch
-from kb_cli.compare.pes import PeChange
 from kb_cli.compare.side import Side, read_side
-from kb_cli.report.compare_tables import comparison_parts
+from kb_cli.report.tables.compare_tables import comparison_parts
 from kb_cli.terminal.output import as_text
 from kb_dataexec.analysis import LaunchWhere, PeWhere, Where, WhereRow
 from kb_messages import KbError

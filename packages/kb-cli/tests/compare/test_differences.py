@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_cli.compare.differences import NOT_THERE, ValueDifference, differences
-from kb_cli.compare.elements import element_pairs, moved
+from kb_cli.compare.differences import NOT_THERE, ValueDifference, differences, element_pairs, moved
 
 LINKS: list[dict[str, Any]] = [{"from": f"pe{each}", "to": "noc", "bw_gbs": 64 + each} for each in range(4)]
 

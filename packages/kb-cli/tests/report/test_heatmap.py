@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from kb_cli.report.heatmap import HeatMapPanel, Tick, heat_map
+from kb_cli.report.pictures.heatmap import HeatMapPanel, Tick, heat_map
 
 
 def test_cells_are_squares_in_viewers_that_blur_what_they_enlarge() -> None:

@@ -6,10 +6,17 @@ import zlib
 import numpy as np
 import pytest
 
-from kb_cli.report.lane_pictures import lane_pictures
-from kb_cli.report.lane_shades import COLUMNS, LEVELS, coverage, folded_names, shades
-from kb_cli.report.memory_lanes import MOST, memory_lanes
-from kb_cli.report.png import shaded_png
+from kb_cli.report.pictures.lanes import (
+    COLUMNS,
+    LEVELS,
+    MOST,
+    coverage,
+    folded_names,
+    lane_pictures,
+    memory_lanes,
+    shades,
+)
+from kb_cli.report.pictures.png import shaded_png
 from kb_dataexec import OpLog
 from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
 from kb_messages import LogError

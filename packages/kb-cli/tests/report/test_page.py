@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 
-from kb_cli.report.lane_pictures import LanePicture, Lanes
-from kb_cli.report.lane_shades import COLUMNS, LEVELS
-from kb_cli.report.memory_lanes import MOST, MemoryLanes
-from kb_cli.report.page import report_page
-from kb_cli.report.png import shaded_png
-from kb_cli.report.roofline_chart import DTypePeak, RooflineChart
-from kb_cli.report.roofline_picture import roofline_picture
-from kb_cli.report.roofline_points import RooflinePoint
-from kb_cli.report.run_report import ReportBlock, ReportLine, TimeReport
+from kb_cli.report.data.roofline import DTypePeak, RooflineChart, RooflinePoint
+from kb_cli.report.data.run_report import ReportBlock, ReportLine, TimeReport
+from kb_cli.report.html.page import report_page
+from kb_cli.report.pictures.lanes import COLUMNS, LEVELS, MOST, LanePicture, Lanes, MemoryLanes
+from kb_cli.report.pictures.png import shaded_png
+from kb_cli.report.pictures.roofline_picture import roofline_picture
 from kb_dataexec.analysis import PathShare, PeShares
 
 BLOCKS = ["pe_gemm", "pe_math", "pe_dma", "pe_fetch_store", "pe_cpu", "pe_scheduler", "hbm", "links"]

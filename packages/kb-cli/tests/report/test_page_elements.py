@@ -2,7 +2,7 @@
 
 import pytest
 
-from kb_cli.report.page_elements import Markup, bar, element, joined, shortened, table
+from kb_cli.report.elements.page_elements import Markup, bar, element, joined, shortened, table
 
 
 def test_texts_and_attributes_are_escaped() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kb_cli.benchmark.bundled import find
-from kb_cli.report.roofline_points import in_flight_ps, line_points, union_ps
+from kb_cli.report.data.roofline import in_flight_ps, line_points, union_ps
 from kb_dataexec import MemoryLogWriter, OpLog
 from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE
 from kb_engine import Engine, Host

@@ -1,7 +1,7 @@
 """The sentence that names what bounds a run, for made-up figures."""
 
-from kb_cli.run.bounded_by import bounded_by
-from kb_cli.run.metrics import Use
+from kb_cli.run.observe.bounded_by import bounded_by
+from kb_cli.run.observe.metrics import Use
 from kb_dataexec.analysis import PathShare
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from kb_cli.report.chosen_tile_tables import chosen_tile_tables
-from kb_cli.run.result_parts import ChosenTile
+from kb_cli.report.elements.shared_tables import chosen_tile_tables
+from kb_cli.run.base.result import ChosenTile
 
 
 def result(invoke, *arguments):

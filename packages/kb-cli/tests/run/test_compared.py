@@ -5,28 +5,26 @@ from pathlib import Path
 
 import pytest
 
-from kb_cli.run.compared import compared_text
-from kb_cli.run.result_parts import Compared
+from kb_cli.run.base.result import Compared
+from kb_cli.run.simulation.sim_stats import compared_text
 
 
 def found(**counts):
-    names = ("commands", "known_commands", "programs", "skipped_programs", "launches", "repeated_launches")
-    return Compared(**{name: counts.get(name, 0) for name in names})
+    return Compared(**{name: counts.get(name, 0) for name in Compared.__struct_fields__})
 
 
 COMMANDS = {"commands": 3, "known_commands": 24}
 PROGRAMS = {"programs": 16, "skipped_programs": 352}
-LAUNCHES = {"launches": 2, "repeated_launches": 14}
 
 
 @pytest.mark.parametrize(
     ("counts", "text"),
     [
-        (COMMANDS, "3 of 24 commands with a known outcome, "),
+        (COMMANDS, "3 of 24 isolated commands with a known result, "),
         (PROGRAMS, "16 programs beside 352 that were skipped, "),
         (
-            {**COMMANDS, **LAUNCHES},
-            "3 of 24 commands with a known outcome and 2 launches beside 14 that were repeated, ",
+            {**COMMANDS, **PROGRAMS},
+            "3 of 24 isolated commands with a known result and 16 programs beside 352 that were skipped, ",
         ),
     ],
 )

@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from kb_cli.benchmark.bundled import find
-from kb_cli.run.counters import BlockCounters
+from kb_cli.run.observe.counters import BlockCounters
 from kb_engine import Engine, Host
 from kb_topology import load_topology
 

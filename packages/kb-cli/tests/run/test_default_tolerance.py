@@ -9,7 +9,7 @@ import pytest
 
 import kernbench as kb
 from kb_cli.face.kernel_run import KernelRun
-from kb_cli.run.verdict import terms_behind
+from kb_cli.run.simulation.verdict import terms_behind
 
 A = np.ones((16, 64), np.float16)
 B = np.ones((64, 16), np.float16)

@@ -7,9 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kb_cli.run.fidelity import Fidelity, fidelity_of, fidelity_text, kind_of
-from kb_cli.run.metrics import Metrics, Use
-from kb_cli.run.result_parts import Traffic
+from kb_cli.run.base.result import Fidelity, Traffic, fidelity_text
+from kb_cli.run.observe.metrics import Metrics, Use, fidelity_of, kind_of
 from kb_topology import load_topology, loads_topology
 
 ONE_PE = (Path(__file__).parents[4] / "topologies/one_pe.yaml").read_text(encoding="utf-8")

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kb_cli.run import folder as folder_module
-from kb_cli.run.files import RunFolderError
-from kb_cli.run.folder import NewRunFolder
-from kb_cli.run.interrupted import kept_on_interrupt
-from kb_cli.run.makers import is_gone, maker
+from kb_cli.run.base.files import RunFolderError
+from kb_cli.run.base.folder_owner import is_gone, owner
+from kb_cli.run.folders import run_folder as folder_module
+from kb_cli.run.folders.run_folder import NewRunFolder, kept_on_interrupt
 
 
 def names(folder: Path) -> list[str]:
@@ -125,7 +124,7 @@ def die(*_: object, **__: object) -> None:
 
 
 def before_the_swap() -> None:
-    folder_module.swap = die  # type: ignore[assignment]
+    folder_module.exchange = die  # type: ignore[assignment]
 
 
 def after_the_swap() -> None:
@@ -133,7 +132,7 @@ def after_the_swap() -> None:
 
 
 def before_the_second_rename() -> None:
-    folder_module.swap = lambda one, other: False
+    folder_module.exchange = lambda one, other: False
     real, calls = os.rename, []
 
     def rename(one: object, other: object) -> None:
@@ -158,7 +157,7 @@ def test_a_death_between_the_steps_of_a_commit_loses_no_folder(tmp_path: Path, w
 
 
 def test_without_the_swap_the_last_of_two_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_module, "swap", lambda one, other: False)
+    monkeypatch.setattr(folder_module, "exchange", lambda one, other: False)
     for content in ("first", "second"):
         write(tmp_path, content)
     assert names(tmp_path / "x-1") == ["second"]
@@ -175,8 +174,8 @@ def test_folders_of_processes_that_run_stay(tmp_path: Path) -> None:
 
 
 def test_a_process_is_told_by_its_start_too() -> None:
-    pid, start, machine = maker().split("-")
-    assert not is_gone(maker())
+    pid, start, machine = owner().split("-")
+    assert not is_gone(owner())
     assert is_gone(f"{pid}-{int(start) + 1}-{machine}")
     assert is_gone(f"{1 << 30}-1-{machine}")
     assert not any(map(is_gone, ("", "x", f"{pid}-1-00000000", f"{pid}--{machine}")))

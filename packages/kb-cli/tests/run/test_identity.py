@@ -1,6 +1,6 @@
 """The name of a run folder."""
 
-from kb_cli.run.identity import folder_name
+from kb_cli.run.folders.identity import folder_name
 
 
 def test_the_name_is_safe_and_follows_the_configuration() -> None:

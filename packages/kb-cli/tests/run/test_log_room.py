@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kb_cli.run import log_room, read_back
-from kb_cli.run.log_room import COMMAND_NBYTES, RECORD_NBYTES
-from kb_cli.run.progress import RunProgress
+from kb_cli.run.base.progress import RunProgress
+from kb_cli.run.observe import log_room
+from kb_cli.run.observe.log_room import COMMAND_NBYTES, RECORD_NBYTES
+from kb_cli.run.simulation import read_back
 from kb_dataexec.analysis import NoWindowsError
 
 PRODUCT = ("run", "gemm", "--topology", "one_pe", *(part for size in "MNK" for part in ("-p", f"{size}=64")))

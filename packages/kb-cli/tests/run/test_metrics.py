@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from kb_cli.benchmark.bundled import find
-from kb_cli.run.metrics import measure
-from kb_cli.run.plan_tally import PlanTally
-from kb_cli.run.result_parts import Traffic
-from kb_cli.run.stage_tally import StageTally
-from kb_cli.run.usage import Usage
+from kb_cli.run.base.result import Traffic
+from kb_cli.run.observe.metrics import measure
+from kb_cli.run.observe.plan_tally import PlanTally
+from kb_cli.run.observe.stage_tally import StageTally
+from kb_cli.run.observe.usage import Usage
 from kb_dataexec import MemoryLogWriter, OpLog
 from kb_dataexec.log import OPS_DTYPE
 from kb_engine import Engine, Host

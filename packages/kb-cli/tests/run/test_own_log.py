@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from kb_cli.run.files import RunFolderError
-from kb_cli.run.own_log import own_log
-from kb_cli.run.run_json import read_one_run, write_run
-from kb_cli.run.where_time import where_of
+from kb_cli.run.base.files import RunFolderError
+from kb_cli.run.records.own_log import own_log
+from kb_cli.run.records.run_json import read_one_run, write_run
+from kb_cli.run.records.where_time import where_of
 from kb_dataexec import read_log
 
 GEMM = ("--topology", "one_pe", "-p", "M=16", "-p", "K=16", "-p", "tile=16x16x16")

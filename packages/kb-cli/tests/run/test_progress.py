@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kb_cli.run.progress import PASS_1, PASS_2, SET_UP, VERIFY, RunProgress, Simulated
+from kb_cli.run.base.progress import PASS_1, PASS_2, SET_UP, VERIFY, RunProgress, Simulated
 from kb_cli.terminal import status_line
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kb_cli.run.result_parts import Traffic
-from kb_cli.run.roofline import roofline
+from kb_cli.run.base.result import Traffic
+from kb_cli.run.observe.metrics import roofline
 
 TRAFFIC = {"hbm": Traffic(read=3000, write=1000), "reg": Traffic(read=0, write=8000), "tcm": Traffic(read=9, write=9)}
 BANDWIDTH = {"hbm": 100.0, "reg": 400.0}

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kb_cli.run.files import RunFolderError, write_json
-from kb_cli.run.run_json import read_run
+from kb_cli.run.base.files import RunFolderError, write_json
+from kb_cli.run.records.run_json import read_run
 
 
 def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from click.testing import Result
 
 import kernbench
 from kb_cli.benchmark import sampled
-from kb_cli.run.claims import claims
-from kb_cli.run.run_json import write_run
+from kb_cli.run.records.manifest_check import claims
+from kb_cli.run.records.run_json import write_run
 from kb_dataexec.backends import NumpyBackend
 from kb_dataexec.verify import product_sample
 from kb_messages import BenchmarkError

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from kb_cli.benchmark.bundled import find
-from kb_cli.run.files import RunFolderError
-from kb_cli.run.metrics import measure
-from kb_cli.run.plan_tally import PlanTally
-from kb_cli.run.run_loads import loads_of
-from kb_cli.run.usage import Usage
-from kb_cli.run.usage_file import LinkColumns, UsageTable, usage_table
+from kb_cli.run.base.files import RunFolderError
+from kb_cli.run.observe.metrics import measure
+from kb_cli.run.observe.plan_tally import PlanTally
+from kb_cli.run.observe.usage import Usage
+from kb_cli.run.records.run_loads import loads_of
+from kb_cli.run.records.usage_file import LinkColumns, UsageTable, usage_table
 from kb_dataexec import MemoryLogWriter
 from kb_engine import Engine, Host, Language, TensorRef
 from kb_topology import Topology, load_topology

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import kernbench as kb
-from kb_cli.run.result_parts import ValueWait
-from kb_cli.run.value_waits import ValueWaits
+from kb_cli.run.base.result import ValueWait
+from kb_cli.run.observe.counters import ValueWaits
 
 
 def test_looks_add_up_by_line_and_the_longest_wait_comes_first():

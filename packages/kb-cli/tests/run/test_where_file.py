@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from kb_cli.run.files import RunFolderError
-from kb_cli.run.where_file import read_where
+from kb_cli.run.base.files import RunFolderError
+from kb_cli.run.records.where_time import read_where
 from kb_dataexec import read_log
 from kb_dataexec.analysis import where
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kb_cli.run.progress import Simulated
+from kb_cli.run.base.progress import Simulated
 from kb_cli.script.launch_progress import LaunchProgress
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kb_cli.sweep.plain_values import plain_value
+from kb_cli.sweep.sweep_file import plain_value
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kb_cli.sweep.ranges import values_of
+from kb_cli.sweep.axis import values_of
 from kb_messages import BenchmarkError
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from kb_cli.report import sweep_tables
+from kb_cli.report.tables import sweep_tables
 from kb_cli.sweep import sensitivity
 
 Invoke = Callable[..., Result]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kb_cli.trace.op_slices import op_slices
+from kb_cli.trace.slices import op_slices
 from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_cli.trace.window import Window
 from kb_dataexec.log import OPS_DTYPE

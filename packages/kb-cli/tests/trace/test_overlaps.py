@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_cli.trace.overlaps import rows_without_overlap
+from kb_cli.trace.slices import rows_without_overlap
 
 
 def rows(*slices: tuple[int, int, int]) -> list[int]:

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from perfetto_decoder import Decoded, Shown
 
-from kb_cli.trace import trace_bytes
+from kb_cli.trace import trace_file
 from kb_cli.trace.arrange import arrange
-from kb_cli.trace.op_slices import without_overlap
-from kb_cli.trace.trace_bytes import Unit, trace_blocks
+from kb_cli.trace.slices import without_overlap
+from kb_cli.trace.trace_file import Unit, trace_blocks
 from kb_cli.trace.tracks import Counters, Slices, TrackPlace
 
 PE = TrackPlace("sip0.cube0.pe1", "gemm")
@@ -81,7 +81,7 @@ def test_all_slices_come_back_in_order_whatever_overlaps(
 ) -> None:
     rows = [(track, start, start + length, name) for track, start, length, name in drawn]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trace_bytes, "_BLOCK", block)
+        patch.setattr(trace_file, "_BLOCK", block)
         found = decoded(unit, without_overlap(slices(*rows)))
     wanted = sorted(
         (["gemm", "dma"][track], start // unit.ps, end // unit.ps - start // unit.ps, "abc"[name])

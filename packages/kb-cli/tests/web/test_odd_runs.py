@@ -11,10 +11,10 @@ from click.testing import Result
 from web_client import served
 
 from kb_cli.benchmark import bundled
-from kb_cli.run.run_loads import read_loads
+from kb_cli.run.records.run_loads import read_loads
+from kb_cli.web.answers.timeline import found_slices
 from kb_cli.web.lazy_parts import LazyParts
 from kb_cli.web.run_timeline import RunTimeline
-from kb_cli.web.slice_search import found_slices
 from kb_cli.web.stall_tables import Stalls
 from kb_dataexec import OpLog, read_log
 from kb_messages import KbError, LogError

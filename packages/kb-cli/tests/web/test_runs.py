@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 from web_client import Client, served
 
-from kb_cli.run.makers import maker
+from kb_cli.run.base.folder_owner import owner
 from kb_messages import KbError
 
 Invoke = Callable[..., Result]
@@ -25,12 +25,12 @@ PROGRESS = {
 
 
 def gone() -> str:
-    """As `maker`, for a process that is no more."""
+    """As `owner`, for a process that is no more."""
     pid = os.fork()
     if pid == 0:
         os._exit(0)
     os.waitpid(pid, 0)
-    _, _, machine = maker().split("-")
+    _, _, machine = owner().split("-")
     return f"{pid}-1-{machine}"
 
 
@@ -63,7 +63,7 @@ def test_runs_of_every_state_are_listed(invoke: Invoke, tmp_path: Path) -> None:
     Path("shapes.csv").write_text("M,N,K\n8,8,8\n16,8,8\n")
     for options in ([], ["--shapes", "shapes.csv"]):
         assert invoke("run", "gemm", *(options or SMALL), "--topology", "one_pe", "--out", out).exit_code == 0
-    running = unfinished(out, maker())
+    running = unfinished(out, owner())
     unfinished(out, gone(), "gemm-feedfeedfeed")
     shutil.copytree(running, out / "gemm-00ff00ff00ff-interrupted")
     told = {**PROGRESS, "state": "interrupted", "standing": ["pe0: at gemm.py:29"]}
@@ -133,7 +133,7 @@ def test_news_come_when_a_run_goes_on(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         stream = client.sent(client.connection(), "/api/live")
         assert event()["runs"] == []
-        folder = unfinished(tmp_path, maker())
+        folder = unfinished(tmp_path, owner())
         first = event()["runs"][0]
         (folder / "progress.json").write_text(json.dumps({**PROGRESS, "t_ps": 6000, "done": 4}))
         while (now := event()["runs"][0])["progress"]["t_ps"] == 5000:
@@ -175,7 +175,7 @@ def test_a_folder_whose_name_is_no_text_is_listed_beside_the_others(invoke: Invo
 
 @pytest.mark.parametrize("told", ["", "{", "[]", '{"pid": "x"}'])
 def test_a_progress_that_cannot_be_read_is_none(tmp_path: Path, told: str) -> None:
-    folder = unfinished(tmp_path, maker())
+    folder = unfinished(tmp_path, owner())
     (folder / "progress.json").write_text(told)
     with served(tmp_path) as client:
         (run,) = listed(client)

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from web_client import Client, served
 
-from kb_cli.web.page_files import page_files
-from kb_cli.web.server import PageServer
+from kb_cli.web.server import PageServer, page_files
 from kb_messages import KbError
 
 SECURITY = {
@@ -170,7 +169,7 @@ def test_a_request_that_the_end_of_the_server_broke_is_no_failure(
     def broken(_: object) -> None:
         raise RuntimeError("cannot schedule new futures after interpreter shutdown")
 
-    monkeypatch.setattr("kb_cli.web.runs_answer.runs", broken)
+    monkeypatch.setattr("kb_cli.web.answers.runs.runs", broken)
     with served(tmp_path) as client:
         assert client.ask("/api/runs").status == 500
         assert "kb itself failed" in capsys.readouterr().err

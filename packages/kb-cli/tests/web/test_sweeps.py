@@ -11,8 +11,8 @@ from web_client import Client, served
 
 from kb_cli.main import kb
 from kb_cli.sweep.sweep_file import read_sweep
-from kb_cli.web import sweep_shelf
-from kb_cli.web.shelf_folders import address_id
+from kb_cli.web import sweep_index
+from kb_cli.web.run_index import address_id
 
 BW = "$.cube.nodes.hbm.bw_gbs"
 
@@ -115,12 +115,12 @@ def test_whole_sweeps_are_kept_while_their_files_are_small(
     swept: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_nbytes: int, reads: int
 ) -> None:
     read: list[Path] = []
-    monkeypatch.setattr(sweep_shelf, "_MOST_NBYTES", most_nbytes)
-    monkeypatch.setattr(sweep_shelf, "read_sweep", lambda folder: read.append(folder) or read_sweep(folder))
+    monkeypatch.setattr(sweep_index, "_MOST_NBYTES", most_nbytes)
+    monkeypatch.setattr(sweep_index, "read_sweep", lambda folder: read.append(folder) or read_sweep(folder))
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "sweep.json").write_text(json.dumps(swept[1]))
-    shelf = sweep_shelf.SweepShelf(tmp_path)
+    shelf = sweep_index.SweepIndex(tmp_path)
     for each in sorted(shelf.sweeps(), key=lambda each: each.name):
         assert shelf.sweep(each.id).points
     assert len(read) == reads

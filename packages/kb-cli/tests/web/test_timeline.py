@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from web_client import Client, served
 
 from kb_cli.main import kb
-from kb_cli.report.lane_shades import coverage
+from kb_cli.report.pictures.lanes import coverage
 from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_cli.web.colourings import OTHERS, by_words
 from kb_cli.web.lane_table import FULL, LaneTable

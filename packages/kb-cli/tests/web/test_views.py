@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from web_client import Client, served
 
 from kb_cli.main import kb
-from kb_cli.run.run_loads import read_loads
+from kb_cli.run.records.run_loads import read_loads
 from kb_dataexec import OpLog, read_log
 from kb_dataexec.analysis import Causes, path
 from kb_messages import LogError

@@ -12,10 +12,10 @@ from click.testing import Result
 from sampled_cases import sampled
 
 from kb_cli.benchmark import bundled
-from kb_cli.run.progress import RunProgress
-from kb_cli.run.result_parts import Policy
-from kb_cli.run.run_json import read_one_run, write_run
-from kb_cli.run.save import record_run
+from kb_cli.run.base.progress import RunProgress
+from kb_cli.run.base.result import Policy
+from kb_cli.run.records.run_json import read_one_run, write_run
+from kb_cli.run.saving.save import record_run
 from kb_cli.whatif import levers as levers_module
 from kb_cli.whatif.bound import bound_ps
 from kb_cli.whatif.chip_levers import ChipLever, Moved, chip_levers, moved
@@ -274,7 +274,7 @@ def test_without_time_nothing_is_measured(ran: Callable[..., Path]) -> None:
 
 
 def test_a_measurement_ends_when_the_time_is_over(ran: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kb_cli.whatif.pass_one.perf_counter", lambda: float("inf"))
+    monkeypatch.setattr("kb_cli.whatif.levers.perf_counter", lambda: float("inf"))
     found = levers(ran("pipelined", *GEMM["pipelined"]))
     assert {each.latency_ps for each in found.levers} == {None}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from kb_cli.run.run_json import read_one_run, write_run
+from kb_cli.run.records.run_json import read_one_run, write_run
 
 Invoke = Callable[..., Result]
 HBM = "$.cube.nodes.hbm.bw_gbs"

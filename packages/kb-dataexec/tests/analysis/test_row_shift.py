@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from kb_dataexec.analysis.row_shift import RowShift
-from kb_dataexec.log.formulas import Repeat, RowForm, RowFormula
+from kb_dataexec.analysis.windows.row_shift import RowShift
+from kb_dataexec.log.compressed import CompressedRows, Repeat, RowForm
 from kb_dataexec.log.table_dtypes import OPS_DTYPE, TABLE_DTYPES
 
 SHIFT = RowShift(ops=10, tiles=2, ps=700)
@@ -37,5 +37,5 @@ def test_a_shift_leads_to_rows_that_differ_in_nothing_else():
 def test_the_period_of_a_repeat_begins_with_its_first_row():
     form = RowForm(2, ops=(0,), times=(1,), came=1)
     rows = [np.array([[0, 5]]), np.array([[1, 10], [2, 14]]), Repeat(1, 3, 2, 20), np.array([[9, 90]])]
-    (period,) = RowFormula(form, rows).periods
+    (period,) = CompressedRows(form, rows).periods
     assert period == (20, 2, 10, 14 + 3 * 20)

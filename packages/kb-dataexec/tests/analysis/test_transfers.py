@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from dataexec_written_log import expect
 
-from kb_dataexec.analysis import DmaOps, DmaOpsOnTheWay, LateServices, all_transfers, memory_spans, service_parts
+from kb_dataexec.analysis import DmaOps, DmaOpsOnTheWay, LazyServices, all_transfers, memory_spans, service_parts
 from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES, OpLog
 
 STRINGS = ["dma_read", "dma_write", "fetch", "pe0.dma", "pe1.dma", "hbm0"]
@@ -64,7 +64,7 @@ def test_ops_that_are_found_chunk_by_chunk_are_those_of_the_whole_log():
     assert [each.tolist() for each in ops_of_chunks.far] == [each.tolist() for each in whole.far]
     assert whole.far.nbytes.tolist() == [8, 8, 8, 0, 24]
     log = log_of(ops, [(2, *ALONE)])
-    assert memory_spans(log, LateServices(log, ops_of_chunks)).tolist() == memory_spans(log).tolist()
+    assert memory_spans(log, LazyServices(log, ops_of_chunks)).tolist() == memory_spans(log).tolist()
 
 
 def test_the_first_row_of_a_kind_that_met_nobody_counts():

@@ -6,7 +6,7 @@ import re
 import pytest
 from dataexec_gemm_log import HBM
 
-from kb_dataexec.log import jsonl as loglines
+from kb_dataexec.log.lines import log_lines as loglines
 from kb_dataexec.logfile import read_log
 from kb_messages import DType
 

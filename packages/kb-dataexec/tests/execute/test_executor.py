@@ -6,8 +6,9 @@ from dataexec_gemm_log import HBM, REG, TCM, GemmProblem, LogBuilder
 from dataexec_math_log import EpilogueProblem, SoftmaxProblem
 
 from kb_dataexec.execute.executor import Executor
-from kb_dataexec.execute.fused import grid_product, grids, window
 from kb_dataexec.execute.fused import run as fused
+from kb_dataexec.execute.fused import window
+from kb_dataexec.execute.fused.products import grid_product, grids
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import StoreError
 from kb_dataexec.verify.compare import compare

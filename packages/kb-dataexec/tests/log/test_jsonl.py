@@ -8,7 +8,7 @@ from dataexec_gemm_log import HBM, TCM, GemmProblem, LogBuilder
 from dataexec_log_lines import write_lines
 
 from kb_dataexec.execute.executor import Executor
-from kb_dataexec.log import jsonl as loglines
+from kb_dataexec.log.lines import log_lines as loglines
 from kb_dataexec.logfile import LogLines, open_log, read_log, write_log
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_messages import DType, LogError, MemorySpace, OpKind, Role

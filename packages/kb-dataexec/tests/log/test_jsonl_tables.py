@@ -8,7 +8,7 @@ from dataexec_log_lines import line_of
 from dataexec_tables import lines_of_tables, log_with_tables
 from dataexec_written_log import expect
 
-from kb_dataexec.log import jsonl as loglines
+from kb_dataexec.log.lines import log_lines as loglines
 from kb_dataexec.log.reader import open_log, read_log
 
 LOG = log_with_tables()

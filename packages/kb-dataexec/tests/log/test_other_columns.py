@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kb_dataexec.log.other_columns import other_columns
+from kb_dataexec.log.table_dtypes import other_columns
 
 TYPE = np.dtype([("op_id", "<i8"), ("kind", "<i2"), ("name", "<i4")])
 

@@ -235,7 +235,7 @@ def test_late_operands_are_those_of_the_log_and_read_once(tmp_path, is_closed):
     write_in_chunks(FolderLogWriter(tmp_path), LOG, [3, 10])
     if not is_closed:
         (tmp_path / "manifest.json").unlink()
-    log, whole = LogFolder(tmp_path, prefix=True).whole(late_operands=True), read_log(tmp_path, prefix=True)
+    log, whole = LogFolder(tmp_path, prefix=True).whole(lazy_operands=True), read_log(tmp_path, prefix=True)
     assert (log.ops == whole.ops).all()
     assert (log.operands == whole.operands).all()
     assert log.digest == whole.digest
@@ -245,14 +245,14 @@ def test_late_operands_are_those_of_the_log_and_read_once(tmp_path, is_closed):
 def test_each_chunk_is_looked_at_with_its_operands(tmp_path):
     write_in_chunks(FolderLogWriter(tmp_path), LOG, [3, 10])
     seen = []
-    LogFolder(tmp_path).whole(late_operands=True, look=seen.append)
+    LogFolder(tmp_path).whole(lazy_operands=True, look=seen.append)
     assert [each.n_ops for each in seen] == [3, 7, LOG.n_ops - 10]
     assert (np.concatenate([each.operands for each in seen]) == LOG.operands).all()
 
 
 def test_late_operands_are_checked_at_once_and_when_they_are_read(tmp_path):
     write_in_chunks(FolderLogWriter(tmp_path), LOG, [3, 10])
-    log = LogFolder(tmp_path).whole(late_operands=True)
+    log = LogFolder(tmp_path).whole(lazy_operands=True)
     path = tmp_path / "operands-000000.npy"
     rows = np.load(path)
     rows["offset"][0] += 4
@@ -260,7 +260,7 @@ def test_late_operands_are_checked_at_once_and_when_they_are_read(tmp_path):
     with pytest.raises(LogError, match="other operands than when the log was opened, needs the same ones"):
         _ = log.operands
     with pytest.raises(LogError, match="the log was changed or is damaged"):
-        LogFolder(tmp_path).whole(late_operands=True)
+        LogFolder(tmp_path).whole(lazy_operands=True)
     path.unlink()
     with pytest.raises(LogError, match="no such file"):
         _ = log.operands
@@ -270,11 +270,11 @@ def test_rows_beyond_half_of_the_memory_are_refused_before_they_are_read(tmp_pat
     write_log(tmp_path, LOG)
     ops, operands = ((tmp_path / f"{name}-000000.npy").stat().st_size for name in ("ops", "operands"))
 
-    for late_operands, needed in ((False, ops + operands), (True, ops)):
+    for lazy_operands, needed in ((False, ops + operands), (True, ops)):
         read = []
         monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda half=needed - 1: 2 * half)
         with pytest.raises(LargeLogError, match=r"GiB of rows or more, needs at most half of the [0-9.]+ GiB of this"):
-            LogFolder(tmp_path).whole(late_operands, read.append)
+            LogFolder(tmp_path).whole(lazy_operands, read.append)
         assert not read
         monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda half=needed: 2 * half)
-        assert LogFolder(tmp_path).whole(late_operands).n_ops == LOG.n_ops
+        assert LogFolder(tmp_path).whole(lazy_operands).n_ops == LOG.n_ops

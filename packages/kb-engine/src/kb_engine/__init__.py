@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from kb_engine.language.tl import Language as Language
     from kb_engine.launch.launch import LaunchResult as LaunchResult
     from kb_engine.launch.launch import ProgramTimes as ProgramTimes
-    from kb_engine.program.handles import CompositeHandle as CompositeHandle
-    from kb_engine.program.handles import LoadedTensor as LoadedTensor
-    from kb_engine.program.known import Known as Known
-    from kb_engine.program.tensors import Tensor as Tensor
-    from kb_engine.program.tensors import TensorRef as TensorRef
+    from kb_engine.program.values.handles import CompositeHandle as CompositeHandle
+    from kb_engine.program.values.handles import LoadedTensor as LoadedTensor
+    from kb_engine.program.values.host_values import HostValue as HostValue
+    from kb_engine.program.values.tensors import Tensor as Tensor
+    from kb_engine.program.values.tensors import TensorRef as TensorRef
     from kb_messages import CubeTarget as CubeTarget
     from kb_messages import DType as DType
     from kb_messages import TileShape as TileShape
@@ -38,15 +38,15 @@ _NAMES = {
     "kb_engine.host.host": ("Host",),
     "kb_engine.host.read": ("DeferredRead", "read_tensor"),
     "kb_engine.host.sharding": ("Sharding",),
-    "kb_engine.program.known": ("Known",),
+    "kb_engine.program.values.host_values": ("HostValue",),
     "kb_engine.language.epilogue": ("Epilogue",),
     "kb_engine.language.tl": ("Language",),
     "kb_engine.launch.launch": ("LaunchResult", "ProgramTimes"),
-    "kb_engine.program.handles": ("CompositeHandle", "LoadedTensor"),
-    "kb_engine.program.tensors": ("Tensor", "TensorRef"),
+    "kb_engine.program.values.handles": ("CompositeHandle", "LoadedTensor"),
+    "kb_engine.program.values.tensors": ("Tensor", "TensorRef"),
     "kb_messages.control": ("CubeTarget",),
     "kb_messages.dtypes": ("DType",),
-    "kb_messages.stages": ("TileShape",),
+    "kb_messages.plans.stages": ("TileShape",),
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

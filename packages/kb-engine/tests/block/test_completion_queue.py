@@ -1,4 +1,4 @@
-from kb_engine.block.completion_queue import CompletionQueue
+from kb_engine.block.pe_roles import CompletionQueue
 from kb_messages import CompletionRecord
 
 

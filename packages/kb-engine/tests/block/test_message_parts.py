@@ -1,6 +1,6 @@
 import pytest
 
-from kb_engine.block.message_parts import split_message
+from kb_engine.block.control_roles import split_message
 from kb_messages import CubeTarget, KernelLaunch, MmuUnmap
 
 

@@ -9,7 +9,7 @@ import pytest
 from kb_engine.engine.engine import Engine
 from kb_engine.engine.registry import GROUP, Registry
 from kb_engine.host import Host
-from kb_engine.program import author_errors
+from kb_engine.program.author import author_errors
 from kb_messages import PlanError, TopologyError
 
 PLACE = "toy.yaml:14:32: $.cube.pe_template.nodes.pe_gemm.impl: "

@@ -25,11 +25,11 @@ class StepByStep:
         self.overheads = {n.id: n.attrs.get("overhead_ps", 0) for n in self.graph.nodes.values()}
         self.router = Router(self.graph, lambda node: self.overheads[node.id])
         self.free, self.arrivals = {}, []
-        self.heap, self.tickets, self.ends = [], 0, {}
+        self.heap, self.event_order, self.ends = [], 0, {}
 
     def at(self, t, step):
-        self.tickets += 1
-        heappush(self.heap, (t, self.tickets, step))
+        self.event_order += 1
+        heappush(self.heap, (t, self.event_order, step))
 
     def run(self, channels):
         for channel in channels:

@@ -6,7 +6,7 @@ import pytest
 
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.paths import Hop, Leg
-from kb_engine.fabric.shared_link import SharedLink
+from kb_engine.fabric.sharing.shared_link import SharedLink
 from kb_engine.timing.clock import Clock
 from kb_topology import Link
 

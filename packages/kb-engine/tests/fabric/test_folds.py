@@ -2,11 +2,11 @@
 
 import pytest
 
-from kb_engine.fabric.group import Group
 from kb_engine.fabric.interleaved import Gathering, fold_row
-from kb_engine.fabric.last_link import LastLink, Narrowing
-from kb_engine.fabric.pace import FairShare, SteadyPace
-from kb_engine.fabric.shared_link import SharedLink
+from kb_engine.fabric.sharing.arrival_curve import FairShare, SteadyPace
+from kb_engine.fabric.sharing.flow_group import FlowGroup
+from kb_engine.fabric.sharing.last_link import LastLink, Narrowing
+from kb_engine.fabric.sharing.shared_link import SharedLink
 from kb_engine.testing.folds import Later, names_read
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import Rate
@@ -27,7 +27,7 @@ PARTS = {
     ),
     "share": (FairShare(3), set()),
     "line": (SteadyPace(0, 10, 64), {"rate"}),
-    "group": (Group((FairShare(3), 5), 9, SharedLink(Clock(), Rate.from_gbs(64), lambda _: None)), {"key"}),
+    "group": (FlowGroup((FairShare(3), 5), 9, SharedLink(Clock(), Rate.from_gbs(64), lambda _: None)), {"key"}),
     "last link": (last_link(), {"_nbytes"}),
     "gathering": (Gathering(2, lambda _: None, (print, None), 40, -1), {"_finish"}),
 }

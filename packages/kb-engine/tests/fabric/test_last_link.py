@@ -2,8 +2,8 @@
 
 import pytest
 
-from kb_engine.fabric.last_link import LastLink, Narrowing
-from kb_engine.fabric.pace import FairShare, SteadyPace
+from kb_engine.fabric.sharing.arrival_curve import FairShare, SteadyPace
+from kb_engine.fabric.sharing.last_link import LastLink, Narrowing
 
 LINK = Narrowing(bandwidth=1.0, duration_ps=100, after_ps=5)
 """A byte a picosecond, for transfers of 100 bytes."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_cases import examples
 
-from kb_engine.fabric.shared_link import SharedLink
+from kb_engine.fabric.sharing.shared_link import SharedLink
 from kb_messages import Rectangle
 from kb_topology import Router
 
@@ -160,12 +160,12 @@ class BurstByBurst:
         self.burst = burst_nbytes
         self.overheads = {n.id: n.attrs.get("overhead_ps", 0) for n in topology.graph.nodes.values()}
         self.router = Router(topology.graph, lambda node: self.overheads[node.id])
-        self.heap, self.tickets, self.ends = [], 0, {}
+        self.heap, self.event_order, self.ends = [], 0, {}
         self.turns, self.busy = {}, set()
 
     def at(self, t, step, *args):
-        self.tickets += 1
-        heappush(self.heap, (t, self.tickets, step, args))
+        self.event_order += 1
+        heappush(self.heap, (t, self.event_order, step, args))
 
     def run(self, messages):
         for number, (start, src, dst, nbytes) in enumerate(messages):

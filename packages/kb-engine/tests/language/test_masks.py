@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_engine.language.masks import access_under
-from kb_engine.program.known import Known
-from kb_engine.program.tensors import Tensor
+from kb_engine.language.access.masks import access_under
+from kb_engine.program.values.host_values import HostValue
+from kb_engine.program.values.tensors import Tensor
 from kb_messages import DType, KernelError
 
 
@@ -29,7 +29,7 @@ def test_a_rectangle_of_ones_is_found_wherever_it_lies(data):
     bottom, right = data.draw(st.integers(top + 1, 6)), data.draw(st.integers(left + 1, 6))
     mask = np.zeros((8, 9), bool)
     mask[top:bottom, left:right] = True
-    found = access_under(ref(20, 10)[3:11, 4:13], Known(mask, lambda: ""), "line")
+    found = access_under(ref(20, 10)[3:11, 4:13], HostValue(mask, lambda: ""), "line")
     assert (found.rows, found.cols) == (8, 9)
     assert (found.down, found.along) == (slice(top, bottom), slice(left, right))
     assert (found.ref.row_slice, found.ref.col_slice) == (slice(3 + top, 3 + bottom), slice(4 + left, 4 + right))

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from kb_engine.program.author_errors import UserCodeError
+from kb_engine.program.author.author_errors import UserCodeError
 from kb_messages import KernelError
 
 A = np.arange(256, dtype=np.float16).reshape(16, 16) / 16

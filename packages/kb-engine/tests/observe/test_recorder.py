@@ -182,7 +182,7 @@ def test_how_the_log_is_cut_into_chunks_leaves_no_trace(toy_host, monkeypatch, i
     monkeypatch.setattr("kb_engine.timing.clock.HOUSEKEEPING_INTERVAL", interval)
     monkeypatch.setattr("kb_engine.observe.recorder._CHUNK_RECORDS", 5)
     monkeypatch.setattr("kb_engine.observe.recorder._CHUNK_RECORDS_A_PE", 5)
-    monkeypatch.setattr(MemoryLogWriter, "is_late", False)
+    monkeypatch.setattr(MemoryLogWriter, "is_lazy", False)
     monkeypatch.setattr(MemoryLogWriter, "append", counted(MemoryLogWriter.append, chunks))
     _, _, in_pieces = run(toy_host, kernel, changes=WAITING)
     assert len(chunks) > 5

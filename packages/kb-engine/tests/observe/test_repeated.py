@@ -5,9 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from kb_dataexec.log.formulas.row_formula import RowForm, RowFormula, joined
-from kb_dataexec.log.formulas.row_source import RowStream
-from kb_engine.observe.repeated import RepeatedRows
+from kb_dataexec.log.compressed.compressed_rows import CompressedRows, RowForm, joined
+from kb_dataexec.log.compressed.expected_rows import RowStream
+from kb_engine.observe.run_rows import RepeatedRows
 from kb_messages import LogError
 
 FORM = RowForm(3, ops=(0,), times=(2,), came=2, absent=-1)
@@ -98,8 +98,8 @@ def test_what_is_left_after_a_cut_is_what_came_before_the_mark():
 
 @pytest.mark.parametrize("shared", [1 << 18, 4])
 def test_a_stream_gives_rows_up_to_a_time_once_each(shared, monkeypatch):
-    monkeypatch.setattr("kb_dataexec.log.formulas.row_formula._SHARED_ROWS", shared)
-    monkeypatch.setattr("kb_dataexec.log.formulas.row_source._CHUNK_ROWS", 3)
+    monkeypatch.setattr("kb_dataexec.log.compressed.compressed_rows._SHARED_ROWS", shared)
+    monkeypatch.setattr("kb_dataexec.log.compressed.expected_rows._CHUNK_ROWS", 3)
     rows = RepeatedRows(PAIRS)
     rows.tail.extend((0, 0, 1, 4))
     rows.repeat((0, 0), 4, ops=2, ps=5)
@@ -114,7 +114,7 @@ def test_a_stream_gives_rows_up_to_a_time_once_each(shared, monkeypatch):
 
 
 def test_rows_in_order_are_not_made_anew():
-    formula = RowFormula(PAIRS, [np.array([[0, 1], [1, 1]], np.int64)])
+    formula = CompressedRows(PAIRS, [np.array([[0, 1], [1, 1]], np.int64)])
     assert formula.in_order() is formula
 
 
@@ -141,5 +141,5 @@ def test_a_formula_is_split_at_any_time(seed):
 
 
 def test_a_formula_without_rows_is_split():
-    before, later = RowFormula(PAIRS, []).split(5)
+    before, later = CompressedRows(PAIRS, []).split(5)
     assert (before.n_rows, later.shape) == (0, (0, 2))

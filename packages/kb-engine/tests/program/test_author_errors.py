@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kb_engine.program.author_errors import UserCodeError, explain
+from kb_engine.program.author.author_errors import UserCodeError, explain
 from kb_messages import KernelError
 
 ROOT = Path(__file__).parent

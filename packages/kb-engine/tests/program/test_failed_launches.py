@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kb_dataexec import MemoryLogWriter
-from kb_engine.program.author_errors import UserCodeError
+from kb_engine.program.author.author_errors import UserCodeError
 from kb_messages import KbError
 
 

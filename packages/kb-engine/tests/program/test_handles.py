@@ -5,8 +5,8 @@ import pytest
 
 from kb_engine.memory.allocator import Allocator, Lease
 from kb_engine.memory.pending import Producer
-from kb_engine.program.handles import CompositeHandle, LoadedTensor
 from kb_engine.program.tcm_holder import TcmHolder
+from kb_engine.program.values.handles import CompositeHandle, LoadedTensor
 from kb_messages import DType, KernelError, Matrix
 
 MATRIX = Matrix.packed(2, 3, DType.F32, 1 << 40)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kb_engine.program import kernel_lines as lines
-from kb_engine.program.kernel_lines import KernelLines, is_own, line_of
+from kb_engine.program.author import kernel_lines as lines
+from kb_engine.program.author.kernel_lines import KernelLines, is_own, line_of
 
 ROOT = Path(__file__).parent
 

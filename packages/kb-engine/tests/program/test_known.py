@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_engine.program.known import Known
+from kb_engine.program.values.host_values import HostValue
 from kb_messages import KernelError
 
 FUNCTIONS = ["add", "sub", "mul", "floordiv", "mod", "and_", "or_", "xor", "lt", "le", "gt", "ge", "eq", "ne"]
@@ -15,7 +15,7 @@ small = st.integers(-50, 50)
 
 
 def vector(*elements):
-    return Known(np.array(elements), lambda: "kernel.py:7")
+    return HostValue(np.array(elements), lambda: "kernel.py:7")
 
 
 @given(st.lists(small, min_size=1, max_size=5), small, st.sampled_from(FUNCTIONS))

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_cases import examples
 
-from kb_engine.program.affine import Affine, merged_axes
-from kb_engine.program.known import Known
-from kb_engine.program.known_masks import HalfSpace, IndexBox
+from kb_engine.program.values.affine import Affine, merged_axes
+from kb_engine.program.values.affine_masks import HalfSpace, IndexBox
+from kb_engine.program.values.host_values import HostValue
 
 
 def arange(start, end):
-    return Known.of(Affine((end - start,), start, (int(end - start > 1),)), lambda: "kernel.py:7")
+    return HostValue.of(Affine((end - start,), start, (int(end - start > 1),)), lambda: "kernel.py:7")
 
 
 SIDE = st.integers(1, 5)
@@ -150,7 +150,7 @@ def test_what_has_no_form_is_data(known):
 
 def test_an_array_on_the_left_leaves_the_operator_to_the_known_value():
     found = np.array([5, 7], np.int32)[:, None] * 10 + arange(0, 3)[None, :]
-    assert isinstance(found, Known)
+    assert isinstance(found, HostValue)
     np.testing.assert_array_equal(found, [[50, 51, 52], [70, 71, 72]])
 
 

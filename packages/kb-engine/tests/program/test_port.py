@@ -20,7 +20,7 @@ def copying():
     (example,) = re.findall(r"^```py\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     namespace = {"__name__": "readme", "__file__": "README.md"}
     exec(compile(example, "README.md", "exec"), namespace)
-    return namespace["Copying"]
+    return namespace["MulticastFork"]
 
 
 def test_another_front_end_runs_a_kernel_and_is_logged_at_the_kernels_line(toy_host, writer, copying):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kb_engine.observe import Callbacks
-from kb_engine.program.author_errors import UserCodeError
+from kb_engine.program.author.author_errors import UserCodeError
 from kb_messages import CommandComplete, CommandSubmitted, KernelError, PlanError
 
 HERE = "test_runner.py"

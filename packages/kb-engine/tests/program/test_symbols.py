@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from kb_engine.program.symbols import Peers, Symbol, plain, whole
+from kb_engine.program.values.symbols import Peers, Symbol, plain, whole
 
 COUNT, NUMBER = 12, 5
 

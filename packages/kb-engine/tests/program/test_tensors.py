@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_engine.host.sharding import block_bounds
-from kb_engine.program.tensors import Tensor
+from kb_engine.program.values.tensors import Tensor
 from kb_messages import DType, KernelError
 
 BASE = 1 << 40

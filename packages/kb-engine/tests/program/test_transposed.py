@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kb_engine.program.tensors import Tensor
+from kb_engine.program.values.tensors import Tensor
 from kb_messages import DType, GemmCommand, KernelError
 
 NEEDS = "needs one as it is stored: only a and b of tl.dot and of tl.composite('gemm') may be transposed"

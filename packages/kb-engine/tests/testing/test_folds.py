@@ -5,7 +5,7 @@ from engine_said_by import said_by
 from engine_toys import Dma, Gemm, Hbm
 
 from kb_engine.block.fabric_roles import SingleChannelMemory
-from kb_engine.fold.site import can_fold
+from kb_engine.fastforward.steady_state.tile_path import can_visit_state
 from kb_engine.testing import component_checks
 from kb_engine.testing.folds import names_read
 from kb_engine.testing.line import Line
@@ -34,7 +34,7 @@ class Busy(Gemm):
         self.clock.call_at(self.free_ps, finish, token)
 
 
-class Folding(Busy):
+class TileSkipper(Busy):
     def fold(self, over):
         super().fold(over)
         self.free_ps, self.served = over.deadline(self.free_ps), over.total(self.served)
@@ -55,7 +55,7 @@ class TakesForAnother(Busy):
         self.served = over.total(self.served)
 
 
-class Alternating(Folding):
+class Alternating(TileSkipper):
     """Does something with what it counts."""
 
     def begin(self, token, finish):
@@ -106,7 +106,7 @@ def test_a_block_that_does_something_else_after_a_fold_is_found(impl, attributes
     assert sentence.endswith("hand moments to `moment` or `deadline`, and what nothing depends on alone to `total`")
 
 
-@pytest.mark.parametrize(("impl", "attributes"), [(Folding, {}), (Busy, {}), (Gemm, {}), (Hbm, HBM), (Dma, {})])
+@pytest.mark.parametrize(("impl", "attributes"), [(TileSkipper, {}), (Busy, {}), (Gemm, {}), (Hbm, HBM), (Dma, {})])
 def test_a_block_that_folds_all_of_its_state_passes_and_one_that_cannot_be_folded_too(impl, attributes):
     for check in component_checks(impl, attributes):
         if "fold" in str(check):
@@ -115,11 +115,11 @@ def test_a_block_that_folds_all_of_its_state_passes_and_one_that_cannot_be_folde
 
 def test_only_blocks_that_say_so_can_be_folded():
     """A class that changes what its base does, or keeps more, has to say again that it can be folded."""
-    folds = {impl: can_fold(Subject(impl, attributes, 0, (), {}).build(Clock())) for impl, attributes in KINDS}
-    assert folds == {Gemm: True, Hbm: True, Folding: True, Busy: False, Dma: False, Derived: False, OpenRow: False}
+    folds = {impl: can_visit_state(Subject(impl, attributes, 0, (), {}).build(Clock())) for impl, attributes in KINDS}
+    assert folds == {Gemm: True, Hbm: True, TileSkipper: True, Busy: False, Dma: False, Derived: False, OpenRow: False}
 
 
-class Derived(Folding):
+class Derived(TileSkipper):
     """Begins in a way of its own."""
 
     def begin(self, token, finish):
@@ -131,7 +131,7 @@ class OpenRow(Hbm):
         return super().reserve(t_ps, memory, last_byte_ps, write)
 
 
-KINDS = ((Gemm, {}), (Hbm, HBM), (Folding, {}), (Busy, {}), (Dma, {}), (Derived, {}), (OpenRow, HBM))
+KINDS = ((Gemm, {}), (Hbm, HBM), (TileSkipper, {}), (Busy, {}), (Dma, {}), (Derived, {}), (OpenRow, HBM))
 
 
 def test_a_server_folds_its_state():

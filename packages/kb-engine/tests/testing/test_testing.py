@@ -183,7 +183,7 @@ class Reordering(Gemm):
 
 class Fractional(Gemm):
     def begin(self, token, finish):
-        self.clock.heap.append((self.clock.now_ps + 0.5, 1, next(self.clock.tickets), finish, token))
+        self.clock.heap.append((self.clock.now_ps + 0.5, 1, next(self.clock.event_order), finish, token))
 
 
 class FractionalProcess(Gemm):

@@ -196,7 +196,7 @@ def test_an_error_apart_puts_the_other_entries_back():
 
 def test_entries_of_pes_run_behind_others_of_their_time_in_the_order_of_the_pes():
     clock, seen = Clock(), []
-    first, second = clock.pe_tickets(0), clock.pe_tickets(1)
+    first, second = clock.pe_event_order(0), clock.pe_event_order(1)
     clock.call_at(7, seen.append, "second PE", second)
     clock.call_at(7, lambda _: clock.call_at(7, seen.append, "first PE, later", first), None, first)
     clock.call_at(7, seen.append, "first PE", first)

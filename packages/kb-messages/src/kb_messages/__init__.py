@@ -1,20 +1,5 @@
 """The vocabulary of all kernbench packages: structs and functions, without clocks and without arrays."""
 
-from kb_messages.address import (
-    ADDRESS_BITS,
-    OFFSET_BITS,
-    OFFSET_MASK,
-    SPACE_BY_CODE,
-    VIRTUAL_BITS,
-    VIRTUAL_END,
-    MemorySpace,
-    PhysAddr,
-    is_virtual,
-    join_address,
-    owner_of,
-    space_code_of,
-    split_address,
-)
 from kb_messages.commands import (
     AtomicCommand,
     Command,
@@ -58,15 +43,10 @@ from kb_messages.errors import (
     SimulationStuckError,
     TopologyError,
 )
-from kb_messages.functions import MATH_FUNCTIONS, MathFunction
-from kb_messages.interleaving import Interleaving, SlicePart
-from kb_messages.layouts import has_own_form, misfit
 from kb_messages.lazy import lazy_door
 from kb_messages.lever import Lever, levers_of
-from kb_messages.lifetimes import Lifetime, tile_kind
-from kb_messages.log_tables import ID_COLUMNS, LOG_TABLES, CallCause, MessageKind, TableSchema
-from kb_messages.loop_order import LoopOrder
-from kb_messages.oplog import (
+from kb_messages.log.log_tables import ID_COLUMNS, LOG_TABLES, CallCause, MessageKind, TableSchema
+from kb_messages.log.oplog import (
     LOG_FORMAT,
     LOG_FORMAT_VERSION,
     OPERAND_COLUMNS,
@@ -82,9 +62,43 @@ from kb_messages.oplog import (
     WaitReason,
     scalar_of,
 )
-from kb_messages.plan import BufferNeeds, HeldSum, PipelinePlan
-from kb_messages.plan_json import check_plan, decode_command, decode_plan, encode_command, encode_plan
-from kb_messages.rectangles import (
+from kb_messages.log.trace import (
+    ENGINE_QUEUE,
+    CommandComplete,
+    CommandSubmitted,
+    DispatchWait,
+    EngineComplete,
+    EngineStart,
+    FabricTransfer,
+    KernelEnd,
+    KernelStart,
+    LaunchEvent,
+    LaunchResponse,
+    LaunchSent,
+    StageEvent,
+    SubCommandDispatched,
+    TileReady,
+    TraceEvent,
+)
+from kb_messages.math.functions import MATH_FUNCTIONS, MathFunction, has_own_form, misfit
+from kb_messages.math.vector import VectorOp, VectorProgram, VectorValue
+from kb_messages.memory.address import (
+    ADDRESS_BITS,
+    OFFSET_BITS,
+    OFFSET_MASK,
+    SPACE_BY_CODE,
+    VIRTUAL_BITS,
+    VIRTUAL_END,
+    MemorySpace,
+    PhysAddr,
+    is_virtual,
+    join_address,
+    owner_of,
+    space_code_of,
+    split_address,
+)
+from kb_messages.memory.interleaving import Interleaving, SlicePart
+from kb_messages.memory.rectangles import (
     CountedPieces,
     Rectangle,
     common_byte,
@@ -94,8 +108,11 @@ from kb_messages.rectangles import (
     overlaps,
     without,
 )
-from kb_messages.regular import MOST_NBYTES, file_in, open_regular, read_bytes
-from kb_messages.stages import (
+from kb_messages.plans.lifetimes import Lifetime, tile_kind
+from kb_messages.plans.loop_order import LoopOrder
+from kb_messages.plans.plan import BufferNeeds, HeldSum, PipelinePlan
+from kb_messages.plans.plan_json import check_plan, decode_command, decode_plan, encode_command, encode_plan
+from kb_messages.plans.stages import (
     Axis,
     DmaParams,
     GemmParams,
@@ -116,26 +133,8 @@ from kb_messages.stages import (
     rectangles_along_k,
     stage_params,
 )
-from kb_messages.tiles import TileSequence, tiles_from
-from kb_messages.trace import (
-    ENGINE_QUEUE,
-    CommandComplete,
-    CommandSubmitted,
-    DispatchWait,
-    EngineComplete,
-    EngineStart,
-    FabricTransfer,
-    KernelEnd,
-    KernelStart,
-    LaunchEvent,
-    LaunchResponse,
-    LaunchSent,
-    StageEvent,
-    SubCommandDispatched,
-    TileReady,
-    TraceEvent,
-)
-from kb_messages.vector import VectorOp, VectorProgram, VectorValue
+from kb_messages.plans.tiles import TileSequence, tiles_from
+from kb_messages.regular import MOST_NBYTES, file_in, open_regular, read_bytes
 
 __all__ = [
     "ADDRESS_BITS",

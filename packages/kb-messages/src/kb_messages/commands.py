@@ -1,6 +1,7 @@
 """Commands: the work that a kernel orders from its PE. PE_CPU puts commands into the submission queue.
 
-`data_op` of a message says whether serving it reads or writes data. Only such messages have records in the op log.
+`data_op` is True for a message that reads or writes data when it is served. Only such messages have records in the op
+log.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from kb_messages.address import OFFSET_BITS
 from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
-from kb_messages.loop_order import LoopOrder
-from kb_messages.oplog import MathAttributes
-from kb_messages.rectangles import Rectangle
-from kb_messages.stages import TileShape
-from kb_messages.vector import VectorProgram
+from kb_messages.log.oplog import MathAttributes
+from kb_messages.math.vector import VectorProgram
+from kb_messages.memory.address import OFFSET_BITS
+from kb_messages.memory.rectangles import Rectangle
+from kb_messages.plans.loop_order import LoopOrder
+from kb_messages.plans.stages import TileShape
 
 
 class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -46,7 +47,7 @@ class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
 
     @property
     def span_nbytes(self) -> int:
-        """Bytes from the first to the last, with gaps between rows."""
+        """Bytes from the first to the last element, with the gaps between rows."""
         return (self.rows - 1) * self.stride + self.row_nbytes
 
     @property
@@ -56,7 +57,7 @@ class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
 
     @property
     def rectangle(self) -> Rectangle:
-        """The bytes of the elements."""
+        """The bytes of the elements as a rectangle."""
         return Rectangle(self.address, self.rows, self.cols * self.dtype.nbytes, self.stride)
 
     def part(self, row: int, col: int, rows: int, cols: int) -> Matrix:
@@ -78,7 +79,8 @@ class Matrix(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=F
 class Fill(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The rest of a masked load: the source goes to (`row`, `col`) of the target, and a constant to all bytes around.
 
-    `immediate` is the offset of the constant in the op log's blob, which repeats it for each element around the source.
+    `immediate` is the offset of the constant in the op log's blob. The blob repeats the constant for each element
+    around the source.
     """
 
     row: int
@@ -90,7 +92,8 @@ class Piece(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     """`rows x cols` elements of a memory, and their place in a tile.
 
     The rows are `stride` bytes apart from `address` on, and in the tile `place_stride` bytes apart from the TCM address
-    `place` on. A load with `stride` 0 reads one row and puts it to every row of the place. `virtual` is as in `Matrix`.
+    `place` on. A load with `stride` 0 reads one row and puts it to every row of the place. `virtual` is the virtual
+    address that the kernel used, or None if the kernel used the physical one.
     """
 
     address: int
@@ -102,7 +105,7 @@ class Piece(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     virtual: int | None = None
 
     def memory(self, dtype: DType) -> Rectangle:
-        """The bytes in memory; one row with `stride` 0."""
+        """The bytes in memory. With `stride` 0 they are one row."""
         rows = self.rows if self.stride else 1
         return Rectangle(self.address, rows, self.cols * dtype.nbytes, self.stride)
 
@@ -114,10 +117,10 @@ class Piece(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 class LoadCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="load", omit_defaults=True):
     """Copies `src` (any memory) to `dst` (the TCM of this PE). A simple command: one DMA read.
 
-    With `fill`, `src` is smaller than `dst`. With `pieces`, which lie in one memory, the command copies these to their
-    places in `dst`, and `src` is the first row of the first one. `fills` are parts of `dst` that take constants: the
-    `address` of such a piece is an offset in the op log's blob. With fills and no pieces, the command reads no memory,
-    and `src` is the first row of the first fill.
+    With `fill`, `src` is smaller than `dst`. With `pieces`, which lie in one memory, the command copies the pieces to
+    their places in `dst`, and `src` is the first row of the first piece. `fills` are parts of `dst` that take
+    constants: the `address` of such a piece is an offset in the op log's blob. With fills and no pieces, the command
+    reads no memory, and `src` is the first row of the first fill.
     """
 
     data_op: ClassVar[bool] = True
@@ -131,8 +134,8 @@ class LoadCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 class StoreCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="store", omit_defaults=True):
     """Copies `src` (the TCM of this PE) to `dst` (any memory). A simple command: one DMA write.
 
-    With `pieces`, which lie in one memory and do not overlap, the command copies parts of `src` to these, and `dst` is
-    the first row of the first one.
+    With `pieces`, which lie in one memory and do not overlap, the command copies parts of `src` to the pieces, and
+    `dst` is the first row of the first piece.
     """
 
     data_op: ClassVar[bool] = True
@@ -152,8 +155,8 @@ class EpilogueOp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An op on the values of a GEMM while they are in registers. `kb_plans.EPILOGUE_OPS` lists the ops.
 
     `operand` is the second argument of an addition or a product: a row with the columns of the output, a column with
-    its rows, or a matrix of its shape. A pinned operand lies in the TCM of the PE. `dtype` is the type that `cast`
-    rounds to. With `group`, the operand has a row for each `group` elements along K.
+    its rows, or a matrix of its shape. A pinned operand lies in the TCM of the PE. `dtype` is the type to which `cast`
+    rounds. With `group`, the operand has a row for each `group` elements along K.
     """
 
     op: str
@@ -169,7 +172,7 @@ class GemmCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     """A composite: `out = a @ b`, then the ops of the epilogue in order, tiled over DMA, fetch/store, GEMM and MATH.
 
     A pinned operand already lies in the TCM of the PE, so it has no DMA. With `tile=None` the scheduler chooses the
-    tile. `loop_order` is the order of the output tiles, and says whether a panel of a or b stays in the PE. A
+    tile. `loop_order` is the order of the output tiles, and decides whether a panel of a or b stays in the PE. A
     transposed operand is stored transposed: `a` as k x m, `b` as n x k. With `b_stream`, b goes from memory to
     registers and takes no TCM.
 
@@ -281,9 +284,9 @@ def matrices_of(command: Struct) -> Iterator[Matrix]:
 
 
 def target_of(command: LoadCommand | StoreCommand | GemmCommand | DrainCommand | MathCommand) -> Matrix:
-    """The Matrix that a command writes, the same object as in `matrices_of`. The command reads all others.
+    """The Matrix that a command writes, the same object as in `matrices_of`. The command reads all other matrices.
 
-    Of a command with pieces, `accesses_of` says what is written and read.
+    For a command with pieces, use `accesses_of`.
     """
     if isinstance(command, AtomicCommand):
         return command.target
@@ -291,7 +294,7 @@ def target_of(command: LoadCommand | StoreCommand | GemmCommand | DrainCommand |
 
 
 def accesses_of(command: Command) -> tuple[list[Rectangle], list[Rectangle]]:
-    """The rectangles that a command reads, and those that it writes."""
+    """(rectangles that a command reads, rectangles that it writes)."""
     if isinstance(command, VectorCommand):
         return [each.rectangle for each in command.inputs], [each.rectangle for each in command.outputs]
     if isinstance(command, StoreCommand) and command.pieces:
@@ -318,7 +321,7 @@ class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def data_op(self) -> bool:
-        """That of the command."""
+        """The `data_op` of the command."""
         return self.command.data_op
 
 

@@ -1,6 +1,6 @@
 """Messages from the host to the chip, and the answers: kernel launches and the mapping of virtual pages.
 
-These messages carry no data: `data_op`, as of commands, is False, and the op log has no records of them.
+These messages carry no data: their `data_op` is False, and the op log has no records of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class KernelLaunch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class MmuMap(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="mmu_map"):
-    """Maps `nbytes` bytes from `virtual` on to the bytes from `physical` on, for each of the PEs `pes` (their ids).
+    """Maps the `nbytes` bytes at `virtual` to the bytes at `physical`, for each of the PEs `pes` (their ids).
 
     All three numbers are multiples of the page size. For one PE, a virtual address has one physical address, and a
     physical address has one virtual address.
@@ -55,7 +55,7 @@ HostMessage = KernelLaunch | MmuMessage
 
 
 class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="request"):
-    """A message to be answered: number `number` among those that the node `sender` has sent."""
+    """A message to be answered. `number` counts the requests of the node `sender`."""
 
     data_op: ClassVar[bool] = False
     sender: str
@@ -64,7 +64,7 @@ class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
 
 
 class Refusal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a receiver refuses a message: the parts of a KbError."""
+    """The reason why a receiver refuses a message: the parts of a KbError."""
 
     where: str
     got: str

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 class Overflow(StrEnum):
-    """What a cast makes of a finite value outside the range of the target."""
+    """The result of a cast for a finite value outside the range of the target."""
 
     INF = "inf"
     SATURATE = "saturate"
@@ -39,7 +39,7 @@ class DType(StrEnum):
 
     @property
     def info(self) -> DTypeInfo:
-        """The facts of the format."""
+        """The facts of the format: bits, range and code."""
         return _INFO[self]
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _MOST_CHARACTERS: Final = 4000
-"""Of a part of a sentence. Source: assumed; the longest parts list twenty ranges of memory."""
+"""The longest part of a sentence. Source: assumed; the longest parts list twenty ranges of memory."""
 
 
 class KbError(Exception):
@@ -34,7 +34,10 @@ class KbError(Exception):
 
 
 def _one_line(part: str) -> str:
-    """*part* with escapes for what does not print, because *part* may quote somebody's file, and not too long."""
+    """*part* on one line and not too long, with escapes for unprintable characters.
+
+    *part* may quote a file that somebody else wrote.
+    """
     if len(part) > _MOST_CHARACTERS:
         part = f"{part[:_MOST_CHARACTERS]}..."
     return part if part.isprintable() else "".join(char if char.isprintable() else ascii(char)[1:-1] for char in part)
@@ -65,7 +68,7 @@ class BenchmarkError(KbError):
 
 
 class SimulationStuckError(KbError):
-    """No event is left, but work is not done. What waits for what takes several lines."""
+    """No event is left, but work is not done. The text has several lines, which list who waits for whom."""
 
     exit_code = 3
 

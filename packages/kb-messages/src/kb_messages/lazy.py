@@ -11,8 +11,9 @@ def lazy_door(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """The `__getattr__` and `__dir__` (PEP 562) of *package*, and its `__all__`: each name is imported at first use.
 
-    A door takes them under `if not TYPE_CHECKING:`, because type checkers take any name from a module that has
-    `__getattr__`. `__all__` has the names in *names_by_module*, and those that the door has imported from its package.
+    A door assigns the three under `if not TYPE_CHECKING:`, because type checkers take any name from a module that has
+    `__getattr__`. `__all__` has the names in *names_by_module*, and the names that the door has imported from its
+    package.
     """
     module_of = {name: module for module, names in names_by_module.items() for name in names}
     door = sys.modules[package]
@@ -32,5 +33,5 @@ def lazy_door(
 
 
 def _home(value: object) -> str:
-    """The module that defines *value*, "" of a module and of a constant."""
+    """The name of the module that defines *value*; "" for a module and for a constant."""
     return getattr(value, "__module__", None) or ""

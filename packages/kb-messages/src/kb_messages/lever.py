@@ -1,4 +1,4 @@
-"""Levers: the fields of a block's attributes that are costs, and what of a critical path each of them makes cheaper."""
+"""Levers: fields of a block's attributes that are costs, and the parts of a critical path that each makes cheaper."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _KEY: Final = "lever"
 
 
 class Lever(Struct, frozen=True):
-    """What a field that is a cost is good for. It stands in the field's `Meta`, as `extra=Lever(...).extra`.
+    """The effect of a cost field on a critical path. It stands in the field's `Meta`, as `extra=Lever(...).extra`.
 
-    `classes` are the parts of a critical path that scale with the field: a block and what it does (`hbm: bytes`), or
-    all that a block does (`pe_gemm`). What a log does not split (`pe_dma: service`) is a class of every lever that a
-    piece of it scales with, so that no bound is too high. `better` says whether twice or half the value is the faster
-    chip. `noun` is the field's name in sentences, such as `bandwidth`.
+    `classes` are the parts of a critical path that scale with the field. A class is one activity of a block (`hbm:
+    bytes`), or all activities of a block (`pe_gemm`). A service that a log does not split (`pe_dma: service`) belongs
+    to every lever that scales a piece of it, so that no bound is too high. `better` says whether twice or half the
+    value is the faster chip. `noun` is the field's name in sentences, such as `bandwidth`.
     """
 
     classes: tuple[str, ...]
@@ -30,12 +30,12 @@ class Lever(Struct, frozen=True):
         return {_KEY: self}
 
     def moves(self, block: str, what: str) -> bool:
-        """Whether the time in which *block* does *what* scales with the field."""
+        """Whether the time that *block* spends on the activity *what* scales with the field."""
         return block in self.classes or f"{block}: {what}" in self.classes
 
 
 def levers_of(spec_type: type[Struct]) -> Iterator[tuple[str, Lever]]:
-    """(name in a file, lever) of every field of *spec_type* that has one, in order."""
+    """(name in a file, lever) of every field of *spec_type* that has a lever, in order."""
     info: Any = msgspec.inspect.type_info(spec_type)
     for field in info.fields:
         lever = _lever(field.type)

@@ -1,4 +1,4 @@
-"""Opening of files that somebody else wrote. A pipe would make a reader wait for ever, and a link may lead anywhere."""
+"""Opening of files that somebody else wrote. A pipe would block its reader for ever, and a link may lead anywhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_NBYTES: Final = 1 << 30
 
 
 def open_regular(path: str | os.PathLike[str], error: type[KbError] = KbError) -> BinaryIO:
-    """Open the regular file *path* for reading.
+    """Opens the regular file *path* for reading.
 
     Raises *error* when *path* is missing, cannot be read, or is a folder, a pipe, a socket or a device.
     """
@@ -32,7 +32,10 @@ def open_regular(path: str | os.PathLike[str], error: type[KbError] = KbError) -
 
 
 def read_bytes(path: str | os.PathLike[str], error: type[KbError] = KbError, most_nbytes: int = MOST_NBYTES) -> bytes:
-    """All bytes of the regular file *path*. Raises *error* as `open_regular` does, and beyond *most_nbytes*."""
+    """All bytes of the regular file *path*.
+
+    Raises *error* when *path* is missing, cannot be read, is no regular file, or has more than *most_nbytes*.
+    """
     with open_regular(path, error) as file:
         nbytes = os.fstat(file.fileno()).st_size
         if nbytes > most_nbytes:

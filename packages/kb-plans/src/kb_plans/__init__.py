@@ -5,15 +5,15 @@ from kb_plans.atomic import ATOMIC_ARGUMENTS, generate_atomic_plan
 from kb_plans.command import generate_plan
 from kb_plans.counts import PlanCounts, count
 from kb_plans.epilogue import EPILOGUE_OPS
-from kb_plans.estimate import Estimate, estimate
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
-from kb_plans.room import TileRoom, TilesAtOnce
-from kb_plans.suggest import suggest_math_tile, suggest_tile
-from kb_plans.tile_times import StageTime, TileCosts
+from kb_plans.tiles.estimate import Estimate, estimate
+from kb_plans.tiles.room import TileRoom, TilesAtOnce
+from kb_plans.tiles.suggest import suggest_math_tile, suggest_tile
+from kb_plans.tiles.tile_times import StageTime, TileCosts
+from kb_plans.tiles.waves import SUMS_NBYTES, ChipCosts, GemmSize, Waves, suggest_waves
 from kb_plans.transfer import generate_transfer_plan
-from kb_plans.vector import generate_vector_plan
-from kb_plans.waves import SUMS_NBYTES, ChipCosts, GemmSize, Waves, suggest_waves
+from kb_plans.vectors.program import generate_vector_plan
 
 __all__ = [
     "ATOMIC_ARGUMENTS",

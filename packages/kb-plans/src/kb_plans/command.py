@@ -1,4 +1,4 @@
-"""The plan of any command to a PE."""
+"""The plan of any command for a PE."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from kb_plans.accumulator import generate_drain_plan
 from kb_plans.atomic import generate_atomic_plan
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
-from kb_plans.room import TileRoom
-from kb_plans.suggest import suggest_math_tile, suggest_tile
-from kb_plans.tile_times import TileCosts
+from kb_plans.tiles.room import TileRoom
+from kb_plans.tiles.suggest import suggest_math_tile, suggest_tile
+from kb_plans.tiles.tile_times import TileCosts
 from kb_plans.transfer import generate_transfer_plan
-from kb_plans.vector import generate_vector_plan
+from kb_plans.vectors.program import generate_vector_plan
 
 
 def generate_plan(command: Command, pe: str, room: TileRoom, costs: TileCosts | None = None) -> PipelinePlan:
-    """The plan of *command* to the PE *pe*. A tile that the command leaves open is suggested for *room* and *costs*.
+    """The plan of *command* for the PE *pe*.
 
-    Raises PlanError when the command means nothing, no tile fits, or a value has a wrong type.
+    A tile that the command leaves open is suggested for *room* and *costs*.
+
+    Raises PlanError when the command has no meaning, no tile fits, or a value has a wrong type.
     """
     if isinstance(command, GemmCommand):
         if command.tile is None:

@@ -10,21 +10,21 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from kb_messages import TopologyError
-from kb_topology.address_map import AddressMap
-from kb_topology.graph import Graph
-from kb_topology.instantiate import instantiate
-from kb_topology.loader import load_spec, read_source
-from kb_topology.source import YamlSource
-from kb_topology.spec import TopologySpec
-from kb_topology.yaml_reader import YamlPath
+from kb_topology.chip.graph import Graph
+from kb_topology.chip.instantiate import instantiate
+from kb_topology.chip.loader import load_spec, read_source
+from kb_topology.chip.spec import TopologySpec
+from kb_topology.memory.address_map import AddressMap
+from kb_topology.text.source import YamlSource
+from kb_topology.text.yaml_reader import YamlPath
 
 
 class Topology(Struct, frozen=True, kw_only=True):
     """A checked topology.
 
     `digest` is the SHA-256 of the spec as JSON with defaults filled in, without its `fidelity`. It depends on the order
-    of nodes, because that order decides ties in routing, and not on comments and layout. Files of equal digest give
-    equal simulations.
+    of nodes, because that order decides ties in routing. It does not depend on comments and layout. Files of equal
+    digest give equal simulations.
     """
 
     name: str
@@ -46,7 +46,7 @@ def load_topology(path: str | os.PathLike[str]) -> Topology:
 
 
 def loads_topology(text: str, path_label: str = "<text>") -> Topology:
-    """The topology in the YAML *text*, which errors call *path_label*. Raises TopologyError for anything wrong."""
+    """The topology in the YAML *text*. Errors call the text *path_label*. Raises TopologyError for anything wrong."""
     return _topology(YamlSource(path_label, text))
 
 

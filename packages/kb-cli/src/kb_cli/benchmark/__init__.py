@@ -1,1 +1,1 @@
-"""A benchmark: its file, its parameters, its inputs and its expected outputs."""
+"""Benchmarks: files, parameters, inputs, and expected outputs."""

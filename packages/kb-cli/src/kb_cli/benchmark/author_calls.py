@@ -1,4 +1,4 @@
-"""Calls of the methods that a benchmark's author wrote. Each answer is checked at once, so errors name the method."""
+"""Calls of the methods that a benchmark's author wrote. Each result is checked at once, so errors name the method."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kb_cli.benchmark.answers import MOST_FLOPS, check_array, check_names, checked_count, checked_tolerance
+from kb_cli.benchmark.code.author_results import MOST_FLOPS, check_array, check_names, checked_count, checked_tolerance
+from kb_cli.benchmark.code.machine_memory import available_nbytes, limited_memory
+from kb_cli.benchmark.code.user_code import user_code
 from kb_cli.benchmark.expected import Expected
-from kb_cli.benchmark.machine_memory import limited_memory
 from kb_cli.benchmark.setup import Setup
-from kb_cli.benchmark.user_code import user_code
 from kb_dataexec import default_tolerance
 from kb_engine import Host, Tensor
+from kb_messages import BenchmarkError, MemorySpace
 
 Arrays = dict[str, npt.NDArray[Any]]
 SumLengths = Callable[[Mapping[str, Tensor]], Mapping[str, int]]
-"""Tells how many terms the longest sum behind each output has. It is asked only where a default needs it."""
+"""Returns the number of terms of the longest sum behind each output. It is called only where a default needs it."""
 
 
 def inputs_of(setup: Setup) -> Arrays:
-    """The input arrays, from a generator seeded with the run's seed. Raises BenchmarkError for another answer."""
+    """Returns the input arrays, from a generator seeded with the run's seed. Raises BenchmarkError for any other
+    result.
+    """
     rng = np.random.Generator(np.random.PCG64(setup.seed))
     with user_code(setup.loaded.path, "inputs()"), limited_memory():
         inputs: Any = setup.loaded.bench.inputs(setup.params, rng)
@@ -33,7 +36,7 @@ def inputs_of(setup: Setup) -> Arrays:
 
 
 def launch(setup: Setup, host: Host, inputs: Arrays) -> dict[str, Tensor]:
-    """Run the benchmark's launches, and return the output tensors. Raises BenchmarkError for another answer."""
+    """Runs the benchmark's launches, and returns the output tensors. Raises BenchmarkError for any other result."""
     with user_code(setup.loaded.path, "launch()"):
         outputs: Any = setup.loaded.bench.launch(host, setup.params, inputs)
     if not isinstance(outputs, dict) or not all(isinstance(tensor, Tensor) for tensor in outputs.values()):
@@ -47,7 +50,7 @@ def launch(setup: Setup, host: Host, inputs: Arrays) -> dict[str, Tensor]:
 
 
 def flops_of(setup: Setup) -> int:
-    """The number of operations that the algorithm needs. Raises BenchmarkError for another answer."""
+    """Returns the number of operations that the algorithm needs. Raises BenchmarkError for any other result."""
     with user_code(setup.loaded.path, "flops()"):
         answer: Any = setup.loaded.bench.flops(setup.params)
     return checked_count(setup.place("flops"), answer, MOST_FLOPS)
@@ -56,10 +59,10 @@ def flops_of(setup: Setup) -> int:
 def expected_outputs(
     setup: Setup, inputs: Arrays, outputs: dict[str, Tensor], lengths: SumLengths
 ) -> dict[str, Expected]:
-    """The reference and the allowed error of every output. The default is that for sums of as many terms as *lengths*
-    says.
+    """Returns the reference and the allowed error of every output.
 
-    Raises BenchmarkError for wrong names, shapes or numbers.
+    The default error is the one for sums of as many terms as *lengths* returns. Raises BenchmarkError for wrong names,
+    shapes or numbers.
     """
     with user_code(setup.loaded.path, "reference()"), limited_memory():
         answer: Any = setup.loaded.bench.reference(setup.params, inputs)
@@ -72,7 +75,11 @@ def expected_outputs(
 def stated_outputs(
     setup: Setup, outputs: dict[str, Tensor], reference: Any, tolerance: Any, lengths: SumLengths
 ) -> dict[str, Expected]:
-    """As `expected_outputs`, from references and allowed errors by output that the caller has."""
+    """Returns the reference and the allowed error of every output, from the caller's *reference* and *tolerance* by
+    output.
+
+    Raises BenchmarkError for wrong names, shapes or numbers.
+    """
     return _expected(setup, outputs, _checked_references(setup, reference, outputs), tolerance, lengths)
 
 
@@ -108,7 +115,7 @@ def _checked_references(setup: Setup, answer: Any, outputs: dict[str, Tensor]) -
 
 
 def _arrays(setup: Setup, method: str, answer: Any) -> Arrays:
-    """The *answer* of *method*, numbers or arrays by output, as arrays."""
+    """Returns the *answer* of *method*, numbers or arrays by output, as arrays."""
     if not isinstance(answer, dict):
         raise setup.error(method, type(answer).__name__, "a dict of arrays by output")
     check_names(setup.place(method), answer)
@@ -124,3 +131,28 @@ def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
         return np.broadcast_shapes(shape, target) == target
     except ValueError:
         return False
+
+
+_SPACES = (MemorySpace.HBM, MemorySpace.SRAM, MemorySpace.TCM)
+
+
+def check_capacity(setup: Setup) -> None:
+    """Raises BenchmarkError when the benchmark's `footprint` is larger than the chip's memories or this machine's
+    memory.
+
+    A run that passes may still be refused at one of its tensors, when one memory is full.
+    """
+    with user_code(setup.loaded.path, "footprint()"):
+        answer: Any = setup.loaded.bench.footprint(setup.params)
+    needed = checked_count(setup.place("footprint"), answer)
+    regions = setup.topology.address_map.regions
+    limits = {
+        "all memories of the chip hold": sum(each.nbytes for each in regions if each.space in _SPACES),
+        "this machine has left": available_nbytes(),
+    }
+    for what, limit in limits.items():
+        if limit is not None and needed > limit:
+            unit, nbytes = ("MiB", 1 << 20) if limit >= 1 << 20 else ("B", 1)
+            got = f"{-(-needed // nbytes):,} {unit} of tensors"  # rounded up, and the limit down, so that they differ
+            needs = f"at most the {limit // nbytes:,} {unit} that {what}"
+            raise BenchmarkError(setup.where, got, needs, "choose smaller sizes with -p or --shapes")

@@ -15,39 +15,39 @@ _ERROR: dict[Kind, type[KbError]] = {"benchmarks": BenchmarkError, "topologies":
 
 
 def folder(kind: Kind) -> Path:
-    """The folder of the bundled files of *kind*."""
+    """Returns the folder of the bundled files of *kind*."""
     package = Path(__file__).resolve().parents[1]
     installed = package / "_bundled" / kind
     return installed if installed.is_dir() else package.parents[3] / kind
 
 
 def names(kind: Kind) -> list[str]:
-    """The names of the bundled files of *kind*: paths below `folder(kind)`, without suffix."""
+    """Returns the names of the bundled files of *kind*: paths below `folder(kind)`, without suffix."""
     root, suffix = folder(kind), _SUFFIX[kind]
     pattern = f"*{suffix}" if kind == "benchmarks" else f"**/*{suffix}"
     return sorted(path.relative_to(root).as_posix().removesuffix(suffix) for path in root.glob(pattern))
 
 
 def benchmark(file: str) -> Path | None:
-    """The bundled benchmark called *file*, such as `gemm.py`, if there is one."""
+    """Returns the path of the bundled benchmark called *file*, such as `gemm.py`; None if there is none."""
     path = folder("benchmarks") / file
     known = file.removesuffix(_SUFFIX["benchmarks"]) in names("benchmarks") and path.name == file
     return path if known and path.is_file() else None
 
 
 def shipped(file: str, source: bytes) -> Path | None:
-    """The bundled benchmark called *file*, if it has exactly the bytes *source*; otherwise None."""
+    """Returns the path of the bundled benchmark called *file*, if it has exactly the bytes *source*; otherwise None."""
     path = benchmark(file)
     return path if path is not None and path.read_bytes() == source else None
 
 
 def topology(text: str) -> Path:
-    """The file of the chip that a user means by *text*, as `find`. Other packages of kernbench ask for it."""
+    """Returns the file of the chip that a user names by *text*. Other packages of kernbench call it by entry point."""
     return find("topologies", text)
 
 
 def find(kind: Kind, text: str) -> Path:
-    """The file that a user means by *text*: a bundled name, or a path. A path has a suffix or a separator.
+    """Returns the file that a user names by *text*: a bundled name, or a path. A path has a suffix or a separator.
 
     Raises BenchmarkError or TopologyError when there is no such name or file, and for `-`, which names standard input.
     """

@@ -1,4 +1,4 @@
-"""A call of a kernel: the kernel, its arguments, where it runs, and what is expected of its results."""
+"""A call of a kernel: the kernel, its arguments, its PEs, and the expected results."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kb_cli.benchmark.tensor_argument import TensorArgument, tensor
+from kb_cli.benchmark.values.tensor_argument import TensorArgument, tensor
 from kb_messages import BenchmarkError, CubeTarget
 from kb_topology import did_you_mean
 
 Expectation = npt.ArrayLike | Mapping[str, npt.ArrayLike] | Callable[..., Any]
-"""Numbers for the only output, numbers by output, or a function of the inputs that gives one of the two."""
+"""Numbers for the only output, numbers by output, or a function of the inputs that returns one of the two."""
 
 
 class Call(NamedTuple):
     """A kernel and all that it is launched with.
 
-    `arguments` has the kernel's arguments by the names of its parameters; arrays are `TensorArgument`s there.
-    `launch` has the options of `Host.launch` that were given. `reference` and `tolerance` are None where the caller
-    states none, and `flops` is then 0.
+    `arguments` has the kernel's arguments by the names of its parameters; arrays are `TensorArgument`s there. `launch`
+    has the options of `Host.launch` that were given. `reference` and `tolerance` are None where the caller states none,
+    and `flops` is then 0.
     """
 
     kernel: Callable[..., Any]
@@ -40,12 +40,12 @@ class Call(NamedTuple):
 
     @property
     def tensors(self) -> dict[str, TensorArgument]:
-        """All tensors by name: the parameter's, followed by `_0`, `_1`, ... for those of a list."""
+        """All tensors by name: the parameter's name, followed by `_0`, `_1`, ... for the tensors of a list."""
         return dict(_tensors(self.arguments))
 
     @property
     def inputs(self) -> dict[str, npt.NDArray[Any]]:
-        """What the tensors hold before the kernel begins, by name."""
+        """The content of the tensors before the kernel begins, by name."""
         return {name: each.data for name, each in self.tensors.items() if each.data is not None}
 
 
@@ -61,16 +61,18 @@ def call(
     flops: int = 0,
     **named: Any,
 ) -> Call:
-    """The call of *kernel* with *arguments*, in order, and *named* ones by the names of the kernel's parameters.
+    """Returns the call of *kernel* with *arguments*, in order, and *named* ones by the names of the kernel's
+    parameters.
 
     Arrays are tensors in HBM that the kernel reads; `empty`, `zeros` and `tensor(x, output=True)` are its results.
-    Lists and tuples of tensors reach the kernel as lists and tuples of references; everything else unchanged. What a
-    `functools.partial` sets by name are arguments, too, unless *named* has others.
+    Lists and tuples of tensors reach the kernel as lists and tuples of references; everything else unchanged. Keywords
+    of a `functools.partial` are arguments, too, unless *named* has others.
 
-    *pes*, *targets*, *grid* and *schedule* are those of `Host.launch`.
+    *pes*, *targets*, *grid* and *schedule* are the options of `Host.launch`. *reference* and *tolerance* are expected
+    values and allowed absolute errors, and *flops* is the number of operations.
 
-    Raises BenchmarkError when the arguments are not those of the kernel, and for a parameter of the kernel that is not
-    given in order and has the name of an option.
+    Raises BenchmarkError when the arguments do not fit the kernel's parameters, and for a parameter of the kernel that
+    is not given in order and has the name of an option.
     """
     refuse_taken_names(kernel, len(arguments), call)
     kernel, named = _without_partial(kernel, named)
@@ -86,9 +88,9 @@ def call(
 
 
 def refuse_taken_names(kernel: Any, n_given: int, taker: Callable[..., Any]) -> None:
-    """Refuse a parameter of *kernel* behind the first *n_given* arguments that has the name of an option of *taker*.
+    """Refuses a parameter of *kernel* behind the first *n_given* arguments that has the name of an option of *taker*.
 
-    An argument of that name would go to the option, and the kernel would get its default.
+    An argument of that name would go to the option, and the kernel would get its default. Raises BenchmarkError.
     """
     try:
         parameters = list(inspect.signature(kernel).parameters.values())
@@ -105,14 +107,14 @@ def refuse_taken_names(kernel: Any, n_given: int, taker: Callable[..., Any]) -> 
 
 
 def _plain(option: Any) -> Any:
-    """An option of `Host.launch` as JSON holds it: Python numbers, in a list if there are several."""
+    """Returns an option of `Host.launch` as JSON holds it: Python numbers, in a list if there are several."""
     if isinstance(option, Iterable) and not isinstance(option, str):
         return [_plain(each) for each in option]
     return option.item() if isinstance(option, np.generic) else option
 
 
 def _plain_targets(targets: Any) -> Any:
-    """As `_plain`, for the PEs that the host names. What are none of them are refused by the launch."""
+    """Returns *targets* with Python numbers. Objects that are no CubeTarget stay, and the launch refuses them."""
     if not isinstance(targets, (list, tuple)) or not all(isinstance(each, CubeTarget) for each in targets):
         return targets
     plain = [{name: _plain(getattr(each, name)) for name in each.__struct_fields__} for each in targets]
@@ -120,7 +122,7 @@ def _plain_targets(targets: Any) -> Any:
 
 
 def _without_partial(kernel: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The function of a `functools.partial`, and what it sets among the arguments *named*.
+    """Returns the function of a `functools.partial`, and its keywords among the arguments *named*.
 
     A partial that sets arguments in order, or by keyword alone, is left as it is, and so is any other kernel.
     """
@@ -132,9 +134,9 @@ def _without_partial(kernel: Any, named: dict[str, Any]) -> tuple[Any, dict[str,
 
 
 def _bound(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The arguments in the order of the kernel's parameters, with the parameters' names.
+    """Returns the arguments in the order of the kernel's parameters, with the parameters' names.
 
-    Parameters by keyword alone are left out: they keep their defaults, or what functools.partial has set.
+    Parameters by keyword alone are left out: they keep their defaults, or the values of a functools.partial.
     """
     where = f"kernel {getattr(kernel, '__name__', type(kernel).__name__)}"
     if isinstance(kernel, type) or not callable(kernel):
@@ -159,7 +161,10 @@ def _bound(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> li
 
 
 def _refuse_unknown(where: str, signature: inspect.Signature, named: Iterable[str]) -> None:
-    """Refuse a name that no parameter of *signature* behind the first has. It would be told as one that is missing."""
+    """Refuses a name that no parameter of *signature* behind the first has.
+
+    Python's own error would say that another argument is missing.
+    """
     parameters = [*signature.parameters.values()][1:]
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
         return
@@ -183,7 +188,7 @@ def _signature_text(kernel: Callable[..., Any]) -> str:
 
 
 def _prepared(value: Any) -> Any:
-    """*value* with tensors in place of arrays."""
+    """Returns *value* with tensors in place of arrays."""
     if isinstance(value, TensorArgument) or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, (list, tuple)):
@@ -194,7 +199,7 @@ def _prepared(value: Any) -> Any:
 
 
 def rebuilt(like: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:
-    """*items* as a list, a tuple or a namedtuple, as *like* is."""
+    """Returns *items* as a list, a tuple or a namedtuple, like *like*."""
     return type(like)(*items) if hasattr(like, "_fields") else type(like)(items)
 
 

@@ -1,4 +1,4 @@
-"""Benchmarks that are made of calls: a single call, or a function that answers a call for its parameters."""
+"""Benchmarks that are made of calls: a single call, or a function that returns a call for its parameters."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from kb_cli.benchmark.call import Call, Expectation, rebuilt
-from kb_cli.benchmark.call_record import shown_arguments
-from kb_cli.benchmark.tensor_argument import TensorArgument
+from kb_cli.benchmark.run_records import shown_arguments
+from kb_cli.benchmark.values.tensor_argument import TensorArgument
 from kb_engine import Arrays, Benchmark, Host, Tensor
 from kb_messages import BenchmarkError
 
 Footprint = Callable[[Any], int]
-"""Answers how many bytes the tensors of a benchmark need at least, for its parameters."""
+"""Returns the least bytes that the tensors of a benchmark need, for its parameters."""
 
 
 class CallBenchmark(Benchmark[Any]):
@@ -32,30 +32,32 @@ class CallBenchmark(Benchmark[Any]):
         self.call = call
 
     def inputs(self, p: Any, rng: np.random.Generator) -> Arrays:
-        """What the tensors of the call hold before the kernel begins. Draws nothing from *rng*."""
+        """Returns the content of the tensors of the call before the kernel begins. Draws nothing from *rng*."""
         return self.call.inputs
 
     def launch(self, host: Host, p: Any, tensors: Arrays) -> dict[str, Tensor]:
-        """Place the tensors, launch the kernel, and return the output tensors by name."""
+        """Places the tensors, launches the kernel, and returns the output tensors by name."""
         placed = {name: each.put(host, name) for name, each in self.call.tensors.items()}
         arguments = [_with_tensors(value, name, placed) for name, value in self.call.arguments.items()]
         host.launch(self.call.kernel, *arguments, **self.call.launch)
         return {name: placed[name] for name, each in self.call.tensors.items() if each.is_output}
 
     def reference(self, p: Any, inputs: Arrays) -> Arrays:
-        """The expected outputs that the call states."""
+        """Returns the expected outputs that the call states."""
         return self._by_output("reference", self.call.reference, inputs)
 
     def tolerance(self, p: Any, inputs: Arrays, expected: Arrays) -> Arrays:
-        """The allowed errors that the call states; none gives the default."""
+        """Returns the allowed errors that the call states; {}, which means the default, if it states none."""
         return {} if self.call.tolerance is None else self._by_output("tolerance", self.call.tolerance, inputs)
 
     def flops(self, p: Any) -> int:
-        """The operations that the call states."""
+        """Returns the operations that the call states."""
         return self.call.flops
 
     def _by_output(self, what: str, stated: Expectation | None, inputs: Arrays) -> Arrays:
-        """What the call states, by output. Functions get the inputs in the order of the kernel, floats as float64."""
+        """Returns the expectation *stated* by output. A function gets the inputs in the order of the kernel, floats
+        as float64.
+        """
         if callable(stated):
             stated = stated(*(_wide(array) for array in inputs.values()))
         if isinstance(stated, Mapping):
@@ -69,9 +71,9 @@ class CallBenchmark(Benchmark[Any]):
 
 
 class FunctionBenchmark:
-    """A function that answers a call for a random generator and parameters, as a benchmark that `kb run` takes.
+    """A function that returns a call for a random generator and parameters, as a benchmark that `kb run` takes.
 
-    It can be called as the function it was made of.
+    It can be called like the function that it wraps.
     """
 
     def __init__(self, function: Callable[..., Call], name: str = "", footprint: Footprint | None = None) -> None:
@@ -82,11 +84,13 @@ class FunctionBenchmark:
         self.__doc__ = function.__doc__
 
     def __call__(self, *arguments: Any, **named: Any) -> Call:
-        """What the function answers."""
+        """Calls the function."""
         return self.function(*arguments, **named)
 
     def new(self) -> FunctionCalls:
-        """The benchmark. Raises BenchmarkError for a function whose parameters cannot be set by name and type."""
+        """Returns the benchmark. Raises BenchmarkError for a function whose parameters cannot be set by name and
+        type.
+        """
         return FunctionCalls(self.function, self.name, self.footprint)
 
 
@@ -101,12 +105,12 @@ def benchmark(*, footprint: Footprint) -> Callable[[Callable[..., Call]], Functi
 def benchmark(
     function: Callable[..., Call] | None = None, *, footprint: Footprint | None = None
 ) -> FunctionBenchmark | Callable[[Callable[..., Call]], FunctionBenchmark]:
-    """Make *function* the benchmark of its file, so that `kb run FILE` runs it.
+    """Makes *function* the benchmark of its file, so that `kb run FILE` runs it.
 
     *function* takes a numpy random generator and then its parameters, each with a type and a default, which `-p` sets.
-    It answers `kernbench.call(...)`, with a reference. *footprint* takes the parameters as one object, and answers how
-    many bytes the tensors need at least: `@kernbench.benchmark(footprint=lambda p: 4 * p.M * p.N)`. `kb run` asks it
-    before it calls *function*, and refuses sizes that no memory could hold.
+    It returns `kernbench.call(...)`, with a reference. *footprint* takes the parameters as one object, and returns the
+    least bytes that the tensors need: `@kernbench.benchmark(footprint=lambda p: 4 * p.M * p.N)`. `kb run` calls it
+    before *function*, and refuses sizes that no memory could hold.
     """
     if function is None:
         return lambda found: FunctionBenchmark(found, footprint=footprint)
@@ -114,7 +118,7 @@ def benchmark(
 
 
 class FunctionCalls(Benchmark[Any]):
-    """The benchmark of a function that answers a call. A run makes its inputs first, and that makes the call."""
+    """The benchmark of a function that returns a call. A run makes its inputs first, and that makes the call."""
 
     def __init__(self, function: Callable[..., Call], name: str, footprint: Footprint | None = None) -> None:
         self.Params = _params_of(function)  # type: ignore[misc]
@@ -125,11 +129,11 @@ class FunctionCalls(Benchmark[Any]):
         self._made: CallBenchmark | None = None
 
     def footprint(self, p: Any) -> int:
-        """What the author states; 0, which says nothing, for a function without a footprint."""
+        """Returns the author's footprint; 0, which refuses nothing, for a function without one."""
         return 0 if self._footprint is None else self._footprint(p)
 
     def inputs(self, p: Any, rng: np.random.Generator) -> Arrays:
-        """Call the function, and return what the tensors of its call hold."""
+        """Calls the function, and returns the content of the tensors of its call."""
         answer: object = self._function(rng, **{each: getattr(p, each) for each in p.__struct_fields__})
         if not isinstance(answer, Call):
             got = f"{self.name} that answers a {type(answer).__name__}"
@@ -140,19 +144,19 @@ class FunctionCalls(Benchmark[Any]):
         return self._made.inputs(p, rng)
 
     def launch(self, host: Host, p: Any, tensors: Arrays) -> dict[str, Tensor]:
-        """As `CallBenchmark.launch`, of the call of these inputs."""
+        """Places the tensors of the call, launches its kernel, and returns the output tensors by name."""
         return self._call.launch(host, p, tensors)
 
     def reference(self, p: Any, inputs: Arrays) -> Arrays:
-        """As `CallBenchmark.reference`."""
+        """Returns the expected outputs that the call states."""
         return self._call.reference(p, inputs)
 
     def tolerance(self, p: Any, inputs: Arrays, expected: Arrays) -> Arrays:
-        """As `CallBenchmark.tolerance`."""
+        """Returns the allowed errors that the call states."""
         return self._call.tolerance(p, inputs, expected)
 
     def flops(self, p: Any) -> int:
-        """The operations that the call of the last inputs states."""
+        """Returns the operations that the call states."""
         return self._call.flops(p)
 
     @property
@@ -163,7 +167,9 @@ class FunctionCalls(Benchmark[Any]):
 
 
 def _params_of(function: Callable[..., Call]) -> type[Struct]:
-    """The parameters of *function* after the first, as a struct. Raises BenchmarkError where one has no type."""
+    """Returns the parameters of *function* after the first, as a struct. Raises BenchmarkError where one has no
+    type.
+    """
     name = getattr(function, "__name__", "benchmark")
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters:
@@ -181,7 +187,7 @@ def _params_of(function: Callable[..., Call]) -> type[Struct]:
 
 
 def _with_tensors(value: Any, name: str, placed: Mapping[str, Tensor]) -> Any:
-    """*value*, an argument of a call, with the tensors that were placed."""
+    """Returns *value*, an argument of a call, with placed tensors for its tensor arguments."""
     if isinstance(value, TensorArgument):
         return placed[name]
     if isinstance(value, (list, tuple)):

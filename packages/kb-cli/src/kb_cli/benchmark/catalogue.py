@@ -1,4 +1,4 @@
-"""The bundled benchmarks and topologies with a line on each. No benchmark is executed for it."""
+"""The catalogue of bundled benchmarks and topologies, with a line on each. No benchmark is executed for it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class CatalogueEntry(Struct, frozen=True, kw_only=True):
 
 
 class Catalogue(Struct, frozen=True, kw_only=True):
-    """What comes with kb, as `kb list --json` prints it."""
+    """All bundled benchmarks and topologies, as `kb list --json` prints them."""
 
     benchmarks: list[CatalogueEntry]
     topologies: list[CatalogueEntry]
 
 
 def catalogue() -> Catalogue:
-    """Everything that is bundled, by name."""
+    """Returns everything that is bundled, by name."""
     return Catalogue(
         benchmarks=[_benchmark(name) for name in bundled.names("benchmarks")],
         topologies=[_topology(name) for name in bundled.names("topologies")],

@@ -1,4 +1,4 @@
-"""What a benchmark expects of one output: its elements, or the factors of which it is the product."""
+"""The expected value of one output: its elements, or the factors of which it is the product."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ class OutputTensor(NamedTuple):
     tensor: Tensor
 
     def read(self, memory: MemoryStore) -> npt.NDArray[Any]:
-        """The output's values in *memory*. Raises StoreError when bytes are not initialised."""
+        """Returns the output's values in *memory*. Raises StoreError when bytes are not initialised."""
         return read_tensor(memory, self.tensor)
 
     def byte_of(self, index: tuple[int, ...]) -> tuple[int, int]:
-        """(owner, offset) of the first byte of the element at *index*, which may lie in any block of the tensor."""
+        """Returns (owner, offset) of the first byte of the element at *index*, which may lie in any block of the
+        tensor.
+        """
         tensor = self.tensor
         row, col = (0, *index)[-2:]
         i, j = bisect_right(tensor.row_bounds, row) - 1, bisect_right(tensor.col_bounds, col) - 1

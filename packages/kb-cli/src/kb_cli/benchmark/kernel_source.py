@@ -1,4 +1,4 @@
-"""The source of a kernel or a benchmark that a Python program holds: the file or the notebook cell that defines it."""
+"""The source of a kernel or a benchmark of a Python program: the file or the notebook cell that defines it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple
 
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
-from kb_cli.benchmark.used_values import code_hash, functions_used
+from kb_cli.benchmark.code.used_values import code_hash, functions_used
 from kb_engine import Benchmark
 from kb_messages import BenchmarkError, read_bytes
 
 MOST_NBYTES: Final = 16 << 20
-"""Of a benchmark's file. Source: assumed."""
+"""The most bytes of a benchmark's file. Source: assumed."""
 _MOST_TEXTS: Final = 16
 _REWRITTEN: Final = "@pytest_ar"
 """A name that pytest gives to each module whose `assert` it replaces."""
@@ -26,7 +26,8 @@ _REWRITTEN: Final = "@pytest_ar"
 class KernelSource(NamedTuple):
     """The text that defines a kernel or a benchmark. *path* is its file's name, which kernel lines begin with.
 
-    `why_not` says why nobody else can find the kernel in the text, and is "" for a function at a file's top level.
+    `why_not` says why another process cannot find the kernel in the text, and is "" for a function at a file's top
+    level.
     """
 
     path: Path
@@ -35,7 +36,7 @@ class KernelSource(NamedTuple):
 
 
 def kernel_source(kernel: Callable[..., Any]) -> KernelSource:
-    """The source of *kernel*, a function or what wraps one. A kernel without source gives an empty text."""
+    """Returns the source of *kernel*, a function or its wrapper. A kernel without source has an empty text."""
     code = getattr(inspect.unwrap(kernel), "__code__", None)
     if code is None:
         return KernelSource(Path.cwd() / "kernel.py", b"", f"a {type(kernel).__name__} in place of a function")
@@ -49,7 +50,7 @@ def kernel_source(kernel: Callable[..., Any]) -> KernelSource:
 
 
 def benchmark_source(found: type[Benchmark[Any]] | FunctionBenchmark) -> KernelSource:
-    """The source of the benchmark *found*. Raises BenchmarkError when its file cannot be read."""
+    """Returns the source of the benchmark *found*. Raises BenchmarkError when its file cannot be read."""
     functions = [found.function] if isinstance(found, FunctionBenchmark) else [*_methods_of(found)]
     plain = [each for each in map(inspect.unwrap, functions) if isinstance(each, FunctionType)]
     file = getattr(sys.modules.get(found.__module__), "__file__", None)
@@ -74,9 +75,9 @@ def _of_no_file(filename: str, what: str) -> KernelSource:
 
 
 def _as_imported(source: KernelSource, functions: Iterable[FunctionType], what: str) -> KernelSource:
-    """*source*, a file; or a text that says so where the file no longer has the code of *functions*.
+    """Returns *source*, a file; or a note in its place when the file no longer has the code of *functions*.
 
-    Only those of *functions* count that were made from the file.
+    Only functions that were made from the file count.
     """
     own = [each for each in functions if Path(each.__code__.co_filename).resolve() == source.path]
     if any(_REWRITTEN in each.__globals__ for each in own):
@@ -91,7 +92,7 @@ def _as_imported(source: KernelSource, functions: Iterable[FunctionType], what: 
 
 @lru_cache(maxsize=_MOST_TEXTS)
 def _codes_in(text: bytes) -> dict[str, list[CodeType]]:
-    """The code of each function of *text* by the function's name; none for a text that is no Python file."""
+    """Returns the code of each function of *text* by the function's name; {} for a text that is no Python file."""
     try:
         codes = [compile(text, "<source>", "exec", dont_inherit=True)]
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):

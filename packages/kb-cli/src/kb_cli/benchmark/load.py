@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -20,18 +21,36 @@ from msgspec.inspect import type_info
 from msgspec.structs import fields
 
 from kb_cli.benchmark import bundled
-from kb_cli.benchmark.answers import check_benchmark_name
-from kb_cli.benchmark.beside import files_beside, let_import
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
+from kb_cli.benchmark.code.author_results import check_benchmark_name
+from kb_cli.benchmark.code.local_imports import files_beside, let_import
+from kb_cli.benchmark.code.used_values import used_values
+from kb_cli.benchmark.code.user_code import user_code
 from kb_cli.benchmark.kernel_source import MOST_NBYTES, benchmark_source
-from kb_cli.benchmark.loading import loading
-from kb_cli.benchmark.recorded_call import RecordedCall
-from kb_cli.benchmark.script_record import RecordedScript
-from kb_cli.benchmark.used_values import used_values
-from kb_cli.benchmark.user_code import user_code
+from kb_cli.benchmark.run_records import RecordedCall, RecordedScript
 from kb_engine import Benchmark
 from kb_engine.program import explain
 from kb_messages import BenchmarkError, read_bytes
+
+_FILE: ContextVar[str] = ContextVar("file", default="")
+
+
+@contextmanager
+def import_guard(file: str) -> Iterator[None]:
+    """Marks the time in which kb imports *file*, so that the import starts no run of its own."""
+    token = _FILE.set(file)
+    try:
+        yield
+    finally:
+        _FILE.reset(token)
+
+
+def refuse_during_import(what: str) -> None:
+    """Raises BenchmarkError when a benchmark's file calls *what* while kb imports the file."""
+    if file := _FILE.get():
+        fix = 'put the call below `if __name__ == "__main__":`'
+        raise BenchmarkError(file, f"a call of {what} while kb imports the file", "none", fix)
+
 
 BenchmarkType = type[Benchmark[Any]]
 _IMPORT = "the import of the file"
@@ -40,9 +59,9 @@ _IMPORT = "the import of the file"
 class LoadedBenchmark(NamedTuple):
     """A benchmark with the file that defines it.
 
-    `call` is the record of a call that is a benchmark of its own, or of a benchmark that nobody else can find, and
-    `script` that of a launch of a script. `beside` has the files of its folder that it imports, by their paths there;
-    none for a benchmark that comes with kb.
+    `call` is the record of a call that is a benchmark of its own, or of a benchmark that no other process can find.
+    `script` is the record of a launch of a script. `beside` has the files of its folder that it imports, by their paths
+    there; none for a benchmark that comes with kb.
     """
 
     name: str
@@ -70,7 +89,7 @@ class LoadedBenchmark(NamedTuple):
 
 
 def load_benchmark(text: str) -> LoadedBenchmark:
-    """The benchmark that *text* names, a bundled name or a Python file.
+    """Returns the benchmark that *text* names, a bundled name or a Python file.
 
     Raises BenchmarkError when the file cannot be read or imported, or has no usable benchmark.
     """
@@ -79,7 +98,8 @@ def load_benchmark(text: str) -> LoadedBenchmark:
 
 
 def load_source(path: Path, source: bytes) -> LoadedBenchmark:
-    """The benchmark that *source* defines, as if it stood in the file *path*. Errors and kernel lines name *path*.
+    """Returns the benchmark that *source* defines, as if it stood in the file *path*. Errors and kernel lines name
+    *path*.
 
     Raises BenchmarkError when *source* cannot be imported, or has no usable benchmark.
     """
@@ -90,10 +110,10 @@ def load_source(path: Path, source: bytes) -> LoadedBenchmark:
 
 
 def load_defined(found: BenchmarkType | FunctionBenchmark) -> LoadedBenchmark:
-    """The benchmark that the class or function *found* of a running program makes.
+    """Returns the benchmark of the class or function *found*, which a running program defines.
 
-    Raises BenchmarkError when its file cannot be read. A benchmark of a notebook, or of a file that was edited since,
-    has a record that says so.
+    Raises BenchmarkError when its file cannot be read. A benchmark of a notebook, or of a file that was edited since
+    its import, has a record that says so.
     """
     path, text, why_not = benchmark_source(found)
     loaded = _made_of(found, path, text)
@@ -105,7 +125,7 @@ def load_defined(found: BenchmarkType | FunctionBenchmark) -> LoadedBenchmark:
 
 
 def _made_of(found: BenchmarkType | FunctionBenchmark, path: Path, source: bytes) -> LoadedBenchmark:
-    """The benchmark that the class or function *found* makes. Raises BenchmarkError for one that cannot be made."""
+    """Returns the benchmark of the class or function *found*. Raises BenchmarkError for one that cannot be made."""
     if isinstance(found, FunctionBenchmark):
         with user_code(path, f"{found.name}()"):
             bench: Benchmark[Any] = found.new()
@@ -126,7 +146,7 @@ def _loaded(name: str, path: Path, source: bytes, bench: Benchmark[Any]) -> Load
 
 
 def execute_source(path: Path, source: bytes) -> ModuleType:
-    """The file as a module. *source* is compiled here, because an import might run a stale cache instead.
+    """Returns the file as a module. *source* is compiled here, because an import might run a stale cache instead.
 
     Raises BenchmarkError when *source* cannot be imported.
     """
@@ -141,14 +161,14 @@ def execute_source(path: Path, source: bytes) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # msgspec looks up the types of Params by their module's name
     let_import(path, source)
-    with user_code(path, _IMPORT), loading(path.name), _scripts_are_told(path):
+    with user_code(path, _IMPORT), import_guard(path.name), _scripts_are_told(path):
         exec(code, module.__dict__)
     return module
 
 
 @contextmanager
 def _scripts_are_told(path: Path) -> Iterator[None]:
-    """Say what runs the file *path* where it lacks Triton, which a script of `kb exec` imports and a benchmark not."""
+    """Explains a missing `triton` in the file *path*: a script with Triton kernels runs with `kb exec`."""
     try:
         yield
     except ModuleNotFoundError as error:

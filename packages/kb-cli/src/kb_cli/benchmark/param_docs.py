@@ -1,4 +1,4 @@
-"""The parameters of a benchmark as `kb run BENCH --params` prints them: type, default, and what they mean."""
+"""The parameters of a benchmark as `kb run BENCH --params` prints them: type, default, and meaning."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated, Any, get_args, get_origin
 from msgspec import NODEFAULT, UNSET, Meta, Struct, UnsetType
 from msgspec.structs import FieldInfo, fields
 
-from kb_cli.benchmark.field_types import describe
 from kb_cli.benchmark.load import LoadedBenchmark
-from kb_cli.benchmark.params import as_text, params_code
+from kb_cli.benchmark.values.field_values import describe
+from kb_cli.benchmark.values.params import as_text, params_code
 
 
 class ParamDoc(Struct, frozen=True, kw_only=True):
-    """One parameter. `default` is missing for one that has to be given; `doc` is the text that its type states."""
+    """One parameter. `default` is missing for one that has to be given; `doc` is the description in its type."""
 
     name: str
     type: str
@@ -23,7 +23,7 @@ class ParamDoc(Struct, frozen=True, kw_only=True):
 
 
 class BenchmarkDoc(Struct, frozen=True, kw_only=True):
-    """A benchmark, what its author says of it and of its parameters, and the parameters."""
+    """A benchmark, its author's texts on it and on its parameters, and the parameters."""
 
     benchmark: str
     doc: str
@@ -32,7 +32,7 @@ class BenchmarkDoc(Struct, frozen=True, kw_only=True):
 
 
 def benchmark_doc(loaded: LoadedBenchmark) -> BenchmarkDoc:
-    """What there is to know of the parameters of *loaded*. Raises BenchmarkError for a default that cannot be made."""
+    """Returns the documentation of *loaded*. Raises BenchmarkError for a default that cannot be made."""
     params_type = loaded.bench.Params
     with params_code(params_type):
         parameters = [_param_doc(field) for field in fields(params_type)]
@@ -54,7 +54,7 @@ def _param_doc(field: FieldInfo) -> ParamDoc:
 
 
 def _field_doc(type_: Any) -> str:
-    """The description in the annotations of *type_*."""
+    """Returns the description in the annotations of *type_*."""
     if get_origin(type_) is not Annotated:
         return ""
     notes = [note.description for note in get_args(type_)[1:] if isinstance(note, Meta) and note.description]
@@ -62,6 +62,6 @@ def _field_doc(type_: Any) -> str:
 
 
 def _doc(*found: object) -> str:
-    """The first docstring that one of *found* has itself."""
+    """Returns the first docstring that one of *found* has itself."""
     own = next((text for each in found if (text := vars(each).get("__doc__"))), None)
     return inspect.cleandoc(own) if isinstance(own, str) else ""

@@ -1,4 +1,4 @@
-"""Which check a run makes of its outputs: each element, or a sample of products whose factors the benchmark states."""
+"""Chooses the check of outputs: each element, or a sample of products whose factors the benchmark states."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from typing import Any
 
 import numpy.typing as npt
 
-from kb_cli.benchmark.answers import check_array, check_names
-from kb_cli.benchmark.check_mode import CheckMode
+from kb_cli.benchmark.code.author_results import check_array, check_names
+from kb_cli.benchmark.code.user_code import user_code
 from kb_cli.benchmark.expected import ExpectedProduct
+from kb_cli.benchmark.run_records import CheckMode
 from kb_cli.benchmark.setup import Setup
-from kb_cli.benchmark.user_code import user_code
 from kb_dataexec.verify import why_not_sampled
 from kb_engine import Arrays, Tensor
 from kb_messages import BenchmarkError
 
 SAMPLED_ABOVE: int = 1 << 37
-"""FLOPs above which `auto` samples: those of a product of 4096 x 4096 x 4096. The check in full, a product in f64 and a
-comparison of all elements, then takes more time than the rest of a run of 8 PEs, and finds errors of the last bits of
-single elements, which no lost or wrong tile makes."""
+"""The FLOPs above which `auto` samples: a product of 4096 x 4096 x 4096. The check in full, a product in f64 and a
+comparison of all elements, then takes more time than the rest of a run of 8 PEs. It finds errors of the last bits of
+single elements, and a lost or wrong tile makes larger errors."""
 
 Factors = dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 """The two factors of each output that is a product."""
 
 
 def factors_of(setup: Setup, inputs: Arrays, flops: int) -> Factors:
-    """The factors of the outputs to sample; none for a run whose outputs are checked in full, or not at all.
+    """Returns the factors of the outputs to sample; {} for a run whose outputs are checked in full, or not at all.
 
-    Raises BenchmarkError for a wrong answer of `products()`, and where a sample was asked for and none are stated.
+    Raises BenchmarkError for a wrong result of `products()`, and where a sample was asked for and no factors are
+    stated.
     """
     wanted = setup.check is CheckMode.SAMPLE or (setup.check is CheckMode.AUTO and flops > SAMPLED_ABOVE)
     if not setup.checks or not wanted:
@@ -45,9 +46,9 @@ def factors_of(setup: Setup, inputs: Arrays, flops: int) -> Factors:
 
 
 def sampled_outputs(setup: Setup, factors: Factors, outputs: Mapping[str, Tensor]) -> dict[str, ExpectedProduct] | None:
-    """What to sample of *outputs*; None where they have to be checked in full.
+    """Returns the expected products of *outputs*; None where they have to be checked in full.
 
-    Raises BenchmarkError for factors that do not make an output, and where a sample was asked for and cannot be taken.
+    Raises BenchmarkError for factors that do not fit an output, and where a sample was asked for and cannot be taken.
     """
     unknown = [name for name in factors if name not in outputs]
     if unknown:

@@ -1,22 +1,22 @@
-"""What one run is a run of: benchmark, parameters, chip, seed, and which passes to do."""
+"""The setup of one run: benchmark, parameters, chip, seed, and the passes to do."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from kb_cli.benchmark.check_mode import CheckMode
 from kb_cli.benchmark.load import LoadedBenchmark
+from kb_cli.benchmark.run_records import CheckMode
 from kb_messages import BenchmarkError
 from kb_topology import Topology
 
 
 class Setup(NamedTuple):
-    """One run to do. `log` records the ops, and `verify` computes them from the log and compares the outputs, as
-    `check` says.
+    """One run to do. `log` records the ops. `verify` computes the data from the log and compares the outputs by
+    `check`.
 
     `sanitize` searches the log for missing waits, races and leaks; it changes no result. `compute` asks for the outputs
-    of pass 2, also where nothing is compared; that needs the log. With `templates`, programs of a grid may be repeated
-    without their kernel. `exact` says how commands are simulated that nothing can meet, as the Engine has it.
+    of pass 2, also where nothing is compared; that needs the log. With `templates`, programs of a grid may be replayed
+    without their kernel. `exact` is the option of the Engine.
     """
 
     loaded: LoadedBenchmark
@@ -33,7 +33,7 @@ class Setup(NamedTuple):
 
     @property
     def checks(self) -> bool:
-        """Whether the run will be verified: that needs the log."""
+        """Whether the run will be verified, which needs the log."""
         return self.verify and self.log
 
     @property
@@ -42,9 +42,9 @@ class Setup(NamedTuple):
         return f"{self.loaded.name} on {self.topology.name}"
 
     def place(self, method: str) -> str:
-        """The author's *method* as the place of an error."""
+        """Returns the author's *method* as the place of an error."""
         return f"{self.loaded.label}: {method}()"
 
     def error(self, method: str, got: str, needs: str) -> BenchmarkError:
-        """The error for an unusable answer of the author's *method*. The caller raises the error."""
+        """Returns the error for an unusable result of the author's *method*. The caller raises the error."""
         return BenchmarkError(self.place(method), got, needs)

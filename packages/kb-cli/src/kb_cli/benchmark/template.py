@@ -41,7 +41,7 @@ _TAKEN = ("kb", "kernel", "np", "reference")
 
 
 def write_benchmark(path: Path) -> None:
-    """Write a working benchmark to the new file *path*.
+    """Writes a working benchmark to the new file *path*.
 
     Raises BenchmarkError for a name that no Python module has, and for a file that exists.
     """

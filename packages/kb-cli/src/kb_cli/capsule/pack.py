@@ -9,9 +9,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kb_cli.run.claims import check_written
-from kb_cli.run.files import BENCH, BESIDE, INPUTS, RUN, TOPOLOGY, WHERE
-from kb_cli.run.run_json import RunJson, read_one_run
+from kb_cli.run.base.files import BENCH, BESIDE, INPUTS, RUN, TOPOLOGY, WHERE
+from kb_cli.run.records.manifest_check import check_written
+from kb_cli.run.records.run_json import RunJson, read_one_run
 from kb_dataexec.files import file_in, open_regular, writing
 from kb_messages import KbError
 

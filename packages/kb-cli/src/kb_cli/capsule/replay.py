@@ -15,13 +15,12 @@ from msgspec import Struct
 from kb_cli.benchmark import bundled
 from kb_cli.capsule.pack import SUFFIX
 from kb_cli.capsule.unpack import opened
-from kb_cli.run.files import BENCH, BESIDE, RunFolderError
-from kb_cli.run.identity import environment, missing, versions
-from kb_cli.run.progress import RunProgress
-from kb_cli.run.result_parts import Policy
-from kb_cli.run.run_json import RunJson
-from kb_cli.run.run_result import RunResult
-from kb_cli.run.save import record_run, run_once
+from kb_cli.run.base.files import BENCH, BESIDE, RunFolderError
+from kb_cli.run.base.progress import RunProgress
+from kb_cli.run.base.result import Policy, RunResult
+from kb_cli.run.folders.identity import environment, missing, versions
+from kb_cli.run.records.run_json import RunJson
+from kb_cli.run.saving.save import record_run, run_once
 from kb_cli.whatif.ran_setup import read_setup
 from kb_messages import KbError
 

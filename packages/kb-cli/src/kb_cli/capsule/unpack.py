@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from kb_cli.run.claims import UNCLAIMED
-from kb_cli.run.files import BENCH, BESIDE, INPUTS, RUN, TOPOLOGY, RunFolderError
-from kb_cli.run.run_json import FileClaim, RunJson, read_packed_run
+from kb_cli.run.base.files import BENCH, BESIDE, INPUTS, RUN, TOPOLOGY, RunFolderError
+from kb_cli.run.records.manifest_check import UNCLAIMED
+from kb_cli.run.records.run_json import FileClaim, RunJson, read_packed_run
 from kb_dataexec.files import open_regular, writing
 
 MOST_NBYTES = 16 << 30

@@ -8,9 +8,8 @@ import click
 
 from kb_cli.compare.comparison import compare
 from kb_cli.compare.side import read_side
-from kb_cli.report.compare_tables import comparison_parts
-from kb_cli.terminal.checked_command import CheckedCommand
-from kb_cli.terminal.finite_range import FiniteRange
+from kb_cli.report.tables.compare_tables import comparison_parts
+from kb_cli.terminal.checked_command import CheckedCommand, FiniteRange
 from kb_cli.terminal.output import emit_json, emit_tables
 
 

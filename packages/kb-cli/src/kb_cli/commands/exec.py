@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from kb_cli.report.script_tables import script_tables
-from kb_cli.report.work_tables import work_tables
-from kb_cli.run.result_parts import Policy
-from kb_cli.run.sanitizer import found_something
+from kb_cli.report.elements.shared_tables import sim_stats_tables
+from kb_cli.report.tables.script_tables import script_tables
+from kb_cli.run.base.result import Policy
+from kb_cli.run.simulation.sanitizer import found_something
 from kb_cli.script.script_run import ScriptRun
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
@@ -52,9 +52,10 @@ from kb_cli.terminal.output import emit_json, emit_tables
     help="Memory and log in the run folder: auto keeps up to 256 MiB a launch, 1 GiB over all.",
 )
 @click.option(
-    "--work",
+    "--sim-stats",
+    "show_stats",
     is_flag=True,
-    help="Also list what was closed, folded and repeated, and why the rest was simulated event by event.",
+    help="Also list how many commands were isolated, skipped or on the slow path (event by event), and why.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def command(
@@ -70,7 +71,7 @@ def command(
     pretend: str | None,
     out: Path,
     policy: str,
-    work: bool,
+    show_stats: bool,
     as_json: bool,
 ) -> None:
     """Run SCRIPT, a Python file with Triton kernels, as Python would, on a simulated chip.
@@ -89,7 +90,7 @@ def command(
     if as_json:
         emit_json(result)
     else:
-        emit_tables(*script_tables(result), *(["", *work_tables(result.simulated)] if work else []))
+        emit_tables(*script_tables(result), *(["", *sim_stats_tables(result.simulated)] if show_stats else []))
     if running.error is not None:
         raise running.error
     failed = any(found_something(each.sanitizer) for each in result.launches)

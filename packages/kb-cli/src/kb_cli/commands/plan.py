@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from kb_cli.benchmark import bundled
-from kb_cli.benchmark.params import build_params, parse_assignments
-from kb_cli.report.plan import nearest_memory, plan_gemm
+from kb_cli.benchmark.values.params import build_params, parse_assignments
+from kb_cli.report.data.plan import nearest_memory, plan_gemm
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_engine import Engine
@@ -97,7 +97,7 @@ def gemm_command(
     if as_json:
         emit_json(results if len(results) > 1 else results[0])
     else:
-        from kb_cli.report.plan_tables import plan_tables
+        from kb_cli.report.tables.plan_tables import plan_tables
 
         emit_tables(*plan_tables(results))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kb_cli.benchmark import bundled
-from kb_cli.report.probe import probe_result
+from kb_cli.report.data.probe import probe_result
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.escape import file_stem
 from kb_cli.terminal.output import emit_json, emit_tables, progress_bar
@@ -81,14 +81,15 @@ def command(
     if as_json:
         emit_json(result)
     else:
-        from kb_cli.report.probe_tables import probe_tables
+        from kb_cli.report.tables.probe_tables import probe_tables
 
         emit_tables(*probe_tables(result))
 
 
 def _probe_all(chip: Topology, nbytes: int, spaces: tuple[MemorySpace, ...], picture: Path, as_json: bool) -> None:
     """Measure every pair, draw to *picture*, and print. Raises ProbeError where there is nothing to measure."""
-    from kb_cli.report.probe_map import probe_map_result, save_heat_map
+    from kb_cli.report.data.probe import probe_map_result
+    from kb_cli.report.pictures.heatmap import save_heat_map
 
     with progress_bar("probing") as progress:
         try:
@@ -102,7 +103,7 @@ def _probe_all(chip: Topology, nbytes: int, spaces: tuple[MemorySpace, ...], pic
     if as_json:
         emit_json(probe_map_result(chip, matrix, picture))
     else:
-        from kb_cli.report.probe_map_tables import probe_map_tables
+        from kb_cli.report.tables.probe_tables import probe_map_tables
 
         emit_tables(*probe_map_tables(chip, matrix), "", f"heat map      {picture}")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from kb_cli.capsule.replay import replay
-from kb_cli.report.replay_tables import replay_tables
-from kb_cli.run.progress import RunProgress
+from kb_cli.report.tables.replay_tables import replay_tables
+from kb_cli.run.base.progress import RunProgress
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
 

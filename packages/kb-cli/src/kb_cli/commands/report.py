@@ -10,13 +10,13 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from kb_cli.report.lane_pictures import lane_pictures
-from kb_cli.report.page import report_page
-from kb_cli.report.report_tables import report_tables
-from kb_cli.report.run_report import TimeReport, make_report
-from kb_cli.report.run_source import read_run_source
-from kb_cli.run.files import write_whole
-from kb_cli.run.progress import RunProgress
+from kb_cli.report.data.run_report import TimeReport, make_report
+from kb_cli.report.data.run_source import read_run_source
+from kb_cli.report.html.page import report_page
+from kb_cli.report.pictures.lanes import lane_pictures
+from kb_cli.report.tables.report_tables import report_tables
+from kb_cli.run.base.files import write_whole
+from kb_cli.run.base.progress import RunProgress
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_cli.terminal.output_file import check_folder

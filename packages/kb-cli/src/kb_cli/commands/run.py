@@ -10,18 +10,17 @@ from typing import Literal
 import click
 
 from kb_cli.benchmark import bundled
-from kb_cli.benchmark.check_mode import CheckMode
 from kb_cli.benchmark.load import load_benchmark
 from kb_cli.benchmark.param_docs import BenchmarkDoc, benchmark_doc
-from kb_cli.benchmark.params import build_params, parse_assignments
+from kb_cli.benchmark.run_records import CheckMode
 from kb_cli.benchmark.setup import Setup
-from kb_cli.benchmark.shapes import read_shapes
-from kb_cli.run.result_parts import Policy
-from kb_cli.run.rows import run_rows
-from kb_cli.run.run_result import RunResult
-from kb_cli.run.sanitizer import found_something
-from kb_cli.run.save import run_once
-from kb_cli.run.trace_file import check_trace_name
+from kb_cli.benchmark.values.params import build_params, parse_assignments
+from kb_cli.benchmark.values.shapes import read_shapes
+from kb_cli.run.base.result import Policy, RunResult
+from kb_cli.run.saving.rows import run_rows
+from kb_cli.run.saving.save import run_once
+from kb_cli.run.simulation.sanitizer import found_something
+from kb_cli.run.simulation.trace_file import check_trace_name
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_cli.terminal.output_file import refuse_overwriting
@@ -85,9 +84,10 @@ from kb_topology import load_topology
     "events simulates every event; check does a share both ways and compares.",
 )
 @click.option(
-    "--work",
+    "--sim-stats",
+    "show_stats",
     is_flag=True,
-    help="Also list what was closed, folded and repeated, and why the rest was simulated event by event.",
+    help="Also list how many commands were isolated, skipped or on the slow path (event by event), and why.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with --shapes), nothing else.")
 def command(
@@ -106,7 +106,7 @@ def command(
     sanitize: bool,
     no_templates: bool,
     exact: Literal["closed", "events", "check"],
-    work: bool,
+    show_stats: bool,
     as_json: bool,
 ) -> None:
     """Run BENCH, a bundled benchmark's name or a Python file, and check its numbers against its reference."""
@@ -143,14 +143,14 @@ def command(
             else run_rows(setup, rows, out, Policy(policy))
         )
     _print(results, as_json, rows is not None)
-    if work and not as_json:
-        _print_work(results)
+    if show_stats and not as_json:
+        _print_stats(results)
     failed = any(result.verified is False or found_something(result.sanitizer) for result in results)
     click.get_current_context().exit(1 if failed else 0)
 
 
 def _print_params(doc: BenchmarkDoc, as_json: bool) -> None:
-    from kb_cli.report.params_tables import params_tables
+    from kb_cli.report.tables.params_tables import params_tables
 
     if as_json:
         emit_json(doc)
@@ -164,20 +164,20 @@ def _print(results: list[RunResult], as_json: bool, shapes: bool) -> None:
         emit_json(results if shapes else results[0])
         return
     if shapes:
-        from kb_cli.report.shapes_tables import shapes_tables
+        from kb_cli.report.tables.shapes_tables import shapes_tables
 
         emit_tables(*shapes_tables(results))
     else:
-        from kb_cli.report.run_tables import run_tables
+        from kb_cli.report.tables.run_tables import run_tables
 
         emit_tables(*run_tables(results[0]))
 
 
-def _print_work(results: list[RunResult]) -> None:
-    from kb_cli.report.work_tables import work_tables
+def _print_stats(results: list[RunResult]) -> None:
+    from kb_cli.report.elements.shared_tables import sim_stats_tables
 
     for each in results:
-        emit_tables(*work_tables(each.simulated))
+        emit_tables(*sim_stats_tables(each.simulated))
 
 
 def _tell_if_dropped(results: list[RunResult]) -> None:

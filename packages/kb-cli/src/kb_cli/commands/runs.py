@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from kb_cli.report.runs_tables import pruned_lines, runs_tables
-from kb_cli.run.run_list import list_runs, prune_runs
-from kb_cli.terminal.checked_command import CheckedCommand
-from kb_cli.terminal.finite_range import FiniteRange
+from kb_cli.report.tables.runs_tables import pruned_lines, runs_tables
+from kb_cli.run.folders.run_list import list_runs, prune_runs
+from kb_cli.terminal.checked_command import CheckedCommand, FiniteRange
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_messages import BenchmarkError
 

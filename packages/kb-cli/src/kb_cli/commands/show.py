@@ -7,11 +7,10 @@ from pathlib import Path
 
 import click
 
-from kb_cli.report.capture_report import CaptureReport, compared, report_of
-from kb_cli.report.capture_tables import capture_tables, captures_tables
-from kb_cli.run.capture_choice import captures_of, chosen
-from kb_cli.run.captures import load_value
-from kb_cli.run.files import CAPTURES, RunFolderError, write_whole
+from kb_cli.report.data.captures import CaptureReport, compared, report_of
+from kb_cli.report.tables.capture_tables import capture_tables, captures_tables
+from kb_cli.run.base.files import CAPTURES, RunFolderError, write_whole
+from kb_cli.run.records.captures import captures_of, chosen, load_value
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_cli.terminal.output_file import check_folder

@@ -11,18 +11,18 @@ from pathlib import Path
 import click
 
 from kb_cli.benchmark.load import load_benchmark
-from kb_cli.report.sweep_files import check_table_file, write_report, write_table
-from kb_cli.report.sweep_tables import sweep_tables
+from kb_cli.report.html.sweep_files import check_table_file, write_report, write_table
+from kb_cli.report.tables.sweep_tables import sweep_tables
 from kb_cli.sweep.costs import costs_of
 from kb_cli.sweep.dask_pool import answers_of_dask
 from kb_cli.sweep.definition import SweepOptions, defined
 from kb_cli.sweep.job import Answer, Job
 from kb_cli.sweep.job_list import JobList
 from kb_cli.sweep.local_pool import answers_of_processes
-from kb_cli.sweep.plain_values import plain_sweep
 from kb_cli.sweep.point_store import PointStore
 from kb_cli.sweep.points import points_of
 from kb_cli.sweep.sweep import SweepResult, SweepSetup, run_sweep
+from kb_cli.sweep.sweep_file import plain_sweep
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_cli.terminal.output_file import made_folder

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from kb_cli.benchmark import bundled
-from kb_cli.report.chip import default_picture, default_view, overview, save_picture, view_of
-from kb_cli.report.chip_check import check_chip, check_lines
+from kb_cli.report.data.chip import default_picture, default_view, overview, save_picture, view_of
+from kb_cli.report.data.chip_check import check_chip, check_lines
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_cli.terminal.output_file import check_ending, check_folder, refuse_overwriting
@@ -69,7 +69,7 @@ def show_command(
     if as_json:
         emit_json(found)
     else:
-        from kb_cli.report.chip_tables import chip_tables
+        from kb_cli.report.tables.chip_tables import chip_tables
 
         emit_tables(*chip_tables(found))
 
@@ -81,8 +81,8 @@ def _chip_and_loads(topology: str | None, run: Path | None) -> tuple[Topology, L
         if file is None:
             raise TopologyError("TOPOLOGY", "neither a topology nor --run", "one of the two", "name one, like one_sip")
         return load_topology(file), None, [file]
-    from kb_cli.run.files import RUN, TOPOLOGY, USAGE
-    from kb_cli.run.run_loads import read_loads
+    from kb_cli.run.base.files import RUN, TOPOLOGY, USAGE
+    from kb_cli.run.records.run_loads import read_loads
 
     ran, loads = read_loads(run)
     if file is not None and load_topology(file).digest != ran.digest:

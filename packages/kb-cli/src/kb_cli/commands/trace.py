@@ -8,19 +8,18 @@ from pathlib import Path
 
 import click
 
-from kb_cli.run.files import TOPOLOGY
+from kb_cli.run.base.files import TOPOLOGY
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_lines
 from kb_cli.terminal.units import PS_PER_NS, quantity
-from kb_cli.trace.launch_paths import path_of
-from kb_cli.trace.memory_slices import memory_slices
-from kb_cli.trace.output import check_trace_file, write_trace
+from kb_cli.trace.critical_path import path_of
 from kb_cli.trace.run_log import RunLog, read_run_log
 from kb_cli.trace.run_trace import Shown, run_trace
-from kb_cli.trace.trace_bytes import Unit
+from kb_cli.trace.slices import memory_slices
+from kb_cli.trace.trace_file import Unit, check_trace_file, write_trace
 from kb_cli.trace.tracks import Counters, Trace
 from kb_cli.trace.window import parse_window
-from kb_dataexec.analysis import LateServices
+from kb_dataexec.analysis import LazyServices
 from kb_messages import KbError
 
 _TRAFFIC = "kb_cli.trace.traffic"
@@ -88,7 +87,7 @@ def _trace_of(found: RunLog, shown: Shown, beside: ThreadPoolExecutor) -> tuple[
     """The trace, and a sentence for each thing that it leaves out. The path is found on the thread of *beside*."""
     log, notes = found.log, []
     counters: list[Counters] = []
-    services = None if "transfers" in log.missing else LateServices(log, found.dma)
+    services = None if "transfers" in log.missing else LazyServices(log, found.dma)
     path = None if "kernels" in log.missing else beside.submit(path_of, log, services)
     try:
         counters.append(_counters(found, shown, services))
@@ -104,7 +103,7 @@ def _trace_of(found: RunLog, shown: Shown, beside: ThreadPoolExecutor) -> tuple[
     return run_trace(found, shown, None if path is None else path.result, memories, counters), notes
 
 
-def _counters(found: RunLog, shown: Shown, services: LateServices | None) -> Counters:
+def _counters(found: RunLog, shown: Shown, services: LazyServices | None) -> Counters:
     from kb_cli.trace.traffic import traffic  # loaded while the log was read
     from kb_topology import load_topology
 

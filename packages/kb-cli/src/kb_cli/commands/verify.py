@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from kb_cli.report.verification import verification_lines
-from kb_cli.run.progress import RunProgress
-from kb_cli.run.run_json import RowsJson, read_run
-from kb_cli.run.sanitizer import found_something
-from kb_cli.run.verify_folder import Verification, verify_run_dir
+from kb_cli.report.elements.verdicts import verification_lines
+from kb_cli.run.base.progress import RunProgress
+from kb_cli.run.records.run_json import RowsJson, read_run
+from kb_cli.run.simulation.sanitizer import found_something
+from kb_cli.run.simulation.verify_folder import Verification, verify_run_dir
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_lines
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from kb_cli.report.compare_tables import comparison_parts, whatif_lines
-from kb_cli.run.progress import RunProgress
+from kb_cli.report.tables.compare_tables import comparison_parts, whatif_lines
+from kb_cli.run.base.progress import RunProgress
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_cli.whatif.whatif import what_if

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from kb_cli.run.claims import check_written
-from kb_cli.run.files import BENCH, TOPOLOGY, RunFolderError
-from kb_cli.run.run_json import RunJson, read_one_run
-from kb_cli.run.where_time import where_of
+from kb_cli.run.base.files import BENCH, TOPOLOGY, RunFolderError
+from kb_cli.run.records.manifest_check import check_written
+from kb_cli.run.records.run_json import RunJson, read_one_run
+from kb_cli.run.records.where_time import where_of
 from kb_dataexec.analysis import Where
 from kb_dataexec.files import file_in, read_bytes
 from kb_topology import Topology, load_topology

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import linecache
+import sys
 from collections.abc import Mapping
 from functools import cached_property, partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple, NoReturn
 
 import numpy.typing as npt
 
 from kb_cli.benchmark.author_calls import stated_outputs
 from kb_cli.benchmark.setup import Setup
-from kb_cli.face.cell_names import with_cells
-from kb_cli.run.progress import RunProgress
-from kb_cli.run.result_parts import Sanitized
-from kb_cli.run.run_result import RunResult
-from kb_cli.run.save import Finished
-from kb_cli.run.simulate import Computed
-from kb_cli.run.verdict import Verdict, judge, terms_behind
+from kb_cli.run.base.progress import RunProgress
+from kb_cli.run.base.result import RunResult, Sanitized
+from kb_cli.run.saving.save import Finished
+from kb_cli.run.simulation.simulate import Computed
+from kb_cli.run.simulation.verdict import Verdict, judge, terms_behind
 from kb_cli.terminal.units import duration
 from kb_dataexec import UnwrittenBytesError
 from kb_dataexec.analysis import LineShare, PathShare, Where, line_shares, path_shares
 from kb_engine import read_tensor
 from kb_engine.program import authors_traceback
 from kb_messages import BenchmarkError, KbError
+
+
+def with_cells(text: str) -> str:
+    """*text* with `In[12]:4` in place of `327431990.py:4`, where the running IPython has such a cell."""
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    name_of = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    if name_of is None:
+        return text
+    for file in [*linecache.cache]:
+        place = f"{PurePath(file).name}:"
+        if place in text and (found := name_of(file)) is not None:
+            text = text.replace(place, f"{found[1]}:")
+    return text
 
 
 class WrongResult(AssertionError):
@@ -113,7 +126,7 @@ class KernelRun:
 
     @property
     def lines(self) -> list[LineShare]:
-        """The time on the critical path by kernel line, the dearest first: `line`, `ps`, `share`, `blocks`."""
+        """The time on the critical path by kernel line, the costliest first: `line`, `ps`, `share`, `blocks`."""
         return line_shares(self._where)
 
     @property

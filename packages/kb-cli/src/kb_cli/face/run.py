@@ -12,24 +12,21 @@ from typing import Any
 import numpy as np
 from msgspec.structs import fields
 
-from kb_cli.benchmark.answers import check_benchmark_name
-from kb_cli.benchmark.beside import files_beside
 from kb_cli.benchmark.call import Call, refuse_taken_names
 from kb_cli.benchmark.call import call as new_call
 from kb_cli.benchmark.call_benchmark import CallBenchmark, FunctionBenchmark
-from kb_cli.benchmark.call_record import record_call
-from kb_cli.benchmark.check_mode import CheckMode
+from kb_cli.benchmark.code.author_results import check_benchmark_name
+from kb_cli.benchmark.code.local_imports import files_beside
 from kb_cli.benchmark.kernel_source import kernel_source
-from kb_cli.benchmark.load import LoadedBenchmark, load_benchmark, load_defined
-from kb_cli.benchmark.loading import refuse_while_loading
-from kb_cli.benchmark.params import as_text, build_params
+from kb_cli.benchmark.load import LoadedBenchmark, load_benchmark, load_defined, refuse_during_import
+from kb_cli.benchmark.run_records import CheckMode, record_call
 from kb_cli.benchmark.setup import Setup
-from kb_cli.face.cell_names import with_cells
+from kb_cli.benchmark.values.params import as_text, build_params
 from kb_cli.face.chips import Chip
 from kb_cli.face.chips import chip as chip_of
-from kb_cli.face.kernel_run import KernelRun
-from kb_cli.run.result_parts import Policy
-from kb_cli.run.save import run_once, run_unsaved
+from kb_cli.face.kernel_run import KernelRun, with_cells
+from kb_cli.run.base.result import Policy
+from kb_cli.run.saving.save import run_once, run_unsaved
 from kb_engine import Benchmark
 from kb_engine.program import authors_traceback
 from kb_messages import BenchmarkError, KbError
@@ -65,7 +62,7 @@ def run(
     """
     __tracebackhide__ = True  # pytest shows the line of the test
     try:
-        refuse_while_loading("kernbench.run")
+        refuse_during_import("kernbench.run")
         policy, compute, sanitize = _policy(keep), _switch("compute", compute), _switch("sanitize", sanitize)
         loaded, params = _loaded(kernel, arguments, named)
         bench = loaded.bench

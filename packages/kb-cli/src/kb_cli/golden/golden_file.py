@@ -4,17 +4,41 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from kb_cli.golden.folder_lock import locked
-from kb_cli.run.files import write_whole
+from kb_cli.run.base.files import write_whole
 from kb_dataexec.files import decode_json, writing
 from kb_messages import BenchmarkError, read_bytes
+
+if sys.platform != "win32":
+    import fcntl
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Wait until no other process has the lock of *folder*, and keep the lock meanwhile. A process that dies gives its
+    lock back, and no file is made. Windows has no such lock of a folder, so nobody waits there.
+
+    Raises OSError for a folder that cannot be read, and on file systems without locks.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
 
 FILE, RUNS = "kb-golden.json", "kb-golden"
 """The file and the folder of runs, beside the test file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kb_cli.run.progress import PASS_1, PASS_2, RunProgress, Simulated
+from kb_cli.run.base.progress import PASS_1, PASS_2, RunProgress, Simulated
 from kb_engine.block import CommandInFlight
 from kb_engine.observe import Chip, Observer
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from kb_cli.benchmark.load import LoadedBenchmark
-from kb_cli.benchmark.script_benchmark import ScriptBenchmark
-from kb_cli.benchmark.script_front_end import ScriptLaunch
-from kb_cli.benchmark.script_record import RecordedScript
+from kb_cli.benchmark.run_records import RecordedScript
+from kb_cli.benchmark.scripts import ScriptBenchmark, ScriptLaunch
 from kb_cli.benchmark.setup import Setup
-from kb_cli.run.files import LOG
-from kb_cli.run.keep import keep
-from kb_cli.run.metrics import measure
-from kb_cli.run.result import make_result
-from kb_cli.run.result_parts import Policy
-from kb_cli.run.run_result import RunResult
-from kb_cli.run.save import write_results, write_sources
-from kb_cli.run.simulate import RunOutcome, Wall
-from kb_cli.run.stage_tally import StageTally
-from kb_cli.run.timed_host import HostTimes
-from kb_cli.run.usage_file import usage_table, write_usage
-from kb_cli.run.where_file import write_where
+from kb_cli.run.base.files import LOG
+from kb_cli.run.base.result import Policy, RunResult
+from kb_cli.run.observe.metrics import measure
+from kb_cli.run.observe.stage_tally import StageTally
+from kb_cli.run.observe.timed_host import HostTimes
+from kb_cli.run.records.usage_file import usage_table, write_usage
+from kb_cli.run.records.where_time import write_where
+from kb_cli.run.saving.keep import keep
+from kb_cli.run.saving.outcome_result import make_result
+from kb_cli.run.saving.save import write_results, write_sources
+from kb_cli.run.simulation.simulate import RunOutcome, Wall
 from kb_cli.script.launch_watch import LaunchWatch
 from kb_dataexec.analysis import where
 from kb_dataexec.files import writing

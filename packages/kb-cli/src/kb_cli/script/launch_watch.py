@@ -1,13 +1,53 @@
-"""LaunchWatch: what the observers of a run count, for each launch of a script anew."""
+"""LaunchSanitizer: what `--sanitize` sees of a launch of a script that its log does not show, for each launch anew."""
 
 from __future__ import annotations
 
-from kb_cli.run.counters import BlockCounters
-from kb_cli.run.plan_tally import PlanTally
-from kb_cli.run.usage import Usage
-from kb_cli.script.launch_sanitizer import LaunchSanitizer
+from collections.abc import Sequence
+
+from msgspec import UNSET, UnsetType
+
+from kb_cli.run.base.result import Sanitized, SimStats
+from kb_cli.run.observe.counters import BlockCounters
+from kb_cli.run.observe.plan_tally import PlanTally
+from kb_cli.run.observe.usage import Usage
+from kb_cli.run.simulation.sanitizer import SanitizerWatch, sanitize_run
+from kb_cli.run.simulation.sim_stats import added, sim_stats
+from kb_dataexec import MemoryStore, OpLog
+from kb_engine import Engine, LaunchResult
 from kb_engine.block import CommandInFlight
 from kb_engine.observe import Chip, Observer
+from kb_engine.program import LeakWatch, WrapWatch
+
+
+class LaunchSanitizer(Observer):
+    """Watches the launches of a script. What it has is that of the last launch."""
+
+    def __init__(self) -> None:
+        self._watch = SanitizerWatch(LeakWatch(), WrapWatch())
+
+    def on_launch(self) -> None:
+        """As `Observer.on_launch`: begins anew."""
+        self._watch = SanitizerWatch(LeakWatch(), WrapWatch())
+
+    def on_allocate(self, pe_id: str, address: int, nbytes: int, line: str) -> None:
+        """As `Observer.on_allocate`."""
+        self._watch.leaks.on_allocate(pe_id, address, nbytes, line)
+
+    def on_free(self, pe_id: str, address: int) -> None:
+        """As `Observer.on_free`."""
+        self._watch.leaks.on_free(pe_id, address)
+
+    def on_program_end(self, pe_id: str, held: Sequence[int]) -> None:
+        """As `Observer.on_program_end`."""
+        self._watch.leaks.on_program_end(pe_id, held)
+
+    def on_wrapped_index(self, pe_id: str, line: str, wrapped_at: str) -> None:
+        """As `Observer.on_wrapped_index`."""
+        self._watch.wraps.on_wrapped_index(pe_id, line, wrapped_at)
+
+    def found(self, log: OpLog, initial: MemoryStore, result: LaunchResult) -> Sanitized:
+        """What there is to find in the launch that gave *log* and *result*, on the memory *initial*."""
+        return sanitize_run(log, initial, [(result.start_ps, result.end_ps)], self._watch)
 
 
 class LaunchWatch(Observer):
@@ -43,3 +83,27 @@ class LaunchWatch(Observer):
     def on_issue_again(self, command: CommandInFlight, n: int) -> None:
         """As `Observer.on_issue_again`."""
         self.plans.on_issue_again(command, n)
+
+
+class LaunchWork:
+    """Adds up what engines did. A script has one engine, and another one after each launch that failed."""
+
+    def __init__(self) -> None:
+        self._engine: Engine | None = None
+        self._before: SimStats | None = None
+
+    def add(self, engine: Engine) -> None:
+        """A launch on *engine* has ended."""
+        if self._engine is not None and engine is not self._engine:
+            self._before = self._all()
+        self._engine = engine
+
+    @property
+    def so_far(self) -> SimStats | UnsetType:
+        """How all launches were simulated; missing without one."""
+        return UNSET if self._engine is None else self._all()
+
+    def _all(self) -> SimStats:
+        assert self._engine is not None
+        found = sim_stats(self._engine, is_noted=False)
+        return found if self._before is None else added(self._before, found)

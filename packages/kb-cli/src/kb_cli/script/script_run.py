@@ -13,23 +13,20 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from kb_cli.benchmark.script_front_end import TRITON, ScriptDevice, ScriptLaunch, ScriptTuning, script_front_end
-from kb_cli.benchmark.script_record import RecordedScript
+from kb_cli.benchmark.run_records import RecordedScript
+from kb_cli.benchmark.scripts import TRITON, ScriptDevice, ScriptLaunch, ScriptTuning, script_front_end
 from kb_cli.benchmark.setup import Setup
-from kb_cli.run.files import LOG
-from kb_cli.run.folder import NewRunFolder
-from kb_cli.run.identity import folder_name, versions
-from kb_cli.run.keep import SHAPES_LIMIT
-from kb_cli.run.progress import PASS_1, RunProgress
-from kb_cli.run.result_parts import HowSimulated, Policy
-from kb_cli.run.rows import rows_fields
-from kb_cli.run.run_json import write_run
-from kb_cli.run.run_result import RunResult
+from kb_cli.run.base.files import LOG
+from kb_cli.run.base.progress import PASS_1, RunProgress
+from kb_cli.run.base.result import Policy, RunResult, SimStats
+from kb_cli.run.folders.identity import folder_name, versions
+from kb_cli.run.folders.run_folder import NewRunFolder
+from kb_cli.run.records.run_json import write_run
+from kb_cli.run.saving.keep import SHAPES_LIMIT
+from kb_cli.run.saving.rows import rows_fields
 from kb_cli.script.launch_progress import LaunchProgress
 from kb_cli.script.launch_row import setup_of, write_row
-from kb_cli.script.launch_sanitizer import LaunchSanitizer
-from kb_cli.script.launch_watch import LaunchWatch
-from kb_cli.script.launch_work import LaunchWork
+from kb_cli.script.launch_watch import LaunchSanitizer, LaunchWatch, LaunchWork
 from kb_dataexec.files import writing
 from kb_dataexec.log import write_log
 from kb_engine.observe import Observer
@@ -75,7 +72,7 @@ class ScriptResult(Struct, frozen=True, kw_only=True):
     latency_ps: int
     launches: list[RunResult]
     tunings: list[TunedKernel]
-    simulated: HowSimulated | UnsetType = UNSET
+    simulated: SimStats | UnsetType = UNSET
     run_dir: str | UnsetType = UNSET
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
 from typing import Literal, NamedTuple
 
-from kb_messages import BenchmarkError
+from kb_cli.benchmark.values.shapes import MOST_NBYTES, MOST_ROWS
+from kb_messages import BenchmarkError, read_bytes
 from kb_topology import YamlPath, format_path, parse_path
 
 TOPOLOGY = "topology"
@@ -76,3 +82,102 @@ def _short(path: YamlPath, others: Iterable[YamlPath], taken: set[str]) -> str:
         if not alike and name not in taken and isinstance(tail[0], str):
             return name
     return format_path(path)
+
+
+MOST_VALUES = 100_000
+"""Of one axis. Source: assumed; so many runs take hours."""
+_NUMBER = r"[-+]?\d{1,18}(?:\.\d{1,18})?"
+_RANGE = re.compile(rf"({_NUMBER}):({_NUMBER})(?::(\*?)({_NUMBER}))?")
+_OPEN, _CLOSE = "[{(", "]})"
+
+
+def values_of(text: str, where: str) -> tuple[str, ...]:
+    """The values that *text* lists, in its order: parts between commas, of which each is a value or a range.
+
+    A range `first:last:step` adds `step` (default 1) as long as the sum is at most `last`, and `first:last:*factor`
+    multiplies. Commas within brackets and quotes belong to a value. *where* is the place in errors.
+
+    Raises BenchmarkError for an empty part, a value that stands twice, a range that does not end, and too many values.
+    """
+    found: dict[str, None] = {}
+    for part in _parts(text):
+        if not part:
+            raise BenchmarkError(where, f"an empty value in {text[:80]!r}", "values between commas")
+        matched = _RANGE.fullmatch(part)
+        for value in [part] if matched is None else _range(matched, where):
+            if value in found:
+                raise BenchmarkError(where, f"{value} twice", "every value once")
+            found[value] = None
+            if len(found) > MOST_VALUES:
+                raise BenchmarkError(where, f"more than {MOST_VALUES} values", "fewer", "use --random")
+    return tuple(found)
+
+
+def _parts(text: str) -> list[str]:
+    """*text* cut at the commas that stand neither in brackets nor in quotes."""
+    parts, depth, quote = [""], 0, ""
+    for char in text:
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        else:
+            depth += (char in _OPEN) - (char in _CLOSE)
+        if char == "," and not quote and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts]
+
+
+def _range(matched: re.Match[str], where: str) -> Iterator[str]:
+    first, last = Decimal(matched[1]), Decimal(matched[2])
+    times, step = bool(matched[3]), Decimal(matched[4] or 1)
+    grows = step > 1 and first > 0 if times else step > 0
+    if not grows or last < first:
+        fix = "write first:last:step or first:last:*factor, with first below last"
+        raise BenchmarkError(where, f"the range {matched[0]}", "one that grows and ends", fix)
+    value = first
+    while value <= last:
+        yield f"{value.normalize():f}"
+        value = value * step if times else value + step
+
+
+_NEEDS = "a CSV file in UTF-8 whose first row names parameters or places"
+
+
+def read_table(path: Path) -> list[dict[str, str]]:
+    """The rows of *path*: texts by column. Raises BenchmarkError with file and line."""
+    label = str(path)
+    try:
+        text = read_bytes(path, BenchmarkError, MOST_NBYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BenchmarkError(label, f"bytes that are not UTF-8, at byte {error.start}", _NEEDS) from None
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    columns: list[str] = []
+    rows: list[dict[str, str]] = []
+    try:
+        for cells in reader:
+            cells = [cell.strip() for cell in cells]
+            where = f"{label}:{reader.line_num}"
+            if not any(cells):
+                continue
+            if not columns:
+                if not all(cells) or len(set(cells)) != len(cells):
+                    raise BenchmarkError(where, "a column without a name or a name twice", "one name a column")
+                columns = cells
+            elif len(cells) != len(columns):
+                raise BenchmarkError(
+                    where,
+                    f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}",
+                    f"{len(columns)}, one for each column",
+                )
+            elif len(rows) == MOST_ROWS:
+                raise BenchmarkError(where, f"more than {MOST_ROWS} rows", "no more", "cut the file in pieces")
+            else:
+                rows.append(dict(zip(columns, cells, strict=True)))
+    except csv.Error as error:
+        raise BenchmarkError(f"{label}:{reader.line_num}", str(error), _NEEDS) from None
+    if not rows:
+        raise BenchmarkError(label, "no rows", _NEEDS)
+    return rows

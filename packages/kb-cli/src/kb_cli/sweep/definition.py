@@ -10,10 +10,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from kb_cli.benchmark.shapes import MOST_ROWS
-from kb_cli.sweep.axis import TOPOLOGY, AxisGroup, SweepAxis, is_chip, named
-from kb_cli.sweep.ranges import values_of
-from kb_cli.sweep.table_file import read_table
+from kb_cli.benchmark.values.shapes import MOST_ROWS
+from kb_cli.sweep.axis import TOPOLOGY, AxisGroup, SweepAxis, is_chip, named, read_table, values_of
 from kb_messages import BenchmarkError, read_bytes
 from kb_topology import YamlSource, convert_checked, did_you_mean, listing, read_yaml
 

@@ -14,17 +14,15 @@ import msgspec
 from msgspec import Struct
 
 from kb_cli.benchmark import bundled
-from kb_cli.benchmark.beside import import_from
+from kb_cli.benchmark.code.local_imports import import_from
 from kb_cli.benchmark.load import LoadedBenchmark, load_source
-from kb_cli.benchmark.params import build_params
 from kb_cli.benchmark.setup import Setup
-from kb_cli.run.keep import NO_FOLDER
-from kb_cli.run.progress import RunProgress
-from kb_cli.run.result import make_result
-from kb_cli.run.result_parts import Traffic
-from kb_cli.run.roofline import Roofline
-from kb_cli.run.run_result import RunResult
-from kb_cli.run.simulate import simulate
+from kb_cli.benchmark.values.params import build_params
+from kb_cli.run.base.progress import RunProgress
+from kb_cli.run.base.result import Roofline, RunResult, Traffic
+from kb_cli.run.saving.keep import NO_FOLDER
+from kb_cli.run.saving.outcome_result import make_result
+from kb_cli.run.simulation.simulate import simulate
 from kb_messages import KbError
 from kb_topology import Topology, loads_topology
 

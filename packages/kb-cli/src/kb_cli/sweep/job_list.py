@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.load import LoadedBenchmark
-from kb_cli.benchmark.params import ParamsBuilder, params_code, shown_params
+from kb_cli.benchmark.values.params import ParamsBuilder, params_code, shown_params
 from kb_cli.sweep.axis import TOPOLOGY, SweepAxis
 from kb_cli.sweep.chip_keys import check_chips
 from kb_cli.sweep.definition import Definition
 from kb_cli.sweep.job import Job
-from kb_cli.sweep.point_key import PointKeys
+from kb_cli.sweep.point_store import PointKeys
 from kb_cli.sweep.points import Point
 from kb_messages import BenchmarkError
 from kb_topology import Topology, YamlSource, load_topology, with_values

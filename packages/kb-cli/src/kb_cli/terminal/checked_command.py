@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import click
 
 from kb_messages import KbError
@@ -34,3 +37,14 @@ def _check(parameter: click.Parameter, given: object) -> None:
     if isinstance(parameter.type, click.Path) and "-" in texts:
         needs = "a name, because kb neither reads nor writes a standard stream there"
         raise KbError(named, "'-'", needs, "write ./- for a file or folder that is called so")
+
+
+class FiniteRange(click.FloatRange):
+    """As click's FloatRange, without `nan`, which no comparison finds too large, and without infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number that *value* is. Refuses one that is not finite or out of the range."""
+        found: float = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"got {value}, needs a finite number.", param, ctx)
+        return found

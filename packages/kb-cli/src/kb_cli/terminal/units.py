@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 PS_PER_NS = 1000
 
 
@@ -35,3 +37,10 @@ def quantity(value: float, unit: str) -> str:
 def bandwidth(gbs: float) -> str:
     """Bytes per nanosecond, always in GB/s, so that a column compares: `702.2 GB/s`, `13,107 GB/s`."""
     return f"{gbs:,.0f} GB/s" if gbs >= 1000 else f"{gbs:.4g} GB/s"
+
+
+def value_text(value: object) -> str:
+    """*value*, a JSON value, as `-p` takes it: `none`, `true`, `1.5`, `64x64x64`. Lists and dicts are JSON."""
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -10,6 +10,8 @@ import numpy as np
 from kb_cli.trace.pairs import number_pairs
 from kb_cli.trace.protobuf import Ints
 from kb_cli.trace.tracks import Slices, TrackPlace
+from kb_dataexec import OpLog
+from kb_dataexec.analysis import Causes, LazyServices
 
 PATH = "critical path"
 """The title of the tracks."""
@@ -58,3 +60,18 @@ def segment_texts(
 def segment_name(block: str, what: str, line: str) -> str:
     """The name of a segment with these texts."""
     return f"{block}: {what} {line}".rstrip()
+
+
+def path_of(log: OpLog, services: LazyServices | None = None) -> PathSegments:
+    """The segments that PEs worked on, of all launches. The way of a launch over other processors is left out.
+
+    *services* are those of *log*, where a caller has them. Raises LogError when *log* has no table of kernels.
+    """
+    found = list(Causes(log, services).paths())
+    strings = found[-1].strings if found else []  # those of a later path have those of the paths before
+    columns = {
+        name: np.concatenate([getattr(each, name) for each in found]) if found else np.empty(0, np.int64)
+        for name in ("start_ps", "end_ps", "pe", "line", "block", "what")
+    }
+    of_pes = np.array([bool(text) for text in strings], np.bool_)[columns["pe"]]
+    return PathSegments(strings=strings, **{name: column[of_pes] for name, column in columns.items()})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kb_cli.run.files import LOG, RunFolderError
-from kb_cli.run.own_log import own_log
-from kb_cli.run.run_json import RunJson, read_one_run
+from kb_cli.run.base.files import LOG, RunFolderError
+from kb_cli.run.records.own_log import own_log
+from kb_cli.run.records.run_json import RunJson, read_one_run
 from kb_dataexec import LargeLogError, OpLog
 from kb_dataexec.analysis import DmaOps, DmaOpsOnTheWay
 
@@ -42,7 +42,7 @@ def read_run_log(folder: Path) -> RunLog:
         raise RunFolderError(str(folder), got, "one", "run it again with --keep all")
     dma = DmaOpsOnTheWay()
     try:
-        log = own_log(folder, run, prefix=True, late_operands=True, look=dma.look)
+        log = own_log(folder, run, prefix=True, lazy_operands=True, look=dma.look)
     except LargeLogError as error:
         raise RunFolderError(str(folder / LOG), error.got, error.needs, _WITHOUT_ROWS) from None
     if not log.n_ops and log.is_complete:

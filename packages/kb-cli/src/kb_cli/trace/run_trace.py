@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kb_cli.run.run_json import RunJson
+from kb_cli.run.records.run_json import RunJson
 from kb_cli.terminal.units import PS_PER_NS
 from kb_cli.trace.arrange import arrange, pe_order
 from kb_cli.trace.critical_path import PathSegments, path_slices
-from kb_cli.trace.launch_slices import launch_slices
-from kb_cli.trace.op_slices import Rows, op_slices, pe_of
 from kb_cli.trace.run_log import RunLog
-from kb_cli.trace.trace_bytes import Unit
+from kb_cli.trace.slices import Rows, launch_slices, op_slices, pe_of
+from kb_cli.trace.trace_file import Unit
 from kb_cli.trace.tracks import Counters, Slices, Trace
 from kb_cli.trace.window import Window
 from kb_messages import KbError

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kb_cli.report.lane_shades import BusyTime
+from kb_cli.report.pictures.lanes import BusyTime
 from kb_cli.trace.protobuf import Ints
 from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_cli.trace.transfers import Floats

@@ -14,24 +14,24 @@ from kb_cli.web.web_request import NoViewError, WebRequest
 from kb_messages import KbError
 
 _ANSWERS: Final = {
-    "runs": "runs_answer:runs",
-    "live": "runs_answer:live",
-    "overview": "overview_answer:overview",
-    "levers": "overview_answer:levers",
-    "lanes": "timeline_answer:lanes",
-    "window": "timeline_answer:window",
-    "edge": "timeline_answer:edge",
+    "runs": "runs:runs",
+    "live": "runs:live",
+    "overview": "reports:overview",
+    "levers": "reports:levers",
+    "lanes": "timeline:lanes",
+    "window": "timeline:window",
+    "edge": "timeline:edge",
     "sums": "window_sums:sums",
-    "find": "timeline_answer:find",
-    "slice": "slice_answer:one_slice",
-    "why": "why_answer:why",
-    "source": "source_answer:source",
-    "stalls": "stalls_answer:stalls",
-    "topology": "chip_answer:topology",
-    "roofline": "roofline_answer:roofline",
-    "compare": "compare_answer:comparison",
-    "sweeps": "sweeps_answer:sweeps",
-    "sweep": "sweeps_answer:sweep",
+    "find": "timeline:find",
+    "slice": "slices:one_slice",
+    "why": "slices:why",
+    "source": "reports:source",
+    "stalls": "stalls:stalls",
+    "topology": "chip:topology",
+    "roofline": "reports:roofline",
+    "compare": "reports:comparison",
+    "sweeps": "sweeps:sweeps",
+    "sweep": "sweeps:sweep",
 }
 """By name: the module of this room, and its function."""
 
@@ -54,8 +54,8 @@ def answer_to(name: str, asked: WebRequest, is_over: Callable[[], bool]) -> WebA
 
 def load_answers() -> None:
     """Import the modules of all requests, those of a run's first picture before the others."""
-    for place in ("runs_answer", "timeline_answer", *_ANSWERS.values()):
-        import_module(f"kb_cli.web.{place.partition(':')[0]}")
+    for place in ("runs", "timeline", *_ANSWERS.values()):
+        import_module(f"kb_cli.web.answers.{place.partition(':')[0]}")
 
 
 def _function(name: str) -> Callable[[WebRequest], WebAnswer | WebEvents]:
@@ -63,5 +63,6 @@ def _function(name: str) -> Callable[[WebRequest], WebAnswer | WebEvents]:
     if place is None:
         raise NoViewError(f"/api/{name[:40]}", "a request of no view", f"one of {', '.join(_ANSWERS)}")
     module, _, function = place.partition(":")
-    found: Callable[[WebRequest], WebAnswer | WebEvents] = getattr(import_module(f"kb_cli.web.{module}"), function)
+    answers = import_module(f"kb_cli.web.answers.{module}")
+    found: Callable[[WebRequest], WebAnswer | WebEvents] = getattr(answers, function)
     return found

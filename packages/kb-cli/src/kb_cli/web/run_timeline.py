@@ -8,13 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from kb_cli.run.launch_times import LaunchTimes
+from kb_cli.run.base.result import LaunchTimes
 from kb_cli.terminal.units import PS_PER_NS
 from kb_cli.trace.critical_path import segment_name, segment_texts
-from kb_cli.trace.launch_slices import launch_slices
-from kb_cli.trace.memory_slices import memory_slices
-from kb_cli.trace.op_slices import op_slices
 from kb_cli.trace.protobuf import Ints
+from kb_cli.trace.slices import launch_slices, memory_slices, op_slices
 from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_cli.web.colourings import COMMAND, PATH, STAGE, by_command, by_one_line, by_path, by_words
 from kb_cli.web.lane_table import Kinds, LaneTable

@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
 from pathlib import Path
 from socketserver import TCPServer
 from threading import Lock, Thread
@@ -15,13 +16,32 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from kb_cli.web.answer import WebAnswer, WebEvents, sentence
-from kb_cli.web.page_files import page_files
 from kb_cli.web.request_checks import SECURITY, TOKEN, PageGate
 
 if TYPE_CHECKING:
     from kb_cli.web.opened_runs import OpenedRuns
-    from kb_cli.web.shelf import RunShelf
-    from kb_cli.web.sweep_shelf import SweepShelf
+    from kb_cli.web.run_index import RunIndex
+    from kb_cli.web.sweep_index import SweepIndex
+
+
+_KINDS: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+def page_files() -> dict[str, WebAnswer]:
+    """Every file of the page by its path in the address. `/` is the page itself."""
+    found = {}
+    for file in files("kb_cli.web").joinpath("page").iterdir():
+        ending = f".{file.name.rpartition('.')[2]}"
+        if ending in _KINDS:
+            found[f"/{file.name}"] = WebAnswer(file.read_bytes(), _KINDS[ending])
+    found["/"] = found.pop("/index.html")
+    return found
+
 
 API: Final = "/api/"
 _MOST_FIELDS: Final = 32
@@ -49,18 +69,18 @@ class PageServer(ThreadingHTTPServer):
         self.gate = PageGate(self.server_address[1])
         self.files = page_files()
         self._folder, self._sweeps, self._lock = folder, sweeps, Lock()
-        self._shelves: tuple[RunShelf, OpenedRuns, SweepShelf] | None = None
+        self._shelves: tuple[RunIndex, OpenedRuns, SweepIndex] | None = None
 
     @property
-    def shelves(self) -> tuple[RunShelf, OpenedRuns, SweepShelf]:
+    def shelves(self) -> tuple[RunIndex, OpenedRuns, SweepIndex]:
         """The runs, those of them that are in use, and the sweeps. What reads them is loaded with the first request."""
         with self._lock:
             if self._shelves is None:
                 from kb_cli.web.opened_runs import OpenedRuns
-                from kb_cli.web.shelf import RunShelf
-                from kb_cli.web.sweep_shelf import SweepShelf
+                from kb_cli.web.run_index import RunIndex
+                from kb_cli.web.sweep_index import SweepIndex
 
-                self._shelves = RunShelf(self._folder), OpenedRuns(), SweepShelf(self._sweeps)
+                self._shelves = RunIndex(self._folder), OpenedRuns(), SweepIndex(self._sweeps)
             return self._shelves
 
     def load_ahead(self) -> None:

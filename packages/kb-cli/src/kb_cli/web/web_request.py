@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from kb_cli.web.opened_run import OpenedRun
-from kb_cli.web.opened_runs import OpenedRuns
-from kb_cli.web.shelf import RunShelf
-from kb_cli.web.sweep_shelf import SweepShelf
+from kb_cli.web.opened_runs import OpenedRun, OpenedRuns
+from kb_cli.web.run_index import RunIndex
+from kb_cli.web.sweep_index import SweepIndex
 from kb_messages import KbError
 
 _DIGITS: Final = 20
@@ -26,9 +25,9 @@ class WebRequest(NamedTuple):
     """A request whose sender may ask: the fields of its query, each once, run folders, those in use, and sweeps."""
 
     fields: Mapping[str, str]
-    shelf: RunShelf
+    shelf: RunIndex
     opened: OpenedRuns
-    sweeps: SweepShelf
+    sweeps: SweepIndex
 
     def field(self, name: str) -> str:
         """The field *name*. Raises KbError where the query has none."""

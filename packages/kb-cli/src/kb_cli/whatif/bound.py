@@ -8,7 +8,7 @@ from math import ceil, prod
 
 from msgspec.structs import replace
 
-from kb_cli.run.usage_file import UsageTable
+from kb_cli.run.records.usage_file import UsageTable
 from kb_cli.whatif.chip_levers import LINKS, Moved
 from kb_dataexec.analysis import Where, WhereRow
 from kb_topology import Topology

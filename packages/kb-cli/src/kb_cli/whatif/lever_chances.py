@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from kb_cli.compare.names import block_name
-from kb_cli.run.claims import check_written
-from kb_cli.run.files import USAGE, RunFolderError
-from kb_cli.run.run_json import RunJson
-from kb_cli.run.usage_file import UsageTable
-from kb_cli.run.where_time import where_of
+from kb_cli.compare.blocks import block_name
+from kb_cli.run.base.files import USAGE, RunFolderError
+from kb_cli.run.records.manifest_check import check_written
+from kb_cli.run.records.run_json import RunJson
+from kb_cli.run.records.usage_file import UsageTable
+from kb_cli.run.records.where_time import where_of
 from kb_cli.terminal.units import duration, percent, signed_percent
 from kb_cli.whatif.bound import bound_ps, busiest_ps, by_kind, moved_ps
 from kb_cli.whatif.chip_levers import chip_levers, moved

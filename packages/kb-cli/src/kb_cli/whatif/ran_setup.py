@@ -14,23 +14,21 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from kb_cli.benchmark import bundled
-from kb_cli.benchmark.author_calls import inputs_of
-from kb_cli.benchmark.beside import import_from
+from kb_cli.benchmark.author_calls import check_capacity, inputs_of
 from kb_cli.benchmark.call_benchmark import CallBenchmark
-from kb_cli.benchmark.call_record import repeated_call
-from kb_cli.benchmark.capacity import check_capacity
-from kb_cli.benchmark.field_values import BadValue, value_of
+from kb_cli.benchmark.code.local_imports import import_from
 from kb_cli.benchmark.kernel_source import MOST_NBYTES
 from kb_cli.benchmark.load import LoadedBenchmark, execute_source, load_source
-from kb_cli.benchmark.params import params_code
-from kb_cli.benchmark.recorded_call import RecordedCall
-from kb_cli.benchmark.script_benchmark import ScriptBenchmark
+from kb_cli.benchmark.run_records import RecordedCall, repeated_call
+from kb_cli.benchmark.scripts import ScriptBenchmark
 from kb_cli.benchmark.setup import Setup
-from kb_cli.run.claims import check_written
-from kb_cli.run.data import load_inputs
-from kb_cli.run.files import BENCH, BESIDE, INPUTS, RUN, TOPOLOGY, RunFolderError
-from kb_cli.run.run_json import RunJson, read_one_run
-from kb_cli.run.simulate import array_sha256
+from kb_cli.benchmark.values.field_values import BadValue, value_of
+from kb_cli.benchmark.values.params import params_code
+from kb_cli.run.base.files import BENCH, BESIDE, INPUTS, RUN, TOPOLOGY, RunFolderError
+from kb_cli.run.records.data import load_inputs
+from kb_cli.run.records.manifest_check import check_written
+from kb_cli.run.records.run_json import RunJson, read_one_run
+from kb_cli.run.simulation.simulate import array_sha256
 from kb_dataexec.files import file_in, read_bytes
 from kb_topology import load_topology
 

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from kb_cli.compare.comparison import RunComparison, compare
 from kb_cli.compare.side import read_side
-from kb_cli.run.progress import RunProgress
-from kb_cli.run.result_parts import Policy
-from kb_cli.run.save import record_run
-from kb_cli.run.where_time import where_of
+from kb_cli.run.base.progress import RunProgress
+from kb_cli.run.base.result import Policy
+from kb_cli.run.records.where_time import where_of
+from kb_cli.run.saving.save import record_run
 from kb_cli.whatif.bound import bound_ps, by_kind
 from kb_cli.whatif.chip_levers import Moved, chip_levers, moved
 from kb_cli.whatif.lever_chances import busy_of

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from kb_components.pe.submission_queue import SubmissionQueue
 from kb_components.pe.tile_feeder import TileFeeder
-from kb_engine.block import ClosableWork, CommandInFlight
+from kb_engine.block import CommandInFlight, IsolableWork
 
 
-class FedWork(ClosableWork):
-    """The only command of a PE, which waits in *queue* for *feeder*. *complete* is told when the command is done."""
+class FedWork(IsolableWork):
+    """The only command of a PE, which waits in *queue* for *feeder*. *complete* is called when the command is done."""
 
     __slots__ = ("_complete", "_feeder", "_queue", "command")
 
@@ -29,39 +28,29 @@ class FedWork(ClosableWork):
         self._complete = complete
 
     def begin(self) -> None:
-        """Feed the command now."""
+        """Feeds the command now."""
         self._feeder.wake()
 
     def place(self) -> None:
-        """As the feeder does before the first tile, but for what tiles claim and free on their way."""
+        """Takes the command from the queue, and cuts buffers and registers for its tiles.
+
+        The feeder does the same before the first tile. The tiles themselves claim and free nothing.
+        """
         command = self._queue.next_decoded()
         assert command is self.command
         self._feeder.place_known(command)
 
-    def place_again(self, command: CommandInFlight) -> None:
-        """As ClosableWork says."""
-        self._feeder.place_known(command)
-
-    @contextmanager
-    def once_more(self, command: CommandInFlight) -> Iterator[ClosableWork]:
-        """As ClosableWork says."""
-        self._queue.put_back(command)
-        try:
-            yield FedWork(command, self._queue, self._feeder, self._complete)
-        finally:
-            self._queue.next_decoded()
-
     def cuts(self) -> Any:
-        """Those of buffers and registers, and the order of fetches."""
+        """The present cuts of buffers and registers, and the order of fetches."""
         return self._feeder.cuts()
 
     def put_back(self, cuts: Any) -> None:
-        """The command is decoded and has yet to be fed."""
+        """Restores *cuts*. The command is decoded again, and has yet to be fed."""
         self._feeder.put_back(cuts)
         self.command.begin_anew()
         self._queue.put_back(self.command)
 
     def end(self) -> None:
-        """Complete the command."""
-        self.command.end_closed()
+        """Completes the command."""
+        self.command.end_isolated()
         self._complete(self.command)

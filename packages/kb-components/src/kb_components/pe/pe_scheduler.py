@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -18,15 +18,13 @@ from kb_components.pe.tile_choice import TileChoice
 from kb_components.pe.tile_feeder import TileFeeder
 from kb_engine.block import (
     KIB,
-    ClosableWork,
     CommandInFlight,
     CommandScheduler,
     Context,
     ExclusivePort,
     FeederWait,
-    FoldPass,
-    LoneCommands,
     RegisterFileOwner,
+    StateVisitor,
     TileToken,
     ps_from_ns,
 )
@@ -61,7 +59,7 @@ class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class PeScheduler(CommandScheduler[PeSchedulerSpec]):
-    """A bounded submission queue, one feeder behind it, and TCM buffers from offset 0 on for the tiles it feeds.
+    """A bounded submission queue, one feeder behind it, and TCM buffers from offset 0 on for the tiles that it feeds.
 
     The rest of TCM is the allocator's.
     """
@@ -71,20 +69,16 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         "_buffers",
         "_feeder",
         "_fetch_store",
-        "_lone",
         "_plan_checks",
         "_queue",
         "_shared_plans",
+        "_shares_plans",
         "_tile_choice",
-        "_uses_short_ways",
     )
 
     spec_type = PeSchedulerSpec
-    state = ("_buffers", "_feeder", "_lone", "_queue")
+    state = ("_buffers", "_feeder", "_queue")
     caches = ("_plan_checks", "_shared_plans", "_tile_choice")
-    takes_short_ways: ClassVar[bool] = True
-    """Whether commands share plans, and are served outside of the queues where nothing can meet them. Times, records
-    and counts are the same without, which tests check. A subclass goes without, because it may do what they skip."""
 
     def __init__(self, spec: PeSchedulerSpec, context: Context) -> None:
         super().__init__(spec, context)
@@ -92,13 +86,13 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._tile_choice: TileChoice | None = None
         self._plan_checks: PlanChecks | None = None
         self._shared_plans = SharedPlans()
-        self._uses_short_ways = self.takes_short_ways and type(self) is PeScheduler
+        self._shares_plans = type(self) is PeScheduler  # a subclass may plan by more than shapes
         self._queue = SubmissionQueue(
-            context.clock, spec.submission_depth, ps_from_ns(spec.command_ns), self._feed_decoded, self.tickets
+            context.clock, spec.submission_depth, ps_from_ns(spec.command_ns), self._feed_decoded, self.event_order
         )
 
     def connect(self) -> None:
-        """Find the blocks where tiles can start, and declare the slot that GEMM and MATH share."""
+        """Finds the blocks where tiles can start, and declares the slot that GEMM and MATH share."""
         self._blocks = {block.node_id: block for block in self.context.downstream}
         self._fetch_store = self.context.neighbour("pe_fetch_store", RegisterFileOwner)
         self._feeder = TileFeeder(
@@ -111,22 +105,17 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             self._fetch_store.registers,
             self._blocks,
         )
-        registers = self._fetch_store.registers
-        command_ps = ps_from_ns(self.spec.command_ns)
-        self._lone = LoneCommands(
-            self.clock, command_ps, registers, self._blocks, self._feeder.note_claim, self.tickets
-        )
         if self.spec.compute_slots == "shared":
             self._share_compute_slot()
 
     @property
     def reserved_nbytes(self) -> int:
-        """Input and output buffers together."""
+        """Bytes of TCM for input and output buffers together."""
         return self._buffers.inputs.nbytes + self._buffers.outputs.nbytes
 
     @property
     def tile_room(self) -> TileRoom:
-        """The bytes that a tile has to fit in."""
+        """The bytes that a PE has for tiles, in its buffers and in its register file."""
         return TileRoom(
             input_nbytes=self._buffers.inputs.nbytes,
             output_nbytes=self._buffers.outputs.nbytes,
@@ -140,24 +129,32 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
 
     @property
     def _choice(self) -> TileChoice:
-        """What chooses tiles. It is made when it is first asked for: the ports of blocks are known after `connect`."""
+        """The chooser of tiles. It is made at first use, because the ports of blocks are known only after `connect`."""
         if self._tile_choice is None:
             self._tile_choice = TileChoice(self._blocks.values(), self.tile_room)
         return self._tile_choice
 
     def plan(self, submitted: SubmittedCommand) -> PipelinePlan:
-        """A plan that fits this PE's tile buffers, and every block's limits."""
+        """The plan of the command, which fits this PE's tile buffers and every block's limits."""
         return self._checked_plan(submitted.command, submitted.pe)
 
     def shared_plan(self, submitted: SubmittedCommand) -> tuple[PipelinePlan, tuple[int, ...] | None]:
-        """As CommandScheduler's. A loop issues the same commands each time, at other addresses: it is planned once."""
-        if not self._uses_short_ways:
+        """(plan of the command, addresses of its operands or None).
+
+        Commands that differ only in addresses share a plan.
+
+        A loop issues the same commands each time, at other addresses, so each of them is planned once.
+        """
+        if not self._shares_plans:
             return self.plan(submitted), None
         return self._shared_plans.find(submitted, self.plan)
 
     def plan_of_all(self, like: Command, commands: Any) -> tuple[PipelinePlan, Sequence[Any]] | None:
-        """As CommandScheduler's."""
-        return self._shared_plans.find_for_all(like, commands) if self._uses_short_ways else None
+        """The plan that *like* shares with all *commands*, and the addresses of their operands.
+
+        None without such a plan.
+        """
+        return self._shared_plans.find_for_all(like, commands) if self._shares_plans else None
 
     @property
     def has_room(self) -> bool:
@@ -165,56 +162,45 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         return self._queue.has_room
 
     def when_room(self, call: Callable[[], None]) -> None:
-        """Call *call* once, when the submission queue has room again. Callers are served first come, first served."""
+        """Calls *call* once, when the submission queue has room again. Callers are served first come, first served."""
         self._queue.when_room(call)
 
     def submit(self, context: CommandInFlight) -> None:
-        """Queue a command, and take it when its turn comes."""
+        """Queues a command, to be taken when its turn comes."""
         self._queue.submit(context)
 
-    def serve_alone(self, context: CommandInFlight, arrival_ps: int, done: Callable[[CommandInFlight], None]) -> bool:
-        """Serve a command of one tile for which no other command is in flight."""
-        if not (self._uses_short_ways and self._queue.is_idle):
-            return False
-        return self._lone.begin(context, arrival_ps, done, self.may_record_ahead)
-
     def complete(self, context: CommandInFlight) -> None:
-        """Strike the command off the in-flight table, and publish its record."""
+        """Removes the command from the table of commands in flight, and publishes its record."""
         self._queue.forget(context)
         super().complete(context)
 
-    def fold(self, over: FoldPass) -> None:
-        """As ComponentBase."""
+    def fold(self, over: StateVisitor) -> None:
+        """Hands the state of the queue, the feeder and the buffers to *over*."""
         super().fold(over)
         over.part(self._queue)
-        over.part(self._lone)
         over.part(self._feeder)
         over.part(self._buffers)
 
     def dispatch_waits(self, token: TileToken) -> Sequence[tuple[DispatchWait, int]]:
-        """From the submission queue to the first block's queue, for the tile that is fed now."""
+        """The waits from the submission queue to the first block's queue, for the tile that is fed now."""
         feeder = self._feeder
         times = feeder.turn_ps, feeder.in_order_ps, feeder.claimed_ps, self.clock.now_ps
         return dispatch_waits(token.context, *times)
 
     def feeder_wait(self) -> FeederWait | None:
-        """The tile whose turn it is, and what it waits for."""
+        """The tile whose turn it is, and the resource that it waits for; None if the feeder waits for no resource."""
         return self._feeder.wait()
 
     def _feed_decoded(self) -> None:
-        """A command is decoded: have it closed if nothing can meet it here, or feed it."""
-        closer = self.closer
-        if closer is not None and type(self) is PeScheduler:
+        """Isolates the decoded command if no other command can meet it here; otherwise feeds it."""
+        isolation = self.isolation
+        if isolation is not None and type(self) is PeScheduler:
             command = self._queue.lone_command if self._feeder.is_idle else None
             if command is None:
-                closer.missed(self._queue.last_decoded)
-            elif closer.wants(command) and closer.close(self._work(command)):
+                isolation.missed(self._queue.last_decoded)
+            elif isolation.wants(command) and isolation.close(self._work(command)):
                 return
         self._feeder.wake()
-
-    def known_work(self, command: CommandInFlight) -> ClosableWork | None:
-        """As CommandScheduler's."""
-        return self._work(command) if type(self) is PeScheduler else None
 
     def _work(self, command: CommandInFlight) -> FedWork:
         return FedWork(command, self._queue, self._feeder, self.complete)
@@ -233,7 +219,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         return plan
 
     def _share_compute_slot(self) -> None:
-        """Have GEMM and MATH take turns. A PE without a block for one of them has nothing to share."""
+        """Makes GEMM and MATH take turns. A PE without a block for one of them has nothing to share."""
         computing = [
             server
             for block in self._blocks.values()

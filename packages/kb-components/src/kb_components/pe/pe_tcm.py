@@ -1,4 +1,6 @@
-"""PE_TCM: the PE's scratchpad. FETCH and STORE take turns at one port; transfers that use it as a memory have another.
+"""PE_TCM: the PE's scratchpad.
+
+FETCH and STORE take turns at one port; transfers that use it as a memory have another.
 
 A PE's loads and stores cost its TCM nothing: DMA writes and reads the tile buffers by a way of its own. The DMA port
 serves transfers whose memory is this TCM. They come from other PEs over the fabric, or from its own PE.
@@ -10,15 +12,24 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from kb_engine.block import Context, ExclusivePort, FoldPass, Gate, Rate, Scratchpad, SingleChannelMemory, ps_from_ns
+from kb_engine.block import (
+    Context,
+    ExclusivePort,
+    Gate,
+    Rate,
+    Scratchpad,
+    SingleChannelMemory,
+    StateVisitor,
+    ps_from_ns,
+)
 from kb_messages import Lever, StageType, WaitReason
 
 
 class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bandwidth (GB/s) and access latency (ns) of the port that FETCH and STORE share.
 
-    `dma_bw_gbs` and `dma_latency_ns` are those of the port for DMA, by default the same.
-    Source: assumed, unless the topology says.
+    `dma_bw_gbs` and `dma_latency_ns` are the bandwidth and latency of the port for DMA, by default the same. Source:
+    assumed, unless the topology says.
     """
 
     bw_gbs: Annotated[
@@ -86,8 +97,8 @@ class PeTcm(SingleChannelMemory[PeTcmSpec], Scratchpad[PeTcmSpec]):
         self._dma_latency_ps = self._latency_ps if spec.dma_latency_ns is None else ps_from_ns(spec.dma_latency_ns)
         self.port = ExclusivePort(WaitReason.TCM_PORT)
 
-    def fold(self, over: FoldPass) -> None:
-        """As ComponentBase."""
+    def fold(self, over: StateVisitor) -> None:
+        """Hands the state of both ports to *over*."""
         super().fold(over)
         over.part(self.port)
 

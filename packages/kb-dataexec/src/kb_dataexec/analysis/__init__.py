@@ -15,11 +15,17 @@ if TYPE_CHECKING:
     from kb_dataexec.analysis.attribution import PeWhere as PeWhere
     from kb_dataexec.analysis.attribution import Where as Where
     from kb_dataexec.analysis.attribution import WhereRow as WhereRow
+    from kb_dataexec.analysis.critical_path.where_time import Causes as Causes
+    from kb_dataexec.analysis.critical_path.where_time import DispatchWaits as DispatchWaits
+    from kb_dataexec.analysis.critical_path.where_time import Holder as Holder
+    from kb_dataexec.analysis.critical_path.where_time import Moment as Moment
+    from kb_dataexec.analysis.critical_path.where_time import path as path
+    from kb_dataexec.analysis.critical_path.where_time import paths as paths
+    from kb_dataexec.analysis.critical_path.where_time import where as where
     from kb_dataexec.analysis.dma_ops import DmaOps as DmaOps
     from kb_dataexec.analysis.dma_ops import DmaOpsOnTheWay as DmaOpsOnTheWay
     from kb_dataexec.analysis.dma_ops import FarEnds as FarEnds
     from kb_dataexec.analysis.hazards import Hazard as Hazard
-    from kb_dataexec.analysis.path_forest import NoWindowsError as NoWindowsError
     from kb_dataexec.analysis.provenance import Origin as Origin
     from kb_dataexec.analysis.provenance import origin as origin
     from kb_dataexec.analysis.shares import BlockShare as BlockShare
@@ -31,24 +37,41 @@ if TYPE_CHECKING:
     from kb_dataexec.analysis.shares import path_shares as path_shares
     from kb_dataexec.analysis.shares import pe_shares as pe_shares
     from kb_dataexec.analysis.shares import total_ps as total_ps
-    from kb_dataexec.analysis.transfers import LateServices as LateServices
+    from kb_dataexec.analysis.transfers import LazyServices as LazyServices
     from kb_dataexec.analysis.transfers import all_transfers as all_transfers
     from kb_dataexec.analysis.transfers import memory_spans as memory_spans
     from kb_dataexec.analysis.transfers import service_parts as service_parts
-    from kb_dataexec.analysis.where_time import Causes as Causes
-    from kb_dataexec.analysis.where_time import DispatchWaits as DispatchWaits
-    from kb_dataexec.analysis.where_time import Holder as Holder
-    from kb_dataexec.analysis.where_time import Moment as Moment
-    from kb_dataexec.analysis.where_time import path as path
-    from kb_dataexec.analysis.where_time import paths as paths
-    from kb_dataexec.analysis.where_time import where as where
-    from kb_dataexec.analysis.where_windows import where_in_windows as where_in_windows
+    from kb_dataexec.analysis.windows.path_forest import NoWindowsError as NoWindowsError
+    from kb_dataexec.analysis.windows.where_windows import where_in_windows as where_in_windows
 
 _NAMES = {
-    "kb_dataexec.analysis.attribution": ("WHERE_FORMAT", "LaunchWhere", "PathColumns", "PeWhere", "Where", "WhereRow"),
-    "kb_dataexec.analysis.dma_ops": ("DmaOps", "DmaOpsOnTheWay", "FarEnds"),
+    "kb_dataexec.analysis.attribution": (
+        "LaunchWhere",
+        "PathColumns",
+        "PeWhere",
+        "WHERE_FORMAT",
+        "Where",
+        "WhereRow",
+    ),
+    "kb_dataexec.analysis.critical_path.where_time": (
+        "Causes",
+        "DispatchWaits",
+        "Holder",
+        "Moment",
+        "path",
+        "paths",
+        "where",
+    ),
+    "kb_dataexec.analysis.dma_ops": (
+        "DmaOps",
+        "DmaOpsOnTheWay",
+        "FarEnds",
+    ),
     "kb_dataexec.analysis.hazards": ("Hazard",),
-    "kb_dataexec.analysis.provenance": ("Origin", "origin"),
+    "kb_dataexec.analysis.provenance": (
+        "Origin",
+        "origin",
+    ),
     "kb_dataexec.analysis.shares": (
         "BlockShare",
         "LineShare",
@@ -60,10 +83,14 @@ _NAMES = {
         "pe_shares",
         "total_ps",
     ),
-    "kb_dataexec.analysis.transfers": ("LateServices", "all_transfers", "memory_spans", "service_parts"),
-    "kb_dataexec.analysis.where_time": ("Causes", "DispatchWaits", "Holder", "Moment", "path", "paths", "where"),
-    "kb_dataexec.analysis.path_forest": ("NoWindowsError",),
-    "kb_dataexec.analysis.where_windows": ("where_in_windows",),
+    "kb_dataexec.analysis.transfers": (
+        "LazyServices",
+        "all_transfers",
+        "memory_spans",
+        "service_parts",
+    ),
+    "kb_dataexec.analysis.windows.path_forest": ("NoWindowsError",),
+    "kb_dataexec.analysis.windows.where_windows": ("where_in_windows",),
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -10,9 +10,8 @@ import msgspec
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.log_parts import LogParts
-from kb_dataexec.log.names import op_name
-from kb_dataexec.log.tables import OpLog
+from kb_dataexec.log.rows import op_name
+from kb_dataexec.log.tables import LogParts, OpLog
 from kb_dataexec.memory.store import StoreError
 from kb_messages import MathAttributes, Operand, OpKind, OpRecord, Role
 

@@ -52,7 +52,7 @@ class ToldServices:
         self.later_ps = self.ops.end_ps[self.place] - self.ops.end_ps[self.own_place[self.row]]
 
 
-class LateServices:
+class LazyServices:
     """`ToldServices` of *log* and *ops*, found when they are first asked for, and once for all threads that ask."""
 
     def __init__(self, log: OpLog, ops: DmaOps | None = None) -> None:
@@ -109,7 +109,7 @@ def parts_of(transfers: Array, ops: DmaOps, place: Array) -> Array:
     return parts
 
 
-def memory_spans(log: OpLog, services: LateServices | None = None) -> Array:
+def memory_spans(log: OpLog, services: LazyServices | None = None) -> Array:
     """When the bytes of each transfer that the log tells of held their memory, ascending by op.
 
     Columns: `row`, that of its op in `log.ops`; `memory`, a number in `log.strings`; `start_ps` and `end_ps`.
@@ -120,7 +120,7 @@ def memory_spans(log: OpLog, services: LateServices | None = None) -> Array:
     memory that does not tell when it begins has the time from the arrival until it is done, latency included. Raises
     LogError for a log without the table. *services* are those of *log*, where a caller has them.
     """
-    told = (services or LateServices(log))()
+    told = (services or LazyServices(log))()
     rows, is_read = told.table, told.ops.is_read[told.own_place]
     sent, arrived, served, first, last = (rows[name] for name in _TIMES)
     is_told = served >= 0

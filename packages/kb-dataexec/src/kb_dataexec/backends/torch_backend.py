@@ -112,7 +112,7 @@ class TorchBackend:
 
 
 def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
-    """The functions of `kb_messages.functions` as `arrays/functions.py` has them, without `copy` and some of bits."""
+    """The functions of `MATH_FUNCTIONS` as `arrays/functions.py` has them, without `copy` and some of bits."""
 
     def sigmoid(x: Any) -> Any:
         return 1 / (1 + torch.exp(-x))

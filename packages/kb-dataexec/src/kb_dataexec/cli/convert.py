@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from kb_dataexec.cli.output import Progress, UsageError, counted, emit, emit_json
-from kb_dataexec.log.jsonl import LINES_SUFFIX
+from kb_dataexec.log.lines.log_lines import LINES_SUFFIX
 from kb_dataexec.logfile import FolderLogWriter, LogLines, LogSummary
 
 

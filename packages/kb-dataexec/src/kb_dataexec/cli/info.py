@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.cli.output import Progress, counted, emit, emit_json, refuse
-from kb_dataexec.log.manifest import ManifestError
+from kb_dataexec.log.folder_files import ManifestError
 from kb_dataexec.logfile import LogFolder, LogLines, open_log
 from kb_dataexec.memory.names import memory_name
 from kb_messages import OpKind, Role

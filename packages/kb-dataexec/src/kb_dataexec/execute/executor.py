@@ -12,8 +12,8 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.execute.fused.run import FUSE_FROM
 from kb_dataexec.execute.fused.run import run as run_fused
-from kb_dataexec.log.log_parts import LogParts
 from kb_dataexec.log.schedule import Schedule
+from kb_dataexec.log.tables import LogParts
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import one_by_one
 from kb_messages import DType, MemorySpace, Rectangle

@@ -1,8 +1,4 @@
-"""Executes a log that is still being written, as far as values are asked for.
-
-The commands that a value depends on are found exactly to the byte. They are executed one record at a time, in order, so
-a value does not depend on which other commands happen to be executed with them. Nothing is executed twice.
-"""
+"""Which registers a log shares between commands: those of sums that a command leaves for the next one."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ import numpy as np
 from kb_dataexec.analysis.dependencies import Dependencies, dependencies
 from kb_dataexec.analysis.provenance import explained
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.execute.held_sums import held_between_commands
 from kb_dataexec.log.columns import RECTANGLE_COLUMNS
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
@@ -22,6 +17,36 @@ from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import one_by_one
 from kb_messages import DType, MemorySpace, Rectangle, Role, space_code_of
+
+_RECTANGLE: Final = "owner", "offset", "rows", "row_nbytes", "stride"
+
+
+def held_between_commands(rows: Array, command_seq: Array, listed: Array) -> Array:
+    """Whether each of *rows*, operands of the commands *command_seq*, lies in registers of a sum that is held.
+
+    A command holds a sum for others if it does not release the registers that it wrote, or reads registers that it did
+    not write. Rows that are not *listed* tell nothing; they belong to commands whose records are not complete.
+    """
+    found = np.zeros(len(rows), bool)
+    at = np.flatnonzero((rows["space"] == MemorySpace.REG.code) & listed)
+    if not len(at):
+        return found
+    registers, seqs = rows[at], command_seq[at]
+    columns = [registers[name] for name in _RECTANGLE]
+    order = np.lexsort((registers["op_id"], *columns, seqs))
+    keys = np.stack([seqs, *columns])[:, order]
+    opens = np.append(True, (np.diff(keys) != 0).any(axis=0))
+    first, last = order[opens], order[np.append(opens[1:], True)]
+    is_held = ~np.isin(registers["role"][first], [role for role in Role if role.is_write])
+    is_held |= registers["release"][last] == 0
+    ends = registers["offset"] + (registers["rows"] - 1) * registers["stride"] + registers["row_nbytes"]
+    sums = {(int(registers["owner"][n]), int(registers["offset"][n]), int(ends[n])) for n in first[is_held]}
+    meets = np.zeros(len(at), bool)
+    for owner, start, end in sorted(sums):
+        meets |= (registers["owner"] == owner) & (registers["offset"] < end) & (ends > start)
+    found[at] = meets
+    return found
+
 
 _PRIVATE_SPACES: Final = (MemorySpace.REG.code, MemorySpace.IMMEDIATE.code)
 _WRITES: Final = tuple(role for role in Role if role.is_write)

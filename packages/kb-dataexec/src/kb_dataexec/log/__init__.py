@@ -8,9 +8,8 @@ if TYPE_CHECKING:
     from kb_dataexec.log.columns import Columns as Columns
     from kb_dataexec.log.columns import columns_of as columns_of
     from kb_dataexec.log.digest import LogSummary as LogSummary
-    from kb_dataexec.log.jsonl import LogLines as LogLines
-    from kb_dataexec.log.late import LateOpLog as LateOpLog
-    from kb_dataexec.log.log_parts import LogParts as LogParts
+    from kb_dataexec.log.lazy import LazyOpLog as LazyOpLog
+    from kb_dataexec.log.lines.log_lines import LogLines as LogLines
     from kb_dataexec.log.parquet import ParquetError as ParquetError
     from kb_dataexec.log.parquet import export_parquet as export_parquet
     from kb_dataexec.log.reader import LogFolder as LogFolder
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from kb_dataexec.log.table_dtypes import OPERAND_DTYPE as OPERAND_DTYPE
     from kb_dataexec.log.table_dtypes import OPS_DTYPE as OPS_DTYPE
     from kb_dataexec.log.table_dtypes import TABLE_DTYPES as TABLE_DTYPES
+    from kb_dataexec.log.tables import LogParts as LogParts
     from kb_dataexec.log.tables import OpLog as OpLog
     from kb_dataexec.log.writer import FolderLogWriter as FolderLogWriter
     from kb_dataexec.log.writer import LogWriter as LogWriter
@@ -29,18 +29,42 @@ if TYPE_CHECKING:
     from kb_dataexec.log.writer import write_log as write_log
 
 _NAMES = {
-    "kb_dataexec.log.columns": ("Columns", "columns_of"),
+    "kb_dataexec.log.columns": (
+        "Columns",
+        "columns_of",
+    ),
     "kb_dataexec.log.digest": ("LogSummary",),
-    "kb_dataexec.log.jsonl": ("LogLines",),
-    "kb_dataexec.log.late": ("LateOpLog",),
-    "kb_dataexec.log.log_parts": ("LogParts",),
-    "kb_dataexec.log.parquet": ("ParquetError", "export_parquet"),
-    "kb_dataexec.log.reader": ("LogFolder", "open_log", "read_log"),
-    "kb_dataexec.log.rows": ("Op", "OperandRow"),
+    "kb_dataexec.log.lazy": ("LazyOpLog",),
+    "kb_dataexec.log.lines.log_lines": ("LogLines",),
+    "kb_dataexec.log.parquet": (
+        "ParquetError",
+        "export_parquet",
+    ),
+    "kb_dataexec.log.reader": (
+        "LogFolder",
+        "open_log",
+        "read_log",
+    ),
+    "kb_dataexec.log.rows": (
+        "Op",
+        "OperandRow",
+    ),
     "kb_dataexec.log.schedule": ("Schedule",),
-    "kb_dataexec.log.table_dtypes": ("OPERAND_DTYPE", "OPS_DTYPE", "TABLE_DTYPES"),
-    "kb_dataexec.log.tables": ("OpLog",),
-    "kb_dataexec.log.writer": ("FolderLogWriter", "LogWriter", "MemoryLogWriter", "write_log"),
+    "kb_dataexec.log.table_dtypes": (
+        "OPERAND_DTYPE",
+        "OPS_DTYPE",
+        "TABLE_DTYPES",
+    ),
+    "kb_dataexec.log.tables": (
+        "LogParts",
+        "OpLog",
+    ),
+    "kb_dataexec.log.writer": (
+        "FolderLogWriter",
+        "LogWriter",
+        "MemoryLogWriter",
+        "write_log",
+    ),
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.further import Tables
+from kb_dataexec.log.auxiliary import Tables
 from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES
 
 
@@ -41,7 +41,7 @@ class LogSummary:
         return self.digest, self.n_ops, self.n_operands, dict(self.n_rows)
 
 
-class LateLogSummary(LogSummary):
+class LazyLogSummary(LogSummary):
     """The summary that *make* gives, as if it were that one. *make* is called once, when an attribute is asked for."""
 
     def __init__(self, make: Callable[[], LogSummary]) -> None:
@@ -142,7 +142,7 @@ class RunningDigest:
         for part, table in (("ops", ops), ("operands", operands), *tables.items()):
             self._digest.feed(part, np.ascontiguousarray(table).view(np.uint8).data)
 
-    def feed_formulas(self, data: bytes) -> None:
+    def feed_compressed(self, data: bytes) -> None:
         """Add a chunk of formulas."""
         self._digest.feed("formulas", data)
 

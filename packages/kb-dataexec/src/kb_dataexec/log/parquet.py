@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.jsonl import LogLines
+from kb_dataexec.log.lines.log_lines import LogLines
 from kb_dataexec.log.reader import LogFolder
 from kb_dataexec.log.tables import OpLog
 from kb_messages import DTYPE_BY_CODE, LOG_TABLES, OPERAND_COLUMNS, OPS_COLUMNS, SPACE_BY_CODE, KbError, OpKind, Role
@@ -62,7 +62,7 @@ def export_parquet(
         for parts, chunk in enumerate(source.chunks(), start=1):
             if len(strings) <= len(chunk.strings):
                 strings = np.array([*chunk.strings, ""], np.object_)
-            further = {name: _further(name, rows, strings) for name, rows in chunk.tables.items() if len(rows)}
+            further = {name: _auxiliary(name, rows, strings) for name, rows in chunk.tables.items() if len(rows)}
             for name, table in {"ops": _ops(chunk, strings), "operands": _operands(chunk.operands), **further}.items():
                 _write(connection, table, out / f"{name}-{parts - 1:06d}.parquet")
             records, operands = records + chunk.n_ops, operands + chunk.n_operands
@@ -83,7 +83,7 @@ def _operands(rows: Array) -> dict[str, Array]:
     return table | {"release": table["release"] != 0}
 
 
-def _further(name: str, rows: Array, strings: Array) -> dict[str, Array]:
+def _auxiliary(name: str, rows: Array, strings: Array) -> dict[str, Array]:
     schema = LOG_TABLES[name]
     table = {column: np.ascontiguousarray(rows[column]) for column, _ in schema.columns}
     table |= {column: strings[table[column]] for column in schema.texts}

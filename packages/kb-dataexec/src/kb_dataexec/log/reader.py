@@ -12,31 +12,32 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.files import decode_json, file_in, read_array
+from kb_dataexec.log.auxiliary import joined, missing_tables
 from kb_dataexec.log.digest import LogSummary, RunningDigest
 from kb_dataexec.log.folder_files import (
-    FORMULA_TABLES,
+    COMPRESSED_TABLES,
     IMMEDIATES,
     MANIFEST,
     STRINGS,
     VERSION_OF_ROWS,
+    AnyManifest,
+    Manifest,
+    ManifestError,
     chunk_path,
-    formulas_path,
+    compressed_path,
+    read_manifest,
     read_part,
 )
-from kb_dataexec.log.further import joined, missing_tables
-from kb_dataexec.log.jsonl import LINES_SUFFIX, LogLines
-from kb_dataexec.log.late_operands import LateOperandsLog
-from kb_dataexec.log.left_out import LeftOut
-from kb_dataexec.log.manifest import AnyManifest, Manifest, ManifestError, read_manifest
-from kb_dataexec.log.other_columns import other_columns
+from kb_dataexec.log.lazy import LazyOperandsLog
+from kb_dataexec.log.lines.log_lines import LINES_SUFFIX, LogLines
 from kb_dataexec.log.packed import PACKED_SUFFIX, packed_path, unpack
 from kb_dataexec.log.row_room import RowRoom, nbytes_of
-from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
-from kb_dataexec.log.tables import OpLog
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES, other_columns
+from kb_dataexec.log.tables import LeftOut, OpLog
 from kb_messages import LOG_FORMAT_VERSION, LogError
 
 if TYPE_CHECKING:
-    from kb_dataexec.log.formulas import Chunk, CommandLog, FormulaReader
+    from kb_dataexec.log.compressed import Chunk, CommandLog, CompressedReader
 
 
 def open_log(path: Path, prefix: bool = False) -> LogFolder | LogLines:
@@ -90,14 +91,14 @@ class LogFolder:
         self.is_complete = self.manifest is not None
         self.n_chunks = _count_chunks(folder) if self.manifest is None else self.manifest.chunks
         if self.manifest is None:
-            self.version, self._further = _begun_tables(folder)
+            self.version, self._auxiliary = _begun_tables(folder)
         else:
-            self.version, self._further = self.manifest.version, tuple(self.manifest.n_rows)
+            self.version, self._auxiliary = self.manifest.version, tuple(self.manifest.n_rows)
 
     @property
     def missing(self) -> tuple[str, ...]:
         """The names of the further tables that the log does not have."""
-        return missing_tables(self._further)
+        return missing_tables(self._auxiliary)
 
     @property
     def digest(self) -> str | None:
@@ -120,12 +121,12 @@ class LogFolder:
 
     def written(self, first: int) -> Iterator[tuple[Array, Array]]:
         """(ops, operands) of the files of each chunk from number *first* on. Nothing is checked."""
-        reader = self._formula_reader()
-        needs_earlier = any(formulas_path(self.folder, number).exists() for number in range(first, self.n_chunks))
+        reader = self._compressed_reader()
+        needs_earlier = any(compressed_path(self.folder, number).exists() for number in range(first, self.n_chunks))
         for number in range(0 if needs_earlier else first, self.n_chunks):
-            if reader is not None and formulas_path(self.folder, number).exists():
-                path = formulas_path(self.folder, number)
-                chunks = reader.chunks(read_part(self.folder, path.name), str(path))
+            if reader is not None and compressed_path(self.folder, number).exists():
+                path = compressed_path(self.folder, number)
+                chunks = reader.read(read_part(self.folder, path.name), str(path))
                 made = [(ops, operands) for ops, operands, _ in chunks]
             elif number >= first:
                 made = [(self._table("ops", number), self._table("operands", number))]
@@ -157,18 +158,18 @@ class LogFolder:
         for ops, operands, tables in self._rows(None, None, RunningDigest(self.version), is_left_out):
             yield OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
 
-    def whole(self, late_operands: bool = False, look: Callable[[OpLog], object] | None = None) -> OpLog:
+    def whole(self, lazy_operands: bool = False, look: Callable[[OpLog], object] | None = None) -> OpLog:
         """The whole log, checked as `chunks` checks it. Its rows are read into their places, and not joined later.
 
-        With *late_operands*, operands are checked and not kept. They are read or made again when somebody asks for
+        With *lazy_operands*, operands are checked and not kept. They are read or made again when somebody asks for
         them, and LogError is raised then if they are no longer the same. *look* is called with each chunk, which has
         the operands of its ops. Raises LargeLogError for rows that take more than half of this machine's memory, and
         makes none where those on disk and the records of formulas do.
         """
-        tables_kept = ("ops",) if late_operands else ("ops", "operands")
-        self._check_room(sum(nbytes_of(self._paths(name)) for name in tables_kept) + self._nbytes_of_formulas())
+        tables_kept = ("ops",) if lazy_operands else ("ops", "operands")
+        self._check_room(sum(nbytes_of(self._paths(name)) for name in tables_kept) + self._nbytes_of_compressed())
         ops = self._room("ops", OPS_DTYPE)
-        operands = None if late_operands else self._room("operands", OPERAND_DTYPE)
+        operands = None if lazy_operands else self._room("operands", OPERAND_DTYPE)
         tables = []
         for chunk in self._chunks(ops, operands):
             if look is not None:
@@ -176,7 +177,7 @@ class LogFolder:
             tables.append(chunk.tables)
         others = self.strings, self.immediates, self.is_complete, joined(tables), self.version
         if operands is None:
-            return LateOperandsLog(ops.joined(), partial(self._operands, self._operands_digest), *others)
+            return LazyOperandsLog(ops.joined(), partial(self._operands, self._operands_digest), *others)
         return OpLog(ops.joined(), operands.joined(), *others)
 
     def by_command(self) -> CommandLog | None:
@@ -185,10 +186,10 @@ class LogFolder:
         None for a log that has rows beside formulas, and for one in which a command lacks a record. The log is read as
         `summary` reads it, unless it was.
         """
-        paths = [formulas_path(self.folder, number) for number in range(self.n_chunks)]
+        paths = [compressed_path(self.folder, number) for number in range(self.n_chunks)]
         if not self.is_complete or self.version <= VERSION_OF_ROWS or not all(map(os.path.lexists, paths)):
             return None
-        from kb_dataexec.log.formulas import CommandLog
+        from kb_dataexec.log.compressed import CommandLog
 
         chunks = ((read_part(self.folder, path.name), str(path)) for path in paths)
         return CommandLog.read(chunks, self.strings, self.immediates, self.summary.n_ops)
@@ -206,14 +207,14 @@ class LogFolder:
             raise ManifestError(str(self.folder), "other operands than when the log was opened", "the same ones")
         return room.joined()
 
-    def _nbytes_of_formulas(self) -> int:
+    def _nbytes_of_compressed(self) -> int:
         """The bytes of the records that formulas state."""
         if self.version <= VERSION_OF_ROWS:
             return 0
-        from kb_dataexec.log.formulas import StatedRecords
+        from kb_dataexec.log.compressed import RecordCounter
 
-        stated = StatedRecords()
-        for path in (formulas_path(self.folder, number) for number in range(self.n_chunks)):
+        stated = RecordCounter()
+        for path in (compressed_path(self.folder, number) for number in range(self.n_chunks)):
             if os.path.lexists(path):
                 stated.add(read_part(self.folder, path.name), str(path))
         return stated.total * OPS_DTYPE.itemsize
@@ -232,7 +233,7 @@ class LogFolder:
 
     def _chunks(self, ops_room: RowRoom | None, operands_room: RowRoom | None) -> Iterator[OpLog]:
         digest, stored = RunningDigest(self.version), RunningDigest(self.version)
-        found = dict.fromkeys(("ops", "operands", *self._further), 0)
+        found = dict.fromkeys(("ops", "operands", *self._auxiliary), 0)
         for ops, operands, tables in self._rows(ops_room, operands_room, stored):
             chunk = OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
             chunk.check(str(self.folder))
@@ -254,36 +255,36 @@ class LogFolder:
         is_left_out: LeftOut | None = None,
     ) -> Iterator[Chunk]:
         """The rows of each chunk, in parts where they are formulas. What the files of such a log hold is *stored*."""
-        reader, n_taken = self._formula_reader(), 0
+        reader, n_taken = self._compressed_reader(), 0
         for number in range(self.n_chunks):
-            if reader is not None and os.path.lexists(formulas_path(self.folder, number)):
-                data = read_part(self.folder, formulas_path(self.folder, number).name)
-                stored.feed_formulas(data)
-                for ops, operands, tables in reader.chunks(data, str(formulas_path(self.folder, number)), is_left_out):
+            if reader is not None and os.path.lexists(compressed_path(self.folder, number)):
+                data = read_part(self.folder, compressed_path(self.folder, number).name)
+                stored.feed_compressed(data)
+                for ops, operands, tables in reader.read(data, str(compressed_path(self.folder, number)), is_left_out):
                     for room, table in ((ops_room, ops), (operands_room, operands)):
                         if room is not None:
                             room.take(table)
                             n_taken += table.nbytes
                     self._check_room(n_taken)
-                    yield ops, operands, {name: tables[name] for name in FORMULA_TABLES if name in tables}
+                    yield ops, operands, {name: tables[name] for name in COMPRESSED_TABLES if name in tables}
                 continue
             ops = self._table("ops", number, ops_room)
             operands = self._table("operands", number, operands_room)
-            tables = {name: _read_further(self.folder, name, number, self.version) for name in self._further}
+            tables = {name: _read_auxiliary(self.folder, name, number, self.version) for name in self._auxiliary}
             if self.version > VERSION_OF_ROWS:
                 stored.feed_rows(ops, operands, tables)
             yield ops, operands, tables
         if reader is not None and self.is_complete:
-            ends_in_rows = not os.path.lexists(formulas_path(self.folder, self.n_chunks - 1))
+            ends_in_rows = not os.path.lexists(compressed_path(self.folder, self.n_chunks - 1))
             reader.check_end(str(self.folder), ends_in_rows)
 
-    def _formula_reader(self) -> FormulaReader | None:
+    def _compressed_reader(self) -> CompressedReader | None:
         """What makes rows of this log's formulas, which is not loaded for a log of rows."""
         if self.version <= VERSION_OF_ROWS:
             return None
-        from kb_dataexec.log.formulas import FormulaReader
+        from kb_dataexec.log.compressed import CompressedReader
 
-        return FormulaReader(self.strings)
+        return CompressedReader(self.strings)
 
     def _table(self, name: str, number: int, room: RowRoom | None = None) -> Array:
         dtype = OPS_DTYPE if name == "ops" else OPERAND_DTYPE
@@ -305,7 +306,7 @@ class LogFolder:
 
 def _count_chunks(folder: Path) -> int:
     chunk = 0
-    while formulas_path(folder, chunk).exists() or (
+    while compressed_path(folder, chunk).exists() or (
         chunk_path(folder, "ops", chunk).exists() and chunk_path(folder, "operands", chunk).exists()
     ):
         chunk += 1
@@ -318,13 +319,13 @@ def _begun_tables(folder: Path) -> tuple[int, tuple[str, ...]]:
     def begun(suffix: str) -> tuple[str, ...]:
         return tuple(name for name in TABLE_DTYPES if any(folder.glob(f"{name}-*{suffix}")))
 
-    if any(folder.glob(formulas_path(folder, 0).name.replace("000000", "*"))):
-        return LOG_FORMAT_VERSION, FORMULA_TABLES
+    if any(folder.glob(compressed_path(folder, 0).name.replace("000000", "*"))):
+        return LOG_FORMAT_VERSION, COMPRESSED_TABLES
     unpacked = begun(".npy")
     return (_LAST_UNPACKED, unpacked) if unpacked else (VERSION_OF_ROWS, begun(PACKED_SUFFIX))
 
 
-def _read_further(folder: Path, name: str, chunk: int, version: int) -> Array:
+def _read_auxiliary(folder: Path, name: str, chunk: int, version: int) -> Array:
     """The rows of a further table in one chunk. A chunk without rows of it may be without a file of it."""
     is_packed = version > _LAST_UNPACKED
     path = packed_path(folder, name, chunk) if is_packed else chunk_path(folder, name, chunk)

@@ -9,8 +9,7 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_chunks
-from kb_dataexec.log.other_columns import other_columns
-from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, other_columns
 from kb_messages import (
     DTYPE_BY_CODE,
     OFFSET_BITS,

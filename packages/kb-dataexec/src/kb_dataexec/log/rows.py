@@ -1,4 +1,4 @@
-"""A decoded record, and the operations that all ops share: read, release and write operands."""
+"""The name of an op in error texts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.names import op_name
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_messages import DTYPE_BY_CODE, DType, LogError
+
+
+def op_name(op_id: int, *texts: str) -> str:
+    """The id of the op, and in brackets its *texts* (name, component, kernel line) that are not empty."""
+    told = ", ".join(filter(None, texts))
+    return f"op {op_id} ({told})" if told else f"op {op_id}"
+
 
 DTYPES: Final[tuple[DType, ...]] = tuple(DTYPE_BY_CODE[code] for code in range(len(DTYPE_BY_CODE)))
 """The element types by code."""

@@ -10,8 +10,7 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_parallel
 from kb_dataexec.log.columns import Columns, by_column, part
-from kb_dataexec.log.names import op_name
-from kb_dataexec.log.rows import DTYPES, Op, OperandRow
+from kb_dataexec.log.rows import DTYPES, Op, OperandRow, op_name
 from kb_dataexec.log.tables import OpLog
 from kb_messages import SPACE_BY_CODE, LogError, MemorySpace, Role
 

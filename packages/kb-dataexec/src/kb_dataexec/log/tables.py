@@ -1,16 +1,16 @@
-"""OpLog: an op log in memory. It has tables, a list of strings and a blob of immediates."""
+"""LeftOut: what a reader of a log does without."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.auxiliary import Tables, check_tables, missing_tables
 from kb_dataexec.log.digest import LogSummary, RunningDigest
-from kb_dataexec.log.further import Tables, check_tables, missing_tables
 from kb_dataexec.log.row_checks import TEXTS, WAITS, check_rows
 from kb_dataexec.log.table_dtypes import OPS_DTYPE
 from kb_messages import (
@@ -23,6 +23,24 @@ from kb_messages import (
     OpRecord,
     Role,
 )
+
+LeftOut: TypeAlias = Callable[[int, int], bool]
+"""Whether nobody needs a chunk whose records came between two times, both included."""
+
+
+class LogParts(Protocol):
+    """What pass 2 needs of a log: an OpLog is its only part, and a CommandLog makes one part after the other."""
+
+    @property
+    def n_ops(self) -> int:
+        """The number of records."""
+
+    @property
+    def immediates(self) -> bytes:
+        """The blob of immediates: the bytes of constants."""
+
+    def parts(self, backwards: bool = False) -> Iterator[OpLog]:
+        """Logs of records that follow each other in the order of pass 2; *backwards*, the last ones first."""
 
 
 class OpLog:

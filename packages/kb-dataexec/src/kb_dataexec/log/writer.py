@@ -14,14 +14,13 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.files import write_array, writing
-from kb_dataexec.log.digest import Digest, LateLogSummary, LogSummary, string_line
-from kb_dataexec.log.folder_files import IMMEDIATES, MANIFEST, STRINGS, VERSION_OF_ROWS, chunk_path, formulas_path
-from kb_dataexec.log.further import Tables, check_columns, joined
-from kb_dataexec.log.late import LateOpLog
-from kb_dataexec.log.other_columns import other_columns
+from kb_dataexec.log.auxiliary import Tables, check_columns, joined
+from kb_dataexec.log.digest import Digest, LazyLogSummary, LogSummary, string_line
+from kb_dataexec.log.folder_files import IMMEDIATES, MANIFEST, STRINGS, VERSION_OF_ROWS, chunk_path, compressed_path
+from kb_dataexec.log.lazy import LazyOpLog
 from kb_dataexec.log.packed import pack, packed_path
 from kb_dataexec.log.reader import LogFolder
-from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
+from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, other_columns
 from kb_dataexec.log.tables import OpLog
 from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES, LogError
 
@@ -29,12 +28,12 @@ from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES, LogError
 class LogWriter(ABC):
     """Takes a log chunk by chunk. Rows may refer to strings and immediates that were added before them.
 
-    `is_late` says whether the last rows may be made after the log was closed: see `close_late`. `takes_formulas` says
+    `is_lazy` says whether the last rows may be made after the log was closed: see `close_lazy`. `takes_compressed` says
     whether the log may have chunks of formulas.
     """
 
-    is_late: ClassVar[bool] = False
-    takes_formulas: ClassVar[bool] = False
+    is_lazy: ClassVar[bool] = False
+    takes_compressed: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._digest = Digest()
@@ -81,9 +80,9 @@ class LogWriter(ABC):
         self._n_operands += len(operands)
         self._keep_rows(ops, operands, tables)
 
-    def append_formulas(self, chunk: bytes) -> None:
+    def append_compressed(self, chunk: bytes) -> None:
         """Add a *chunk* of formulas, which stands for its rows. Raises LogError where the writer takes none."""
-        raise LogError("op log", "a chunk of formulas", "rows", "look at `takes_formulas` first")
+        raise LogError("op log", "a chunk of formulas", "rows", "look at `takes_compressed` first")
 
     @property
     def summary(self) -> LogSummary:
@@ -108,7 +107,7 @@ class LogWriter(ABC):
     def close(self) -> OpLog | LogSummary:
         """Close the log. The result has `digest`, `n_ops` and `n_operands`."""
 
-    def close_late(self, finish: Callable[[], None]) -> OpLog | LogSummary:
+    def close_lazy(self, finish: Callable[[], None]) -> OpLog | LogSummary:
         """Close the log after *finish*, which appends the last rows. A log in memory calls it when it is looked at."""
         finish()
         return self.close()
@@ -130,7 +129,7 @@ class LogWriter(ABC):
 class MemoryLogWriter(LogWriter):
     """Keeps the log in memory. `close` returns it as an OpLog."""
 
-    is_late: ClassVar[bool] = True
+    is_lazy: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,14 +143,14 @@ class MemoryLogWriter(LogWriter):
         tables = joined(self._tables)
         return OpLog(self._ops.copy(), self._operands.copy(), list(self._indices), bytes(self._blob), tables=tables)
 
-    def close_late(self, finish: Callable[[], None]) -> OpLog:
+    def close_lazy(self, finish: Callable[[], None]) -> OpLog:
         """As `LogWriter` says."""
 
         def make() -> OpLog:
             finish()
             return self.close()
 
-        return LateOpLog(make)
+        return LazyOpLog(make)
 
     def abort(self) -> None:
         """Does nothing. The memory is freed with the writer."""
@@ -186,7 +185,7 @@ class FolderLogWriter(LogWriter):
     already holds a log.
     """
 
-    takes_formulas: ClassVar[bool] = True
+    takes_compressed: ClassVar[bool] = True
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -196,7 +195,7 @@ class FolderLogWriter(LogWriter):
             raise LogError(str(folder), "a folder that holds a log", "a new or empty folder")
         self._folder = folder
         self._chunks = 0
-        self._has_formulas = False
+        self._has_compressed = False
         self._is_closed = False
         self._begun: set[str] = set()
         self._strings = (folder / STRINGS).open("wb")
@@ -212,12 +211,12 @@ class FolderLogWriter(LogWriter):
         rows = {"ops": found.n_ops, "operands": found.n_operands, **found.n_rows}
         manifest = {
             "format": LOG_FORMAT,
-            "version": LOG_FORMAT_VERSION if self._has_formulas else VERSION_OF_ROWS,
+            "version": LOG_FORMAT_VERSION if self._has_compressed else VERSION_OF_ROWS,
             "chunks": self._chunks,
-            **({} if self._has_formulas else rows),
+            **({} if self._has_compressed else rows),
             "strings": len(self._indices),
             "immediate_nbytes": self._immediate_nbytes,
-            "stored_digest" if self._has_formulas else "digest": found.digest,
+            "stored_digest" if self._has_compressed else "digest": found.digest,
         }
         with writing(self._folder / MANIFEST):
             (self._folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
@@ -227,17 +226,17 @@ class FolderLogWriter(LogWriter):
     @property
     def summary(self) -> LogSummary:
         """As `LogWriter` says. That of a log with formulas reads the folder when somebody asks for a value."""
-        return LateLogSummary(self._of_all_rows) if self._has_formulas else super().summary
+        return LazyLogSummary(self._of_all_rows) if self._has_compressed else super().summary
 
     def _of_all_rows(self) -> LogSummary:
         return LogFolder(self._folder, prefix=not self._is_closed).summary
 
-    def append_formulas(self, chunk: bytes) -> None:
+    def append_compressed(self, chunk: bytes) -> None:
         """As `LogWriter` says."""
-        self._has_formulas = True
+        self._has_compressed = True
         self._digest.feed("formulas", chunk)
         self._flush()
-        with _whole(formulas_path(self._folder, self._chunks)) as partial, writing(partial):
+        with _whole(compressed_path(self._folder, self._chunks)) as partial, writing(partial):
             partial.write_bytes(chunk)
         self._chunks += 1
 

@@ -18,9 +18,9 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.backends.blas_threads import single_threaded
 from kb_dataexec.execute.executor import prepared
-from kb_dataexec.log.log_parts import LogParts
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.log.schedule import Schedule
+from kb_dataexec.log.tables import LogParts
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import gemm, math, memory
 from kb_dataexec.ops.one_by_one import RUN

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from kb_dataexec.analysis.provenance import Origin, explained, origin
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.log_parts import LogParts
+from kb_dataexec.log.tables import LogParts
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.verify.compare import Comparison, compare
 from kb_dataexec.verify.product_sample import check_product

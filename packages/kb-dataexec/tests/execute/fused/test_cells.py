@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_cases import examples
 
-from kb_dataexec.execute.fused.cells import COLUMNS, Cells
+from kb_dataexec.execute.fused.accesses.cells import COLUMNS, Cells
 from kb_messages import DType, Rectangle, covers, overlaps
 
 CODE = DType.U8.info.code

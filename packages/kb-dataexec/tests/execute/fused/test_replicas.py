@@ -5,10 +5,10 @@ import pytest
 from dataexec_gemm_log import HBM, GemmProblem, LogBuilder
 
 from kb_dataexec.execute.executor import Executor
-from kb_dataexec.execute.fused import grid_product
-from kb_dataexec.execute.fused.grids import Accumulation, grids
-from kb_dataexec.execute.fused.panels import FactorPanel
-from kb_dataexec.execute.fused.stored_matrix import StoredMatrix
+from kb_dataexec.execute.fused.products import grid_product
+from kb_dataexec.execute.fused.products.grids import Accumulation, grids
+from kb_dataexec.execute.fused.products.panels import FactorPanel
+from kb_dataexec.execute.fused.products.stored_matrix import StoredMatrix
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops.gemm import product
 from kb_dataexec.verify.tolerance import gemm_tolerance

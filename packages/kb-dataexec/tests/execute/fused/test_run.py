@@ -21,7 +21,8 @@ from sampled_cases import examples
 
 from kb_dataexec.backends.numpy_backend import NumpyBackend
 from kb_dataexec.execute.executor import Executor
-from kb_dataexec.execute.fused import grid_product, producers
+from kb_dataexec.execute.fused.accesses import producers
+from kb_dataexec.execute.fused.products import grid_product
 from kb_dataexec.ops.gemm import product
 from kb_dataexec.verify.tolerance import gemm_tolerance
 from kb_messages import DType, OpKind, Role

@@ -5,10 +5,8 @@ Only kb_messages has to be imported besides.
 
 from kb_engine.block.block_directory import Receiver
 from kb_engine.block.buffers import Region, Ring, Slots
-from kb_engine.block.closable import ClosableWork, Closer
-from kb_engine.block.completion_queue import CompletionQueue
 from kb_engine.block.component import ComponentBase, Context
-from kb_engine.block.control_roles import CommandDispatcher, HostPort, MessagePart
+from kb_engine.block.control_roles import CommandDispatcher, HostPort, MessagePart, split_message
 from kb_engine.block.fabric_roles import (
     BufferedComponent,
     ForwardingComponent,
@@ -17,14 +15,20 @@ from kb_engine.block.fabric_roles import (
     Scratchpad,
     SingleChannelMemory,
 )
-from kb_engine.block.fold_pass import FoldPass, NotFolded, moment_or_none
 from kb_engine.block.gates import ExclusivePort, Gate, WiringError
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
-from kb_engine.block.lone_commands import LoneCommands
-from kb_engine.block.message_parts import split_message
-from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler, FeederWait, Feeding
+from kb_engine.block.isolation import IsolableWork, Isolation
+from kb_engine.block.pe_roles import (
+    AddressTranslator,
+    CommandIssuer,
+    CommandScheduler,
+    CompletionQueue,
+    FeederWait,
+    Feeding,
+)
 from kb_engine.block.register_file import RegisterFile, RegisterFileOwner
 from kb_engine.block.stage_server import StageServer
+from kb_engine.block.state_visitor import NotPeriodic, StateVisitor, moment_or_none
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import KIB, Rate, ps_from_ns
 from kb_topology import exact
@@ -34,8 +38,6 @@ __all__ = [
     "AddressTranslator",
     "BufferedComponent",
     "Clock",
-    "ClosableWork",
-    "Closer",
     "CommandDispatcher",
     "CommandInFlight",
     "CommandIssuer",
@@ -46,15 +48,15 @@ __all__ = [
     "ExclusivePort",
     "FeederWait",
     "Feeding",
-    "FoldPass",
     "ForwardingComponent",
     "Gate",
     "HostPort",
     "Initiator",
-    "LoneCommands",
+    "IsolableWork",
+    "Isolation",
     "MemoryComponent",
     "MessagePart",
-    "NotFolded",
+    "NotPeriodic",
     "PipelineError",
     "Rate",
     "Receiver",
@@ -66,6 +68,7 @@ __all__ = [
     "SingleChannelMemory",
     "Slots",
     "StageServer",
+    "StateVisitor",
     "TileToken",
     "WiringError",
     "exact",

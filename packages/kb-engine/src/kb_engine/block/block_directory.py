@@ -38,12 +38,10 @@ class BlockDirectory:
         self._cubes: dict[str, Cube] = {}
         self._sips: dict[str, int] = {}
         self._pe_numbers: dict[str, int] = {}
-        self._numbers_of_pes: dict[str, int] = {}
 
     def fill(self, graph: Graph, blocks: Mapping[str, Any]) -> None:
         """Enter every block that host messages pass through."""
         self.blocks.update(blocks)
-        places = {pe_id: number for number, pe_id in enumerate(graph.pe_ids)}
         for node in graph.nodes.values():
             sip, cube = node.sip, node.cube
             if node.kind is NodeKind.IO_CPU and sip is not None:
@@ -56,12 +54,6 @@ class BlockDirectory:
                 self._pe_cpus.setdefault((sip, cube), {})[node.pe] = blocks[node.id]
                 self._cubes[str(node.pe_id)] = sip, cube
                 self._pe_numbers[str(node.pe_id)] = node.pe
-                self._numbers_of_pes[node.id] = places[str(node.pe_id)]
-
-    @property
-    def numbers_of_pes(self) -> Mapping[str, int]:
-        """The number of each PE among all PEs, by the node of its pe_cpu."""
-        return self._numbers_of_pes
 
     @property
     def sips(self) -> Iterable[int]:

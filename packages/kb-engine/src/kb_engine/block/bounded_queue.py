@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import ClassVar
 
-from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import TileToken
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.timing.clock import Clock
 
 
@@ -53,7 +53,7 @@ class BoundedQueue:
         """
         self.blocked.append((send, token))
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         over.token(self.token)
         over.same(len(self.queue), len(self.blocked))

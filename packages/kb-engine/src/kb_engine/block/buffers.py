@@ -14,10 +14,11 @@ from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from kb_dataexec.log.formulas import SlotRing
-from kb_engine.block.fold_pass import FoldPass
-from kb_messages import Place
+from kb_dataexec.log.compressed import SlotRing
+from kb_engine.block.state_visitor import StateVisitor
+from kb_messages import HeldSum, Place
 
 _ELSEWHERE: Final = "elsewhere"
 """The cut of all claims that lie in no slot."""
@@ -68,7 +69,7 @@ class Ring:
         """Be as when the state was *state*."""
         self._last, self._pieces = state
 
-    def fold(self, over: FoldPass, pe_id: str) -> tuple[Slots, Slots] | None:
+    def fold(self, over: StateVisitor, pe_id: str) -> tuple[Slots, Slots] | None:
         """As FoldPass says, of the programs of a grid. Returns the last cut before and after."""
         over.same(self._last is None)
         if self._last is None:
@@ -161,7 +162,7 @@ class Region:
         nbytes = self._live.pop(offset, None)
         self.live_nbytes -= self._free_other(offset) if nbytes is None else nbytes
 
-    def fold(self, over: FoldPass, rings: list[tuple[Place, SlotRing | None]]) -> None:
+    def fold(self, over: StateVisitor, rings: list[tuple[Place, SlotRing | None]]) -> None:
         """As FoldPass says. Claims lie in slots of *rings*, or elsewhere."""
         over.same(self._cut, self.live_nbytes)
         self._live = over.places(self._live, rings)
@@ -169,7 +170,7 @@ class Region:
         for cut, claims in self._others.items():
             over.same(cut, *claims.items())
 
-    def fold_programs(self, over: FoldPass, rings: Sequence[tuple[Slots, Slots] | None] = ()) -> None:
+    def fold_programs(self, over: StateVisitor, rings: Sequence[tuple[Slots, Slots] | None] = ()) -> None:
         """As FoldPass says, of the programs of a grid. *rings* are the last cuts before and after the pass.
 
         A claim in one of their slots lies in the slot of the same piece then. All others lie where they lie.
@@ -223,3 +224,52 @@ def _overlap(cuts: Iterable[dict[int, int]], offset: int, nbytes: int) -> bool:
     return any(
         offset in claims or any(offset < at + size and at < end for at, size in claims.items()) for claims in cuts
     )
+
+
+class Placement(Struct, kw_only=True, gc=False):
+    """The buffer slots that a command's tiles take in turn. A slot is None where the plan needs none.
+
+    `moved` has the offsets of pieces that lie in no slot, because their slot was not free: by place, and by the number
+    of the piece (the tile's id, or the number of its output for output buffers and accumulators). `operands_held` and
+    `sums_held` count the operand slots and the accumulators that the command's tiles hold now.
+
+    `input_cut` and `register_cut` name the way the input buffers and the register file are divided for the command.
+    `panel` has the slots of the panels that tiles share. `held` is the sum in registers that begins with the command,
+    or None, and `register_room` the bytes of registers below all sums that are held. `claimed_by` has the index of the
+    stage that claims registers, by kind of tile, or None where the type of the stage says it.
+    """
+
+    input: Slots | None = None
+    panel: Slots | None = None
+    output: Slots | None = None
+    registers: Slots | None = None
+    accumulators: Slots | None = None
+    input_cut: tuple[int, int, int] | None = None
+    register_cut: tuple[int, int, int] | None = None
+    claimed_by: tuple[int, ...] | None = None
+    held: HeldSum | None = None
+    register_room: int | None = None
+    moved: dict[Place, dict[int, int]] = {}
+    operands_held: int = 0
+    sums_held: int = 0
+
+    def turned(self, operands: int, sums: int) -> Placement:
+        """The placement whose slots of operands and of sums begin so many slots later."""
+        if not operands and not sums:
+            return self
+        registers, accumulators = self.registers, self.accumulators
+        return replace(
+            self,
+            registers=registers and registers.turned(operands),
+            accumulators=accumulators and accumulators.turned(sums),
+        )
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """The first slot of each cut."""
+        cuts = self.input, self.panel, self.output, self.registers, self.accumulators
+        return tuple([-1 if each is None else each.first for each in cuts])
+
+    def move(self, place: Place, number: int, offset: int) -> None:
+        """Piece *number* lies at *offset* instead of its slot."""
+        self.moved.setdefault(place, {})[number] = offset

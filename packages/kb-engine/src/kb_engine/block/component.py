@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 from msgspec import Struct
 
 from kb_engine.block.block_directory import BlockDirectory
-from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.gates import Gate, WiringError
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import StageServer
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.timing.clock import Clock
 from kb_messages import PipelinePlan, StageParams, StageType
 
@@ -29,11 +29,11 @@ class Context:
     """A block's view of the simulation: its node id, the clock, the fabric, and its neighbours by role.
 
     A block sees no data: neither the store nor the op log. `directory` names the blocks that take messages for a SIP, a
-    cube or a PE. `memory_nbytes` is the size of the node's memory, 0 without one. `tickets` are for what the block
+    cube or a PE. `memory_nbytes` is the size of the node's memory, 0 without one. `event_order` are for what the block
     schedules (`Clock.call_at`): those of its PE, or those of nobody for a block outside of PEs.
     """
 
-    __slots__ = ("_neighbours", "clock", "directory", "fabric", "memory_nbytes", "node_id", "tickets")
+    __slots__ = ("_neighbours", "clock", "directory", "event_order", "fabric", "memory_nbytes", "node_id")
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class Context:
         fabric: Any,
         memory_nbytes: int,
         directory: BlockDirectory | None = None,
-        tickets: Iterator[int] | None = None,
+        event_order: Iterator[int] | None = None,
     ) -> None:
-        self.tickets: Iterator[int] = clock.tickets if tickets is None else tickets
+        self.event_order: Iterator[int] = clock.event_order if event_order is None else event_order
         self.node_id = node_id
         self.clock = clock
         self.fabric = fabric
@@ -93,7 +93,7 @@ class ComponentBase(ABC, Generic[SpecT]):
     addresses are. Of equal blocks, one is then asked for all. A subclass has to say it anew.
     """
 
-    __slots__ = ("clock", "context", "node_id", "servers", "spec", "tickets")
+    __slots__ = ("clock", "context", "event_order", "node_id", "servers", "spec")
 
     spec_type: ClassVar[type[Struct]]
     serves: ClassVar[tuple[StageType, ...]] = ()
@@ -106,7 +106,7 @@ class ComponentBase(ABC, Generic[SpecT]):
         self.spec = spec
         self.context = context
         self.clock = context.clock
-        self.tickets = context.tickets
+        self.event_order = context.event_order
         self.node_id = context.node_id
         self.servers: dict[StageType, StageServer] = {}
 
@@ -138,7 +138,7 @@ class ComponentBase(ABC, Generic[SpecT]):
         """`service_ps(params)` split into named picoseconds, which add up to it. Pure. By default one part."""
         return {"service": self.service_ps(params)}
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """Hand all attributes in `state` to *over*, as FoldPass says, after `super().fold(over)`.
 
         A class that has a `fold` of its own says that its blocks can be folded: what they do follows from these

@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Any, ClassVar, Final
 
 from kb_engine.block.component import ComponentBase, SpecT
-from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import PipelineError
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.timing.interning import interned
 from kb_messages import Rectangle, StageType
 
@@ -94,7 +94,7 @@ class MemoryComponent(ComponentBase[SpecT]):
 
     A class that defines `free_times` says that its requests take the same time at any moment and at any address, once
     these attributes are not after now. The contract suite checks it. Then commands that use the memory can be closed
-    (`kb_engine.closed`). A subclass has to say it anew.
+    (`kb_engine.fastforward.isolated`). A subclass has to say it anew.
 
     For reports, `busy_ps` adds up the time of requests, and `read_nbytes` and `written_nbytes` their bytes.
     """
@@ -113,7 +113,7 @@ class MemoryComponent(ComponentBase[SpecT]):
         self.read_nbytes = 0
         self.written_nbytes = 0
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As ComponentBase."""
         super().fold(over)
         self.busy_ps = over.total(self.busy_ps)
@@ -225,7 +225,7 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
         self._costs: tuple[dict[int, _Cost], ...] = ({}, {})
         self._last = [_NO_COST, _NO_COST]
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As ComponentBase."""
         super().fold(over)
         self.free_ps = over.deadline(self.free_ps)

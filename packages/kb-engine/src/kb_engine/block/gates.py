@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol
 
-from kb_engine.block.fold_pass import FoldPass, NotFolded
 from kb_engine.block.in_flight import TileToken
+from kb_engine.block.state_visitor import NotPeriodic, StateVisitor
 from kb_messages import KbError, StageType, WaitReason
 
 
@@ -57,11 +57,11 @@ class Gate:
         """The smallest change of a capacity that would let *token* in, or "". The report of a stuck simulation asks."""
         return ""
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says. A subclass that overrides this hands over its own attributes, and calls `fold_waiting`."""
-        raise NotFolded
+        raise NotPeriodic
 
-    def fold_waiting(self, over: FoldPass) -> None:
+    def fold_waiting(self, over: StateVisitor) -> None:
         """Hand over who waits."""
         over.same(len(self.waiting))
         for waiter, token in self.waiting:
@@ -92,7 +92,7 @@ class ExclusivePort(Gate):
         self.holder = token
         return True
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         self.fold_waiting(over)
         over.token(self.holder)

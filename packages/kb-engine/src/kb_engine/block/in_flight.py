@@ -8,8 +8,8 @@ from itertools import count, repeat
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
-from kb_engine.block.fold_pass import FoldPass, NotFolded, moment_or_none
-from kb_engine.block.placement import Placement
+from kb_engine.block.buffers import Placement
+from kb_engine.block.state_visitor import NotPeriodic, StateVisitor, moment_or_none
 from kb_messages import (
     CallCause,
     KbError,
@@ -27,7 +27,6 @@ Issued: TypeAlias = tuple[SubmittedCommand, tuple[int, ...] | None]
 _COMMAND_TIMES: Final = (
     "t_call_ps", "t_issued_ps", "t_submitted_ps", "t_taken_ps", "t_decoded_ps", "t_fed_ps", "t_done_ps",
 )  # fmt: skip
-_TIMES_BEFORE_THE_END: Final = _COMMAND_TIMES[:-1]
 _times_of: Final = attrgetter(*_COMMAND_TIMES)
 _NO_CLAIMS: Final[tuple[None, ...]] = (None,) * len(StageType)
 _NO_FREES: Final[tuple[None, ...]] = (None,) * len(StageType)
@@ -59,7 +58,8 @@ class CommandInFlight:
 
     `mapped` are the operands that the kernel named by virtual addresses.
 
-    `is_closed` says that the command is known as a whole, and only waits for its end (`kb_engine.closed`).
+    `is_isolated` says that the command is known as a whole, and only waits for its end
+    (`kb_engine.fastforward.isolated`).
 
     The command carries its times, -1 for a time that nobody told: when the kernel called, when PE_CPU had issued the
     command, when it entered the submission queue; when PE_SCHEDULER took it, had decoded it, and began to feed it; and
@@ -78,7 +78,7 @@ class CommandInFlight:
         "done",
         "first_op",
         "frees",
-        "is_closed",
+        "is_isolated",
         "mapped",
         "operand_ps",
         "operand_seq",
@@ -123,7 +123,7 @@ class CommandInFlight:
 
     def begin_anew(self) -> None:
         """Be as before any tile of the command was fed."""
-        self.is_closed = False
+        self.is_isolated = False
         self.remaining = self.shared_plan.n_tiles
         self.t_fed_ps = -1
         self.placement = Placement()
@@ -158,25 +158,15 @@ class CommandInFlight:
 
     def close(self, moved: Mapping[Place, Mapping[int, int]], begin_ps: int) -> None:
         """The command began at *begin_ps* and is known as a whole. *moved* are the pieces that lie in no slot."""
-        self.is_closed = True
+        self.is_isolated = True
         self.t_fed_ps = begin_ps
         for place, pieces in moved.items():
             for number, offset in pieces.items():
                 self.placement.move(place, number, offset)
 
-    def close_like(self, done: CommandInFlight, later_ps: int) -> None:
-        """The command is known as a whole, and does what *done* did *later_ps* before, up to its end.
-
-        All tiles of the two lie in slots, and each command is the first of its program, so it waits for no other one.
-        """
-        self.is_closed = True
-        for name in _TIMES_BEFORE_THE_END:
-            t_ps = getattr(done, name)
-            setattr(self, name, t_ps + later_ps if t_ps >= 0 else t_ps)
-
-    def end_closed(self) -> None:
+    def end_isolated(self) -> None:
         """All tiles of the closed command are done now."""
-        self.is_closed = False
+        self.is_isolated = False
         self.remaining = 0
 
     def end(self, now_ps: int) -> None:
@@ -221,24 +211,24 @@ class CommandInFlight:
         got = f"a command of {self.submitted.line} whose tiles use {places} without a place"
         return PipelineError(scheduler, got, "slots for the op log to name", fix)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         placement = self.placement
         self.remaining = over.tiles_to_go(self.remaining)
         over.same(placement.operands_held, placement.sums_held)
         over.moved(placement.moved)
 
-    def fold_alone(self, over: FoldPass) -> None:
-        """As FoldPass says, of a command of a program. Raises NotFolded for one of several tiles, or with buffers."""
+    def fold_alone(self, over: StateVisitor) -> None:
+        """As FoldPass says, of a command of a program. Raises NotPeriodic for one of several tiles, or with buffers."""
         placement = self.placement
         if self.shared_plan.n_tiles > 1 or placement.input or placement.panel or placement.output:
-            raise NotFolded
+            raise NotPeriodic
         self.submitted, self.addresses = over.issued(self)
         if self.addresses is not None:
             self._plan = None
         self.first_op = over.op(self.first_op)
         over.identical(self.shared_plan)
-        over.same(self.is_closed, self.after, self.operand_ps, self.turn_ps)
+        over.same(self.is_isolated, self.after, self.operand_ps, self.turn_ps)
         for name in _COMMAND_TIMES:
             setattr(self, name, moment_or_none(over, getattr(self, name)))
         self.after_seq, self.operand_seq = over.seq(self.after_seq), over.seq(self.operand_seq)
@@ -276,22 +266,12 @@ class CommandInFlight:
             found.append(again)
         return found
 
-    def once_again(self, issued: Issued, shift: tuple[int, int, int]) -> CommandInFlight:
-        """As `again`, of one command that lies in the same slots."""
-        ps, ops, seqs = shift
-        numbers = [t_ps + ps if t_ps >= 0 else t_ps for t_ps in _times_of(self)]
-        numbers += [seq + seqs if seq >= 0 else seq for seq in (self.after_seq, self.operand_seq)]
-        numbers.append(self.first_op + ops)
-        again = CommandInFlight.__new__(CommandInFlight)
-        again._repeat(self, issued, numbers, self.placement)
-        return again
-
     def _repeat(self, like: CommandInFlight, issued: Issued, numbers: Sequence[int], placement: Placement) -> None:
         """In place of `__init__`: be done as *like* is, with other times, ops and commands in *numbers*."""
         self.submitted, self.addresses = issued
         self.shared_plan, self.done, self.mapped = like.shared_plan, like.done, like.mapped
         self._plan = like.shared_plan if self.addresses is None else None
-        self._completion, self.is_closed, self.remaining = None, False, 0
+        self._completion, self.is_isolated, self.remaining = None, False, 0
         self.claims, self.frees = _NO_CLAIMS, _NO_FREES
         self.after, self.operand_ps, self.turn_ps = like.after, like.operand_ps, like.turn_ps
         self.t_call_ps, self.t_issued_ps, self.t_submitted_ps, self.t_taken_ps = numbers[:4]
@@ -361,7 +341,7 @@ class TileToken:
         self.waits: list[tuple[WaitReason, int]] | None = None
         self.completed = False
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says, but for the tile and its stages, which `become` replaces."""
         over.same(self.index, self.completed, None if self.waits is None else tuple(self.waits))
         for name in _TIMES:

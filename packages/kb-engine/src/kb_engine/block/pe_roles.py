@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from kb_engine.block.closable import ClosableWork, Closer
-from kb_engine.block.completion_queue import CompletionQueue
 from kb_engine.block.component import ComponentBase, SpecT
-from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import CommandInFlight, TileToken
+from kb_engine.block.isolation import Isolation
 from kb_engine.block.stage_server import StageServer
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.memory.page_table import PageTable
 from kb_messages import (
     Command,
@@ -25,6 +25,34 @@ from kb_messages import (
     StageType,
     SubmittedCommand,
 )
+
+
+class CompletionQueue:
+    """Records of finished commands, in the order in which they finished, until the program on the PE takes them.
+
+    The queue has no bound of its own: it holds at most one record for each command whose completion nobody has taken.
+    """
+
+    def __init__(self) -> None:
+        self._records: deque[CompletionRecord] = deque()
+        self._reader: Callable[[], None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def read_by(self, reader: Callable[[], None]) -> None:
+        """Call *reader* after each record that enters from now on. It takes the records, and replaces any other."""
+        self._reader = reader
+
+    def publish(self, record: CompletionRecord) -> None:
+        """Add *record*. Only the scheduler calls this."""
+        self._records.append(record)
+        if self._reader is not None:
+            self._reader()
+
+    def take(self) -> CompletionRecord | None:
+        """Remove and return the oldest record, or None."""
+        return self._records.popleft() if self._records else None
 
 
 class CommandIssuer(ComponentBase[SpecT]):
@@ -101,12 +129,11 @@ class CommandScheduler(ComponentBase[SpecT]):
 
     It publishes a record of every command that is done to `completions`, which the program on the PE reads. For reports
     it sets `t_taken_ps`, `t_decoded_ps` and `t_fed_ps` of each command, and calls `tile_waited`. It calls
-    `begins_to_feed` if its feeder can be folded. It may ask `closer`, if there is one, to close the command that it
-    would begin. `may_record_ahead` says that nobody hears of a stage before the op log has it, so that records of a
-    command that nothing can meet may be given before their stages are over.
+    `begins_to_feed` if its feeder can be folded. It may ask `isolation`, if there is one, to close the command that it
+    would begin.
     """
 
-    __slots__ = ("closer", "completions", "may_record_ahead", "on_feed", "on_tile_waited")
+    __slots__ = ("completions", "isolation", "on_feed", "on_tile_waited")
     state: ClassVar[tuple[str, ...]] = ("completions",)
 
     def __init__(self, spec: SpecT, context: Any) -> None:
@@ -114,8 +141,7 @@ class CommandScheduler(ComponentBase[SpecT]):
         self.completions = CompletionQueue()
         self.on_tile_waited: Callable[[tuple[int, int, int]], None] | None = None
         self.on_feed: Callable[[CommandInFlight, Feeding], None] | None = None
-        self.closer: Closer | None = None
-        self.may_record_ahead = False
+        self.isolation: Isolation | None = None
 
     @property
     @abstractmethod
@@ -134,10 +160,6 @@ class CommandScheduler(ComponentBase[SpecT]):
         """
         return self.plan(submitted), None
 
-    def known_work(self, command: CommandInFlight) -> ClosableWork | None:
-        """The work of *command*, all that it does is known, and which never comes here; None where there is no such."""
-        return None
-
     def plan_of_all(self, like: Command, commands: Any) -> tuple[PipelinePlan, Sequence[Any]] | None:
         """The plan that *like* shares with *commands*, and the addresses of these.
 
@@ -154,15 +176,6 @@ class CommandScheduler(ComponentBase[SpecT]):
     @abstractmethod
     def submit(self, context: CommandInFlight) -> None:
         """Put a planned command into the submission queue. The caller has checked `has_room`."""
-
-    def serve_alone(self, context: CommandInFlight, arrival_ps: int, done: Callable[[CommandInFlight], None]) -> bool:
-        """Whether this block takes a command that arrives at *arrival_ps*, and serves it outside of the queues.
-
-        The program waits until `done(context)` is called, and issues nothing else before. All times, records and
-        counts are those that the command has when it is submitted, as it is where the answer is False. No record goes
-        to `completions`.
-        """
-        return False
 
     @abstractmethod
     def when_room(self, call: Callable[[], None]) -> None:
@@ -181,7 +194,7 @@ class CommandScheduler(ComponentBase[SpecT]):
         if self.on_feed is not None:
             self.on_feed(context, feeding)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As ComponentBase."""
         super().fold(over)
         over.same(len(self.completions))

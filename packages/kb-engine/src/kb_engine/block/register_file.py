@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Final
 
 from kb_engine.block.buffers import Region, Ring, Slots
 from kb_engine.block.component import ComponentBase, SpecT
-from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
+from kb_engine.block.state_visitor import StateVisitor
 from kb_messages import HeldSum, PipelinePlan, Place, PlanError, StageType, WaitReason, tile_kind
 
 _REGISTERS: Final = Place.REGISTERS  # Python 3.11 looks a member of an enumeration up by a call
@@ -71,7 +71,7 @@ class RegisterFile(Gate):
         plan = command.shared_plan
         if plan.held is not None and plan.held.ends:
             command.frees_by(StageType.STORE, self._free_held)
-        self._cut(command)
+        self.cut(command)
         operands, sums = plan.lifetimes.get(_REGISTERS), plan.lifetimes.get(_ACCUMULATOR)
         if operands is None:
             return
@@ -86,8 +86,8 @@ class RegisterFile(Gate):
             earlier = command.frees[stage_type] if sums is not None and stage_type in sums.freed else None
             command.frees_by(stage_type, free if earlier is None else _both(earlier, free))
 
-    def _cut(self, command: CommandInFlight) -> None:
-        """Cut the file for *command*, and note the begin or the end of its held sum."""
+    def cut(self, command: CommandInFlight) -> None:
+        """Cut the file for *command*, and note the begin or the end of its held sum. Its tiles claim nothing."""
         plan, placement = command.shared_plan, command.placement
         if plan.held is not None:
             self._place_held(command, plan.held)
@@ -114,19 +114,6 @@ class RegisterFile(Gate):
         self._operands.put_back(cuts[0])
         self._accumulators.put_back(cuts[1])
 
-    def place_alone(self, command: CommandInFlight) -> None:
-        """As `place`, of a command whose only tile no other tile meets: it finds its slots free, and claims none."""
-        self._cut(command)
-        held = command.placement.held
-        if held is not None and not self._region.claim_at(held.offset, held.nbytes):
-            raise PipelineError(self._node_id, "a sum whose registers are in use", "free ones for a command on its own")
-
-    def leave_alone(self, command: CommandInFlight) -> None:
-        """*command*, which was placed alone, is done."""
-        held = command.shared_plan.held
-        if held is not None and held.ends:
-            self._region.free(held.offset)
-
     def _place_held(self, command: CommandInFlight, held: HeldSum) -> None:
         """Note the begin or the end of *held*. A sum that begins where another is held replaces that one."""
         if held.ends:
@@ -141,7 +128,9 @@ class RegisterFile(Gate):
         needs = command.shared_plan.buffers.accumulator_nbytes + command.shared_plan.buffers.register_nbytes
         if needs > room:
             got = f"a tile of {needs} bytes beside sums that are held from byte {room} of the registers on"
-            fix = "let the front end drain sums (ProgramPort.held_back) before a command that needs their registers"
+            fix = (
+                "let the front end drain sums (ProgramPort.deferred_calls) before a command that needs their registers"
+            )
             raise PipelineError(f"{self._node_id}: {command.submitted.line}", got, "registers for the tile", fix)
         return room
 
@@ -210,7 +199,7 @@ class RegisterFile(Gate):
         claimed_by = token.context.placement.claimed_by
         return claimed_by is None or _is_at(token, claimed_by)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says, while the tiles of one command hold registers, or of the programs of a grid."""
         self.fold_waiting(over)
         over.same(tuple(self._held.items()))
@@ -293,7 +282,7 @@ class RegisterFileOwner(ComponentBase[SpecT]):
         super().__init__(spec, context)
         self.registers = RegisterFile(self.node_id, context.memory_nbytes)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As ComponentBase."""
         super().fold(over)
         over.part(self.registers)

@@ -8,9 +8,9 @@ from typing import ClassVar, Protocol
 from simpy.events import NORMAL
 
 from kb_engine.block.bounded_queue import BoundedQueue
-from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.gates import Gate, WiringError
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.interning import interned
 from kb_messages import Stage, StageParams, StageType, WaitReason
@@ -33,8 +33,8 @@ class Service(Protocol):
         """The simulation's clock."""
 
     @property
-    def tickets(self) -> Iterator[int]:
-        """The clock's tickets for what belongs to the block's PE."""
+    def event_order(self) -> Iterator[int]:
+        """The clock's event_order for what belongs to the block's PE."""
 
     @property
     def has_pure_cost(self) -> bool:
@@ -94,7 +94,7 @@ class StageServer(BoundedQueue):
         "record_wait",
         "served",
         "stage_type",
-        "tickets",
+        "event_order",
     )
     state: ClassVar[tuple[str, ...]] = ("busy_ps", "served")
     caches: ClassVar[tuple[str, ...]] = _CACHES
@@ -110,7 +110,7 @@ class StageServer(BoundedQueue):
         self.component = component
         self.node_id = component.node_id
         self.stage_type = stage_type
-        self.tickets = component.tickets
+        self.event_order = component.event_order
         self.own_gates: tuple[Gate, ...] = ()
         self.exits: tuple[Gate, ...] = ()
         self.downstream: list[dict[str, StageServer]] = [{} for _ in StageType]
@@ -140,7 +140,7 @@ class StageServer(BoundedQueue):
         self.own_gates = self.gates = (*gates, *self.own_gates)
         self.exits = tuple(gate for gate in self.own_gates if type(gate).leave is not Gate.leave)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         super().fold(over)
         self.busy_ps = over.total(self.busy_ps)
@@ -171,31 +171,6 @@ class StageServer(BoundedQueue):
     def turn_to_leave_ps(self, token: TileToken) -> int:
         """From when on *token*, whose service has ended, waited for the next queue alone."""
         return token.t_end
-
-    def cost_ps(self, params: StageParams) -> int:
-        """What a service with *params* takes, of a block with a pure cost."""
-        return (self._costs.get(id(params)) or self._ask_cost(params))[1]
-
-    def count(self, services: int, busy_ps: int) -> None:
-        """Count so many *services*, of tokens that did not come through the queue and took *busy_ps* together."""
-        self.served += services
-        self.busy_ps += busy_ps
-
-    def begin_alone(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        """Serve *token* now, which does not come through the queue, and call *finish* with it at the end."""
-        self.token = token
-        self.begin(token, finish)
-
-    def end_alone(self, token: TileToken, busy_ps: int) -> None:
-        """Count the service of *token*, which did not come through the queue and took *busy_ps*.
-
-        Raises PipelineError when it has ended before.
-        """
-        if token is not self.token:
-            raise self._finished_twice(token)
-        self.token = None
-        self.busy_ps += busy_ps
-        self.served += 1
 
     def granted(self, token: TileToken, gate: Gate) -> None:
         """*gate*, where *token* waited, has let it in."""
@@ -242,7 +217,7 @@ class StageServer(BoundedQueue):
             _, self._cost_ps = self._costs.get(id(params)) or self._ask_cost(params)
             self._stage = stage
         clock = self.clock
-        clock.push((clock.now_ps + self._cost_ps, NORMAL, next(self.tickets), finish, token))
+        clock.push((clock.now_ps + self._cost_ps, NORMAL, next(self.event_order), finish, token))
 
     def _ask_cost(self, params: StageParams) -> tuple[StageParams, int]:
         if len(self._costs) >= _MAX_KNOWN_COSTS:

@@ -8,10 +8,10 @@ from typing import Protocol, TypeGuard
 from simpy.events import NORMAL
 
 from kb_engine.block.fabric_roles import Initiator
-from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import Record, RecordWait, Service, StageServer
+from kb_engine.block.state_visitor import StateVisitor
 from kb_messages import Stage, StageType
 
 
@@ -87,7 +87,7 @@ class TransferServer(StageServer):
         self._begin_transfer = self.begin
         self.begin = self._begin_and_set_up
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         super().fold(over)
         for tokens in (self._in_front, self._to_begin, self._under_way, self._done):
@@ -176,7 +176,7 @@ class TransferServer(StageServer):
         self._begin_transfer(token, finish)
         issued_ps = self._service.issued_ps(self.stage_type)
         if issued_ps > now:
-            self.clock.push((issued_ps, NORMAL, next(self.tickets), self._end_set_up, token))
+            self.clock.push((issued_ps, NORMAL, next(self.event_order), self._end_set_up, token))
         else:
             self._entering = None
 

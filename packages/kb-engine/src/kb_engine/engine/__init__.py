@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from kb_messages import lazy_door
 
 if TYPE_CHECKING:
-    from kb_engine.engine.alike import takes_equal_times as takes_equal_times
     from kb_engine.engine.chips import chip_of as chip_of
     from kb_engine.engine.engine import Engine as Engine
     from kb_engine.engine.registry import BUILTIN as BUILTIN
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from kb_engine.engine.registry import Registry as Registry
 
 _NAMES = {
-    "kb_engine.engine.alike": ("takes_equal_times",),
     "kb_engine.engine.chips": ("chip_of",),
     "kb_engine.engine.engine": ("Engine",),
     "kb_engine.engine.registry": ("BUILTIN", "GROUP", "Registry"),

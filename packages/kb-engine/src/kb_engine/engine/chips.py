@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kb_engine.block.block_authors import is_foreign, last_line
 from kb_engine.block.block_directory import BlockDirectory
 from kb_engine.block.component import ComponentBase, Context
-from kb_engine.block.makers import is_foreign, last_line
 from kb_engine.block.stage_server import StageServer
 from kb_engine.block.transfer_server import server_of
 from kb_engine.engine.fabric_of import check_buffers, fabric_of
@@ -43,12 +43,12 @@ def watched_chip(
     Raises TopologyError when the topology names blocks that are not installed, or attributes that they do not take.
     """
     clock, (tracer, rows) = Clock(listeners.on_housekeeping), watchers
-    tickets = {pe_id: clock.pe_tickets(number) for number, pe_id in enumerate(topology.graph.pe_ids)}
+    event_order = {pe_id: clock.pe_event_order(number) for number, pe_id in enumerate(topology.graph.pe_ids)}
     on_transfer = tracer.fabric_transfer if tracer is not None else None
     fabric = fabric_of(topology, registry, clock, on_transfer, rows)
 
     def context(node: Node, nbytes: int) -> Context:
-        return Context(node.id, clock, fabric, nbytes, directory, tickets.get(str(node.pe_id)))
+        return Context(node.id, clock, fabric, nbytes, directory, event_order.get(str(node.pe_id)))
 
     components = _blocks(topology, registry, context)
     check_buffers(topology, components)

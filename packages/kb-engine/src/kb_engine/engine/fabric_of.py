@@ -11,8 +11,8 @@ from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import BufferedComponent
 from kb_engine.engine.registry import Registry
 from kb_engine.fabric.fabric import Fabric
-from kb_engine.fabric.multicast_fabric import MulticastFabric
-from kb_engine.fabric.packet_fabric import PacketFabric
+from kb_engine.fabric.multicast.multicast_fabric import MulticastFabric
+from kb_engine.fabric.packets.packet_fabric import PacketFabric
 from kb_engine.fabric.transfer_rows import TransferRows
 from kb_engine.timing.clock import Clock
 from kb_messages import FabricTransfer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NoReturn
 
 from msgspec.structs import replace
@@ -13,9 +12,7 @@ from kb_engine.engine.stuck import stuck_error
 from kb_engine.engine.wait_graph import WaitGraph
 from kb_engine.launch.host_calls import HostCalls
 from kb_engine.launch.launch import Launch, LaunchResult
-from kb_engine.launch.launch_at_once import LaunchAtOnce
 from kb_engine.launch.targets import targets_of
-from kb_engine.launch.watched_launch import WatchedLaunch
 from kb_engine.timing.units import ns_text
 from kb_messages import CubeTarget, KernelLaunch, LaunchResponse, LaunchSent
 
@@ -65,10 +62,7 @@ class LaunchToEnd:
                 tracer.launch_event(LaunchSent(t_ps=t_ps, launch=number, n_pes=len(launch.pe_ids)))
 
         message = KernelLaunch(launch=number, targets=tuple(targets))
-        foreseen = launch if isinstance(launch, LaunchAtOnce) else None
-        if isinstance(launch, WatchedLaunch):
-            launch.goes_over(partial(host.answers_of, message))
-        call = host.call([message], sent, foreseen)
+        call = host.call([message], sent)
         if any(runner.kernel.waiting_at for runner in launch.runners):
             self._check_finished(launch)
         host.check_answered()

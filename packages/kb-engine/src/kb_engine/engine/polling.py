@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.engine.queued_programs import queued_note
+from kb_engine.engine.stuck import queued_note
 from kb_engine.launch.launch import Launch
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.chip import Chip
@@ -157,7 +157,7 @@ def _has_closed(launches: Iterable[Launch]) -> bool:
     in_flight = (
         each for launch in launches for runner in launch.runners for each in runner.commands.in_flight.values()
     )
-    return any(context.is_closed for context, _ in in_flight)
+    return any(context.is_isolated for context, _ in in_flight)
 
 
 def _others_in_flight(launches: Iterable[Launch]) -> list[tuple[int, int]]:

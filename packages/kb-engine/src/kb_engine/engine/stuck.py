@@ -5,13 +5,25 @@ It has chains of waiters, and for each chain the circle or the missing thing at 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from kb_engine.engine.queued_programs import queued_note
 from kb_engine.engine.wait_graph import Waiter, WaitGraph
 from kb_engine.launch.launch import Launch
 from kb_messages import SimulationStuckError
+
+
+def queued_note(launches: Iterable[Launch]) -> str:
+    """A sentence for the programs of *launches* that wait for a PE, up to "; "; "" if there are none."""
+    waiting = [launch for launch in launches if launch.queued]
+    if not waiting:
+        return ""
+    queued, pes = sum(launch.queued for launch in waiting), sum(len(launch.pe_ids) for launch in waiting)
+    return (
+        f"{queued} programs have not begun, because a program waits for a PE that is free: programs that wait for each "
+        f"other, as at a barrier over the grid, need a PE each, and the launch has {pes}; "
+    )
+
 
 _MOST_GROUPS: Final = 6
 _MOST_LINES: Final = 12

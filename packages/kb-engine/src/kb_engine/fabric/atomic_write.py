@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kb_engine.fabric.pace import Pace
+from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve
 from kb_engine.fabric.transfer_rows import WatchedWrite
 
 
@@ -17,7 +17,7 @@ class AtomicWrite(WatchedWrite):
 
     __slots__ = ()
 
-    def comes(self, from_ps: int, pace: Pace, delay_ps: int, offset: float) -> None:
+    def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
         """Bytes that come wait for the last one."""
 
     def hand_over(self, now_ps: int) -> None:

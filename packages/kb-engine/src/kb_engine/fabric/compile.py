@@ -9,13 +9,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import ForwardingComponent, Initiator, MemoryComponent, TransferSource
-from kb_engine.block.fold_pass import FoldPass
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.lookahead import Lookahead
 from kb_engine.fabric.memory_requests import MemoryRequests
 from kb_engine.fabric.paths import Hop, Leg, MemoryPath, OnLinks
-from kb_engine.fabric.shared_link import SharedLink
-from kb_engine.fabric.stream import Passage
+from kb_engine.fabric.sharing.shared_link import SharedLink
+from kb_engine.fabric.sharing.stream import Passage
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.interning import interned
 from kb_engine.timing.units import Width
@@ -90,7 +90,7 @@ class PathCompiler:
         self._hops_alone = partial(self._hops, at_once=False)
         self._hops_at_once = partial(self._hops, at_once=True)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         for leg in self.legs.values():
             over.part(leg)
@@ -155,7 +155,9 @@ class PathCompiler:
         else:
             away, back = self.leg(src, dst, at_once), self.leg(dst, src, at_once)
         nearest_ps = -1 if memory.reorders else self._lookahead.nearest_ps(dst)
-        return MemoryPath(src, dst, memory, self._requests[dst], away, back, nearest_ps, self._components[src].tickets)
+        return MemoryPath(
+            src, dst, memory, self._requests[dst], away, back, nearest_ps, self._components[src].event_order
+        )
 
     def _with_ports(self, links: tuple[Link, ...]) -> tuple[Link, ...]:
         """*links*, between the ports of the blocks at their ends. A port is a link from a node to itself."""

@@ -18,17 +18,17 @@ from typing import Any, ClassVar
 from simpy.events import NORMAL
 
 from kb_engine.block.component import ComponentBase
-from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import PipelineError, TileToken
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.fabric.atomic_write import AtomicWrite
 from kb_engine.fabric.compile import PathCompiler
 from kb_engine.fabric.idle_time import alone_ps, form_of_idle
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering, InterleavedPath
 from kb_engine.fabric.link import LinkState
-from kb_engine.fabric.pace import SteadyPace
 from kb_engine.fabric.paths import Leg, MemoryPath, OnLinks
-from kb_engine.fabric.stream import Stream
+from kb_engine.fabric.sharing.arrival_curve import SteadyPace
+from kb_engine.fabric.sharing.stream import Stream
 from kb_engine.fabric.transfer import Transfer
 from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite, op_of
 from kb_engine.timing.clock import Clock
@@ -75,7 +75,7 @@ class Fabric:
         """Tell the fabric which block is at each node, before the first transfer."""
         self._compiler = PathCompiler(self._clock, self._graph, components, self._deliver, self._on_links)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says: all links, and the requests to all memories."""
         over.same(len(self._watched), len(self._compiler.legs))
         self._compiler.fold(over)
@@ -182,7 +182,7 @@ class Fabric:
         requests.promised_ps = arrival
         head, tail = path.memory.reserve(arrival, memory, arrival, False)
         _, end = flow.reserve_ahead(head, tail)
-        clock.push((end, NORMAL, next(path.tickets), finish, argument))
+        clock.push((end, NORMAL, next(path.event_order), finish, argument))
         if end - start_ps == flow.read_alone_ps and type(argument) is TileToken:
             requests.holders[0] = argument.first_op_id + argument.index
         elif self._rows is not None:
@@ -329,7 +329,7 @@ class Fabric:
         if flow.shared is not None:
             stream = Stream(transfer, flow.shared, SteadyPace(head, tail, flow.nbytes), 0, 0.0)
             clock = self._clock
-            clock.push((head, NORMAL, next(clock.tickets), flow.shared.arrive, stream))
+            clock.push((head, NORMAL, next(clock.event_order), flow.shared.arrive, stream))
         elif transfer.path is not None and transfer.incoming is None:
             if self._is_watched:
                 flow.under_way -= 1
@@ -370,7 +370,7 @@ class Fabric:
     def _finish(self, transfer: Transfer, end_ps: int) -> None:
         path = transfer.path
         assert path is not None
-        self._clock.push((end_ps, NORMAL, next(path.tickets), transfer.finish, transfer.argument))
+        self._clock.push((end_ps, NORMAL, next(path.event_order), transfer.finish, transfer.argument))
         if transfer.served is not None and self._rows is not None:
             times_ps = self._clock.now_ps, transfer.t_start_ps, end_ps
             self._rows.read_ended(path, transfer.flow, transfer.argument, transfer.served, times_ps)
@@ -385,7 +385,7 @@ class Fabric:
 
     def _at(self, t_ps: int, function: Callable[[Any], None], argument: Any) -> None:
         clock = self._clock
-        clock.push((t_ps, NORMAL, next(clock.tickets), function, argument))
+        clock.push((t_ps, NORMAL, next(clock.event_order), function, argument))
 
     def _trace(self, src: str, dst: str, nbytes: int, start_ps: int, end_ps: int) -> None:
         assert self._on_transfer is not None

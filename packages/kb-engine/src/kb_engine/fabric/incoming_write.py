@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kb_engine.block.fabric_roles import MemoryComponent
-from kb_engine.block.fold_pass import FoldPass
-from kb_engine.fabric.pace import FairShare, Pace, SteadyPace
+from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, FairShare, SteadyPace
 from kb_messages import CountedPieces, Rectangle, cut
 
 
@@ -25,13 +25,13 @@ class IncomingWrite:
     def __init__(self, memory: MemoryComponent[Any], rectangle: Rectangle) -> None:
         self._memory = memory
         self._rectangle = rectangle
-        self._pace: list[tuple[int, Pace, int, float]] = []
+        self._pace: list[tuple[int, ArrivalCurve, int, float]] = []
         self._payload = 1.0
         self._n_handed = 0
         self._since_ps = self._committed_ps = 0
         self.came_ps = 0
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says, but for the rectangle, which `become` replaces."""
         over.same(self._n_handed, len(self._pace))
         self._committed_ps = over.deadline(self._committed_ps)
@@ -51,7 +51,7 @@ class IncomingWrite:
         """The bytes are those of *rectangle*, of the same shape and at the same place in its bursts."""
         self._rectangle = rectangle
 
-    def comes(self, from_ps: int, pace: Pace, delay_ps: int, offset: float) -> None:
+    def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
         """From *from_ps* on, the bytes that have come are those of *pace*, *delay_ps* ago, less *offset*.
 
         The first call gives the moment of the first byte.

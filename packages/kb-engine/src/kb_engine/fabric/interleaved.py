@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from kb_engine.block.fold_pass import FoldPass, moment_or_none
+from kb_engine.block.state_visitor import StateVisitor, moment_or_none
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.paths import Hop, MemoryPath
 from kb_messages import OFFSET_MASK, CountedPieces, Interleaving, Rectangle
@@ -109,7 +109,7 @@ _BEHIND: Final = 9
 """Columns of a row of `transfers`."""
 
 
-def fold_row(over: FoldPass, row: tuple[int, ...]) -> tuple[int, ...]:
+def fold_row(over: StateVisitor, row: tuple[int, ...]) -> tuple[int, ...]:
     """*row* of `transfers`, as FoldPass says. It is empty where no request has ended yet."""
     over.same(len(row))
     if not row:
@@ -146,7 +146,7 @@ class Gathering:
         self.op_id = op_id
         self.row: tuple[int, ...] = ()
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         over.token(self.argument)
         over.call(self.then)

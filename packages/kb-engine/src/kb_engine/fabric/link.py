@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kb_engine.block.fold_pass import FoldPass
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.timing.units import Rate
 from kb_topology import Link
 
@@ -23,6 +23,6 @@ class LinkState:
         self.busy_ps = 0
         self.nbytes = 0
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says. The counts are brought up to date later, from those of the flows."""
         self.free_ps = over.deadline(self.free_ps)

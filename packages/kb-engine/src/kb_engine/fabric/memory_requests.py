@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from kb_engine.block.fold_pass import FoldPass
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.fabric.incoming_write import IncomingWrite
 
 
@@ -43,7 +43,7 @@ class MemoryRequests:
         """Another op log begins, which has none of the ops so far."""
         self.holders[:] = [-1] * len(self.holders)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says, after the transfers of the writes were visited."""
         over.same(self.awaited, len(self.writes))
         self.promised_ps = over.deadline(self.promised_ps)

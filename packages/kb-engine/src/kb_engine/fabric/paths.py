@@ -10,12 +10,12 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from kb_engine.block.fabric_roles import MemoryComponent
-from kb_engine.block.fold_pass import FoldPass
-from kb_engine.fabric.last_link import Narrowing
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.memory_requests import MemoryRequests
-from kb_engine.fabric.shared_link import SharedLink
-from kb_engine.fabric.stream import SharedHop
+from kb_engine.fabric.sharing.last_link import Narrowing
+from kb_engine.fabric.sharing.shared_link import SharedLink
+from kb_engine.fabric.sharing.stream import SharedHop
 from kb_engine.timing.interning import interned
 from kb_topology import Link
 
@@ -97,7 +97,7 @@ class Flow:
             self._sort(self.hops)
         self.unshared = bool(self.nbytes) and not self.shared
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         self.count = over.total(self.count)
         over.same(self.under_way, self.read_alone_ps, self.write_alone_ps)
@@ -241,7 +241,7 @@ class Leg:
         """The flows so far by bytes, also those that were only counted, without those of pieces."""
         return self._counted
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says, after the transfers on their way were visited."""
         over.same(len(self._counted), len(self._pieces_flows))
         for flow in chain(self._counted.values(), self._pieces_flows.values()):
@@ -268,8 +268,8 @@ class Leg:
 class MemoryPath:
     """The way from a node to a memory and back. From a DMA to the TCM of its own PE both legs have no links.
 
-    `nearest_ps` is the lookahead of the memory, and `requests` are those of all paths to the memory. `tickets` are for
-    the ends of transfers: those of the PE that asks for them.
+    `nearest_ps` is the lookahead of the memory, and `requests` are those of all paths to the memory. `event_order` are
+    for the ends of transfers: those of the PE that asks for them.
     """
 
     __slots__ = (
@@ -277,13 +277,13 @@ class MemoryPath:
         "away",
         "back",
         "dst",
+        "event_order",
         "memory",
         "nearest_ps",
         "request_ps",
         "requests",
         "response_ps",
         "src",
-        "tickets",
     )
 
     def __init__(
@@ -295,9 +295,9 @@ class MemoryPath:
         away: Leg,
         back: Leg,
         nearest_ps: int,
-        tickets: Iterator[int],
+        event_order: Iterator[int],
     ) -> None:
-        self.tickets = tickets
+        self.event_order = event_order
         self.src = src
         self.dst = dst
         self.memory = memory
@@ -323,7 +323,7 @@ class MemoryPath:
         """Bytes of a burst of the memory."""
         return self.memory.burst_nbytes
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says, but for the memory."""
         over.part(self.away)
         over.part(self.back)

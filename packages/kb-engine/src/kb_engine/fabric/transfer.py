@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
-from kb_engine.block.fold_pass import FoldPass, NotFolded, moment_or_none
 from kb_engine.block.in_flight import TileToken
+from kb_engine.block.state_visitor import NotPeriodic, StateVisitor, moment_or_none
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering
-from kb_engine.fabric.last_link import LastLink
-from kb_engine.fabric.pace import Pace
 from kb_engine.fabric.paths import Flow, MemoryPath
-from kb_engine.fabric.served_read import ServedRead
+from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve
+from kb_engine.fabric.sharing.last_link import LastLink
 from kb_messages import CountedPieces, DmaParams, Rectangle
+
+ServedRead: TypeAlias = tuple[int, int, int, int, int]
+"""Its op, the op that it stands behind, and three times: when its bytes begin to hold the memory (-1 if the memory does
+not say), and when the first and the last of them leave.
+"""
 
 
 class Transfer:
@@ -61,8 +65,8 @@ class Transfer:
         self.served: ServedRead | None = None
         self.last_link = None if flow.narrowing is None else LastLink(flow.narrowing, flow.nbytes)
 
-    def fold(self, over: FoldPass) -> None:
-        """As FoldPass says. Raises NotFolded for other transfers than those of tiles."""
+    def fold(self, over: StateVisitor) -> None:
+        """As FoldPass says. Raises NotPeriodic for other transfers than those of tiles."""
         token = self.argument
         if type(token) is Gathering:
             over.part(token)
@@ -74,7 +78,7 @@ class Transfer:
                 if self.memory is None or moved.owner == self.memory.owner:  # else it is a part, in a slice
                     self.memory = moved
         else:
-            raise NotFolded
+            raise NotPeriodic
         over.call(self.finish)
         over.identical(self.flow, self.path)
         over.same(self.last_link is None)
@@ -94,7 +98,7 @@ class Transfer:
         assert self.path is not None, "the way to a memory"
         return CountedPieces.of(params.pieces, self.path.burst_nbytes)
 
-    def _fold_served(self, over: FoldPass) -> None:
+    def _fold_served(self, over: StateVisitor) -> None:
         over.same(self.served is None)
         if self.served is None:
             return
@@ -102,7 +106,7 @@ class Transfer:
         op_id, behind_op, served_ps = over.op(op_id), over.op(behind_op), moment_or_none(over, served_ps)
         self.served = op_id, behind_op, served_ps, over.moment(first_ps), over.moment(last_ps)
 
-    def comes(self, from_ps: int, pace: Pace, delay_ps: int, offset: float) -> None:
+    def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
         """From *from_ps* on, the bytes at the end of the leg are those of *pace*, *delay_ps* ago, less *offset*."""
         if self.incoming is not None:
             self.incoming.comes(from_ps, pace, delay_ps, offset)

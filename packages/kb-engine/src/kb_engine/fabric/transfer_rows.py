@@ -11,15 +11,15 @@ from collections.abc import Callable
 from struct import error
 from typing import Any
 
-from kb_dataexec.log.formulas import int64s
+from kb_dataexec.log.compressed import int64s
 from kb_engine.block.fabric_roles import MemoryComponent, said_read_latency_ps
-from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import TileToken
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering
-from kb_engine.fabric.late_reads import NOT_YET, KeptTransfers, ReadWay, pack_row
+from kb_engine.fabric.lazy_reads import NOT_YET, KeptTransfers, ReadWay, pack_row
 from kb_engine.fabric.paths import Flow, MemoryPath
-from kb_engine.fabric.served_read import ServedRead
+from kb_engine.fabric.transfer import ServedRead
 from kb_messages import Rectangle
 
 
@@ -41,7 +41,7 @@ class WatchedWrite(IncomingWrite):
         self.since_ps = 0
         self.held_ps: tuple[int, int] | None = None
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         super().fold(over)
         self.op_id, self.behind_op = over.op(self.op_id), over.op(self.behind_op)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from kb_engine.host.host import Host
-from kb_engine.program.tensors import Tensor
+from kb_engine.program.values.tensors import Tensor
 
 ParamsT = TypeVar("ParamsT", bound=Struct)
 Arrays = dict[str, npt.NDArray[Any]]

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from kb_engine.program.arguments import describe
+from kb_engine.program.author.arguments import describe
 from kb_messages import KernelError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kb_engine.program.tensors import Tensor, TensorRef
+from kb_engine.program.values.tensors import Tensor, TensorRef
 from kb_messages import CubeTarget
 from kb_topology import Topology
 

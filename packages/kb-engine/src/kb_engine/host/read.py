@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kb_dataexec import MemoryStore, UnwrittenBytesError
 from kb_engine.memory.device_memory import read_matrix
 from kb_engine.memory.pending import Producer
-from kb_engine.program.tensors import Tensor
+from kb_engine.program.values.tensors import Tensor
 from kb_messages import KernelError, Matrix
 
 

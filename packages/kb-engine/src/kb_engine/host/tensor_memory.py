@@ -14,8 +14,8 @@ from kb_engine.host.memories import Memories, space_named
 from kb_engine.host.sharding import Layout, Sharding, block_bounds
 from kb_engine.host.virtual_memory import Mappings
 from kb_engine.memory.allocator import OutOfMemoryError
-from kb_engine.program.affine import sides_of
-from kb_engine.program.tensors import BlockAddresses, Tensor
+from kb_engine.program.values.affine import sides_of
+from kb_engine.program.values.tensors import BlockAddresses, Tensor
 from kb_messages import DType, KernelError, Matrix, MemorySpace, split_address
 
 

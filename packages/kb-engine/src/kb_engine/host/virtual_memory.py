@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kb_engine.block.pe_roles import AddressTranslator
 from kb_engine.engine.engine import Engine
 from kb_engine.memory.page_table import PageTable
-from kb_engine.program.tensors import Tensor
+from kb_engine.program.values.tensors import Tensor
 from kb_messages import AddressError, KernelError, MmuMap, MmuMessage, MmuUnmap
 from kb_topology import did_you_mean
 

@@ -2,8 +2,8 @@
 
 from kb_engine.language.epilogue import Epilogue
 from kb_engine.language.tl import Language
-from kb_engine.program.handles import CompositeHandle, LoadedTensor
-from kb_engine.program.known import Known
-from kb_engine.program.tensors import Tensor, TensorRef
+from kb_engine.program.values.handles import CompositeHandle, LoadedTensor
+from kb_engine.program.values.host_values import HostValue
+from kb_engine.program.values.tensors import Tensor, TensorRef
 
-__all__ = ["CompositeHandle", "Epilogue", "Known", "Language", "LoadedTensor", "Tensor", "TensorRef"]
+__all__ = ["CompositeHandle", "Epilogue", "HostValue", "Language", "LoadedTensor", "Tensor", "TensorRef"]

@@ -7,7 +7,7 @@ from operator import index as as_integer
 from typing import Final, Literal, overload
 
 from kb_engine.language.special_functions import SpecialFunctions
-from kb_engine.program.handles import Handle, LoadedTensor
+from kb_engine.program.values.handles import Handle, LoadedTensor
 from kb_messages import DType, KernelError
 
 _SEARCHES: Final = {"max": "argmax", "min": "argmin"}

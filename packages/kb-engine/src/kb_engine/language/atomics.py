@@ -9,19 +9,19 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language import masks
-from kb_engine.language.accesses import ElementAccess, pieces_of
-from kb_engine.language.atomic_places import AtomicPlace, constant_piece, places_left_out, places_of
-from kb_engine.language.held_atomic import AtomicPart, DeferredAtomic, HeldAtomic, OldValue
-from kb_engine.language.math_results import Argument, known_value
+from kb_engine.language.access import masks
+from kb_engine.language.access.accesses import ElementAccess, pieces_of
+from kb_engine.language.access.atomic_places import AtomicPlace, constant_piece, places_left_out, places_of
+from kb_engine.language.access.held_atomic import AtomicPart, DeferredAtomic, HeldAtomic, OldValue
+from kb_engine.language.rules.math_results import Argument, known_value
 from kb_engine.language.transfers import Transfers
 from kb_engine.memory.pending import Producer
-from kb_engine.program.affine import sides_of
-from kb_engine.program.arguments import describe
-from kb_engine.program.handles import Handle, LoadedTensor
-from kb_engine.program.known import Known
+from kb_engine.program.author.arguments import describe
 from kb_engine.program.language_base import allocate
-from kb_engine.program.tensors import TensorRef
+from kb_engine.program.values.affine import sides_of
+from kb_engine.program.values.handles import Handle, LoadedTensor
+from kb_engine.program.values.host_values import HostValue
+from kb_engine.program.values.tensors import TensorRef
 from kb_messages import AtomicCommand, KernelError, MathAttributes, Matrix, Piece, Scalar, scalar_of
 
 _ORDERS: Final = "acq_rel", "acquire", "release", "relaxed"
@@ -44,37 +44,37 @@ class AtomicOps(Transfers):
     index beyond the tensor, for values and masks that do not fit, and for another *sem*.
     """
 
-    def atomic_add(self, pointer: TensorRef, value: Argument, mask: Known | Handle | None = None,
+    def atomic_add(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """Add *value*."""
         return self._modify("add", pointer, (value,), mask, sem)
 
-    def atomic_max(self, pointer: TensorRef, value: Argument, mask: Known | Handle | None = None,
+    def atomic_max(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """The larger one of each element and *value*."""
         return self._modify("maximum", pointer, (value,), mask, sem)
 
-    def atomic_min(self, pointer: TensorRef, value: Argument, mask: Known | Handle | None = None,
+    def atomic_min(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """The smaller one of each element and *value*."""
         return self._modify("minimum", pointer, (value,), mask, sem)
 
-    def atomic_and(self, pointer: TensorRef, value: Argument, mask: Known | Handle | None = None,
+    def atomic_and(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """The bits that are set in each element and in *value*."""
         return self._modify("bit_and", pointer, (value,), mask, sem)
 
-    def atomic_or(self, pointer: TensorRef, value: Argument, mask: Known | Handle | None = None,
+    def atomic_or(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                   sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """The bits that are set in each element or in *value*."""
         return self._modify("bit_or", pointer, (value,), mask, sem)
 
-    def atomic_xor(self, pointer: TensorRef, value: Argument, mask: Known | Handle | None = None,
+    def atomic_xor(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """The bits that are set in either each element or *value*."""
         return self._modify("bit_xor", pointer, (value,), mask, sem)
 
-    def atomic_xchg(self, pointer: TensorRef, value: Argument, mask: Known | Handle | None = None,
+    def atomic_xchg(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                     sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """*value* in place of each element."""
         return self._modify("copy", pointer, (value,), mask, sem)
@@ -89,7 +89,7 @@ class AtomicOps(Transfers):
         return HeldAtomic(self._port, partial(allocate, self._port))
 
     def _modify(
-        self, op: str, pointer: TensorRef, values: tuple[Argument, ...], mask: Known | Handle | None, sem: str
+        self, op: str, pointer: TensorRef, values: tuple[Argument, ...], mask: HostValue | Handle | None, sem: str
     ) -> OldValue:
         line = self._port.line()
         name = f"tl.atomic_{_NAMES[op]}"

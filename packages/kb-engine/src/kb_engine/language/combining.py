@@ -7,10 +7,10 @@ from math import prod
 from typing import Any, TypeAlias
 
 from kb_engine.language.layout_functions import LayoutFunctions
-from kb_engine.language.math_results import steps_of
-from kb_engine.program.affine import Affine
-from kb_engine.program.handles import Handle, LoadedTensor
-from kb_engine.program.known import Known
+from kb_engine.language.rules.math_results import steps_of
+from kb_engine.program.values.affine import Affine
+from kb_engine.program.values.handles import Handle, LoadedTensor
+from kb_engine.program.values.host_values import HostValue
 from kb_messages import KernelError
 
 Combine: TypeAlias = Callable[..., Any]
@@ -31,7 +31,7 @@ class CombiningFunctions(LayoutFunctions):
 
     def reduce(
         self,
-        x: Handle | Known | Sequence[Handle | Known],
+        x: Handle | HostValue | Sequence[Handle | HostValue],
         axis: int | None,
         combine: Combine,
         keep_dims: bool = True,
@@ -53,7 +53,7 @@ class CombiningFunctions(LayoutFunctions):
         return results if is_tuple else results[0]
 
     def associative_scan(
-        self, x: Handle | Known | Sequence[Handle | Known], axis: int, combine: Combine, reverse: bool = False
+        self, x: Handle | HostValue | Sequence[Handle | HostValue], axis: int, combine: Combine, reverse: bool = False
     ) -> Any:
         """All elements up to each one along *axis*, combined by *combine*; with *reverse*, from the last to each one.
 
@@ -150,7 +150,7 @@ class CombiningFunctions(LayoutFunctions):
         n, rank = rest.shape[axis] + 1, len(rest.shape)
         shape, steps = (*rest.shape[:axis], n, *rest.shape[axis + 1 :]), steps_of(rest.shape)
         moved = self._ordered("combine", [first, rest], shape, steps, shape, prod(first.shape) - steps[axis])
-        index = self._index(Known.of(Affine.along((n,), 0), self._port.line), self._port.line())
+        index = self._index(HostValue.of(Affine.along((n,), 0), self._port.line), self._port.line())
         along = index.reshape((n, *(1 for _ in range(rank - axis - 1))))
         return self._call("where", [self._call("eq", [along, 0]), first, moved])
 

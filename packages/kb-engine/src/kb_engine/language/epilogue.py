@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from kb_engine.program.handles import Handle
-from kb_engine.program.tensors import TensorRef
+from kb_engine.program.values.handles import Handle
+from kb_engine.program.values.tensors import TensorRef
 from kb_messages import DType, EpilogueScope
 
 EpilogueOperand: TypeAlias = "TensorRef | Handle"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from kb_engine.language.math_results import Argument
-from kb_engine.program.handles import Handle, LoadedTensor
-from kb_engine.program.known import Known
+from kb_engine.language.rules.math_results import Argument
 from kb_engine.program.language_base import LanguageBase
+from kb_engine.program.values.handles import Handle, LoadedTensor
+from kb_engine.program.values.host_values import HostValue
 from kb_messages import DType, KernelError
 
 
@@ -181,7 +181,7 @@ class MathFunctions(LanguageBase):
 
     def _bits(self, x: Argument, op: str) -> int:
         """The bits of an element of *x*. Raises KernelError unless *x* has integers."""
-        dtype = x.integers if isinstance(x, Known) else getattr(x, "dtype", None)
+        dtype = x.integers if isinstance(x, HostValue) else getattr(x, "dtype", None)
         if not isinstance(dtype, DType) or dtype.is_float:
             raise KernelError(self._port.line(), f"tl.{op} of {dtype or type(x).__name__}", "integers")
         return 8 * dtype.nbytes

@@ -9,17 +9,17 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
+from kb_engine.language.accumulators import HeldSums, HeldTensor
 from kb_engine.language.epilogue import SCOPES, Epilogue
-from kb_engine.language.held import HeldSums, HeldTensor
 from kb_engine.language.math import MathOps
-from kb_engine.language.recorded import RecordedTensor
+from kb_engine.language.vector.recorded import RecordedTensor
 from kb_engine.memory.pending import Producer
-from kb_engine.program.arguments import describe, dtype_named, loop_order_named, tile_shape
-from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
+from kb_engine.program.author.arguments import describe, dtype_named, loop_order_named, tile_shape
 from kb_engine.program.language_base import allocate
 from kb_engine.program.port import Completion
-from kb_engine.program.tensors import TensorRef
-from kb_engine.program.transposed import SWAP, Transposed, refuse
+from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTensor
+from kb_engine.program.values.tensors import TensorRef
+from kb_engine.program.values.transposed import SWAP, Transposed, refuse
 from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, KernelError, LoopOrder, Matrix, TileShape
 
 Factor: TypeAlias = "TensorRef | Handle | Transposed[Any]"

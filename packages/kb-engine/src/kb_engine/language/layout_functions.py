@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language.known_operands import KnownOperands
-from kb_engine.language.math_results import broadcast, steps_of
-from kb_engine.language.result_types import promoted
-from kb_engine.program.arguments import describe, dtype_named
-from kb_engine.program.handles import Handle, LoadedTensor, TensorView
-from kb_engine.program.known import Known
-from kb_engine.program.laid_out import LaidOutOperators
+from kb_engine.language.rules.known_operands import KnownOperands
+from kb_engine.language.rules.math_results import broadcast, steps_of
+from kb_engine.language.rules.result_types import promoted
+from kb_engine.program.author.arguments import describe, dtype_named
+from kb_engine.program.values.handles import Handle, LoadedTensor, TensorView
+from kb_engine.program.values.host_values import HostValue
+from kb_engine.program.values.laid_out import LaidOutOperators
 from kb_messages import DType, KernelError, MathAttributes
 
 
@@ -44,7 +44,7 @@ class LayoutFunctions(KnownOperands):
         shape = (*ordered.shape[:-1], k)
         return self._ordered("rearrange", [ordered], shape, steps_of(ordered.shape), shape)
 
-    def flip(self, x: Handle | Known, axis: int = -1) -> LoadedTensor:
+    def flip(self, x: Handle | HostValue, axis: int = -1) -> LoadedTensor:
         """The elements in reverse order along *axis*. Raises KernelError for an axis that *x* does not have."""
         value = self._value(x, "flip")
         at = self._axis_of(value, axis, "flip")
@@ -53,7 +53,7 @@ class LayoutFunctions(KnownOperands):
         strides = tuple(-step if number == at else step for number, step in enumerate(steps))
         return self._ordered("rearrange", [value], value.shape, strides, value.shape, first)
 
-    def broadcast_to(self, x: Handle | Known, shape: Sequence[int]) -> LoadedTensor:
+    def broadcast_to(self, x: Handle | HostValue, shape: Sequence[int]) -> LoadedTensor:
         """The elements repeated over *shape*, by numpy's rules. Raises KernelError where they do not broadcast."""
         value = self._value(x, "broadcast_to")
         sizes = tuple(shape)
@@ -63,7 +63,7 @@ class LayoutFunctions(KnownOperands):
             raise KernelError(line, f"tl.broadcast_to of {listed[0]} over {listed[1]}", "a shape that it broadcasts to")
         return self._ordered("rearrange", [value], sizes, _repeating(value.shape, sizes), sizes)
 
-    def gather(self, x: Handle, index: Handle | Known, axis: int) -> LoadedTensor:
+    def gather(self, x: Handle, index: Handle | HostValue, axis: int) -> LoadedTensor:
         """The elements of *x* at *index* along *axis*: `out[i, j] = x[i, index[i, j]]` for axis 1 of a matrix.
 
         *index* has integers and the shape of the result, which is that of *x* but along *axis*. Where an index that the
@@ -89,7 +89,7 @@ class LayoutFunctions(KnownOperands):
         math = MathAttributes(op="gather", axis=at if len(value.shape) == 2 else 1)
         return self._laid(math, [places, value], places.shape, value.dtype)
 
-    def histogram(self, x: Handle | Known, bins: int, mask: Handle | Known | None = None) -> LoadedTensor:
+    def histogram(self, x: Handle | HostValue, bins: int, mask: Handle | HostValue | None = None) -> LoadedTensor:
         """How many elements are 0, 1, ... *bins* - 1, a vector of i32. Others, and those outside *mask*, do not count.
 
         Raises KernelError for floats, and unless *bins* is positive.
@@ -104,17 +104,17 @@ class LayoutFunctions(KnownOperands):
             value = self._call("where", [mask, value, bins])
         return self._laid(MathAttributes(op="histogram"), [value], (bins,), DType.I32)
 
-    def join(self, x: Handle | Known, y: Handle | Known) -> LoadedTensor:
+    def join(self, x: Handle | HostValue, y: Handle | HostValue) -> LoadedTensor:
         """The elements of *x* and *y* side by side, along a new last axis of length 2. Their shapes broadcast."""
         shape, pair = self._pair(x, y, "join")
         return self._combined(pair, (*shape, 2))
 
-    def interleave(self, x: Handle | Known, y: Handle | Known) -> LoadedTensor:
+    def interleave(self, x: Handle | HostValue, y: Handle | HostValue) -> LoadedTensor:
         """The elements of *x* and *y* in turn along the last axis, which is then twice as long."""
         shape, pair = self._pair(x, y, "interleave")
         return self._combined(pair, (*shape[:-1], 2 * shape[-1]))
 
-    def cat(self, x: Handle | Known, y: Handle | Known, axis: int = 0) -> LoadedTensor:
+    def cat(self, x: Handle | HostValue, y: Handle | HostValue, axis: int = 0) -> LoadedTensor:
         """The elements of *x*, and behind them along *axis* those of *y*, which has the shape of *x* but along axis 0.
 
         Raises KernelError for other shapes.
@@ -135,7 +135,7 @@ class LayoutFunctions(KnownOperands):
         lengths = (*shapes[0][:at], 2, *shapes[0][at:])
         return self._ordered("combine", pair, lengths, (*steps[:at], size, *steps[at:]), shape)
 
-    def split(self, x: Handle | Known) -> tuple[LoadedTensor, LoadedTensor]:
+    def split(self, x: Handle | HostValue) -> tuple[LoadedTensor, LoadedTensor]:
         """The elements at 0 and those at 1 of the last axis, which has length 2 and is left out: what `join` joined.
 
         Raises KernelError for another length.
@@ -148,7 +148,7 @@ class LayoutFunctions(KnownOperands):
         first, second = (self._ordered("rearrange", [value], (int(np.prod(shape)),), (2,), shape, at) for at in (0, 1))
         return first, second
 
-    def bitcast(self, x: Handle | Known, dtype: DType | str) -> LoadedTensor:
+    def bitcast(self, x: Handle | HostValue, dtype: DType | str) -> LoadedTensor:
         """The bytes of *x* as elements of *dtype*, which is as wide. What lies in TCM is a view, at no cost.
 
         Known elements are known as the other type, too. Raises KernelError for a dtype of another width, and for bool.
@@ -164,9 +164,9 @@ class LayoutFunctions(KnownOperands):
 
     def _value(self, x: object, call: str) -> Handle:
         """*x* as a value. Raises KernelError for what is none."""
-        if isinstance(x, Known):
+        if isinstance(x, HostValue):
             given = self._with_bytes(x)
-            x = self._index(given, self._port.line()) if isinstance(given, Known) else given
+            x = self._index(given, self._port.line()) if isinstance(given, HostValue) else given
         if isinstance(x, LaidOutOperators):
             x = x.laid_out()
         if not isinstance(x, Handle):

@@ -9,9 +9,9 @@ from typing import Any, cast
 import numpy.typing as npt
 
 from kb_engine.language.along_axis import AxisFunctions
-from kb_engine.language.call_rules import call_rule
-from kb_engine.language.held_back import HeldBackCalls
-from kb_engine.language.math_results import (
+from kb_engine.language.rules.call_rules import call_rule
+from kb_engine.language.rules.deferred_calls import DeferredCalls
+from kb_engine.language.rules.math_results import (
     Argument,
     broadcast,
     filled_integers,
@@ -23,21 +23,21 @@ from kb_engine.language.math_results import (
     spreads,
     steps_of,
 )
-from kb_engine.language.recorded import RecordedOp, RecordedTensor, VectorInput, recorded_function
-from kb_engine.language.result_types import result_dtype
-from kb_engine.language.vector_programs import VectorPrograms
-from kb_engine.language.wraps import wrapped_at
+from kb_engine.language.rules.result_types import result_dtype
+from kb_engine.language.rules.wraps import wrapped_at
+from kb_engine.language.vector.recorded import RecordedOp, RecordedTensor, VectorInput, recorded_function
+from kb_engine.language.vector.vector_programs import VectorPrograms
 from kb_engine.memory.pending import Producer
-from kb_engine.program.affine import Affine, sides_of
-from kb_engine.program.arguments import DTYPES, dtype_named, tile_shape
-from kb_engine.program.handles import CompositeHandle, Handle, LoadedTensor
-from kb_engine.program.known import Known
-from kb_engine.program.known_masks import HalfSpace, IndexBox
-from kb_engine.program.laid_out import LaidOutOperators
-from kb_engine.program.symbols import plain
+from kb_engine.program.author.arguments import DTYPES, dtype_named, tile_shape
 from kb_engine.program.tcm_holder import TcmHolder
-from kb_engine.program.tensors import TensorRef
-from kb_engine.program.transposed import Transposed
+from kb_engine.program.values.affine import Affine, sides_of
+from kb_engine.program.values.affine_masks import HalfSpace, IndexBox
+from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTensor
+from kb_engine.program.values.host_values import HostValue
+from kb_engine.program.values.laid_out import LaidOutOperators
+from kb_engine.program.values.symbols import plain
+from kb_engine.program.values.tensors import TensorRef
+from kb_engine.program.values.transposed import Transposed
 from kb_messages import (
     MATH_FUNCTIONS,
     DType,
@@ -74,9 +74,9 @@ class MathOps(AxisFunctions):
         return self._programs.allocate(rows, cols, dtype, line)
 
     @cached_property
-    def _later(self) -> HeldBackCalls:
+    def _later(self) -> DeferredCalls:
         """The calls that are issued later."""
-        return HeldBackCalls(self._port)
+        return DeferredCalls(self._port)
 
     def arithmetic(self, op: str, x: Argument, y: Argument | None = None) -> LoadedTensor:
         """The result of the Python operator that stands for the math function *op*."""
@@ -183,7 +183,7 @@ class MathOps(AxisFunctions):
 
     def _as_operand(self, argument: Argument, line: str) -> Argument:
         """Known integers, and values whose elements lie in another order, as values of their own."""
-        if isinstance(argument, Known):
+        if isinstance(argument, HostValue):
             return self._index(argument, line)
         given: Argument = plain(argument)
         return given.laid_out() if isinstance(given, LaidOutOperators) else given
@@ -225,7 +225,7 @@ class MathOps(AxisFunctions):
             return value
         return self._call("copy", [value], dtype=DType.F32)
 
-    def _index(self, known: Known, line: str) -> LoadedTensor:
+    def _index(self, known: HostValue, line: str) -> LoadedTensor:
         """Known integers or a mask as a tensor. Raises KernelError for those that are data."""
         form = known.form
         if len(known.shape) not in (1, 2) or form is None:
@@ -237,14 +237,14 @@ class MathOps(AxisFunctions):
             values = form.data().astype(numpy_name(dtype))
             return self._record(math_attributes("index", scalars=scalars), (), form.shape, dtype, values, line)
         if isinstance(form, HalfSpace):
-            return self._call("ge", [self._index(Known.of(form.integers, self._port.line), line), 0])
+            return self._call("ge", [self._index(HostValue.of(form.integers, self._port.line), line), 0])
         return self._box(form, line)
 
     def _box(self, box: IndexBox, line: str) -> LoadedTensor:
         """A mask whose true places are a box, from the indices along each axis."""
         found = None
         for axis, (start, end) in enumerate(box.intervals):
-            index = Known.of(Affine.along(box.shape, axis), self._port.line)
+            index = HostValue.of(Affine.along(box.shape, axis), self._port.line)
             for op, bound in (("ge", start), ("lt", end)):
                 if bound == (0 if op == "ge" else box.shape[axis]) and not (found is None and axis == 0 and op == "ge"):
                     continue

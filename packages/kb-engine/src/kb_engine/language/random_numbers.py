@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kb_engine.language.combining import CombiningFunctions
-from kb_engine.language.math_results import Argument
-from kb_engine.program.handles import Handle, LoadedTensor
-from kb_engine.program.known import Known
+from kb_engine.language.rules.math_results import Argument
+from kb_engine.program.values.handles import Handle, LoadedTensor
+from kb_engine.program.values.host_values import HostValue
 from kb_messages import DType, KernelError
 
 _WORD: Final = 2**32 - 1
@@ -104,11 +104,11 @@ class RandomNumbers(CombiningFunctions):
             given = self.full((1,), given, DType.I64 if not -(2**31) <= given < 2**32 else DType.I32)
         return given, given >> 32 if self._bits(given, call) > 32 else 0
 
-    def _integers(self, value: Any, call: str) -> int | Handle | Known:
+    def _integers(self, value: Any, call: str) -> int | Handle | HostValue:
         """*value*, which has to be integers of 64 bits at most. Raises KernelError for anything else."""
         if isinstance(value, int) and -(2**63) <= value < 2**64:
             return value
-        if isinstance(value, Known) or (isinstance(value, Handle) and not value.dtype.is_float):
+        if isinstance(value, HostValue) or (isinstance(value, Handle) and not value.dtype.is_float):
             return value
         got = f"values of {value.dtype}" if isinstance(value, Handle) else repr(value)
         raise KernelError(self._port.line(), f"tl.{call} of {got}", "integers of 64 bits at most")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kb_engine.language.functions import MathFunctions
-from kb_engine.language.math_results import Argument
-from kb_engine.program.handles import Handle, LoadedTensor
+from kb_engine.language.rules.math_results import Argument
+from kb_engine.program.values.handles import Handle, LoadedTensor
 
 
 class SpecialFunctions(MathFunctions):

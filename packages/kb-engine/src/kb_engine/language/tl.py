@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, SupportsIndex, TypeVar, cast
 
+from kb_engine.language.accumulators import HeldTensor
 from kb_engine.language.atomics import AtomicOps
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
-from kb_engine.language.held import HeldTensor
-from kb_engine.language.lookahead import LookAhead
-from kb_engine.language.looking import LookingOps
-from kb_engine.language.recorded import RecordedTensor
-from kb_engine.program.affine import Affine
-from kb_engine.program.arguments import describe
-from kb_engine.program.handles import CompositeHandle, Handle
-from kb_engine.program.known import Known
-from kb_engine.program.symbols import plain, whole
-from kb_engine.program.tensors import TensorRef
-from kb_engine.program.transposed import Transposed
+from kb_engine.language.inspection import LookingOps
+from kb_engine.language.rules.lookahead import LookAhead
+from kb_engine.language.vector.recorded import RecordedTensor
+from kb_engine.program.author.arguments import describe
+from kb_engine.program.values.affine import Affine
+from kb_engine.program.values.handles import CompositeHandle, Handle
+from kb_engine.program.values.host_values import HostValue
+from kb_engine.program.values.symbols import plain, whole
+from kb_engine.program.values.tensors import TensorRef
+from kb_engine.program.values.transposed import Transposed
 from kb_messages import KernelError, LoopOrder, TileShape
 
 HandleT = TypeVar("HandleT", bound=Handle)
@@ -46,7 +46,7 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
         """
         return self._axis(axis, "num_programs")[1]
 
-    def arange(self, start: int, end: int | None = None) -> Known:
+    def arange(self, start: int, end: int | None = None) -> HostValue:
         """The integers from *start* to *end* - 1, a vector; with one argument, from 0. Takes no time and no TCM.
 
         Raises KernelError for an empty range, and for anything but integers.
@@ -56,7 +56,7 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
             needs = "integers, the second larger than the first"
             raise KernelError(self._port.line(), f"tl.arange from {first!r} to {stop!r}", needs)
         count = plain(whole(stop) - whole(first))
-        return Known.of(Affine((count,), whole(first), (int(count > 1),)), self._port.line)
+        return HostValue.of(Affine((count,), whole(first), (int(count > 1),)), self._port.line)
 
     def composite(
         self,

@@ -6,30 +6,32 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from kb_engine.language import masks
-from kb_engine.language.accesses import ElementAccess
+from kb_engine.language.access import masks
+from kb_engine.language.access.accesses import ElementAccess
+from kb_engine.language.access.flat_accesses import flat_rectangle
+from kb_engine.language.access.piece_transfers import exchanged, permuted, turned
 from kb_engine.language.epilogue import Epilogue
-from kb_engine.language.flat_accesses import flat_rectangle
-from kb_engine.language.piece_transfers import exchanged, permuted, turned
 from kb_engine.language.random_numbers import RandomNumbers
 from kb_engine.language.views import ViewOps
-from kb_engine.program.affine import sides_of
-from kb_engine.program.arguments import describe
-from kb_engine.program.handles import Handle, LoadedTensor, TransposedHandle
-from kb_engine.program.known import Known
-from kb_engine.program.permuted import Permuted
+from kb_engine.program.author.arguments import describe
 from kb_engine.program.port import Completion
-from kb_engine.program.tensors import TensorRef
-from kb_engine.program.transposed import SWAP, Transposed, refuse
+from kb_engine.program.values.affine import sides_of
+from kb_engine.program.values.handles import Handle, LoadedTensor, TransposedHandle
+from kb_engine.program.values.host_values import HostValue
+from kb_engine.program.values.permuted import Permuted
+from kb_engine.program.values.tensors import TensorRef
+from kb_engine.program.values.transposed import SWAP, Transposed, refuse
 from kb_messages import VIRTUAL_END, Fill, KernelError, LoadCommand, Matrix, StoreCommand
 
-StoredValue: TypeAlias = "Handle | Transposed[Any] | Permuted | Known"
+StoredValue: TypeAlias = "Handle | Transposed[Any] | Permuted | HostValue"
 
 
 class Transfers(RandomNumbers, ViewOps):
     """`tl.load`, `tl.load_async` and `tl.store`, and views of what they move."""
 
-    def load(self, pointer: TensorRef, mask: Known | Handle | None = None, other: float | Handle = 0) -> LoadedTensor:
+    def load(
+        self, pointer: TensorRef, mask: HostValue | Handle | None = None, other: float | Handle = 0
+    ) -> LoadedTensor:
         """Copy elements of memory to TCM, with one DMA read, and wait for it. What is no rectangle is read in pieces.
 
         The result has the shape and dtype of *pointer*. Its elements are those of the moment of the call; they are
@@ -43,7 +45,7 @@ class Transfers(RandomNumbers, ViewOps):
         return self._load(pointer, mask, other, "load", waits=True)
 
     def load_async(
-        self, pointer: TensorRef, mask: Known | Handle | None = None, other: float | Handle = 0
+        self, pointer: TensorRef, mask: HostValue | Handle | None = None, other: float | Handle = 0
     ) -> LoadedTensor:
         """As `load`, but return at issue: the first use of the result, a look at it or `tl.wait` waits for the load.
 
@@ -53,7 +55,7 @@ class Transfers(RandomNumbers, ViewOps):
         return self._load(pointer, mask, other, "load_async", waits=False)
 
     def _load(
-        self, pointer: TensorRef, mask: Known | Handle | None, other: float | Handle, call: str, waits: bool
+        self, pointer: TensorRef, mask: HostValue | Handle | None, other: float | Handle, call: str, waits: bool
     ) -> LoadedTensor:
         port, line = self._port, self._port.line()
         if isinstance(other, Handle):
@@ -97,7 +99,7 @@ class Transfers(RandomNumbers, ViewOps):
         return loaded
 
     def _load_beside(
-        self, pointer: TensorRef, mask: Known | Handle | None, other: Handle, call: str, waits: bool
+        self, pointer: TensorRef, mask: HostValue | Handle | None, other: Handle, call: str, waits: bool
     ) -> LoadedTensor:
         """The load of what *mask* chooses, beside the elements of *other*."""
         line = self._port.line()
@@ -111,12 +113,12 @@ class Transfers(RandomNumbers, ViewOps):
             raise KernelError(line, f"other = a value of {shapes[0]}", f"one that broadcasts to {shapes[1]}")
         return chosen if chosen.dtype is loaded.dtype else self.convert(chosen, loaded.dtype)
 
-    def store(self, pointer: TensorRef, value: StoredValue, mask: Known | Handle | None = None) -> None:
+    def store(self, pointer: TensorRef, value: StoredValue, mask: HostValue | Handle | None = None) -> None:
         """Copy *value* from TCM to elements of memory of the same shape and dtype, with one DMA write, and wait.
 
-        What is no rectangle is written in pieces, as `load` reads it; of elements that go to one place, the last
-        stays. Loads see the new bytes from the call on. A *mask* of booleans chooses elements, and only those are
-        written; *value* then has the shape that the kernel asked *pointer* for, also beyond the tensor's edge. Known
+        What is no rectangle is written in pieces, as `load` reads it; of elements that go to one place, the last stays.
+        Loads see the new bytes from the call on. A *mask* of booleans chooses elements, and only those are written;
+        *value* then has the shape that the kernel asked *pointer* for, also beyond the tensor's edge. HostValue
         integers are stored as the dtype of *pointer*. Raises KernelError when shapes or dtypes differ, for an index
         beyond the tensor, for a value that is not in TCM, and for a mask that does not fit.
         """
@@ -134,7 +136,7 @@ class Transfers(RandomNumbers, ViewOps):
         ref = self._ref(pointer, "store", line)
         chosen = masks.mask_of(mask, ref, line)
         stored: object = value
-        if isinstance(value, Known):
+        if isinstance(value, HostValue):
             stored = self.stored(value, ref.dtype, line)
         if isinstance(value, (Permuted, TransposedHandle)) and self._is_laid_out_first(value.of):
             stored = value = value.laid_out()

@@ -6,25 +6,25 @@ from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any, TypeAlias, TypeVar
 
-from kb_engine.language.piece_transfers import permuted
-from kb_engine.program.arguments import describe
-from kb_engine.program.handles import Handle, LoadedTensor
-from kb_engine.program.known import Known
-from kb_engine.program.laid_out import LaidOutOperators
+from kb_engine.language.access.piece_transfers import permuted
+from kb_engine.program.author.arguments import describe
 from kb_engine.program.language_base import LanguageBase
-from kb_engine.program.permuted import Permuted
-from kb_engine.program.tensors import TensorRef
-from kb_engine.program.transposed import Transposed
+from kb_engine.program.values.handles import Handle, LoadedTensor
+from kb_engine.program.values.host_values import HostValue
+from kb_engine.program.values.laid_out import LaidOutOperators
+from kb_engine.program.values.permuted import Permuted
+from kb_engine.program.values.tensors import TensorRef
+from kb_engine.program.values.transposed import Transposed
 from kb_messages import KernelError
 
 ViewT = TypeVar("ViewT")
-PermutedValue: TypeAlias = "Handle | Transposed[Handle] | Permuted | Known | TensorRef"
+PermutedValue: TypeAlias = "Handle | Transposed[Handle] | Permuted | HostValue | TensorRef"
 
 
 class ViewOps(LanguageBase):
     """`tl.reshape`, `tl.ravel`, `tl.expand_dims` and `tl.permute`, of values in TCM and of known integers and masks."""
 
-    def reshape(self, x: Handle | Known, *shape: Any) -> LoadedTensor | Known:
+    def reshape(self, x: Handle | HostValue, *shape: Any) -> LoadedTensor | HostValue:
         """*x* in another shape of as many elements, row by row; one length may be -1.
 
         Raises KernelError for anything else, and for a shape of another size.
@@ -32,11 +32,11 @@ class ViewOps(LanguageBase):
         sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         return self._view(x, "reshape", lambda value: value.reshape(sizes))
 
-    def ravel(self, x: Handle | Known) -> LoadedTensor | Known:
+    def ravel(self, x: Handle | HostValue) -> LoadedTensor | HostValue:
         """*x* as a vector, row by row."""
         return self.reshape(x, -1)
 
-    def expand_dims(self, x: Handle | Known, axis: int) -> LoadedTensor | Known:
+    def expand_dims(self, x: Handle | HostValue, axis: int) -> LoadedTensor | HostValue:
         """*x* with an axis of length 1 more, which becomes number *axis*."""
         n_axes = len(getattr(x, "shape", ()))
         if not -n_axes - 1 <= axis <= n_axes:
@@ -44,7 +44,7 @@ class ViewOps(LanguageBase):
         at = axis % (n_axes + 1)
         return self._view(x, "expand_dims", lambda value: value.reshape((*x.shape[:at], 1, *x.shape[at:])))
 
-    def permute(self, x: Handle | Known | TensorRef, *order: Any) -> PermutedValue:
+    def permute(self, x: Handle | HostValue | TensorRef, *order: Any) -> PermutedValue:
         """*x* with its axes in another *order*: axis i of the result is axis `order[i]` of *x*.
 
         A value in TCM stays where it is. `tl.dot` takes a matrix with exchanged axes, and `tl.store` any order: it
@@ -53,7 +53,7 @@ class ViewOps(LanguageBase):
         KernelError for an order that has not each axis once.
         """
         axes: Sequence[Any] = order[0] if len(order) == 1 and isinstance(order[0], (tuple, list)) else order
-        if not isinstance(x, (Handle, Known, TensorRef)):
+        if not isinstance(x, (Handle, HostValue, TensorRef)):
             raise KernelError(self._port.line(), f"tl.permute of {describe(x)}", "a tensor")
         n_axes = len(x.shape)
         try:
@@ -64,10 +64,10 @@ class ViewOps(LanguageBase):
             raise KernelError(self._port.line(), f"tl.permute by {tuple(axes)}", f"each of the {n_axes} axes once")
         return _permuted(x, wanted)
 
-    def _view(self, x: Any, call: str, make: Callable[[Handle | Known], ViewT]) -> ViewT:
+    def _view(self, x: Any, call: str, make: Callable[[Handle | HostValue], ViewT]) -> ViewT:
         if isinstance(x, LaidOutOperators):
             x = x.laid_out()
-        if not isinstance(x, (Handle, Known)):
+        if not isinstance(x, (Handle, HostValue)):
             raise KernelError(self._port.line(), f"tl.{call} of {describe(x)}", "a value in TCM, or known integers")
         try:
             return make(x)
@@ -76,8 +76,8 @@ class ViewOps(LanguageBase):
             raise KernelError(self._port.line(), f"tl.{call} of {sizes}", "a shape of as many elements") from None
 
 
-def _permuted(x: Handle | Known | TensorRef, order: tuple[int, ...]) -> PermutedValue:
-    if isinstance(x, Known):
+def _permuted(x: Handle | HostValue | TensorRef, order: tuple[int, ...]) -> PermutedValue:
+    if isinstance(x, HostValue):
         return x.transposed(order)
     if isinstance(x, TensorRef):
         return permuted(x, order)

@@ -2,21 +2,65 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from simpy.events import NORMAL
 
-from kb_engine.block.fold_pass import FoldPass
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.launch.launch import Launch, ProgramTimes
-from kb_engine.launch.program_queue import queue_of
-from kb_engine.observe.by_event import WhyNot
 from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.grid import Grid, Program
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.runner import KernelCall, KernelRunner, run_kernel
+from kb_engine.program.runner import KernelCall, KernelRunner, Play, run_kernel
 from kb_engine.program.session import Session
-from kb_engine.template import NEAR, Templates, templates_of
+
+
+class ProgramQueue(ABC):
+    """The programs of a grid that no PE has taken yet, `left` of them."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+
+    def take(self, place: int) -> int | None:
+        """The number of the next program of the PE at *place* of the launch, from now on its own; None without one."""
+        number = self._next(place)
+        if number is not None:
+            self.left -= 1
+        return number
+
+    @abstractmethod
+    def _next(self, place: int) -> int | None:
+        """The number of the program that `take` returns."""
+
+
+class InOrder(ProgramQueue):
+    """The programs in order, to whichever PE asks."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self._count = count
+
+    def _next(self, place: int) -> int | None:
+        return self._count - self.left if self.left else None
+
+
+class RoundRobin(ProgramQueue):
+    """PE p of P has the programs p, p + P, p + 2 P and so on."""
+
+    def __init__(self, count: int, n_pes: int) -> None:
+        super().__init__(count)
+        self._of_pe = [iter(range(place, count, n_pes)) for place in range(n_pes)]
+
+    def _next(self, place: int) -> int | None:
+        return next(self._of_pe[place], None)
+
+
+def queue_of(grid: Grid, n_pes: int) -> ProgramQueue:
+    """The queue for the schedule of *grid* on *n_pes* PEs."""
+    return InOrder(grid.n_programs) if grid.schedule == "dynamic" else RoundRobin(grid.n_programs, n_pes)
+
 
 _LATE: Final = NORMAL + 1
 """The priority of entries that run after all others of their picosecond."""
@@ -47,7 +91,7 @@ class _PeQueue:
         """Whether there is no program left for the PE, and all that it took have ended."""
         return self._is_out_of_work and not self.runners
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         over.same(self.place, self.has_run, self._is_out_of_work, len(self.runners))
         for runner in self.runners.values():
@@ -69,7 +113,9 @@ class GridLaunch(Launch):
 
     A PE is free when the kernel of its program has returned. Then it takes the next program, which costs PE_CPU its
     `program_ps`; commands of the program before may still be under way. Of the PEs that are free at one picosecond,
-    the first one in *pes* takes first. `why_not` says why no program may repeat another one; None if one may.
+    the first one in *pes* takes first.
+
+    *play* makes the calls of a program. *is_known* says of the number of a program that *play* knows all its calls.
     """
 
     def __init__(
@@ -79,16 +125,13 @@ class GridLaunch(Launch):
         pes: Sequence[ProcessingElement],
         call: KernelCall,
         grid: Grid,
-        templates: bool,
+        play: Play = run_kernel,
+        is_known: Callable[[int], bool] = lambda _: False,
     ) -> None:
         super().__init__(number, session, pes, grid.n_programs)
         self._call = call
-        found = templates_of(call, grid.n_programs, len(pes)) if templates else None
-        self.why_not = found if isinstance(found, WhyNot) else None
-        if isinstance(found, Templates) and found.is_near:
-            self.why_not = NEAR
-        self._templates = None if isinstance(found, WhyNot) else found
-        self._play = run_kernel if self._templates is None else self._templates.play
+        self._play = play
+        self._is_known = is_known
         self._grid = grid
         self._queue = queue_of(grid, len(pes))
         self._pes = {pe.pe_id: _PeQueue(place, pe) for place, pe in enumerate(pes)}
@@ -103,12 +146,7 @@ class GridLaunch(Launch):
         """Call *took* when PEs have taken programs."""
         self._took = took
 
-    @property
-    def templates(self) -> Templates | None:
-        """The templates of the programs, if they are repeated by such."""
-        return self._templates
-
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says, but for the programs in the queue and those that have ended, of which `skip` tells."""
         over.same(len(self._free))
         for each in self._pes.values():
@@ -162,11 +200,8 @@ class GridLaunch(Launch):
 
     @property
     def will_end(self) -> bool:
-        """As Launch says: a program ends that has a template."""
-        templates = self._templates
-        return not self.unfinished or (
-            templates is not None and all(templates.of(number) is not None for number in self.running)
-        )
+        """Whether all programs that have a PE are known to end: they have ended, or all their calls are known."""
+        return not self.unfinished or all(map(self._is_known, self.running))
 
     @property
     def queued(self) -> int:
@@ -183,7 +218,7 @@ class GridLaunch(Launch):
         """The PE of *queue* takes a program when everything else of this picosecond has happened."""
         if not self._free:
             clock = self._session.clock
-            clock.push((clock.now_ps, _LATE, next(clock.tickets), self._take, None))
+            clock.push((clock.now_ps, _LATE, next(clock.event_order), self._take, None))
         self._free.append(queue)
 
     def _take(self, _: None) -> None:
@@ -207,7 +242,7 @@ class GridLaunch(Launch):
             self._session, pe, self._call, program, queue.stream, self._ended, self._returned, self._play
         )
         queue.begin(number, runner)
-        clock.call_at(now + pe.cpu.program_ps(), runner.start, None, pe.tickets)
+        clock.call_at(now + pe.cpu.program_ps(), runner.start, None, pe.event_order)
 
     def _returned(self, runner: KernelRunner) -> None:
         self._is_free(self._pes[runner.pe.pe_id])

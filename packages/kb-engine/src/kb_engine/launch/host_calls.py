@@ -3,18 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
 from kb_engine.block.block_directory import BlockDirectory, Receiver
-from kb_engine.block.control_roles import CommandDispatcher, HostPort, send_message
-from kb_engine.block.message_parts import split_message
+from kb_engine.block.control_roles import CommandDispatcher, HostPort, send_message, split_message
 from kb_engine.fabric.fabric import Fabric
-from kb_engine.launch.answer_tree import AnswerTree, answer_tree
-from kb_engine.launch.host_transfers import HostTransfers
 from kb_engine.timing.clock import Clock
-from kb_messages import HostMessage, KernelError, KernelLaunch, Matrix, Refusal, Request, Response, SimulationStuckError
+from kb_messages import HostMessage, KernelError, Matrix, Refusal, Request, Response, SimulationStuckError
+
+
+class HostTransfers:
+    """Reads or writes of memory, as many at once as the host has channels. The next one starts when one ends."""
+
+    def __init__(
+        self, clock: Clock, fabric: Fabric, port: HostPort[Any], matrices: Sequence[Matrix], write: bool
+    ) -> None:
+        """Raises TopologyError when no links lead to the memory of a matrix, or none back."""
+        self._clock = clock
+        self._move = fabric.write if write else fabric.read
+        self._matrices = matrices
+        self._paths = [fabric.path(port.node_id, matrix.owner) for matrix in matrices]
+        self._channels = port.channels
+        self._next = 0
+        self._left = len(matrices)
+        self._started = [0] * len(matrices)
+        self._ended = [0] * len(matrices)
+
+    @property
+    def times_ps(self) -> list[tuple[int, int]]:
+        """The start and the end of each transfer."""
+        return list(zip(self._started, self._ended, strict=True))
+
+    def start(self, _: object) -> None:
+        """Start a transfer on each channel now. The clock stops when the last transfer ends."""
+        for _channel in range(min(self._channels, self._left)):
+            self._start_next()
+
+    def _start_next(self) -> None:
+        number, self._next = self._next, self._next + 1
+        matrix, now = self._matrices[number], self._clock.now_ps
+        self._started[number] = now
+        self._move(self._paths[number], matrix.rectangle, now, self._finish, number)
+
+    def _finish(self, number: int) -> None:
+        self._ended[number] = self._clock.now_ps
+        self._left -= 1
+        if self._next < len(self._matrices):
+            self._start_next()
+        elif not self._left:
+            self._clock.stop()
 
 
 class HostCall(Struct, frozen=True, kw_only=True):
@@ -23,17 +62,6 @@ class HostCall(Struct, frozen=True, kw_only=True):
     call_ps: int
     response_ps: int
     refusal: Refusal | None
-
-
-class ForeseenCall(Protocol):
-    """What comes of the one message of a call, known without sending it."""
-
-    def called(self, send_late: Callable[[], None], answered: Callable[[Response], None]) -> None:
-        """The call is made now. Either its answer comes, by *answered*, or the message is sent after all.
-
-        *send_late*, called in an entry of the clock when the message would have reached all PEs, does what came of it
-        so far, as at its times.
-        """
 
 
 class HostCalls:
@@ -61,22 +89,17 @@ class HostCalls:
         self,
         messages: Sequence[HostMessage],
         on_sent: Callable[[int], None] | None = None,
-        foreseen: ForeseenCall | None = None,
     ) -> HostCall:
         """Send *messages* in one call of the driver. Returns when all are answered or nothing is left to happen.
 
-        *on_sent* is called with the time at which the messages leave the host. Where it is *foreseen* what comes of
-        them, they are not sent.
+        *on_sent* is called with the time at which the messages leave the host.
         """
         call_ps = self._clock.now_ps
         sent_ps = call_ps + self.port.overhead_ps()
         self._unanswered, self._refusal = len(messages), None
         if on_sent is not None:
             self._clock.call_at(sent_ps, on_sent, sent_ps)
-        if foreseen is None:
-            self._clock.call_at(sent_ps, self._send, messages)
-        else:
-            foreseen.called(lambda: self._send_late(messages, sent_ps), self.answered)
+        self._clock.call_at(sent_ps, self._send, messages)
         self._drain()
         return HostCall(call_ps=call_ps, response_ps=self._clock.now_ps, refusal=self._refusal)
 
@@ -97,14 +120,6 @@ class HostCalls:
         if call.refusal is not None:
             raise KernelError(call.refusal.where, call.refusal.got, call.refusal.needs, call.refusal.fix)
         return call
-
-    def answers_of(self, message: KernelLaunch) -> AnswerTree | None:
-        """The ways of the answers to *message*; None where a target is not there, or where they take other times."""
-        try:
-            first = self._first_io_cpu(message)
-            return answer_tree(self.port, first, message, self._directory.numbers_of_pes)
-        except KernelError:
-            return None
 
     def move(self, matrices: Sequence[Matrix], write: bool) -> list[tuple[int, int]]:
         """Read or write *matrices*, as many at once as the host has channels. Returns the start and the end of each.
@@ -129,14 +144,6 @@ class HostCalls:
         finally:
             if self._returned is not None:
                 self._returned()
-
-    def _send_late(self, messages: Sequence[HostMessage], sent_ps: int) -> None:
-        """Send *messages* as at *sent_ps*, and be where they have come to by now, which is no less than to all PEs."""
-        clock = self._clock
-        with clock.apart():
-            clock.turn_back(sent_ps)
-            self._send(messages)
-            clock.run_out()
 
     def _send(self, messages: Sequence[HostMessage]) -> None:
         for message in messages:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from kb_engine.program.command_stream import CommandStream
+from kb_engine.program.grid import Program
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.runner import KernelRunner
+from kb_engine.program.runner import KernelCall, KernelRunner
 from kb_engine.program.session import Session
 from kb_messages import KernelEnd, KernelStart
 
@@ -148,3 +150,42 @@ class Launch(ABC):
         recorder = self._session.recorder
         if recorder is not None:
             recorder.tables.kernel_ended(pe_id, (self.number, self._called_ps, target_ps, start_ps, end_ps))
+
+
+class PeLaunch(Launch):
+    """The PE at place n of *pes* runs program n. It begins with the launch."""
+
+    def __init__(
+        self,
+        number: int,
+        session: Session,
+        pes: Sequence[ProcessingElement],
+        call: KernelCall,
+    ) -> None:
+        super().__init__(number, session, pes, len(pes))
+        self._pes = pes
+        self._runners = {pe.pe_id: self._runner_at(place, call) for place, pe in enumerate(pes)}
+
+    @property
+    def runners(self) -> Sequence[KernelRunner]:
+        """Those that have not ended."""
+        return list(self._runners.values())
+
+    @property
+    def queued(self) -> int:
+        """None: every program has its PE."""
+        return 0
+
+    def _run(self, pe_id: str) -> None:
+        self._runners[pe_id].start()
+
+    def _runner_at(self, place: int, call: KernelCall) -> KernelRunner:
+        pe, program = self._pes[place], Program(place, len(self._pes))
+        return KernelRunner(self._session, pe, call, program, CommandStream(pe), self._ended)
+
+    def _ended(self, runner: KernelRunner) -> None:
+        pe_id = runner.pe.pe_id
+        del self._runners[pe_id]
+        self.unfinished -= 1
+        self._record(pe_id, self._target_ps[pe_id], self._start_ps[pe_id], runner.end_ps)
+        self._end(pe_id)

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from kb_messages import lazy_door
 
 if TYPE_CHECKING:
-    from kb_engine.observe.by_event import COMMANDS as COMMANDS
-    from kb_engine.observe.by_event import LAUNCHES as LAUNCHES
     from kb_engine.observe.capture import Capture as Capture
     from kb_engine.observe.capture import Recipe as Recipe
     from kb_engine.observe.capture import shown_array as shown_array
@@ -14,9 +12,10 @@ if TYPE_CHECKING:
     from kb_engine.observe.observer import Callbacks as Callbacks
     from kb_engine.observe.observer import Observer as Observer
     from kb_engine.observe.observer import StageTimes as StageTimes
+    from kb_engine.observe.slow_path import COMMANDS as COMMANDS
 
 _NAMES = {
-    "kb_engine.observe.by_event": ("COMMANDS", "LAUNCHES"),
+    "kb_engine.observe.slow_path": ("COMMANDS",),
     "kb_engine.observe.capture": ("Capture", "Recipe", "shown_array"),
     "kb_engine.observe.chip": ("Chip",),
     "kb_engine.observe.observer": ("Callbacks", "Observer", "StageTimes"),

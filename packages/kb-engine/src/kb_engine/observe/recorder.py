@@ -14,16 +14,15 @@ from weakref import ref
 import numpy as np
 
 from kb_dataexec import LogWriter, OpLog
-from kb_dataexec.log import LateOpLog, LogSummary
-from kb_dataexec.log.formulas import (
-    ClosedRows,
+from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE, LazyOpLog, LogSummary
+from kb_dataexec.log.compressed import (
     CommandPeriods,
-    FormulaWriter,
+    CompressedTables,
+    CompressedWriter,
+    IsolatedRows,
     Places,
-    RowFormulas,
     RowMaker,
     RowSource,
-    Table,
     command_table,
     each_command,
     int64s,
@@ -33,13 +32,41 @@ from kb_dataexec.log.formulas import (
 )
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.host_record import host_write_tables
 from kb_engine.observe.observer import Observer, Rows
 from kb_engine.observe.run_rows import RowsMark, RunRows
 from kb_engine.observe.run_tables import RunTables
 from kb_engine.timing.clock import Clock
-from kb_messages import Matrix, PipelinePlan, WaitReason
+from kb_messages import Matrix, MemorySpace, OpKind, PhysAddr, PipelinePlan, Role, WaitReason, split_address
 from kb_topology import NodeKind
+
+_TEXTS = {"name": "host_write", "component": "host", "line": "host", "params": "{}"}
+
+
+def host_write_tables(
+    writer: LogWriter, matrix: Matrix, data: bytes, ids: tuple[int, int], times_ps: tuple[int, int]
+) -> tuple[Rows, Rows]:
+    """The ops and operands of a write of *data* to *matrix*, with *data* added to the immediates of *writer*.
+
+    *ids* are the place in command order and the op id, *times_ps* the begin and the end.
+    """
+    ops = np.zeros(1, dtype=OPS_DTYPE)
+    for column, text in _TEXTS.items():
+        ops[column] = writer.intern(text)
+    ops["command_seq"], ops["op_id"] = ids
+    ops["kind"] = OpKind.MEMORY
+    ops["t_ready_ps"] = ops["t_start_ps"] = times_ps[0]
+    ops["t_end_ps"] = ops["t_out_ps"] = times_ps[1]
+    operands = np.zeros(2, dtype=OPERAND_DTYPE)
+    operands["op_id"], operands["dtype"] = ids[1], matrix.dtype.info.code
+    operands["rows"], operands["row_nbytes"] = matrix.rows, matrix.row_nbytes
+    operands["role"] = (Role.SRC, Role.DST)
+    operands["space"] = (MemorySpace.IMMEDIATE.code, PhysAddr.decode(matrix.address).space.code)
+    owner, offset = split_address(matrix.address)
+    operands["owner"] = (0, owner)
+    operands["offset"] = (writer.immediate(data), offset)
+    operands["stride"] = (matrix.row_nbytes, matrix.stride)
+    return ops, operands
+
 
 _CHUNK_RECORDS: Final = 1 << 14
 _CHUNK_RECORDS_A_PE: Final = 1 << 8
@@ -49,7 +76,7 @@ _MOST_TEXTS: Final = 1 << 12
 """Plans whose texts are known to be in the log. Others are looked up anew."""
 
 _EXPECTED_FOR_ONE: Final = 64
-"""Records of closed commands that count as one, where they are formulas in the log. Source: assumed; a run that is
+"""Records of closed commands that count as one, where they are compressed in the log. Source: assumed; a run that is
 killed loses those of a chunk."""
 
 _RECORDS_OF_A_COMMAND: Final = 3
@@ -74,8 +101,8 @@ class LogMark(NamedTuple):
 class Recorder(Observer):
     """Collects the records of all stages and writes them to *writer*, a chunk at a time, in the order of `RowOrder`.
 
-    Rows that repeat others, and those of commands that are known as a whole, are formulas until they are written. In
-    memory they are written when somebody looks at the log (`LogWriter.close_late`). So are the rows of commands of
+    Rows that repeat others, and those of commands that are known as a whole, are compressed until they are written. In
+    memory they are written when somebody looks at the log (`LogWriter.close_lazy`). So are the rows of commands of
     many records: five integers of a record are kept until then.
 
     Texts enter the log when a command with them is issued, so their numbers do not depend on the chunks. *on_chunk* is
@@ -90,14 +117,15 @@ class Recorder(Observer):
         self._commands: list[CommandInFlight | CommandPeriods] = []
         self._constants: dict[bytes, tuple[int, int]] = {}
         self._maker = RowMaker(self._places, writer.intern)
-        self._formulas = FormulaWriter(self._places, writer.intern)
+        self._compressed = CompressedWriter(self._places, writer.intern)
         self._needs_rows = False
         self._written_ps = 0
         self._texts: dict[tuple[int, str], PipelinePlan] = {}
         self._origins: dict[tuple[int, str], PipelinePlan] = {}
         self._clock: Clock
         self._held = self._flushes = 0
-        self._late: ref[LateOpLog] | None = None
+        self._n_taken = self._n_expected = 0
+        self._late: ref[LazyOpLog] | None = None
         self.tables = RunTables(self._rows, writer.intern)
         self._records, self._waits = self._rows.records, self._rows.waits.tail
         self.on_stage = self._records.tail.extend  # type: ignore[method-assign]  # costs no Python frame
@@ -120,7 +148,7 @@ class Recorder(Observer):
         chunk_records = max(_CHUNK_RECORDS, _CHUNK_RECORDS_A_PE * len(of_tcm))
         self._places = Places(pe_numbers, (of_tcm, of_registers), chunk_records)
         self._maker = RowMaker(self._places, self.writer.intern)
-        self._formulas = FormulaWriter(self._places, self.writer.intern)
+        self._compressed = CompressedWriter(self._places, self.writer.intern)
 
     def restart(self, writer: LogWriter) -> None:
         """Record into *writer* from now on, as if nothing had been recorded. What is not written yet is dropped."""
@@ -129,11 +157,17 @@ class Recorder(Observer):
         for kept in (self._rows, self._commands, self._constants, self._texts, self._origins):
             kept.clear()
         self._held, self._flushes = 0, self._flushes + 1
+        self._n_taken = self._n_expected = 0
         self._maker = RowMaker(self._places, writer.intern)
-        self._formulas = FormulaWriter(self._places, writer.intern)
+        self._compressed = CompressedWriter(self._places, writer.intern)
         self._needs_rows = False
         self.tables.restart(writer.intern)
         self.tables.name_nodes(self._topology)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of records so far, those that are written, pending or expected among them."""
+        return self._n_taken + self._n_expected + self._records.n_rows
 
     def on_issue(self, command: CommandInFlight) -> None:
         """Keep *command*: its records will refer to it."""
@@ -162,7 +196,7 @@ class Recorder(Observer):
         now_ps, n_expected = self._clock.now_ps, 0
         if not self._waits_for_a_look:
             n_expected = self._maker.expected.n_between(self._written_ps, now_ps)
-        if self._takes_formulas:
+        if self._takes_compressed:
             n_expected //= _EXPECTED_FOR_ONE
         n_kept, n_commands = self._records.n_kept, len(self._commands)
         has_room = n_commands < _MOST_SMALL_COMMANDS or n_kept >= _RECORDS_OF_A_COMMAND * n_commands
@@ -173,12 +207,12 @@ class Recorder(Observer):
     @property
     def _waits_for_a_look(self) -> bool:
         """Whether nobody needs rows before somebody looks at the log."""
-        return self.writer.is_late and self._tell_chunk is None
+        return self.writer.is_lazy and self._tell_chunk is None
 
     @property
-    def _takes_formulas(self) -> bool:
-        """Whether rows that repeat others, and those of closed commands, may be formulas in the log."""
-        return self.writer.takes_formulas and self._tell_chunk is None and not self._needs_rows
+    def _takes_compressed(self) -> bool:
+        """Whether rows that repeat others, and those of closed commands, may be compressed in the log."""
+        return self.writer.takes_compressed and self._tell_chunk is None and not self._needs_rows
 
     def hold(self) -> None:
         """Keep records, because some of them may be repeated, until `let_go`."""
@@ -188,9 +222,13 @@ class Recorder(Observer):
         """Nothing more is repeated of what is pending."""
         self._held -= 1
 
-    def can_repeat(self, mark: LogMark) -> bool:
-        """Whether what followed *mark* is still here: very many records are written, whoever asked to keep them."""
-        return mark.flushes == self._flushes
+    def can_repeat(self, mark: LogMark, n_ops: int) -> bool:
+        """Whether the records since *mark* may stand for what happens again: they are those of *n_ops* ops, each once.
+
+        Some may be missing: very many records are written, whoever asked to keep them, and records of isolated commands
+        are kept elsewhere. A repetition of the others would lose rows of the log.
+        """
+        return mark.flushes == self._flushes and self._records.n_since(mark.rows.records) == n_ops
 
     def mark(self) -> LogMark:
         """How far the records have come: what `repeat` repeats follows a mark."""
@@ -211,15 +249,12 @@ class Recorder(Observer):
         """Of the `n_commands`, those from number *since* on are *commands*. Their texts are those of earlier ones."""
         self._commands[since:] = commands
 
-    def rows_since(self, mark: LogMark, ops: int, ps: int) -> Sequence[Table]:
-        """The rows since *mark*, counted from op *ops* and from *ps* on. None was written or repeated since then."""
-        return self._rows.since(mark.rows, ops, ps)
-
     def repeat(self, mark: LogMark, n: int, ps: int, ops: int) -> None:
         """Record *n* times more what came after *mark*, *ps* picoseconds and *ops* ops later each time.
 
-        *mark* is one that `can_repeat`. Raises LogError for a time that does not fit 64 bits.
+        Raises LogError for a time that does not fit 64 bits.
         """
+        assert self.can_repeat(mark, ops), "a row for each op of the period"
         int64s((self._clock.now_ps + n * ps,))
         self._rows.repeat(mark.rows, n, ops, ps)
 
@@ -230,29 +265,31 @@ class Recorder(Observer):
         """
         self._flushes += 1
         self._written_ps = end_ps = self._clock.now_ps + 1 if before_ps is None else before_ps
-        ending = self.tables.take()
-        formulas = RowFormulas(*[formula.in_order() for formula in self._rows.cut()])
+        ending, n_records = self.tables.take(), self._records.n_rows
+        compressed = CompressedTables(*[each.in_order() for each in self._rows.cut()])
         commands, n_done = [*self._commands], n_finished(self._commands, end_ps)
         del self._commands[:n_done]
-        if self._takes_formulas:  # what comes later stays here, because rows may follow instead of formulas
-            halves = [formula.split(end_ps) for formula in formulas]
+        if self._takes_compressed:  # what comes later stays here, because rows may follow instead of compressed
+            halves = [each.split(end_ps) for each in compressed]
             self._rows.put_back([later for _, later in halves])
-            formulas = RowFormulas(*[before for before, _ in halves])
-            self._write_formulas(formulas, commands, end_ps, ending)
+            self._n_taken += n_records - self._records.n_rows
+            compressed = CompressedTables(*[before for before, _ in halves])
+            self._write_compressed(compressed, commands, end_ps, ending)
             return
-        pending = RowSource(formulas)
+        pending = RowSource(compressed)
         finished = [*each_command(commands[:n_done])]
         ending |= {"commands": command_table(finished, self.writer.intern)}
         for chunk in self._maker.chunks(pending, [*finished, *each_command(commands[n_done:])], end_ps, ending):
             self._write(*chunk)
         self._rows.put_back(pending.rest())
+        self._n_taken += n_records - self._records.n_rows
 
     def flush_rows(self) -> None:
         """Write the pending records. Somebody reads them while the run goes on, so all that come are rows."""
         self.flush()
         self._needs_rows = True
 
-    def cut(self, mark: LogMark, command: CommandInFlight, t_ps: int, memories: Sequence[str]) -> RowFormulas:
+    def cut(self, mark: LogMark, command: CommandInFlight, t_ps: int, memories: Sequence[str]) -> CompressedTables:
         """Take out the rows since *mark*, all of *command*, which began at *t_ps* and uses *memories*.
 
         They count from the first op of *command* and from *t_ps*. Memories are numbered as in *memories*.
@@ -263,22 +300,26 @@ class Recorder(Observer):
         return self._rows.cut(mark.rows).later(-command.first_op, -t_ps).with_memories(index_of)
 
     def expect(
-        self, command: CommandInFlight, rows: RowFormulas, span_ps: tuple[int, int], memories: Sequence[str]
+        self, command: CommandInFlight, rows: CompressedTables, span_ps: tuple[int, int], memories: Sequence[str]
     ) -> None:
         """*command*, which uses *memories*, will have *rows* in the time *span_ps*. Each is written when it is over.
 
         Raises LogError for a time that does not fit 64 bits.
         """
         numbers = [self.tables.number_of(memory) for memory in memories]
-        self._maker.expected.add(command.first_op, ClosedRows(rows, numbers, span_ps))
+        self._n_expected += rows.records.n_rows
+        self._maker.expected.add(command.first_op, IsolatedRows(rows, numbers, span_ps))
 
     def drop(self, command: CommandInFlight) -> None:
         """Forget the rows of *command* that were expected and are not written."""
+        self._n_expected -= self._maker.expected.isolated[command.first_op].rows.records.n_rows
         self._maker.expected.drop(command.first_op)
 
     def drop_written(self, mark: LogMark) -> None:
         """Of the rows since *mark*, forget those that were expected before, and are written already."""
+        n_records = self._records.n_rows
         self._rows.drop_before(mark.rows, self._written_ps)
+        self._n_expected += n_records - self._records.n_rows
 
     def close(self) -> OpLog | LogSummary:
         """Write the pending records and end the log.
@@ -288,13 +329,13 @@ class Recorder(Observer):
         Raises LogError for a time that does not fit 64 bits.
         """
         self._rows.settle()
-        has_formulas = self._rows.has_repeats or self._maker.expected.first_ops
-        is_worth_waiting = has_formulas or self._records.n_kept >= self._places.chunk_records
+        has_compressed = self._rows.has_repeats or self._maker.expected.first_ops
+        is_worth_waiting = has_compressed or self._records.n_kept >= self._places.chunk_records
         if not (self._waits_for_a_look and is_worth_waiting):
             self.flush()
             return self.writer.close()
-        log = self.writer.close_late(self.flush)
-        self._late = ref(log) if isinstance(log, LateOpLog) else None
+        log = self.writer.close_lazy(self.flush)
+        self._late = ref(log) if isinstance(log, LazyOpLog) else None
         return log
 
     def on_launch(self) -> None:
@@ -317,19 +358,20 @@ class Recorder(Observer):
         self.on_launch()
         self.flush()
         self._write(*host_write_tables(self.writer, matrix, data, (command_seq, op_id), times_ps))
+        self._n_taken += 1
 
-    def _write_formulas(
+    def _write_compressed(
         self,
-        formulas: RowFormulas,
+        compressed: CompressedTables,
         commands: Sequence[CommandInFlight | CommandPeriods],
         end_ps: int,
         ending: dict[str, Rows],
     ) -> None:
-        """Write a chunk of *formulas* and of what is told or known of *commands*, unless there is nothing to say."""
+        """Write a chunk of *compressed* and of what is told or known of *commands*, unless there is nothing to say."""
         expected = self._maker.expected
         ends = n_finished(commands, end_ps) or any(map(len, ending.values()))
-        if ends or expected.closed or any(each.n_rows for each in formulas):
-            self.writer.append_formulas(self._formulas.chunk(formulas, commands, expected, end_ps, ending))
+        if ends or expected.isolated or any(each.n_rows for each in compressed):
+            self.writer.append_compressed(self._compressed.chunk(compressed, commands, expected, end_ps, ending))
             expected.drop_before(end_ps)
 
     def _write(self, ops: Rows, operands: Rows, tables: dict[str, Rows] | None = None) -> None:

@@ -3,11 +3,175 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from struct import error
+from typing import Any, NamedTuple, TypeAlias
 
-from kb_dataexec.log.formulas import DISPATCHES, RECORDS, WAITS, RowFormulas, Table
-from kb_engine.observe.late_transfers import LateTransfers
-from kb_engine.observe.repeated import Mark, RepeatedRows
+import numpy as np
+
+from kb_dataexec.log.compressed import (
+    DISPATCHES,
+    RECORDS,
+    TRANSFERS,
+    WAITS,
+    CompressedRows,
+    CompressedTables,
+    Part,
+    Repeat,
+    RowForm,
+    Table,
+    int64s,
+)
+from kb_engine.fabric.lazy_reads import ReadWay, completed, pack_row
+
+Mark: TypeAlias = tuple[int, int]
+"""How far some rows had come: the integers that were kept, and the repetitions."""
+
+
+class RepeatedRows:
+    """Rows of one *form*. `tail` takes rows, flat: its methods cost no Python frame."""
+
+    def __init__(self, form: RowForm) -> None:
+        self.tail: list[Any] = []
+        self.form = form
+        self._parts: list[Part] = []
+        self._kept = self._repeats = 0
+
+    @property
+    def n_kept(self) -> int:
+        """The rows that take room."""
+        return (self._kept + self._n_pending) // self.form.width
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether rows repeat others."""
+        return bool(self._repeats)
+
+    def clear(self) -> None:
+        """Drop all rows."""
+        self.tail.clear()
+        self._parts.clear()
+        self._kept = self._repeats = 0
+
+    def mark(self) -> Mark:
+        """How far the rows have come."""
+        return self._kept + self._n_pending, self._repeats
+
+    def repeat(self, mark: Mark, n: int, ops: int, ps: int) -> None:
+        """All rows since *mark*, *n* times more, each time later by *ops* and *ps*."""
+        self.settle()
+        first = self._part_at(mark)
+        if first < len(self._parts):
+            self._parts.append(Repeat(len(self._parts) - first, n, ops, ps))
+            self._repeats += 1
+
+    def n_since(self, mark: Mark) -> int:
+        """The number of rows since *mark*; -1 where some of them repeat others."""
+        kept, repeats = self.mark()
+        return (kept - mark[0]) // self.form.width if repeats == mark[1] else -1
+
+    @property
+    def n_rows(self) -> int:
+        """The number of all rows, with those that repeat others."""
+        return CompressedRows(self.form, self._parts).n_rows + self._n_pending // self.form.width
+
+    def cut(self, mark: Mark = (0, 0)) -> CompressedRows:
+        """Take out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
+        self.settle()
+        first = self._part_at(mark)
+        parts = self._parts[first:]
+        assert all(number >= each.parts for number, each in enumerate(parts) if isinstance(each, Repeat))
+        found = CompressedRows(self.form, parts).mapped(self._completed)
+        del self._parts[first:]
+        self._kept, self._repeats = mark
+        return found
+
+    def put_back(self, rows: Table) -> None:
+        """Keep *rows*, which were cut and came last."""
+        if len(rows):
+            self.settle()
+            self._parts.append(rows)
+            self._kept += rows.size
+
+    def settle(self) -> None:
+        """Make a part of the tail."""
+        if self.tail:
+            part = self._made_of_tail()
+            self._parts.append(part)
+            self._kept += part.size
+            self.tail.clear()
+
+    @property
+    def _n_pending(self) -> int:
+        """The integers of the tail."""
+        return len(self.tail)
+
+    def _made_of_tail(self) -> Table:
+        """The rows of the tail, which has some."""
+        return int64s(self.tail).reshape(-1, self.form.width)
+
+    def _completed(self, rows: Table) -> Table:
+        """*rows* as they are taken out."""
+        return rows
+
+    def _part_at(self, mark: Mark) -> int:
+        """The number of the part that begins at *mark*, which is cut there if need be."""
+        kept, repeats = self._kept - mark[0], self._repeats - mark[1]
+        number = len(self._parts)
+        while kept > 0 or repeats > 0:
+            number -= 1
+            part = self._parts[number]
+            if isinstance(part, Repeat):
+                repeats -= 1
+            elif kept < part.size:
+                self._cut(number, (part.size - kept) // self.form.width)
+                return number + 1
+            else:
+                kept -= part.size
+        return number
+
+    def _cut(self, number: int, at: int) -> None:
+        part = self._parts[number]
+        assert not isinstance(part, Repeat)
+        self._parts[number : number + 1] = [part[:at], part[at:]]
+        for later in range(number + 2, len(self._parts)):
+            each = self._parts[later]
+            if isinstance(each, Repeat) and later - each.parts <= number + 1:
+                self._parts[later] = each._replace(parts=each.parts + 1)
+
+
+class LazyTransfers(RepeatedRows):
+    """The rows of `transfers`, as KeptTransfers says. A row has the moment at which it is known in front.
+
+    `tail` takes bytes, because to pack a row at once takes less time than to keep its integers. What follows from the
+    way and the end of a read is computed for many rows at once when rows are taken out, which is not on the path of the
+    simulation where a log is in memory.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(TRANSFERS)
+        self._ways: list[ReadWay] = []
+
+    def number_of(self, way: ReadWay) -> int:
+        """The number of *way*, which is new."""
+        self._ways.append(way)
+        return len(self._ways) - 1
+
+    def add(self, came_ps: int, row: tuple[int, ...]) -> None:
+        """All of a *row* is known at *came_ps*. Raises LogError for a time that does not fit 64 bits."""
+        try:
+            self.tail.append(pack_row(came_ps, *row))
+        except error:
+            int64s((came_ps, *row))
+
+    @property
+    def _n_pending(self) -> int:
+        return len(self.tail) * self.form.width
+
+    def _made_of_tail(self) -> Table:
+        return np.frombuffer(b"".join(self.tail), np.int64).reshape(-1, self.form.width)
+
+    def _completed(self, rows: Table) -> Table:
+        return completed(rows, self._ways)
 
 
 class RowsMark(NamedTuple):
@@ -26,7 +190,7 @@ class RunRows:
         self.records = RepeatedRows(RECORDS)
         self.waits = RepeatedRows(WAITS)
         self.dispatches = RepeatedRows(DISPATCHES)
-        self.transfers = LateTransfers()
+        self.transfers = LazyTransfers()
         self._all = self.records, self.waits, self.dispatches, self.transfers
 
     @property
@@ -48,21 +212,14 @@ class RunRows:
         """How far the rows have come."""
         return RowsMark(*[rows.mark() for rows in self._all])
 
-    def since(self, mark: RowsMark, ops: int, ps: int) -> list[Table]:
-        """All rows since *mark*, among which nothing was repeated, counted from op *ops* and from *ps* on."""
-        found = []
-        for rows, since in zip(self._all, mark, strict=True):
-            found.append(rows.form.later(rows.since(since), rows.form.step(-ops, -ps)))
-        return found
-
     def repeat(self, mark: RowsMark, n: int, ops: int, ps: int) -> None:
         """All rows since *mark*, *n* times more, each time later by *ops* and *ps*."""
         for rows, since in zip(self._all, mark, strict=True):
             rows.repeat(since, n, ops, ps)
 
-    def cut(self, mark: RowsMark | None = None) -> RowFormulas:
+    def cut(self, mark: RowsMark | None = None) -> CompressedTables:
         """Take out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
-        return RowFormulas(*[rows.cut(since) for rows, since in zip(self._all, mark or [(0, 0)] * 4, strict=True)])
+        return CompressedTables(*[rows.cut(since) for rows, since in zip(self._all, mark or [(0, 0)] * 4, strict=True)])
 
     def put_back(self, tables: Sequence[Table]) -> None:
         """Keep *tables*, rows of each kind, which were cut and came last."""

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias
 
-from kb_dataexec.log.formulas import int_columns, table
+from kb_dataexec.log.compressed import int_columns, table
 from kb_engine.observe.observer import Rows
 from kb_engine.observe.run_rows import RunRows
 from kb_messages import MemorySpace
 from kb_topology import NodeKind, Topology
-
-Message: TypeAlias = tuple[tuple[str, str], tuple[int, ...]]
-"""The way of a message, and the four numbers of a row of `messages`."""
-
-
-class ToldRows(NamedTuple):
-    """Rows of programs and of messages of one launch, as they were told."""
-
-    kernels: list[tuple[str, tuple[int, ...]]]
-    messages: list[Message]
-
-
-def later_messages(messages: Iterable[Message], launch: int, ps: int) -> list[Message]:
-    """*messages*, *ps* picoseconds later, as those of launch number *launch*."""
-    return [(way, (launch, kind, sent_ps + ps, arrived_ps + ps)) for way, (_, kind, sent_ps, arrived_ps) in messages]
 
 
 class RunTables:
@@ -37,7 +21,7 @@ class RunTables:
     def __init__(self, rows: RunRows, intern: Callable[[str], int]) -> None:
         self._intern = intern
         self._kernels: list[tuple[str, tuple[int, ...]]] = []
-        self._messages: list[Message] = []
+        self._messages: list[tuple[tuple[str, str], tuple[int, ...]]] = []
         self.tile_waited: Callable[[Iterable[int]], None] = rows.dispatches.tail.extend
         self.transfers = rows.transfers
 
@@ -58,25 +42,6 @@ class RunTables:
     def message_arrived(self, way: tuple[str, str], numbers: tuple[int, int, int, int]) -> None:
         """A message of a launch arrived. *way* is (from, to); *numbers* are launch, kind and the two times."""
         self._messages.append((way, numbers))
-
-    @property
-    def n_rows(self) -> tuple[int, int]:
-        """The rows of `kernels` and of `messages` since the last `take`."""
-        return len(self._kernels), len(self._messages)
-
-    def rows_since(self, n_rows: tuple[int, int]) -> ToldRows:
-        """The rows that came since there were *n_rows*, none of which was taken."""
-        return ToldRows(self._kernels[n_rows[0] :], self._messages[n_rows[1] :])
-
-    def repeat(self, told: ToldRows, launch: int, ps: int) -> None:
-        """*told* came again *ps* later, of launch number *launch*."""
-        for pe, (_, *times) in told.kernels:
-            self._kernels.append((pe, (launch, *[each + ps for each in times])))
-        self.messages_arrived(told.messages, launch, ps)
-
-    def messages_arrived(self, messages: Iterable[Message], launch: int, ps: int) -> None:
-        """*messages* came again *ps* later, of launch number *launch*."""
-        self._messages += later_messages(messages, launch, ps)
 
     def name_nodes(self, topology: Topology) -> None:
         """Enter the ids of PEs, processors and memories into the log: their numbers follow from the chip alone."""

@@ -66,7 +66,7 @@ class TraceOrder:
     def __init__(self, sink: Callable[[TraceEvent], None]) -> None:
         self._sink = sink
         self._heap: list[tuple[Key, int, TraceEvent]] = []
-        self._tickets = count()
+        self._event_order = count()
         self._now_ps = 0
 
     def add(self, event: TraceEvent, now_ps: int, ends_earlier_service: bool = False) -> None:
@@ -74,7 +74,7 @@ class TraceOrder:
         if now_ps > self._now_ps:
             self._now_ps = now_ps
             self._release(now_ps)
-        heappush(self._heap, (order_key(event, ends_earlier_service), next(self._tickets), event))
+        heappush(self._heap, (order_key(event, ends_earlier_service), next(self._event_order), event))
 
     def flush(self) -> None:
         """Hand over the remaining events, because nothing more happens before the next call of the host."""

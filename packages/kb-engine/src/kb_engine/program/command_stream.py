@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.program.engine_queues import EngineQueues
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.scoreboard import Scoreboard
@@ -29,7 +29,7 @@ class CommandStream:
         self._completions = pe.scheduler.completions
         self._owners: dict[int, tuple[CommandInFlight, Callable[[CompletionRecord], None]]] = {}
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says, after the commands were visited."""
         if self.queues is not None:
             over.part(self.queues)

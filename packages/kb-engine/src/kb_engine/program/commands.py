@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from simpy.events import NORMAL
 
-from kb_engine.block.fold_pass import FoldPass, NotFolded
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.program.arrival import Arrival
+from kb_engine.block.state_visitor import NotPeriodic, StateVisitor
+from kb_engine.program.author.kernel_lines import at_line
 from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.coroutine import KernelCoroutine
-from kb_engine.program.kernel_lines import at_line
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.port import Completion, HeldBack
+from kb_engine.program.port import Completion, Deferring
 from kb_engine.program.session import Session
 from kb_messages import (
     CallCause,
@@ -24,7 +22,44 @@ from kb_messages import (
     SubmittedCommand,
 )
 
-_COMPLETION: Final = CallCause.COMPLETION  # Python 3.11 looks a member of an enumeration up by a call
+
+class Arrival:
+    """*command*, which PE_CPU has issued at *arrival_ps*.
+
+    *check* is called with the arrival when the command may be compared with those before it, and *enter* when the
+    submission queue has room. With *resumes*, the kernel goes on when the command is in the queue.
+    """
+
+    __slots__ = ("_check", "_enter", "arrival_ps", "command", "resumes")
+
+    def __init__(
+        self,
+        command: CommandInFlight,
+        resumes: bool,
+        arrival_ps: int,
+        check: Callable[[Arrival], None],
+        enter: Callable[[Arrival], None],
+    ) -> None:
+        self.command = command
+        self.resumes = resumes
+        self.arrival_ps = arrival_ps
+        self._check = check
+        self._enter = enter
+
+    def fold(self, over: StateVisitor) -> None:
+        """As FoldPass says."""
+        over.part(self.command)
+        over.call(self._check)
+        over.same(self.resumes)
+        self.arrival_ps = over.moment(self.arrival_ps)
+
+    def check(self, _: object = None) -> None:
+        """Compare the command with those before it."""
+        self._check(self)
+
+    def enter(self) -> None:
+        """The submission queue has room."""
+        self._enter(self)
 
 
 class ProgramCommands:
@@ -51,12 +86,12 @@ class ProgramCommands:
         self._stream = stream
         self._scoreboard = stream.scoreboard
         self._after, self._after_seq = CallCause.START, -1
-        self.held_back: HeldBack | None = None
+        self.deferred_calls: Deferring | None = None
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says. Raises NotFolded while the front end holds commands back."""
-        if self.held_back is not None:
-            raise NotFolded
+        if self.deferred_calls is not None:
+            raise NotPeriodic
         over.same(self._after, len(self.in_flight))
         self._after_seq = over.seq(self._after_seq)
         for context, completion in self.in_flight.values():
@@ -66,8 +101,8 @@ class ProgramCommands:
 
     def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
         """As `ProgramPort.submit`."""
-        if self.held_back is not None:
-            self._issue_held_back(lambda held_back: held_back.before(command, line))
+        if self.deferred_calls is not None:
+            self._issue_deferred(lambda deferred_calls: deferred_calls.before(command, line))
         session, pe, kernel = self._session, self._pe, self._kernel
         context = session.open_command(command, line, pe, completion)
         seq = context.submitted.command_seq
@@ -78,20 +113,17 @@ class ProgramCommands:
         arrival = context.t_submitted_ps = now + pe.cpu.issue_ps(command)
         resume = not wait_until_done or self._scoreboard is not None
         if not resume:
-            if pe.scheduler.serve_alone(context, arrival, self._end_alone):
-                kernel.pause(line, completion)
-                return
             kernel.wait_for(completion)
             completion.when_done(kernel.resume)
         self._stream.expect(context, self._complete)
         issued = Arrival(context, resume, arrival, self._check_operands, self._enqueue)
-        clock.call_at(arrival, issued.check, None, pe.tickets)
+        clock.call_at(arrival, issued.check, None, pe.event_order)
         kernel.pause(line)
 
     def wait(self, completion: Completion, line: str) -> None:
         """Return when the command of *completion* is done. The kernel waits at *line*."""
-        if self.held_back is not None:
-            self._issue_held_back(lambda held_back: held_back.before(None, line))
+        if self.deferred_calls is not None:
+            self._issue_deferred(lambda deferred_calls: deferred_calls.before(None, line))
         if completion.done:
             return
         completion.when_done(self._kernel.resume)
@@ -115,22 +147,14 @@ class ProgramCommands:
             session.tracer.command_completed(record, context.submitted.line)
         if waiter is not None:
             self._after, self._after_seq = CallCause.COMPLETION, record.command_seq
-            session.clock.push((session.clock.now_ps, NORMAL, next(self._pe.tickets), waiter, None))
+            session.clock.push((session.clock.now_ps, NORMAL, next(self._pe.event_order), waiter, None))
         if (waiter is None or self._kernel.has_returned) and self._on_unawaited is not None:
             self._on_unawaited()
 
-    def _end_alone(self, context: CommandInFlight) -> None:
-        """*context*, for which the kernel waits and which the scheduler served outside of its queues, is done."""
-        seq = context.submitted.command_seq
-        _, completion = self.in_flight.pop(seq)
-        completion.finish()
-        self._after, self._after_seq = _COMPLETION, seq
-        self._kernel.resume()
-
     def end(self) -> None:
         """The kernel has returned: issue what its front end held back."""
-        if self.held_back is not None:
-            self._issue_held_back(lambda held_back: held_back.end())
+        if self.deferred_calls is not None:
+            self._issue_deferred(lambda deferred_calls: deferred_calls.end())
 
     def forget_program(self) -> None:
         """The program has ended. Nobody refers to it from here, so it goes without a collector of cycles."""
@@ -145,14 +169,14 @@ class ProgramCommands:
             raise at_line(error, line) from None
         return buffers.register_nbytes + buffers.accumulator_nbytes
 
-    def _issue_held_back(self, call: Callable[[HeldBack], None]) -> None:
+    def _issue_deferred(self, call: Callable[[Deferring], None]) -> None:
         """Have the front end issue what it held back. The commands that it issues meanwhile call nobody."""
-        held_back, self.held_back = self.held_back, None
-        assert held_back is not None
+        deferred_calls, self.deferred_calls = self.deferred_calls, None
+        assert deferred_calls is not None
         try:
-            call(held_back)
+            call(deferred_calls)
         finally:
-            self.held_back = held_back
+            self.deferred_calls = deferred_calls
 
     def _check_operands(self, issued: Arrival) -> None:
         """Enqueue the command; with a scoreboard, once the commands that it has to follow are done."""

@@ -12,9 +12,9 @@ from typing import Final
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
-from kb_engine.block.fold_pass import FoldPass
-from kb_engine.program.foreign_values import foreign_value
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.program.port import Completion
+from kb_engine.program.values.foreign_values import foreign_value
 from kb_engine.timing.clock import Clock
 
 _MOST_IDLE: Final = 512
@@ -68,7 +68,7 @@ class KernelCoroutine:
         self._returned: Callable[[], None] | None = returned
         self._greenlet: greenlet | None = None
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says, but for where the kernel stands, which its template tells."""
         over.same(self.waiting_at, self.waiting_for is None, self.has_returned)
         if self.waiting_at:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.pe_roles import CommandScheduler
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.program.port import Completion
 from kb_engine.program.scoreboard import Scoreboard
 from kb_engine.timing.clock import Clock
@@ -49,7 +49,7 @@ class _Entry(NamedTuple):
     arrival_ps: int
     submitted: Callable[[CommandInFlight], None]
 
-    def folded(self, over: FoldPass) -> _Entry:
+    def folded(self, over: StateVisitor) -> _Entry:
         """As FoldPass says: the entry as it is then. The completion is a part of its program."""
         over.part(self.context)
         over.call(self.submitted)
@@ -74,7 +74,7 @@ class _Queue:
         self._wants_room = False
         self._blocked: tuple[_Entry, GoOn] | None = None
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         over.same(len(self._waiting), self._wants_room, self._blocked is None)
         self._left_seq = over.seq(self._left_seq)
@@ -144,7 +144,7 @@ class EngineQueues:
         self._clock = clock
         self._queues = [_Queue(clock, scheduler, scoreboard, depth) for _ in EngineKind]
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         for queue in self._queues:
             over.part(queue)

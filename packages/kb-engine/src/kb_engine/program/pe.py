@@ -16,16 +16,16 @@ class ProcessingElement:
     """The CPU, scheduler, MMU and memories of one PE. *tcm* is the number and size of its TCM.
 
     `max_pieces` is how many pieces a DMA transfer may have. `tcm` allocates the part of the TCM that tile buffers do
-    not use; kernels and the host share it. `tickets` are the clock's for the PE. `fitting` has vector programs that the
-    PE is known to have a plan for. Raises TopologyError for missing or surplus blocks, and for tile buffers that do not
-    fit the TCM.
+    not use; kernels and the host share it. `event_order` are the clock's for the PE. `fitting` has vector programs that
+    the PE is known to have a plan for. Raises TopologyError for missing or surplus blocks, and for tile buffers that do
+    not fit the TCM.
     """
 
     def __init__(self, pe_id: str, blocks: list[ComponentBase[Any]], tcm: tuple[int, int], reg_owner: int) -> None:
         self.pe_id = pe_id
         self.cpu: CommandIssuer[Any] = _one(pe_id, blocks, CommandIssuer)
         self.scheduler: CommandScheduler[Any] = _one(pe_id, blocks, CommandScheduler)
-        self.tickets = self.scheduler.tickets
+        self.event_order = self.scheduler.event_order
         self.tcm_owner, self.tcm_nbytes = tcm
         self.reg_owner = reg_owner
         self.registers: RegisterFile = _one(pe_id, blocks, RegisterFileOwner).registers

@@ -9,13 +9,13 @@ from typing import Any
 import numpy.typing as npt
 from greenlet import GreenletExit, getcurrent
 
-from kb_engine.block.fold_pass import FoldPass
+from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.program.author.kernel_lines import KernelLines
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.grid import Program
 from kb_engine.program.held_registers import HeldRegisters
-from kb_engine.program.kernel_lines import KernelLines
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.port import Completion, HeldBack
+from kb_engine.program.port import Completion, Deferring
 from kb_engine.program.session import Session
 from kb_messages import Command, Matrix, PlanError, SubmittedCommand
 
@@ -48,7 +48,7 @@ class PePort:
         self._lines = lines
         self.line: Callable[..., str] = lines.here
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         if self.grid is not None:
             self.program_id = over.program(self.program_id)
@@ -65,13 +65,13 @@ class PePort:
         self.line = self._lines.of_ended
 
     @property
-    def held_back(self) -> HeldBack | None:
-        """As `ProgramPort.held_back`."""
-        return self._commands.held_back
+    def deferred_calls(self) -> Deferring | None:
+        """As `ProgramPort.deferred_calls`."""
+        return self._commands.deferred_calls
 
-    @held_back.setter
-    def held_back(self, held_back: HeldBack | None) -> None:
-        self._commands.held_back = held_back
+    @deferred_calls.setter
+    def deferred_calls(self, deferred_calls: Deferring | None) -> None:
+        self._commands.deferred_calls = deferred_calls
 
     @property
     def commands_issued(self) -> int:
@@ -93,8 +93,7 @@ class PePort:
             self._commands.wait(completion, line or self.line())
 
     def leave(self, why: str) -> None:
-        """As `ProgramPort.leave`. Nobody repeats this program, nor its launch."""
-        self._session.note_look()
+        """As `ProgramPort.leave`: nobody repeats this program."""
 
     @contextmanager
     def waits_for_value(self, line: str) -> Iterator[None]:
@@ -107,7 +106,6 @@ class PePort:
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """As `ProgramPort.materialize`."""
-        self._session.note_look()
         return self._session.materialize(matrix, line, self._pe.pe_id)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
 
-from kb_engine.block.fold_pass import FoldPass
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.capture import Capture
@@ -27,7 +27,7 @@ class Completion:
         self._kept: tuple[object, ...] = ()
         self._waiter: Callable[[object], None] | None = None
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         over.same(self.done, self._waiter is None, tuple([getattr(each, "start", None) for each in self._kept]))
         if self._waiter is not None:
@@ -59,7 +59,7 @@ class Completion:
         return waiter
 
 
-class HeldBack(Protocol):
+class Deferring(Protocol):
     """What a front end has yet to do for calls that the kernel made: commands that it issues later than it was asked.
 
     It may issue commands in both methods, for which `before` is not called again.
@@ -105,7 +105,7 @@ class ProgramPort(Protocol):
 
     registers: HeldRegisters
     """The registers of sums that stay in the register file between commands. They have to be drained before the end."""
-    held_back: HeldBack | None
+    deferred_calls: Deferring | None
     """What is called before commands, waits and the end of the kernel; the front end sets it."""
 
     @property

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kb_engine.block.fold_pass import FoldPass
-from kb_engine.program.author_errors import authors_line, explain, is_authors_error
+from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.program.author.author_errors import authors_line, explain, is_authors_error
+from kb_engine.program.author.kernel_check import check_returned, name_of
+from kb_engine.program.author.kernel_lines import KernelLines
 from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.grid import Program
-from kb_engine.program.kernel_check import check_returned, name_of
-from kb_engine.program.kernel_lines import KernelLines
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import FrontEnd, ProgramPort
@@ -60,7 +60,6 @@ class KernelRunner:
         returned: Callable[[KernelRunner], None] | None = None,
         play: Play = run_kernel,
     ) -> None:
-        session.late_places.place(pe.pe_id)
         self.pe = pe
         self.program = program
         self.kernel = KernelCoroutine(session.clock, self._run, self._kernel_returned)
@@ -81,7 +80,7 @@ class KernelRunner:
         """The PE, with the number of the program where the launch has a grid."""
         return self.program.on(self.pe.pe_id)
 
-    def fold(self, over: FoldPass) -> None:
+    def fold(self, over: StateVisitor) -> None:
         """As FoldPass says."""
         over.same(self.pe.pe_id, self.has_begun, self.has_ended)
         if self.program.grid is not None:

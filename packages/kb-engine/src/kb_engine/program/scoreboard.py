@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kb_engine.block.fold_pass import FoldPass
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.memory.rectangle_index import Entry, RectangleIndex
 from kb_engine.program.port import Completion
 from kb_messages import Command, GemmCommand, Rectangle, SubmittedCommand, accesses_of, overlaps
@@ -72,7 +72,7 @@ class Scoreboard:
             self._index.remove(entry)
         self._known_uses.pop(seq, None)
 
-    def fold(self, over: FoldPass, commands: Mapping[int, CommandInFlight]) -> None:
+    def fold(self, over: StateVisitor, commands: Mapping[int, CommandInFlight]) -> None:
         """As FoldPass says. *commands* are those in flight, by the numbers that they had when they were issued.
 
         Which of their bytes meet those of commands to come is for others to compare.

@@ -12,8 +12,7 @@ from kb_engine.observe.listeners import Listeners
 from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.tracer import Tracer
 from kb_engine.observe.watched_lease import WatchedLease
-from kb_engine.program.kernel_lines import at_line
-from kb_engine.program.late_places import LatePlaces
+from kb_engine.program.author.kernel_lines import at_line
 from kb_engine.program.materialize import Materialize, Materializer
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.timing.clock import Clock
@@ -32,10 +31,8 @@ from kb_messages import (
 class Session:
     """Gives out command order and op ids, and tells the observers what programs do.
 
-    `recorder` is None without an op log, and `tracer` is None without an observer of the trace. `follows_values` says
-    whether a program of a grid has looked at bytes since the last `restart`, or done what is seen, such as a print.
+    `recorder` is None without an op log, and `tracer` is None without an observer of the trace.
     `kept` has the commands since `keep_commands`, which those of skipped programs may repeat; None where nobody asked.
-    `late_places` has the commands whose buffers and registers are yet to be cut.
     """
 
     def __init__(
@@ -53,25 +50,18 @@ class Session:
         self.recorder = recorder
         self.tracer = tracer
         self.materialize = materialize
-        self.follows_values = False
         self.kept: list[CommandInFlight] | None = None
-        self.late_places = LatePlaces()
         self.n_ops = 0
         self._commands = 0
 
     def restart(self, memory: MemoryStore, writer: LogWriter | None) -> None:
         """Count commands and ops from 0 again, with the bytes of *memory*, and with the log in *writer*, if any."""
         self.n_ops = self._commands = 0
-        self.follows_values = False
         self.memory.restart(memory)
         if self.recorder is not None and writer is not None:
             self.recorder.restart(writer)
         if isinstance(self.materialize, Materializer):
             self.materialize.restart()
-
-    def note_look(self) -> None:
-        """A program of a grid does what `follows_values` tells of."""
-        self.follows_values = True
 
     def keep_commands(self, keeps: bool) -> None:
         """Whether commands that are issued from now on are `kept`. Those that were kept are forgotten."""

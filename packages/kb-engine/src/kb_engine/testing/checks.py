@@ -16,7 +16,6 @@ from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.observe.recorder import Recorder
 from kb_engine.testing import costs, flow, requests
 from kb_engine.testing.checks_by_form import check_checks_by_form, says_checks_by_form
-from kb_engine.testing.closing import check_places_again
 from kb_engine.testing.folds import check_folds_what_it_names, check_goes_on_after_a_fold
 from kb_engine.testing.line import COMMAND, Line
 from kb_engine.testing.state import check_counts, check_names_its_state
@@ -111,7 +110,6 @@ def _checks(subject: Subject) -> Iterator[Check]:
             )
     if issubclass(impl, CommandScheduler):
         yield Check("plans_are_pure", partial(_check_plans, subject))
-        yield Check("places_commands_again", partial(check_places_again, subject))
 
 
 def _cost_checks(subject: Subject) -> Iterator[Check]:

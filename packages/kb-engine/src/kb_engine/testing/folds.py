@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kb_dataexec.log.formulas import SlotRing
+from kb_dataexec.log.compressed import SlotRing
 from kb_engine.block.fabric_roles import MemoryComponent
-from kb_engine.block.fold_pass import FoldPass, Folds
-from kb_engine.fold.site import can_fold
+from kb_engine.block.state_rules import can_visit_state
+from kb_engine.block.state_visitor import HasState, StateVisitor
 from kb_engine.testing.line import Line
 from kb_engine.testing.state import names_of
 from kb_engine.testing.subject import Subject
@@ -19,7 +19,7 @@ _LATER_PS = 1_000_003
 _GROWN = 1 << 20
 
 
-class Later(FoldPass):
+class Later(StateVisitor):
     """Moves parts on by `_LATER_PS` and by no tile. Totals grow by any number, because nothing depends on them.
 
     With *deep*, the parts of parts are moved on, too.
@@ -76,7 +76,7 @@ class Later(FoldPass):
         if token is not None:
             self.part(token)
 
-    def part(self, part: Folds) -> None:
+    def part(self, part: HasState) -> None:
         """As FoldPass says."""
         if self._deep and id(part) not in self._seen:
             self._seen[id(part)] = part
@@ -100,7 +100,7 @@ class Later(FoldPass):
 def check_folds_what_it_names(subject: Subject) -> None:
     """The `fold` of a block that can be folded reads every attribute in `state`."""
     block = subject.build(Clock())
-    if not can_fold(block):
+    if not can_visit_state(block):
         return
     missing = sorted(names_of(subject.impl, "state") - names_read(block))
     if missing:
@@ -130,7 +130,7 @@ def names_read(part: Any) -> set[str]:
 
 def check_goes_on_after_a_fold(subject: Subject) -> None:
     """A block that can be folded does later what it would do now, when the pass has moved it on."""
-    if not can_fold(subject.build(Clock())):
+    if not can_visit_state(subject.build(Clock())):
         return
     found = _tiles_moved_on(subject) if subject.impl.serves else _requests_moved_on(subject)
     for number, (now, later) in enumerate(found):

@@ -93,7 +93,7 @@ class CalendarQueue:
         self._horizon_ps, self.push = None, partial(heappush, self.heap)
 
     def _push_ahead(self, entry: Any) -> None:
-        """Put *entry* on the heap if its time is before the end of the open bucket, else into its bucket."""
+        """StoreLoaded *entry* on the heap if its time is before the end of the open bucket, else into its bucket."""
         assert self._horizon_ps is not None
         if entry[0] < self._horizon_ps:
             heappush(self.heap, entry)

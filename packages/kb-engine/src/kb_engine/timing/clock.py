@@ -1,10 +1,10 @@
 """Clock: SimPy's environment, counting integer picoseconds.
 
 Besides SimPy's events and processes, a clock takes plain callbacks: `call_at(t, function, argument)`. Entries at equal
-times run in the order of their tickets, SimPy's urgent events first. Those that belong to no PE (links, the host, what
-a block schedules without tickets) come first, in the order in which they were scheduled. Then come those of the PEs, PE
-after PE, and those of one PE in the order in which they were scheduled. So the order in which two PEs act in one
-picosecond follows from the chip, and not from what either of them did before.
+times run in the order of their event_order, SimPy's urgent events first. Those that belong to no PE (links, the host,
+what a block schedules without event_order) come first, in the order in which they were scheduled. Then come those of
+the PEs, PE after PE, and those of one PE in the order in which they were scheduled. So the order in which two PEs act
+in one picosecond follows from the chip, and not from what either of them did before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CALLBACK_LENGTH = 5
 _KEY_LENGTH = 3
 """What decides about the order of entries: time, priority, ticket."""
 _PE_BITS = 48
-"""A PE has 2^48 tickets: more than a run can use up."""
+"""A PE has 2^48 event_order: more than a run can use up."""
 
 
 _FEW_ENTRIES = 32
@@ -66,9 +66,9 @@ class _Now:
 class Clock(_Now, simpy.Environment):
     """SimPy's environment with integer times. `now_ps` is the time in picoseconds; SimPy calls the same slot `now`.
 
-    The engine's own hot paths schedule `(t_ps, NORMAL, next(tickets), function, argument)` with `push`, where *tickets*
-    are those of a PE for what belongs to one. Everybody else uses `call_at`. *housekeeping* is called after every
-    `HOUSEKEEPING_INTERVAL` entries.
+    The engine's own hot paths schedule `(t_ps, NORMAL, next(event_order), function, argument)` with `push`, where
+    *event_order* are those of a PE for what belongs to one. Everybody else uses `call_at`. *housekeeping* is called
+    after every `HOUSEKEEPING_INTERVAL` entries.
     """
 
     now: int = vars(_Now)["now_ps"]
@@ -77,7 +77,7 @@ class Clock(_Now, simpy.Environment):
     def __init__(self, housekeeping: Callable[[], None] | None = None) -> None:
         super().__init__(0)
         self.heap: list[Any] = self._queue
-        self.tickets = self._eid
+        self.event_order = self._eid
         self._pe_tickets: list[count[int]] = []
         self._entries = CalendarQueue(self.heap)
         self.push: Callable[[Any], None] = self._entries.push
@@ -96,32 +96,35 @@ class Clock(_Now, simpy.Environment):
         self._entries.remove(entry)
 
     def call_at(
-        self, t_ps: int, function: Callable[[Any], None], argument: Any, tickets: Iterator[int] | None = None
+        self, t_ps: int, function: Callable[[Any], None], argument: Any, event_order: Iterator[int] | None = None
     ) -> None:
         """Call `function(argument)` at *t_ps*. Raises ValueError for a time in the past, TypeError for no int.
 
-        *tickets* are those of the PE that the entry belongs to (`pe_tickets`); by default it belongs to no PE.
+        *event_order* are those of the PE that the entry belongs to (`pe_event_order`); by default it belongs to no PE.
         """
         if type(t_ps) is not int:
             raise TypeError(f"got a time of {t_ps!r}, needs an int of picoseconds")
         if t_ps < self.now_ps:
             raise ValueError(f"call_at({t_ps}) is before now ({self.now_ps})")
-        self.push((t_ps, NORMAL, next(tickets or self.tickets), function, argument))
+        self.push((t_ps, NORMAL, next(event_order or self.event_order), function, argument))
 
-    def pe_tickets(self, number: int) -> Iterator[int]:
-        """The tickets for entries of PE *number* of the chip: larger than all others, and than those of PEs before."""
-        tickets = count((number + 1) << _PE_BITS)
-        self._pe_tickets.append(tickets)
-        return tickets
+    def pe_event_order(self, number: int) -> Iterator[int]:
+        """The event_order for entries of PE *number* of the chip: larger than all others, and than those of PEs
+        before."""
+        event_order = count((number + 1) << _PE_BITS)
+        self._pe_tickets.append(event_order)
+        return event_order
 
     @property
     def n_scheduled(self) -> int:
         """The number of entries so far, those that have yet to run among them."""
-        return sum(int(repr(tickets)[6:-1]) % (1 << _PE_BITS) for tickets in (self.tickets, *self._pe_tickets))
+        return sum(
+            int(repr(event_order)[6:-1]) % (1 << _PE_BITS) for event_order in (self.event_order, *self._pe_tickets)
+        )
 
     def call_next(self, function: Callable[[Any], None], argument: Any) -> None:
         """Call `function(argument)` when the entry that runs now is over, before any other callback."""
-        self.push((self.now_ps, URGENT, next(self.tickets), function, argument))
+        self.push((self.now_ps, URGENT, next(self.event_order), function, argument))
 
     @property
     def is_idle(self) -> bool:
@@ -132,7 +135,7 @@ class Clock(_Now, simpy.Environment):
         """SimPy's own scheduling. Raises TypeError for a delay that is no int."""
         if type(delay) is not int:
             raise TypeError(f"got a delay of {delay!r}, needs an int of picoseconds")
-        self.push((self.now_ps + delay, priority, next(self.tickets), event))
+        self.push((self.now_ps + delay, priority, next(self.event_order), event))
 
     def peek(self) -> SimTime:
         """The time of the next entry; infinity when there is none."""

@@ -1,14 +1,15 @@
-"""From rows of boxes and the edges between boxes to coordinates.
+"""The coordinates of a picture, from rows of boxes and the edges between boxes.
 
-Rows stand below each other, with a channel below each row. A straight line joins neighbours in a row. All other edges
-are combs: edges of one kind from one box, the hub, to boxes of one row share a line along a channel, with a tooth for
-each box. A comb that crosses a row does so in a gap between two boxes. Each comb has its own track in a channel for its
-whole length, so no two lines lie on each other. The label of a comb stands beside its hub, where the next port leaves
-room for the label.
+Rows stand below each other, with a channel below each row. A channel has a band of labels at each of its two rows, and
+between the bands tracks for level lines. A straight line joins neighbours in a row. All other edges are combs: edges of
+one kind from one box, the hub, to boxes of one row share a line along a channel, with a tooth for each box. A comb that
+crosses a row does so in a gap between two boxes. Each comb has its own track in a channel for its whole length, so no
+two lines lie on each other. The label of a comb stands beside its hub, where the next port leaves room for the label.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from kb_topology.diagram.chart import Chart, Edge, Heat
@@ -17,6 +18,7 @@ from kb_topology.diagram.combs import Combs, label_of
 from kb_topology.diagram.ports import Ports
 from kb_topology.diagram.scene import (
     FOOT,
+    HEAD,
     HEADING,
     LABEL,
     LABEL_LINE,
@@ -29,7 +31,6 @@ from kb_topology.diagram.scene import (
     Scene,
     text_width,
 )
-from kb_topology.diagram.tracks import Tracks
 
 Point = tuple[float, float]
 
@@ -146,3 +147,57 @@ def _plain(points: tuple[Point, ...]) -> tuple[Point, ...]:
             found.pop()
         found.append(point)
     return tuple(found)
+
+
+TRACK, STUB, EMPTY = 12, 14, 28
+"""Pixels between tracks, from a box to the first track without labels, and of a channel without lines."""
+_APART = 12
+
+
+class Tracks:
+    """The vertical places: the y of each row, and of the level line of each comb in each of its channels."""
+
+    def __init__(self, chart: Chart, combs: Combs, ports: Ports) -> None:
+        self.combs = combs
+        self.heights = [max(46 + LINE * len(box.lines) - 8 * (not box.lines) for box in row) for row in chart.rows]
+        for (a, _), edges in combs.straight.items():
+            row = combs.at[a][0]
+            need = sum(LABEL_LINE * len(label_of([edge])) + 26 for edge in edges)
+            self.heights[row] = max(self.heights[row], need)
+        self.bands: dict[tuple[int, bool], int] = defaultdict(lambda: STUB)
+        for comb in combs.combs:
+            if comb.label:
+                key = comb.hub_row, comb.down
+                self.bands[key] = max(self.bands[key], LABEL_LINE * len(comb.label) + 10)
+        self._taken: dict[int, list[list[tuple[float, float]]]] = defaultdict(list)
+        self._track: dict[tuple[int, int], int] = {}
+        self._choose(ports)
+        self.tops = [float(HEAD)]
+        for row, height in enumerate(self.heights):
+            count = len(self._taken[row])
+            bands = self.bands[row, True] + self.bands[row + 1, False]
+            self.tops.append(self.tops[-1] + height + (bands + TRACK * (count - 1) if count else EMPTY))
+
+    def _choose(self, ports: Ports) -> None:
+        """Gives every comb the first track on which it has room in each of its channels, short combs first."""
+        wanted = []
+        for number in range(len(self.combs.combs)):
+            for channel, xs in ports.spans(number).items():
+                wanted.append((channel, max(xs) - min(xs), number, min(xs), max(xs)))
+        for channel, _, number, low, high in sorted(wanted):
+            rows = self._taken[channel]
+            free = (t for t, spans in enumerate(rows) if all(high + _APART < a or b + _APART < low for a, b in spans))
+            track = next(free, len(rows))
+            if track == len(rows):
+                rows.append([])
+            rows[track].append((low, high))
+            self._track[number, channel] = track
+
+    def y(self, number: int, channel: int) -> float:
+        """The y of the level line of comb *number* in *channel*."""
+        return (
+            self.tops[channel]
+            + self.heights[channel]
+            + self.bands[channel, True]
+            + TRACK * self._track[number, channel]
+        )

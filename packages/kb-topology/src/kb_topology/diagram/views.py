@@ -7,15 +7,15 @@ from typing import Literal, get_args
 
 from msgspec import UnsetType
 
+from kb_topology.chip.graph import Node
+from kb_topology.chip.spec import NodeKind as Kind
 from kb_topology.diagram.chart import Box, Chart, Edge
 from kb_topology.diagram.cube_view import cube_rows
 from kb_topology.diagram.facts import facts
 from kb_topology.diagram.loads import Loads
 from kb_topology.diagram.parts import MOST, Part, count, memory_lines, numbered
 from kb_topology.diagram.pe_view import pe_rows
-from kb_topology.graph import Node
-from kb_topology.sentences import did_you_mean
-from kb_topology.spec import NodeKind as Kind
+from kb_topology.text.sentences import did_you_mean
 from kb_topology.topology import Topology
 
 View = Literal["system", "sip", "cube", "pe"]
@@ -31,7 +31,7 @@ def chart(topology: Topology, view: View, of: str = "", loads: Loads | None = No
 
     Without *of* it shows the first SIP, cube or PE, because all are equal, and the loads of all of them.
 
-    Raises TopologyError for the view of a PE of a chip without PEs, and for a part that is not there.
+    Raises TopologyError for the view of a PE of a chip without PEs, and for a part that does not exist.
     """
     if view == "pe" and not topology.graph.pe_ids:
         raise topology.error(("cube",), "a chip without PEs", "pe_layout and pe_template", "choose another view")

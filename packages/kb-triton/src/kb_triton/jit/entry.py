@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kb_engine.template import parts_of
 from kb_triton.jit.arguments import as_argument
 from kb_triton.language import Machine, Pointer, constexpr, dtype, tensor
 from kb_triton.language.tensors import program as programs
@@ -56,6 +55,8 @@ class KernelEntry:
 
     def is_repeatable(self) -> bool:
         """Whether programs of the launch differ by nothing but their number, so that one may repeat another's steps."""
+        from kb_engine.fastforward.replay import parts_of  # the wing alone asks, so a launch without it needs no import
+
         to_check = _ToCheck([], [])
         if not all(self._is_fixed(each, name in self._constants, to_check) for name, each in self._arguments.items()):
             return False

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kb_engine.program import Affine, HalfSpace, Handle, IndexBox, Known, plain
+from kb_engine.program import Affine, HalfSpace, Handle, HostValue, IndexBox, plain
 from kb_messages import DType
 from kb_triton.language.tensors.arithmetic import (
     as_tensor,
@@ -83,7 +83,7 @@ def _reshaped(value: Any, before: tuple[int, ...], shape: tuple[int, ...]) -> An
 
 def _viewed(value: Any, before: tuple[int, ...], shape: tuple[int, ...]) -> Handle:
     running, source = machine(), as_argument(value)
-    if isinstance(source, Known):
+    if isinstance(source, HostValue):
         source = running.math("copy", [source], DType.BOOL if source.is_mask else DType.I64)
     return running.view(source, before, shape)
 
@@ -142,7 +142,7 @@ def full_handle(x: tensor) -> Handle:
     if type(x.value) in NUMBERS:
         return running.full(x.shape, stored_number(plain(x.value), x.dtype), kind)
     handle = bytes_of(x)
-    if isinstance(handle, Known):
+    if isinstance(handle, HostValue):
         handle = running.math("copy", [handle.broadcast_to(x.shape)], kind)
     assert isinstance(handle, Handle)
     return running.spread(handle, x.shape, x.shape)

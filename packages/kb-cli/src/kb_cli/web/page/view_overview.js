@@ -60,7 +60,7 @@ function path(report, page) {
     if (rest.length) rows.push([`${rest.length} more`, "", bar(["path", sum("share")]), percent(sum("share")), duration(sum("ps")), ""]);
     return section("Where the time went",
         `Every picosecond from the host's call to its last answer (${duration(report.total_ps)}) has one row.`,
-        table(["block", "what", "", "share", "time", "dearest line"], rows, {text: 3, wide: [5]}));
+        table(["block", "what", "", "share", "time", "costliest line"], rows, {text: 3, wide: [5]}));
 }
 
 function light(report) {

@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array, cast
-from kb_dataexec.execute.fused.cell_access import CellAccess
-from kb_dataexec.execute.fused.conflicts import IrregularError
-from kb_dataexec.execute.fused.dataflow import Dataflow
-from kb_dataexec.execute.fused.gemm_chains import GemmChains
+from kb_dataexec.execute.fused.accesses.cell_access import CellAccess
+from kb_dataexec.execute.fused.accesses.conflicts import IrregularError
+from kb_dataexec.execute.fused.accesses.dataflow import Dataflow
 from kb_dataexec.execute.fused.nodes import Nodes
+from kb_dataexec.execute.fused.products.gemm_chains import GemmChains
 from kb_dataexec.execute.fused.value_pools import ValuePools
 from kb_dataexec.log.rows import DTYPES
 from kb_dataexec.log.schedule import Schedule

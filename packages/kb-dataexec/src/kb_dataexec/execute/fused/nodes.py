@@ -6,10 +6,10 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import numbered, numbered_rows, spread
+from kb_dataexec.execute.fused.accesses.conflicts import IrregularError
+from kb_dataexec.execute.fused.accesses.dataflow import Dataflow
 from kb_dataexec.execute.fused.assembly import Assembly, Source, ValueLayout
-from kb_dataexec.execute.fused.conflicts import IrregularError
-from kb_dataexec.execute.fused.dataflow import Dataflow
-from kb_dataexec.execute.fused.gemm_chains import GemmChains
+from kb_dataexec.execute.fused.products.gemm_chains import GemmChains
 from kb_messages import OpKind, Role
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from kb_dataexec.execute.fused.conflicts import IrregularError
+from kb_dataexec.execute.fused.accesses.conflicts import IrregularError
 from kb_dataexec.execute.fused.window import FusedWindow
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.memory.store import MemoryStore, StoreError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.execute.fused.cell_access import CellAccess
-from kb_dataexec.execute.fused.operands import Operands
+from kb_dataexec.execute.fused.accesses.cell_access import CellAccess
+from kb_dataexec.execute.fused.accesses.operands import Operands
 
 _HELD, _INITIAL, _PRODUCT = -3, -2, -1
 

@@ -10,14 +10,14 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import distinct, spread
 from kb_dataexec.arrays.scratch import Scratch
 from kb_dataexec.backends.blas_threads import single_threaded
+from kb_dataexec.execute.fused.accesses.cell_access import CellAccess
+from kb_dataexec.execute.fused.accesses.conflicts import IrregularError
+from kb_dataexec.execute.fused.accesses.dataflow import Dataflow
 from kb_dataexec.execute.fused.batches import Batches
-from kb_dataexec.execute.fused.cell_access import CellAccess
-from kb_dataexec.execute.fused.conflicts import IrregularError
-from kb_dataexec.execute.fused.dataflow import Dataflow
-from kb_dataexec.execute.fused.gemm_chains import GemmChains
-from kb_dataexec.execute.fused.grid_product import GridProduct
-from kb_dataexec.execute.fused.grids import Destination, ProductGrid, accumulations, grids
-from kb_dataexec.execute.fused.stored_matrix import StoredMatrix
+from kb_dataexec.execute.fused.products.gemm_chains import GemmChains
+from kb_dataexec.execute.fused.products.grid_product import GridProduct
+from kb_dataexec.execute.fused.products.grids import Destination, ProductGrid, accumulations, grids
+from kb_dataexec.execute.fused.products.stored_matrix import StoredMatrix
 from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.memory.store import MemoryStore
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.program import Affine, Completion, HalfSpace, Handle, IndexBox, Known, Symbol, Transposed, plain
+from kb_engine.program import Affine, Completion, HalfSpace, Handle, HostValue, IndexBox, Symbol, Transposed, plain
 from kb_messages import DType
 from kb_triton.language.tensors.dtypes import NUMPY, OF_KB, dtype
 from kb_triton.language.tensors.program import machine, refuse
@@ -159,7 +159,7 @@ def as_argument(value: Any) -> Any:
     if kind is DotResult:
         return value.issued()
     if kind in FORMS:
-        return Known.of(value, machine().port_line)
+        return HostValue.of(value, machine().port_line)
     if kind is Turned:
         return value.bytes()
     refuse("math of pointers", "numbers", "cast them to tl.int64")
@@ -187,8 +187,8 @@ def is_known(value: Any) -> bool:
 _KNOWN: Final = FORMS | INTEGERS | {bool, Data}
 
 
-def as_known(value: Any, shape: tuple[int, ...], line: str) -> Known:
+def as_known(value: Any, shape: tuple[int, ...], line: str) -> HostValue:
     """Returns known integers or booleans *value*, no number, over *shape*, for a call of the chip's language."""
     if type(value) is Data:
-        return Known(np.broadcast_to(value.awaited(), shape), lambda: line)
-    return Known.of(value.broadcast(shape), lambda: line)
+        return HostValue(np.broadcast_to(value.awaited(), shape), lambda: line)
+    return HostValue.of(value.broadcast(shape), lambda: line)

@@ -1,0 +1,43 @@
+"""The memory of this machine: its free bytes, and a limit that turns a kill by the system into a MemoryError."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_MEMINFO, _STATM = Path("/proc/meminfo"), Path("/proc/self/statm")
+_DATA_PAGES = 5
+"""The column of statm with the pages of private, writable memory. Source: proc_pid_statm(5)."""
+
+
+def available_nbytes() -> int | None:
+    """Returns the bytes that can be allocated without swapping, or None on a system that does not publish them."""
+    try:
+        (line,) = (line for line in _MEMINFO.read_text().splitlines() if line.startswith("MemAvailable:"))
+        return int(line.split()[1]) << 10
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """Limits this process to `available_nbytes` of new memory; an allocation beyond raises MemoryError."""
+    available = available_nbytes()
+    if available is None or sys.platform == "win32":
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    held = int(_STATM.read_text().split()[_DATA_PAGES]) * os.sysconf("SC_PAGE_SIZE")
+    limits = [each for each in (soft, hard, held + available) if each != resource.RLIM_INFINITY]
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
+    try:
+        yield
+    finally:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

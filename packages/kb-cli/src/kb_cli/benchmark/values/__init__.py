@@ -1,0 +1,1 @@
+"""Values that users give: parameters, rows of shapes files, and tensors."""

@@ -1,0 +1,187 @@
+"""The report of a finished run as data: its time by block, line and PE, its roofline, and its configuration."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from kb_cli.report.data.performance import speed_of_light
+from kb_cli.report.data.roofline import RooflineChart, in_flight_ps, roofline_chart
+from kb_cli.report.data.run_source import RunSource, read_run_source
+from kb_cli.run.base.files import folder_path
+from kb_cli.run.base.result import Busiest, ChosenTile, Fidelity, ValueWait, was_sampled
+from kb_cli.run.observe.bounded_by import bounded_by
+from kb_cli.whatif.lever_chances import TriedLever
+from kb_dataexec.analysis import BlockShare, PathShare, PeShares, block_shares, line_shares, path_shares, pe_shares
+from kb_dataexec.analysis import total_ps as total_ps_of
+
+_KINDS = {"links": ("link",), "pe_dma": ("pe_dma_read", "pe_dma_write")}
+"""The kinds of blocks whose utilization belongs to a block of the path, where the names differ."""
+
+
+class ReportLine(Struct, frozen=True, kw_only=True):
+    """A kernel line: `ps` picoseconds of the critical path, `share` of the time, and `blocks`, the same by block.
+
+    `number` counts lines of the benchmark's file from 1, and `text` is that line; 0 and "" for a line of another file,
+    and for work of no line. `in_flight_ps` is the time in which a command of the line was in flight on any PE. Such
+    times overlap. It is None without a log.
+    """
+
+    line: str
+    number: int
+    text: str
+    ps: int
+    share: float
+    blocks: dict[str, int]
+    in_flight_ps: int | None
+
+
+class ReportBlock(Struct, frozen=True, kw_only=True):
+    """A kind of block, beside its speed of light.
+
+    `path_ps` and `share` are its time on the critical path. `busy_ps` is all its work, added up over the blocks of the
+    kind, and `hidden_ps` the part of it that is on no PE's own path. `of_peak` is its work over the time of the kernels
+    on all blocks of the kind (0 to 1), and None where it is not measured; a DMA has the busier of its two channels.
+    """
+
+    block: str
+    path_ps: int
+    share: float
+    busy_ps: int
+    hidden_ps: int
+    of_peak: float | None
+
+
+class TimeReport(Struct, frozen=True, kw_only=True):
+    """The report of the run in the folder `run_dir`.
+
+    `latency_ps` is the time of the kernels, and `total_ps` the time of the launches, from the host's call to its last
+    answer. The `ps` of `path` add up to `total_ps`; so do the `ps` of `lines`, and the shares of each of `pes` that
+    took part in all launches. Shares are 0 to 1. `speed_of_light` says how near the run came to the limit of its
+    roofline, and is empty on a chip that states no limits. `by_sample` says that an output was checked by sample.
+    `notes` name the parts that the report lacks. `levers` are missing where none were tried.
+    """
+
+    run_dir: str
+    benchmark: str
+    topology: str
+    params: dict[str, Any]
+    seed: int
+    sentence: str
+    notes: list[str]
+    latency_ps: int
+    fidelity: Fidelity | UnsetType = UNSET
+    total_ps: int
+    verified: bool | None
+    by_sample: bool
+    flops: int
+    achieved_flops: float
+    peak_flops: float | None
+    speed_of_light: str
+    path: list[PathShare]
+    blocks: list[ReportBlock]
+    lines: list[ReportLine]
+    roofline: RooflineChart
+    pes: list[PeShares]
+    ties: int
+    benchmark_sha256: str
+    topology_digest: str
+    log_digest: str | None
+    versions: dict[str, str]
+    environment: dict[str, str]
+    value_waits: list[ValueWait] | UnsetType = UNSET
+    chosen_tiles: list[ChosenTile] | UnsetType = UNSET
+    levers: list[TriedLever] | UnsetType = UNSET
+
+
+def read_report(folder: str | os.PathLike[str]) -> TimeReport:
+    """Returns the report of the run in *folder*, a run folder or a row of a shapes run.
+
+    Raises RunFolderError when *folder* is not the folder of one run, when a file is not as the run wrote it, or when
+    the run had no op log, and LogError for a damaged one.
+    """
+    return make_report(read_run_source(folder_path(folder)))
+
+
+def make_report(source: RunSource) -> TimeReport:
+    """Returns the report of *source*."""
+    run, results, where = source.run, source.run.results, source.where
+    path = path_shares(where)
+    chart, notes = roofline_chart(source)
+    return TimeReport(
+        run_dir=str(source.folder),
+        benchmark=run.benchmark.name,
+        topology=run.topology.name,
+        params=run.params,
+        seed=run.seed,
+        sentence=results.bounded_by if not where.launches else bounded_by(path, {}),
+        notes=[*source.notes, *notes],
+        latency_ps=results.latency_ps,
+        fidelity=results.fidelity,
+        total_ps=total_ps_of(where),
+        verified=results.verified,
+        by_sample=was_sampled(results.outputs),
+        flops=results.flops,
+        achieved_flops=results.achieved_flops,
+        peak_flops=results.peak_flops,
+        speed_of_light=speed_of_light(results),
+        path=path,
+        blocks=[_block(each, results.utilization, results.busiest) for each in block_shares(where)],
+        lines=_lines(source),
+        roofline=chart,
+        pes=pe_shares(where),
+        ties=sum(launch.ties for launch in where.launches),
+        benchmark_sha256=run.benchmark.sha256,
+        topology_digest=run.topology.digest,
+        log_digest=run.log_digest,
+        versions=run.versions,
+        environment=run.environment,
+        value_waits=results.value_waits,
+        chosen_tiles=results.chosen_tiles,
+    )
+
+
+def _block(share: BlockShare, utilization: dict[str, float], busiest: dict[str, Busiest]) -> ReportBlock:
+    of_peak = [utilization[kind] for kind in _KINDS.get(share.block, (share.block,)) if kind in busiest]
+    return ReportBlock(
+        block=share.block,
+        path_ps=share.path_ps,
+        share=share.share,
+        busy_ps=share.busy_ps,
+        hidden_ps=share.hidden_ps,
+        of_peak=max(of_peak, default=None),
+    )
+
+
+def _lines(source: RunSource) -> list[ReportLine]:
+    """Returns all lines that are on the path or had commands, the costliest first."""
+    in_flight = None if source.log is None else in_flight_ps(source.log)
+    texts = source.text.splitlines()
+    found = []
+    shares = {each.line: each for each in line_shares(source.where)}
+    for line in dict.fromkeys((*shares, *sorted(in_flight or ()))):
+        number = line_number(line, source.run.benchmark.file, len(texts))
+        share = shares.get(line)
+        found.append(
+            ReportLine(
+                line=line,
+                number=number,
+                text=texts[number - 1].strip() if number else "",
+                ps=share.ps if share else 0,
+                share=share.share if share else 0.0,
+                blocks=share.blocks if share else {},
+                in_flight_ps=None if in_flight is None else in_flight.get(line, 0),
+            )
+        )
+    return found
+
+
+def line_number(line: str, file: str, most: int) -> int:
+    """Returns the number in *line*, like `gemm.py:29`, when it is a line of *file*, which has *most* lines;
+    otherwise 0.
+    """
+    name, _, number = line.rpartition(":")
+    found = int(number) if name == file and number.isascii() and number.isdecimal() else 0
+    return found if found <= most else 0

@@ -1,0 +1,1 @@
+"""Elements that several tables and pages share: HTML elements, verdicts, small tables."""

@@ -1,0 +1,117 @@
+"""Elements of an HTML page, and its style. Every text is escaped here, so no text of a user becomes a tag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Final
+
+from kb_cli.terminal.escape import shown
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def element(tag: str, *children: str, **attributes: str | float) -> Markup:
+    """Returns the element *tag*. Children that are no Markup, and all attributes, are escaped.
+
+    The name of an attribute is written with `_` for `-`, and with `_` at its end where it is a word of Python.
+    """
+    named = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(_text(value))}"' for name, value in attributes.items()
+    )
+    return Markup(f"<{tag}{named}>{joined(children)}</{tag}>")
+
+
+def shortened(text: str, most: int) -> str:
+    """Returns *text* cut to *most* characters, with an ellipsis at the cut."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
+
+
+def joined(parts: Iterable[str]) -> Markup:
+    """Returns *parts* one after the other. Parts that are no Markup are escaped."""
+    return Markup("".join(part if isinstance(part, Markup) else escape(shown(part)) for part in parts))
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]], text: int = 1, wide: Sequence[int] = ()) -> Markup:
+    """Returns a table that scrolls in a narrow window. The first *text* columns, and *wide* ones, hold text."""
+
+    def kind(at: int) -> str:
+        return "text" if at < text or at in wide else "number"
+
+    head = element("tr", *(element("th", header, class_=kind(at)) for at, header in enumerate(headers)))
+    body = (element("tr", *(element("td", cell, class_=kind(at)) for at, cell in enumerate(row))) for row in rows)
+    whole = element("table", element("thead", head), element("tbody", *body))
+    return element("div", whole, class_="scroll")
+
+
+def bar(*parts: tuple[str, float]) -> Markup:
+    """Returns a bar with a piece for each of *parts*, a class and a share (0 to 1)."""
+    pieces = (element("i", class_=kind, style=f"width:{100 * share:.3f}%") for kind, share in parts if share > 0)
+    return element("span", *pieces, class_="bar")
+
+
+def _text(value: str | float) -> str:
+    return shown(value) if isinstance(value, str) else f"{value:.6g}"
+
+
+STYLE: Final = """
+:root { color-scheme: light dark;
+  --page: #ffffff; --ink: #1b1f24; --soft: #59636e; --rule: #d5dbe1; --panel: #f4f6f8;
+  --path: #2a78d6; --hidden: #a9cbf3; --hbm: #2a78d6; --sram: #b55d0a; --reg: #167a52;
+  --bad: #b3261e; --warn: #8a5a00; }
+@media (prefers-color-scheme: dark) { :root {
+  --page: #14171a; --ink: #e4e8ec; --soft: #9ba6b1; --rule: #343b43; --panel: #1c2127;
+  --path: #5b9df0; --hidden: #2f5079; --hbm: #6aa9f5; --sram: #e59a4e; --reg: #52c493;
+  --bad: #ff8a80; --warn: #e0b050; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 24px 20px 48px; max-width: 1080px; background: var(--page); color: var(--ink);
+  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+h1 { font-size: 15px; font-weight: 600; color: var(--soft); margin: 0 0 6px; overflow-wrap: anywhere; }
+h2 { font-size: 17px; margin: 40px 0 4px; padding-top: 14px; border-top: 1px solid var(--rule); }
+p { margin: 4px 0 12px; } p.soft, figcaption { color: var(--soft); font-size: 13.5px; }
+p.sentence { font-size: 21px; line-height: 1.4; margin: 0 0 16px; overflow-wrap: anywhere; }
+p.note { color: var(--warn); overflow-wrap: anywhere; } .bad { color: var(--bad); font-weight: 600; }
+dl.figures { display: flex; flex-wrap: wrap; gap: 10px; margin: 0; }
+dl.figures div { background: var(--panel); border-radius: 6px; padding: 8px 14px; }
+dl.figures dt { color: var(--soft); font-size: 13px; } dl.figures dd { margin: 0; font-size: 17px; }
+.scroll { overflow-x: auto; --edge: color-mix(in srgb, var(--ink) 28%, transparent);
+  background: linear-gradient(to right, var(--page) 40%, transparent) 0 0 / 40px 100% no-repeat local,
+    linear-gradient(to left, var(--page) 40%, transparent) 100% 0 / 40px 100% no-repeat local,
+    linear-gradient(to right, var(--edge), transparent) 0 0 / 12px 100% no-repeat scroll,
+    linear-gradient(to left, var(--edge), transparent) 100% 0 / 12px 100% no-repeat scroll; }
+table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }
+th { color: var(--soft); font-weight: 500; border-bottom: 1px solid var(--rule); }
+th, td { padding: 3px 18px 3px 0; vertical-align: top; white-space: nowrap; }
+th.number, td.number { text-align: right; } th.text, td.text { text-align: left; }
+.wrap { white-space: normal; overflow-wrap: anywhere; min-width: 220px; }
+.bar { display: inline-flex; width: 220px; height: 11px; margin-top: 6px; background: var(--panel); border-radius: 2px;
+  overflow: hidden; }
+.bar i { display: block; height: 100%; }
+i.path { background: var(--path); } i.hidden { background: var(--hidden); }
+.key i { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 5px;
+  vertical-align: -1px; }
+.key span { margin-right: 18px; }
+code, pre, .source { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; font-size: 13px; }
+.source td { padding: 0 12px 0 0; white-space: pre; line-height: 1.55; } .source td.number { color: var(--soft); }
+.source .bar { width: 110px; margin-top: 5px; } .source tr.dear td { background: var(--panel); }
+.source tr.dear td.number { color: var(--ink); } .source tr.gap td { color: var(--soft); }
+figure { margin: 0 0 18px; } svg { display: block; width: 100%; min-width: 620px; max-width: 900px; height: auto; }
+svg text { fill: var(--ink); font-size: 12px; stroke: var(--page); stroke-width: 3px; paint-order: stroke; }
+svg .soft { fill: var(--soft); }
+svg .rule { stroke: var(--rule); stroke-width: 1; } svg .peak { stroke: var(--soft); stroke-width: 1.5; }
+svg .hbm { stroke: var(--hbm); } svg .sram { stroke: var(--sram); } svg .reg { stroke: var(--reg); }
+svg .slope { stroke-width: 1.5; stroke-dasharray: 6 4; fill: none; } svg .mark { fill: var(--page); stroke-width: 2; }
+svg .run.hbm { fill: var(--hbm); } svg .run.sram { fill: var(--sram); } svg .run.reg { fill: var(--reg); }
+svg .best { fill: var(--path); stroke: var(--page); stroke-width: 1; } svg .other { fill: var(--hidden); }
+svg .reach { stroke: var(--hidden); stroke-width: 5; stroke-linecap: round; } svg .cell { fill: var(--path); }
+.lanes { display: grid; grid-template-columns: minmax(0, 240px) minmax(160px, 1fr); gap: 0 12px; }
+.lanes .titles { font-size: 12.5px; color: var(--soft); } .lanes .titles div { height: 16px; line-height: 16px;
+  white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+.lanes img { display: block; width: 100%; background: var(--panel); image-rendering: pixelated; }
+@media (max-width: 560px) { body { padding: 16px 12px; } p.sentence { font-size: 18px; } .bar { width: 120px; }
+  .source td:nth-child(-n+4):not(:nth-child(2)) { display: none; } .wrap { min-width: 130px; } }
+"""

@@ -1,0 +1,106 @@
+"""Tables that several commands print: time by cause, chosen tiles, waits for values, and statistics of the
+simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import UnsetType
+from rich.table import Table
+
+from kb_cli.run.base.result import ChosenTile, SimStats, ValueWait
+from kb_cli.terminal.output import new_table
+from kb_cli.terminal.units import duration, percent
+from kb_dataexec.analysis import PathShare
+
+_LEAST = 0.001
+"""The smallest share that has a row of its own."""
+_ROWS = 12
+
+
+def main_shares(shares: Sequence[PathShare]) -> tuple[list[PathShare], list[PathShare]]:
+    """Returns *shares*, the largest first, as two lists: shares with a row of their own, and shares that share one
+    row.
+    """
+    kept = [each for each in shares[:_ROWS] if each.share >= _LEAST]
+    rest = list(shares[len(kept) :])
+    return (list(shares), []) if len(rest) < 2 else (kept, rest)
+
+
+def where_table(shares: Sequence[PathShare]) -> Table:
+    """Returns the table "where the time went" of *shares*, the largest first."""
+    headers = "where the time went", "what", "share", "time", "costliest line"
+    table = new_table(*headers, left=2, text=headers[-1:])
+    kept, rest = main_shares(shares)
+    for each in kept:
+        table.add_row(each.block, each.what, percent(each.share), duration(each.ps), costliest(each))
+    if rest:
+        names = f"{len(rest)} more"
+        table.add_row(names, "", percent(sum(each.share for each in rest)), duration(sum(each.ps for each in rest)), "")
+    return table
+
+
+def costliest(share: PathShare) -> str:
+    """Returns the costliest kernel line of *share*, with its part when it is not all."""
+    if not share.line:
+        return "-"
+    return share.line if share.line_ps == share.ps else f"{share.line} ({percent(share.line_ps / share.ps)})"
+
+
+_SHOWN: Final = 8
+
+
+def chosen_tile_tables(chosen: Sequence[ChosenTile] | UnsetType) -> list[Table]:
+    """Returns a table with a row for each kernel line and tile; none if every GEMM states its tile."""
+    if isinstance(chosen, UnsetType):
+        return []
+    table = new_table("tile left to the chip", "chosen", "GEMMs", left=1)
+    for each in chosen[:_SHOWN]:
+        table.add_row(each.line, each.tile, f"{each.commands:,}")
+    if len(chosen) > _SHOWN:
+        table.add_row(f"{len(chosen) - _SHOWN} more: see --json", "", "")
+    return [table]
+
+
+def value_wait_tables(waits: Sequence[ValueWait] | UnsetType) -> list[Table]:
+    """Returns a table with a row for each kernel line; none if no kernel waited for a computed value."""
+    if isinstance(waits, UnsetType):
+        return []
+    table = new_table("looks at values", "times", "waited", left=1)
+    for each in waits:
+        table.add_row(each.line, f"{each.count:,}", duration(each.waited_ps))
+    return [table]
+
+
+def sim_stats_tables(found: SimStats | UnsetType) -> list[Any]:
+    """Returns the tables of `--sim-stats`: how commands were simulated, and a row for each reason of the slow path."""
+    if isinstance(found, UnsetType):
+        return []
+    parts: list[Any] = [_counts(found), ""]
+    if found.slow_path:
+        headers = "slow path", "commands", "because", "what to change"
+        table = new_table(*headers, left=1, text=headers[2:], wrapped=(2, 3))
+        for each in found.slow_path:
+            what = f"{each.what} in {each.kernel}" if each.kernel else each.what
+            place = f"{each.cause} ({each.line})" if each.line else each.cause
+            table.add_row(what, f"{each.commands:,}", place, each.change)
+        parts += [table, ""]
+    return parts
+
+
+def _counts(found: SimStats) -> Table:
+    table = new_table("simulation", "number", left=1)
+    for name, number in (
+        ("commands", found.commands),
+        ("  isolated: computed at once", found.isolated_commands),
+        ("  of skipped programs", found.skipped_commands),
+        ("  on the slow path, event by event", found.event_commands),
+        ("programs skipped in a steady state", found.skipped_programs),
+        ("tiles skipped in a steady state", found.skipped_tiles),
+        ("launches", found.launches),
+        ("events", found.events),
+    ):
+        table.add_row(name, f"{number:,}")
+    return table

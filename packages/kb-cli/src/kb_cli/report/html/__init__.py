@@ -1,0 +1,1 @@
+"""HTML files: the report of a run, and the report of a sweep."""

@@ -1,0 +1,257 @@
+"""The HTML report of a run: one file of texts and inline pictures, without script, that needs no network."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+
+from kb_cli.report.data.performance import PORTS
+from kb_cli.report.data.roofline import point_cells
+from kb_cli.report.data.run_report import TimeReport
+from kb_cli.report.elements.page_elements import STYLE, Markup, bar, element, joined, table
+from kb_cli.report.elements.shared_tables import costliest, main_shares
+from kb_cli.report.elements.verdicts import verdict_word
+from kb_cli.report.pictures.lanes import Lanes, MemoryLanes, folded_names
+from kb_cli.report.pictures.roofline_picture import roofline_picture
+from kb_cli.report.tables.report_tables import NO_LEVERS
+from kb_cli.run.base.result import ChosenTile
+from kb_cli.terminal.units import duration, percent, quantity, value_text
+from kb_cli.whatif.lever_chances import TriedLever
+
+_LANE_PX = 16
+_PE_PARTS = 4
+_ABOVE, _BELOW = 3, 1
+"""The lines of source that are shown above and below a line with a cost."""
+
+
+def path_section(report: TimeReport) -> Markup:
+    """Returns the section "Where the time went": a bar and a row for each block and its activity."""
+    kept, rest = main_shares(report.path)
+    rows = [
+        [each.block, each.what, bar(("path", each.share)), percent(each.share), duration(each.ps), costliest(each)]
+        for each in kept
+    ]
+    if rest:
+        share, ps = sum(each.share for each in rest), sum(each.ps for each in rest)
+        rows.append([f"{len(rest)} more", "", bar(("path", share)), percent(share), duration(ps), ""])
+    text = f"Every picosecond from the host's call to its last answer ({duration(report.total_ps)}) has one row."
+    headers = ("block", "what", "", "share", "time", "costliest line")
+    return section("Where the time went", text, table(headers, rows, text=3, wide=(5,)))
+
+
+def speed_section(report: TimeReport) -> Markup:
+    """Returns the section "Speed of light": how much each kind of block worked, and how much of that work was
+    hidden.
+    """
+    rows = []
+    for each in report.blocks:
+        hidden = each.hidden_ps / each.busy_ps if each.busy_ps else 0.0
+        peak = each.of_peak
+        split = bar() if peak is None else bar(("path", peak * (1 - hidden)), ("hidden", peak * hidden))
+        shown_hidden = percent(hidden) if each.busy_ps else "-"
+        rows.append([each.block, split, "-" if peak is None else percent(peak), percent(each.share), shown_hidden])
+    key = element(
+        "p",
+        element("span", element("i", class_="path"), "work that others wait for"),
+        element("span", element("i", class_="hidden"), "work hidden behind other work, which costs nothing"),
+        class_="soft key",
+    )
+    text = "How much of the time of the kernels all blocks of a kind were at work: the whole bar is the most they can."
+    headers = ("block", "", "of its peak", "on the path", "of its work hidden")
+    return section("Speed of light", text, key, table(headers, rows, text=2))
+
+
+def levers_section(levers: list[TriedLever]) -> Markup:
+    """Returns the section "Levers": the gain of better values of the chip, each measured by another simulation."""
+    text = "Each was measured by running the simulation again with that value."
+    lines = [element("p", each.sentence) for each in levers] or [element("p", NO_LEVERS)]
+    return section("Levers", text, *lines)
+
+
+def lines_section(report: TimeReport, source: str) -> Markup:
+    """Returns the section "Lines": the costly lines of the benchmark with their neighbours, and lines of other
+    files.
+    """
+    others = [line for line in report.lines if not line.number]
+    rows = [
+        [line.line or "no line", percent(line.share), duration(line.ps), _flight(line.in_flight_ps)] for line in others
+    ]
+    listing = element("div", element("table", *_source_rows(report, source), class_="source"), class_="scroll")
+    parts = [listing] if any(line.number for line in report.lines) else []
+    if rows:
+        parts.append(table(("elsewhere", "share", "time on the path", "in flight"), rows))
+    text = (
+        "The share of the time, the time on the path, and how long commands of the line were in flight, which overlaps."
+    )
+    return section("Lines", text, *parts)
+
+
+def chosen_tiles_section(chosen: list[ChosenTile]) -> Markup:
+    """Returns the section "Tiles": the tile of each GEMM that left the tile to the chip."""
+    rows = [[each.line, each.tile, f"{each.commands:,}"] for each in chosen]
+    text = "The chip chose these tiles, M x N x K in elements, for GEMMs that leave their tile open."
+    return section("Tiles", text, table(("line", "tile", "GEMMs"), rows))
+
+
+def _source_rows(report: TimeReport, source: str) -> Iterator[Markup]:
+    costs = {line.number: line for line in report.lines if line.number}
+    texts = source.splitlines()
+    near = sorted({at for number in costs for at in range(number - _ABOVE, number + _BELOW + 1)})
+    before = 0
+    for number in (each for each in near if 1 <= each <= len(texts)):
+        if number > before + 1:
+            yield element("tr", element("td", "..."), *(element("td", "") for _ in range(5)), class_="gap")
+        before, line = number, costs.get(number)
+        cells = ["", "", "", ""]
+        if line is not None:
+            times = duration(line.ps), _flight(line.in_flight_ps)
+            cells = [bar(("path", line.share)), percent(line.share), *times]
+        yield element(
+            "tr",
+            *(element("td", cell, class_="number") for cell in cells),
+            element("td", str(number), class_="number"),
+            element("td", texts[number - 1].rstrip()),
+            **({"class_": "dear"} if line is not None and line.ps else {}),
+        )
+
+
+def _flight(ps: int | None) -> str:
+    return duration(ps) if ps else "-"
+
+
+def roofline_section(report: TimeReport) -> Markup:
+    """Returns the section "Roofline": the picture, and its points as a table."""
+    spaces = report.roofline.used_spaces
+    rows = [
+        [
+            point.line or "the run",
+            *point_cells(point, spaces),
+        ]
+        for point in report.roofline.points
+    ]
+    headers = ["", "operations", "rate", *(f"FLOP a byte of {PORTS.get(space, space)}" for space in spaces)]
+    text = (
+        "The run, and the commands of each kernel line while one of them was in flight. All their operations and bytes "
+        "are counted; circles stand for HBM, squares for SRAM, triangles for the TCM ports."
+    )
+    picture = roofline_picture(report.roofline)
+    drawn = [] if picture is None else [element("figure", element("div", picture, class_="scroll"))]
+    return section("Roofline", text, *drawn, table(headers, rows))
+
+
+def lanes_section(lanes: Lanes) -> Markup:
+    """Returns the section "Lanes": a picture for each kind of PE, and one for the memories."""
+    figures = [_lanes_figure(folded_names(each.groups), each.titles, each.png) for each in lanes.pictures]
+    if lanes.memories is not None:
+        name = _memories_caption(lanes.memories)
+        figures.append(_lanes_figure(name, lanes.memories.titles, lanes.memories.png))
+    span = f"From {duration(lanes.start_ps)} to {duration(lanes.end_ps)}."
+    text = f"{span} The darker, the more of that moment the block was at work; no moment is left out."
+    return section("Lanes", text, *figures)
+
+
+def _memories_caption(memories: MemoryLanes) -> str:
+    text = "memories, while bytes of DMAs held them"
+    return f"{text}; {memories.n_left_out} quieter ones are left out" if memories.n_left_out else text
+
+
+def _lanes_figure(name: str, titles: list[str], png: bytes) -> Markup:
+    data = f"data:image/png;base64,{b64encode(png).decode()}"
+    height = len(titles) * _LANE_PX
+    image = Markup(f'<img alt="lanes of {escape_attribute(name)}" height="{height}" src="{data}">')
+    beside = element("div", *(element("div", title, title=title) for title in titles), class_="titles")
+    return element("figure", element("figcaption", name), element("div", beside, image, class_="lanes"))
+
+
+def escape_attribute(text: str) -> Markup:
+    """Returns *text* escaped for a value in quotes."""
+    return joined([text])
+
+
+def pes_section(report: TimeReport) -> Markup:
+    """Returns the section "PEs": each kind of PE's own view."""
+    rows = []
+    for each in report.pes:
+        kept, rest = each.shares[:_PE_PARTS], each.shares[_PE_PARTS:]
+        parts = [f"{share.block}: {share.what} {percent(share.share)}" for share in kept]
+        if rest:
+            parts.append(f"{len(rest)} more {percent(sum(share.share for share in rest))}")
+        rows.append(
+            [element("div", folded_names(each.pes), class_="wrap"), element("div", ", ".join(parts), class_="wrap")]
+        )
+    text = "What each PE's own time went to. PEs whose times are equal stand together."
+    return section("PEs", text, table(("PE", "its time, the largest part first"), rows, text=2))
+
+
+def configuration_section(report: TimeReport) -> Markup:
+    """Returns the section "Configuration": the values that repeat the run."""
+    rows = [
+        [
+            "parameters",
+            " ".join(f"{name}={value_text(value)}" for name, value in report.params.items()),
+        ],
+        ["seed", str(report.seed)],
+        ["topology", f"{report.topology}, digest {report.topology_digest}"],
+        ["benchmark", f"{report.benchmark}, sha256 {report.benchmark_sha256}"],
+        ["log digest", report.log_digest or "-"],
+        ["versions", ", ".join(f"{name} {number}" for name, number in report.versions.items())],
+        ["environment", ", ".join(f"{name} {number}" for name, number in report.environment.items())],
+        ["run folder", report.run_dir],
+    ]
+    wrapped = [[name, element("div", text, class_="wrap")] for name, text in rows]
+    return section("Configuration", "", table(("", ""), wrapped, text=2))
+
+
+def section(title: str, text: str, *parts: str) -> Markup:
+    """Returns a section with a sentence below its title."""
+    soft = [element("p", text, class_="soft")] if text else []
+    return element("section", element("h2", title), *soft, *parts)
+
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""The security policy of the page. Even if a text became a tag, the browser would run no script and ask no other
+host."""
+
+
+def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
+    """Returns the page of *report* in UTF-8. *source* is the benchmark's file. Equal reports give equal bytes."""
+    title = f"{report.benchmark} on {report.topology}"
+    head = element(
+        "head",
+        Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+        element("title", f"kernbench: {title}"),
+        element("style", Markup(STYLE)),
+    )
+    parts = [
+        element("h1", title),
+        element("p", report.sentence, class_="sentence"),
+        _figures(report),
+        *(element("p", note, class_="note") for note in report.notes),
+        path_section(report),
+        speed_section(report),
+        *([levers_section(report.levers)] if isinstance(report.levers, list) else []),
+        lines_section(report, source),
+        *([chosen_tiles_section(report.chosen_tiles)] if isinstance(report.chosen_tiles, list) else []),
+        roofline_section(report),
+        *([] if lanes is None else [lanes_section(lanes)]),
+        pes_section(report),
+        configuration_section(report),
+    ]
+    page = f"<!doctype html>\n{element('html', head, element('body', *parts), lang='en')}\n"
+    return page.encode("utf-8", "backslashreplace")
+
+
+def _figures(report: TimeReport) -> Markup:
+    """Returns the latency, and how near to its peak the chip came."""
+    figures: list[tuple[str, str]] = [("latency of the kernels", duration(report.latency_ps))]
+    if report.total_ps != report.latency_ps:
+        figures.append(("from call to answer", duration(report.total_ps)))
+    if report.flops:
+        figures.append(("achieved", quantity(report.achieved_flops, "FLOP/s")))
+    if report.speed_of_light:
+        figures.append(("speed of light", report.speed_of_light))
+    verdict = verdict_word(report.verified, report.by_sample, "not verified")
+    cells = [element("div", element("dt", name), element("dd", text)) for name, text in figures]
+    shown = element("dd", verdict, class_="bad") if report.verified is False else element("dd", verdict)
+    return element("dl", joined(cells), element("div", element("dt", "numbers"), shown), class_="figures")

@@ -1,0 +1,1 @@
+"""Pictures of reports, as SVG and PNG."""

@@ -1,0 +1,132 @@
+"""Lines and tables of `kb compare` and `kb whatif`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any
+
+from kb_cli.compare.blocks import block_name
+from kb_cli.compare.comparison import RunComparison
+from kb_cli.compare.configuration import ConfigurationChange
+from kb_cli.terminal.output import new_table
+from kb_cli.terminal.units import duration, signed_percent, value_text
+
+if TYPE_CHECKING:
+    from kb_cli.whatif.whatif import WhatIf
+
+MOST_ROWS = 12
+"""The most rows of a table, and differences of a part of the configuration; the JSON has all."""
+
+MOST_BLOCKS = 4
+"""The most blocks of a PE's own view; the JSON has all."""
+
+
+def whatif_lines(found: WhatIf) -> Iterator[str]:
+    """Yields the values that were set, and their gain at best and as measured."""
+    for each in found.set:
+        yield f"{each.path}: {_text(each.before, each.before is not None)} -> {_text(each.after)}"
+    if found.bound_ps is not None:
+        tiles = " with the tiles of the run" if found.comparison.tiles else ""
+        change = _signed(found.bound_ps - found.before_ps, found.before_ps)
+        yield f"at best   {duration(found.bound_ps)} ({change}){tiles}"
+    yield f"measured  {duration(found.latency_ps)} ({_signed(found.latency_ps - found.before_ps, found.before_ps)})"
+    yield ""
+
+
+def comparison_parts(found: RunComparison) -> Iterator[Any]:
+    """Yields configuration, latency, sentences, then the tables of blocks, rows and PEs."""
+    if found.same and found.configuration:
+        yield "The digests of the two logs are equal: what is different changed no operation and no time."
+    elif found.same:
+        yield "The same run: the digests of the two logs are equal."
+    if found.configuration:
+        yield "What is different:"
+        yield from _configuration_lines(found.configuration)
+    before, after = found.latency_ps
+    yield f"latency {duration(before)} -> {duration(after)} ({_signed(found.change_ps, before)})"
+    if found.whole_ps is not None and found.whole_ps != found.latency_ps:
+        old, new = found.whole_ps
+        yield f"from call to answer {duration(old)} -> {duration(new)} ({_signed(new - old, old)})"
+    if not found.same:
+        yield from found.missing
+    yield from found.sentences
+    if found.blocks:
+        yield ""
+        yield _block_table(found)
+    if found.rows:
+        yield ""
+        yield _row_table(found)
+        if len(found.rows) > MOST_ROWS:
+            rest = sum(each.change_ps for each in found.rows[MOST_ROWS:])
+            yield f"and {len(found.rows) - MOST_ROWS} more rows, together {_change(rest)}; --json has all"
+    if len(found.pes) > 1:
+        yield ""
+        yield _pe_table(found)
+        if len(found.pes) > MOST_ROWS:
+            pes = sum(len(each.pes) for each in found.pes[MOST_ROWS:])
+            yield f"and {pes} more PEs with {len(found.pes) - MOST_ROWS} other changes; --json has all"
+
+
+def _configuration_lines(changes: list[ConfigurationChange]) -> Iterator[str]:
+    for part, group in groupby(changes, key=lambda each: each.part):
+        found = list(group)
+        yield from (f"  {_difference(each)}" for each in found[:MOST_ROWS])
+        if len(found) > MOST_ROWS:
+            yield f"  and {len(found) - MOST_ROWS} more values of {part}; --json has all"
+
+
+def _difference(each: ConfigurationChange) -> str:
+    """Returns the words for a difference, with the place in the first run, and the place in the second run if it
+    differs.
+    """
+    place = f"{each.part} {each.place}".rstrip()
+    if each.moved:
+        return f"{place}: stands at {each.place_after} now"
+    if each.place_after != each.place:
+        place = f"{place}, now {each.place_after}"
+    before, after = (_text(*told) for told in zip((each.before, each.after), each.stated, strict=True))
+    return f"{place}: {before} -> {after}"
+
+
+def _block_table(found: RunComparison) -> Any:
+    table = new_table("block", "busy before", "after", "on the path before", "after", "change", left=1)
+    for each in found.blocks:
+        times = (*each.busy_ps, *each.path_ps)
+        table.add_row(block_name(each.block), *map(duration, times), _change(each.path_change_ps))
+    return table
+
+
+def _row_table(found: RunComparison) -> Any:
+    table = new_table("line", "block", "what", "held up by", "before", "after", "change", left=4)
+    for each in found.rows[:MOST_ROWS]:
+        lines = each.line or "none"
+        if each.line_after != each.line:
+            lines = f"{lines} -> {each.line_after or 'none'}"
+        times = (duration(each.before_ps), duration(each.after_ps), _change(each.change_ps))
+        table.add_row(lines, block_name(each.block), each.what, each.via, *times)
+    return table
+
+
+def _pe_table(found: RunComparison) -> Any:
+    table = new_table("PEs", "first", "change in its own view", left=3)
+    for each in found.pes[:MOST_ROWS]:
+        told = islice(each.change_ps.items(), MOST_BLOCKS)
+        changes = ", ".join(f"{block_name(block)} {_change(ps)}" for block, ps in told)
+        rest = len(each.change_ps) - MOST_BLOCKS
+        table.add_row(str(len(each.pes)), each.pes[0], f"{changes}, {rest} more" if rest > 0 else changes)
+    return table
+
+
+def _change(ps: int) -> str:
+    return f"{'+' if ps > 0 else ''}{duration(ps)}"
+
+
+def _signed(change: int, before: int) -> str:
+    """Returns *change* as a share of *before*; the change itself where *before* is 0."""
+    return _change(change) if change and not before else signed_percent(change / (before or 1))
+
+
+def _text(value: object, stated: bool = True) -> str:
+    text = value_text(value) if stated else "not stated"
+    return f'"{text}"' if " -> " in text else text

@@ -1,0 +1,82 @@
+"""Tables of `kb report`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from kb_cli.report.data.performance import PORTS
+from kb_cli.report.data.roofline import point_cells
+from kb_cli.report.data.run_report import TimeReport
+from kb_cli.report.elements.shared_tables import chosen_tile_tables, value_wait_tables, where_table
+from kb_cli.report.pictures.lanes import folded_names
+from kb_cli.run.base.result import fidelity_text
+from kb_cli.terminal.output import WARNING, new_table, styled
+from kb_cli.terminal.units import duration, percent, quantity
+
+_PES = 8
+"""The most kinds of PEs that the terminal lists; `-o` and `--json` have all."""
+
+NO_LEVERS = "No value of the chip has 2 % of the critical path."
+
+
+def report_tables(report: TimeReport) -> list[Any]:
+    """Returns the sentence, then the tables: the path, its lines, blocks, roofline and PEs."""
+    latency = f"{duration(report.latency_ps)}{fidelity_text(report.fidelity)}"
+    title = f"{report.benchmark} on {report.topology}: {latency}, {report.run_dir}"
+    tables = [where_table(report.path), _lines(report), *chosen_tile_tables(report.chosen_tiles)]
+    tables += [*value_wait_tables(report.value_waits), _blocks(report), _roofline(report), _pes(report)]
+    parts: list[Any] = [title, "", report.sentence, ""]
+    if isinstance(report.levers, list):
+        parts += [*([each.sentence for each in report.levers] or [NO_LEVERS]), ""]
+    parts += [part for table in tables for part in (table, "")]
+    parts += [styled(note, WARNING) for note in report.notes]
+    return parts if report.notes else parts[:-1]
+
+
+def _lines(report: TimeReport) -> Table:
+    table = new_table(
+        "line", "on the path", "share", "in flight", "blocks", "source", left=1, text=("blocks", "source")
+    )
+    for line in report.lines:
+        blocks = ", ".join(f"{block} {percent(ps / line.ps)}" for block, ps in list(line.blocks.items())[:3] if line.ps)
+        flight = duration(line.in_flight_ps) if line.in_flight_ps else "-"
+        table.add_row(
+            line.line or "no line", duration(line.ps), percent(line.share), flight, blocks or "-", line.text[:60]
+        )
+    return table
+
+
+def _blocks(report: TimeReport) -> Table:
+    """Returns the table of blocks. Work off the path is hidden. Work adds up over blocks, which work at the same
+    time.
+    """
+    table = new_table("block", "of peak", "on the path", "work", "hidden work", left=1)
+    for each in report.blocks:
+        hidden = percent(each.hidden_ps / each.busy_ps) if each.busy_ps else "-"
+        peak = "-" if each.of_peak is None else percent(each.of_peak)
+        table.add_row(each.block, peak, percent(each.share), duration(each.busy_ps), hidden)
+    return table
+
+
+def _roofline(report: TimeReport) -> Table:
+    spaces = report.roofline.used_spaces
+    headers = (f"FLOP/B of {PORTS.get(space, space)}" for space in spaces)
+    table = new_table("roofline", "operations", "rate", *headers, left=1)
+    for point in report.roofline.points:
+        table.add_row(point.line or "the run", *point_cells(point, spaces))
+    for peak in report.roofline.peaks:
+        table.add_row(f"peak {', '.join(peak.dtypes)}", "", quantity(peak.flops, "FLOP/s"), *("" for _ in spaces))
+    return table
+
+
+def _pes(report: TimeReport) -> Table:
+    """Returns each kind of PE with the three largest parts of its own time."""
+    table = new_table("PE", "first", "second", "third")
+    for each in report.pes[:_PES]:
+        parts = [f"{share.block}: {share.what} {percent(share.share)}" for share in each.shares[:3]]
+        table.add_row(folded_names(each.pes), *parts, *[""] * (3 - len(parts)))
+    if len(report.pes) > _PES:
+        table.add_row(f"{len(report.pes) - _PES} more kinds: see -o or --json", "", "", "")
+    return table

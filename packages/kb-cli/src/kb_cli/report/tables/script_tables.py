@@ -1,0 +1,115 @@
+"""Tables of `kb exec`: a row for each launch, and the trials of autotuners."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from kb_cli.compare.blocks import block_name
+from kb_cli.report.elements.verdicts import verdict_style
+from kb_cli.run.base.result import RunResult, Sanitized
+from kb_cli.script.script_run import ScriptResult, TunedKernel
+from kb_cli.terminal.output import new_table, styled
+from kb_cli.terminal.units import duration, percent
+
+_MOST_ROWS = 40
+"""The most launches in the table; the run folder has all."""
+
+
+def script_tables(result: ScriptResult) -> list[Any]:
+    """Returns the launches, the tried configurations, the findings of the sanitizer, and the run folder."""
+    lines: list[Any] = []
+    if result.launches:
+        lines += [_launches(result), ""]
+    for each in result.tunings:
+        lines += [*_tuning(each), ""]
+    lines += _sanitizer(result.launches)
+    lines.append(f"{_launches_text(len(result.launches))} on {result.topology}: {duration(result.latency_ps)} in all")
+    if len(result.launches) > _MOST_ROWS:
+        lines.append(f"the first {_MOST_ROWS} are shown")
+    if result.run_dir is not UNSET:
+        lines.append(f"run folder {result.run_dir}")
+    return lines
+
+
+def _sanitizer(launches: Sequence[RunResult]) -> list[Any]:
+    """Returns a sentence for each finding, and their number; none unless the launches were searched.
+
+    A finding that several launches of a kernel share is printed once.
+    """
+    searched = [each.sanitizer for each in launches if isinstance(each.sanitizer, Sanitized)]
+    if not searched:
+        return []
+    told: dict[Hashable, list[str]] = {}
+    for number, each in enumerate(launches):
+        for alike, text in _found(each.sanitizer):
+            told.setdefault((each.benchmark, alike), []).append(f"launch {number:04d}: {text}")
+    lines: list[Any] = []
+    for first, *others in told.values():
+        more = f"; {_launches_text(len(others))} more alike" if others else ""
+        lines += [f"{first}{more}", ""]
+    count = sum(len(each.texts) for each in searched)
+    text = f"FAILED, {count} found" if count else "clean"
+    return [*lines, styled(f"sanitizer: {text}", verdict_style(not count))]
+
+
+def _found(sanitized: Sanitized | UnsetType) -> Iterator[tuple[Hashable, str]]:
+    """Yields each finding as a key, which is equal for the same finding of two launches, and a sentence."""
+    if isinstance(sanitized, UnsetType):
+        return
+    for each in sanitized.findings:
+        yield (each.hazard, each.first.line, each.second.line), str(each)
+    for leak in sanitized.leaks or ():
+        yield ("leak", leak.line), str(leak)
+    for wrap in sanitized.wraps or ():
+        yield ("wrap", wrap.line, wrap.wrapped_at), str(wrap)
+
+
+def _launches_text(count: int) -> str:
+    return "1 launch" if count == 1 else f"{count} launches"
+
+
+def _launches(result: ScriptResult) -> Any:
+    table = new_table("launch", "kernel", "grid", "arguments", "latency", "busiest", "bound by", left=4, wrapped=(3, 6))
+    for number, each in enumerate(result.launches[:_MOST_ROWS]):
+        shape: dict[str, Any] = each.shape if isinstance(each.shape, dict) else {}
+        arguments = ", ".join(f"{name}={value}" for name, value in each.params.items())
+        table.add_row(
+            f"{number:04d}",
+            str(shape.get("kernel", "")),
+            str(shape.get("grid", "")),
+            arguments,
+            duration(each.latency_ps),
+            _busiest(each),
+            _bound(each),
+        )
+    return table
+
+
+def _busiest(result: RunResult) -> str:
+    """Returns the kind of block with the largest share of its peak, the time in which all blocks of the kind work."""
+    kinds = {kind: use for kind, use in result.utilization.items() if not kind.startswith(("pe_dma", "pe_cpu"))}
+    if not kinds:
+        return "-"
+    top = max(kinds, key=lambda kind: kinds[kind])
+    return f"{block_name(top)} {percent(kinds[top])}"
+
+
+def _bound(result: RunResult) -> str:
+    """Returns the largest share of the critical path."""
+    if result.where is UNSET or not result.where:
+        return "-"
+    first = result.where[0]
+    return f"{block_name(first.block)} {first.what} {percent(first.share)}"
+
+
+def _tuning(tuned: TunedKernel) -> Iterator[Any]:
+    key = ", ".join(f"{name}={value}" for name, value in tuned.key.items())
+    yield f"autotune of {tuned.kernel}{f' for {key}' if key else ''}:"
+    table = new_table("configuration", "simulated", "", left=1, wrapped=(0, 2))
+    for each in tuned.tried:
+        took = "-" if each.latency_ps is None else duration(each.latency_ps)
+        table.add_row(each.config, took, "best" if each.config == tuned.best else each.why_not)
+    yield table

@@ -1,0 +1,321 @@
+"""The records of a run's result. Readers of run folders import these records without the simulator.
+
+Field names are those of the JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from kb_cli.terminal.units import PS_PER_NS, duration
+from kb_dataexec.analysis import Finding, PathShare
+from kb_dataexec.verify import ProductSample
+from kb_engine.program import Leak, WrappedIndex
+
+
+class Policy(StrEnum):
+    """The values of `--keep`: whether the data of a run goes into its folder."""
+
+    AUTO = "auto"
+    ALL = "all"
+    NONE = "none"
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """Whether the data of a run is in its folder, its size in bytes, and the reason if it is not."""
+
+    policy: Policy
+    data: bool
+    nbytes: int
+    why: str = ""
+
+
+class Traffic(Struct, frozen=True, kw_only=True):
+    """Bytes read from and written to the memories of one space."""
+
+    read: int
+    write: int
+
+
+class CounterSum(Struct, frozen=True, kw_only=True):
+    """The sum of one counter over the `blocks` blocks of one kind that have it, and the least and largest value of a
+    block.
+    """
+
+    kind: str
+    counter: str
+    blocks: int
+    total: int
+    least: int
+    most: int
+
+
+class ValueWait(Struct, frozen=True, kw_only=True):
+    """The waits for computed values at one kernel line: their number, and the picoseconds that programs waited.
+
+    Programs that wait at the same time count each.
+    """
+
+    line: str
+    count: int
+    waited_ps: int
+
+
+class ChosenTile(Struct, frozen=True, kw_only=True):
+    """The `tile`, such as `64x128x64`, that the chip chose for `commands` GEMMs of one kernel line that leave it
+    open.
+    """
+
+    line: str
+    tile: str
+    commands: int
+
+
+class Compared(Struct, frozen=True, kw_only=True):
+    """The work that a run with `--exact check` simulated once more on an engine that simulates every event.
+
+    `launches` counts the launches whose times, counts, bytes and rows of the log were compared and are equal.
+    """
+
+    launches: int
+
+
+class SlowPathReason(Struct, frozen=True, kw_only=True):
+    """One reason for which commands took the slow path: `commands` of `kernel` were simulated event by event.
+
+    `what` names work that has a fast path: `commands` can be isolated, and `programs of a grid` and tiles can be
+    skipped in a steady state. `cause` is a clause. `line` is the kernel line, "" where no line is the cause. `change`
+    says how the author can avoid the slow path, and begins with "nothing" where no way is known.
+    """
+
+    what: str
+    kernel: str
+    line: str
+    cause: str
+    change: str
+    commands: int
+
+
+class SimStats(Struct, frozen=True, kw_only=True):
+    """Statistics of pass 1: how many commands of all `launches` were simulated in which way. See `Engine.work`.
+
+    Of `commands`, `isolated_commands` were computed at once, `skipped_commands` belong to `skipped_programs`, and
+    `event_commands` took the slow path, event by event, except for `skipped_tiles` of them. `events` counts all events.
+    `slow_path` has the reasons, the one with the most commands first.
+    """
+
+    launches: int
+    commands: int
+    isolated_commands: int
+    skipped_commands: int
+    skipped_programs: int
+    skipped_tiles: int
+    event_commands: int
+    events: int
+    slow_path: list[SlowPathReason]
+
+
+class LaunchTimes(Struct, frozen=True, kw_only=True):
+    """Times of one launch on `pes` PEs, in nanoseconds since the chip was built.
+
+    `call_ns` is the host's call, `start_ns` the start of the first kernel, `end_ns` the end of the last kernel, and
+    `response_ns` the answer to the host. All PEs get one target time for their start. `late_pes` PEs started after it,
+    the last of them by `late_ns`.
+    """
+
+    start_ns: float
+    end_ns: float
+    pes: int
+    call_ns: float
+    response_ns: float
+    late_pes: int
+    late_ns: float
+
+
+class HostTime(Struct, frozen=True, kw_only=True):
+    """Nanoseconds of the host's calls: writes and reads of tensors, updates of MMUs, and launches before and after
+    kernels.
+    """
+
+    write_ns: float
+    read_ns: float
+    map_ns: float
+    launch_ns: float
+    response_ns: float
+
+
+COMPUTE = "compute"
+
+
+class Roofline(Struct, frozen=True, kw_only=True):
+    """The roofline of a run: the least time that the limits of its chip allow, and the limit that sets it.
+
+    `bound` is `compute`, or a memory space. No run of these operations and bytes takes less than `least_ns` on the
+    chip. `memory` is the space whose bytes take longest, `memory_gbs` its bandwidth, and `memory_share` the part of the
+    bandwidth that the run used. `compute_share` is the used part of the peak. Shares are 0 to 1, over the time of the
+    kernels. None stands for a limit that the chip does not state.
+    """
+
+    bound: str
+    least_ns: float
+    memory: str | None
+    memory_gbs: float | None
+    memory_share: float | None
+    compute_share: float | None
+
+
+Test = Literal["gemm", "dram", "noc"]
+
+
+class Fidelity(Struct, frozen=True, kw_only=True):
+    """How far the latency of a run may be from a device, by the comparison of the chip with the device that fits the
+    run.
+
+    `test` is the kind of that comparison. `low_ns` and `high_ns` are the latency divided and multiplied by e to the
+    power of `p90`: nine of ten of the `rows` measured on `device` lay within that band. Without such a comparison,
+    `validated` is false and the band is None. The same holds for a chip that was changed after its comparison; `device`
+    and `source` then name that comparison.
+    """
+
+    test: Test
+    validated: bool
+    low_ns: float | None = None
+    high_ns: float | None = None
+    device: str | None = None
+    rows: int | None = None
+    p90: float | None = None
+    source: str | None = None
+
+    def __str__(self) -> str:
+        if self.low_ns is None or self.high_ns is None or self.p90 is None:
+            if self.device is not None:
+                return f"not validated: the chip was changed since its {self.test} test against {self.device}"
+            return f"not validated: no {self.test} test on this chip"
+        low, high = (duration(ns * PS_PER_NS) for ns in (self.low_ns, self.high_ns))
+        return f"{low} to {high}, as 9 of 10 of {self.rows} {self.test} rows of {self.device}"
+
+
+def fidelity_text(fidelity: Fidelity | UnsetType) -> str:
+    """Returns the fidelity in brackets, to stand behind a latency; "" for a run of an older version."""
+    return "" if isinstance(fidelity, UnsetType) else f" ({fidelity})"
+
+
+class OutputCheck(Struct, frozen=True, kw_only=True):
+    """The verdict on one output.
+
+    `text` is the verdict in one sentence, which names the op that wrote the worst element of a wrong output.
+    `max_abs_err` is None when the output could not be read. `tolerance` names the tolerance and how to state another
+    one; it is empty in folders of an older kb. With `sample`, the output was checked by sample, and `n_elements`,
+    `n_wrong` and `max_abs_err` count the rows that were compared in full.
+    """
+
+    name: str
+    ok: bool
+    n_elements: int
+    n_wrong: int
+    max_abs_err: float | None
+    text: str
+    tolerance: str = ""
+    sample: ProductSample | UnsetType = UNSET
+
+
+class Sanitized(Struct, frozen=True, kw_only=True):
+    """The findings of the sanitizers.
+
+    `leaks` is missing when only a log was searched, because a log shows no leaks. `wraps` is missing unless a kernel
+    indexed by integers that wrapped; a log does not show this either.
+    """
+
+    findings: list[Finding]
+    leaks: list[Leak] | UnsetType = UNSET
+    wraps: list[WrappedIndex] | UnsetType = UNSET
+
+    @property
+    def texts(self) -> list[str]:
+        """One sentence for each finding, leak and wrapped index."""
+        return [*map(str, self.findings), *map(str, self.leaks or ()), *map(str, self.wraps or ())]
+
+
+def was_sampled(outputs: Iterable[OutputCheck]) -> bool:
+    """Whether one of *outputs* was checked by sample."""
+    return any(not isinstance(check.sample, UnsetType) for check in outputs)
+
+
+class Busiest(Struct, frozen=True, kw_only=True):
+    """The busiest of `count` blocks of a kind, and its time in service over the time of all launches (0 to 1)."""
+
+    node: str
+    utilization: float
+    count: int
+
+
+class RunResult(Struct, frozen=True, kw_only=True):
+    """The result of one run. A step that was left out gives None: `verified` without verification, `log_digest` without
+    a log.
+
+    `latency_ns` and `latency_ps` add up, over all launches, the time from the first kernel's start to the last kernel's
+    end. `whole_ns` is the time from the call of the first launch to the answer of the last. `host` is the host's time
+    on top of the latency, and None on a topology without a host. `fidelity` says how far the latency may be from a
+    device. `roofline` is None on a chip that states no limits. Older folders have none of `whole_ns`, `fidelity` and
+    `roofline`. `shape` is the row of a shapes file, and missing for other runs. `where` is the critical path by block,
+    the largest share first, and missing without a log.
+
+    `sanitizer` and `compared` are missing unless they were asked for. `simulated` is missing from run folders.
+    `waits_ps` adds up over all tile stages. `counters` has the counters of blocks during launches. `value_waits` is
+    missing unless kernels waited for computed values, and `chosen_tiles` unless GEMMs left their tile to the chip.
+    """
+
+    benchmark: str
+    topology: str
+    shape: dict[str, object] | UnsetType = UNSET
+    params: dict[str, object]
+    seed: int
+    latency_ns: float
+    latency_ps: int
+    whole_ns: float | UnsetType = UNSET
+    fidelity: Fidelity | UnsetType = UNSET
+    verified: bool | None
+    max_abs_err: float | None
+    flops: int
+    achieved_flops: float
+    peak_flops: float | None
+    roofline: Roofline | UnsetType | None = UNSET
+    utilization: dict[str, float]
+    busiest: dict[str, Busiest]
+    bytes: dict[str, Traffic]
+    bandwidth_gbs: dict[str, float]
+    counters: list[CounterSum] = []
+    value_waits: list[ValueWait] | UnsetType = UNSET
+    chosen_tiles: list[ChosenTile] | UnsetType = UNSET
+    where: list[PathShare] | UnsetType = UNSET
+    bounded_by: str
+    tile_stages: int
+    ops: int
+    log_digest: str | None
+    waits_ps: dict[str, int] | None
+    stages_ps: dict[str, dict[str, int]] | None
+    launches: list[LaunchTimes]
+    host: HostTime | None
+    outputs: list[OutputCheck]
+    refusal: str | None
+    sanitizer: Sanitized | UnsetType = UNSET
+    compared: Compared | UnsetType = UNSET
+    simulated: SimStats | UnsetType = UNSET
+    keep: Kept
+    wall_s: dict[str, float] | UnsetType = UNSET
+    run_dir: str | UnsetType = UNSET
+
+    def without_place(self) -> dict[str, Any]:
+        """Returns the fields that do not depend on the machine, the folder, or optional checks, as plain values.
+
+        Every repetition of a run gives equal fields.
+        """
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        for name in ("wall_s", "run_dir", "sanitizer", "compared", "simulated"):
+            found.pop(name, None)
+        return found

@@ -1,0 +1,1 @@
+"""Run folders: their names, their atomic creation, and the list of them."""

@@ -1,0 +1,1 @@
+"""Observers of a simulation, and the figures that follow from their counts."""

@@ -1,0 +1,117 @@
+"""The sentence that says which block bounds a run, at which kernel line, and how to change that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kb_cli.terminal.units import percent
+from kb_dataexec.analysis import PathShare
+
+if TYPE_CHECKING:
+    from kb_cli.run.observe.metrics import Use
+
+_LEAST: Final = 0.0005
+"""The smallest share that is named. A smaller one would be printed as 0.0 %."""
+UNKNOWN: Final = "unknown"
+"""The block of time for which a log has no cause."""
+
+
+class _Cost(NamedTuple):
+    """A cost as the subject of a sentence, its verb, and the change that makes it smaller."""
+
+    subject: str
+    verb: str
+    change: str
+
+
+_NEXT: Final = {"is": "comes", "are": "come"}
+_LAUNCH: Final = _Cost("launching the kernels", "is", "fewer launches, with more work in each")
+_MESSAGES: Final = _LAUNCH._replace(subject="the launches' way over the links")
+_TRANSFERS: Final = "transfers that begin earlier, or fewer and larger ones"
+_WAY: Final = "data that lies nearer to its PE, or transfers that begin earlier"
+_MEMORIES: Final = {"hbm": "HBM", "sram": "SRAM", "pe_tcm": "TCM", "tcm": "TCM"}
+_COSTS: Final = {
+    ("pe_gemm", "steps"): _Cost("the GEMM arrays' steps", "are", "a larger or faster array, or fewer operations"),
+    ("pe_gemm", "fill_drain"): _Cost("filling and draining the GEMM arrays", "is", "larger tiles, which need it less"),
+    ("pe_gemm", ""): _Cost("the GEMM arrays' work", "is", "a larger or faster array, or fewer operations"),
+    ("pe_math", ""): _Cost("the math units' work", "is", "more lanes, or fewer math operations"),
+    ("pe_fetch_store", "bytes"): _Cost("the TCM ports' bytes", "are", "wider TCM ports, or values kept in registers"),
+    ("pe_fetch_store", "latency"): _Cost("the TCM ports' latency", "is", "fewer and larger operations"),
+    ("pe_fetch_store", "fetch"): _Cost("fetching from TCM", "is", "wider TCM ports, or values kept in registers"),
+    ("pe_fetch_store", "store"): _Cost("storing to TCM", "is", "wider TCM ports, or values kept in registers"),
+    ("pe_fetch_store", ""): _Cost("the TCM ports' work", "is", "wider TCM ports, or values kept in registers"),
+    ("pe_dma", "setup"): _Cost("setting up transfers", "is", "fewer and larger transfers"),
+    ("pe_dma", "lookup"): _Cost("translating addresses", "is", "larger pages, or transfers of fewer pages"),
+    ("pe_dma", ""): _Cost("the DMAs' transfers", "are", "fewer bytes, or transfers that begin earlier"),
+    ("links", "bytes"): _Cost("the links' bytes", "are", "wider links, or fewer bytes over them"),
+    ("links", "shared"): _Cost("sharing links", "is", "data spread over more memories and links"),
+    ("links", ""): _Cost("the way over the links", "is", _WAY),
+    ("pe_cpu", "startup"): _Cost("starting the kernels", "is", "fewer launches, with more work in each"),
+    ("pe_cpu", ""): _Cost("issuing commands", "is", "fewer and larger commands"),
+    ("pe_scheduler", ""): _Cost("scheduling commands", "is", "fewer and larger commands"),
+    ("program", ""): _Cost("the kernel's own steps", "are", "a kernel that waits less often"),
+    ("host", ""): _LAUNCH,
+    ("io_cpu", ""): _LAUNCH,
+    ("m_cpu", ""): _LAUNCH,
+    (UNKNOWN, ""): _Cost("time without a recorded cause", "is", "the cause, with a log of this version of kb"),
+    **{(block, "bytes"): _Cost(f"{name}'s bytes", "are", f"fewer bytes of {name}, or more bandwidth")
+       for block, name in _MEMORIES.items()},
+    **{(block, "latency"): _Cost(f"{name}'s latency", "is", _TRANSFERS) for block, name in _MEMORIES.items()},
+    **{(block, ""): _Cost(f"{name}'s work", "is", f"fewer bytes of {name}, or more bandwidth")
+       for block, name in _MEMORIES.items()},
+}  # fmt: skip
+"""Costs by block and activity; the activity "" stands for all other activities of the block."""
+_KINDS: Final = {
+    "pe_gemm": "the GEMM arrays were",
+    "pe_math": "the math units were",
+    "pe_dma_read": "the DMA read channels were",
+    "pe_dma_write": "the DMA write channels were",
+    "pe_fetch_store": "the TCM ports were",
+    "hbm": "HBM was",
+    "sram": "SRAM was",
+    "link": "the links were",
+}
+
+
+def bounded_by(shares: Sequence[PathShare] | None, uses: Mapping[str, Use]) -> str:
+    """Returns the sentence for *shares* of the critical path, the largest first; for *uses* by kind of block without
+    a path.
+    """
+    if shares is None:
+        return _without_path(uses)
+    if not shares or not shares[0].ps:
+        return "The run took no time."
+    top, *rest = shares
+    cost = _cost(top)
+    text = f"{cost.subject} {cost.verb} {percent(top.share)} of the time{_of_line(top)}"
+    after = next((each for each in rest if each.share >= _LEAST and _cost(each) != cost), None)
+    if after is not None:
+        text += f"; {_cost(after).subject} {_NEXT[_cost(after).verb]} next with {percent(after.share)}"
+    return f"{text[0].upper()}{text[1:]}. To change first: {cost.change}."
+
+
+def _cost(share: PathShare) -> _Cost:
+    """Returns the cost of *share*. A block of another package has no sentence of its own, so its names are used."""
+    if share.block == "links" and not share.line:
+        return _MESSAGES
+    found = _COSTS.get((share.block, share.what)) or _COSTS.get((share.block, ""))
+    return found or _Cost(f"{share.block}: {share.what}", "is", f"what {share.block} does, or how often")
+
+
+def _of_line(share: PathShare) -> str:
+    if not share.line:
+        return ""
+    if share.line_ps == share.ps:
+        return f", all of {share.line}"
+    if 2 * share.line_ps > share.ps:
+        return f", mostly of {share.line}"
+    return f", most at {share.line} ({percent(share.line_ps / share.ps)} of it)"
+
+
+def _without_path(uses: Mapping[str, Use]) -> str:
+    if not uses:
+        return "Nothing was measured."
+    kind = max(uses, key=lambda each: uses[each].mean)
+    busy = f"{_KINDS.get(kind, f'the {kind} blocks were')} busiest, {percent(uses[kind].mean)} of the time on average"
+    return f"{busy[0].upper()}{busy[1:]}; what that cost is not recorded."

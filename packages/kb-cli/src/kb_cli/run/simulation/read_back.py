@@ -1,0 +1,113 @@
+"""Reads the log of a run back: all rows where something needs them together, otherwise only its digest and sums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+
+from kb_cli.benchmark.setup import Setup
+from kb_cli.run.base.progress import PASS_2, RunProgress
+from kb_cli.run.observe.log_room import WITHOUT_LOG
+from kb_cli.run.observe.stage_tally import StageTally
+from kb_cli.run.records.own_log import MOST_WHOLE
+from kb_dataexec import LargeLogError, LogWriter, OpLog
+from kb_dataexec.analysis import NoWindowsError, Where, where, where_in_windows
+from kb_dataexec.log import LogFolder, LogParts, LogSummary
+from kb_messages import BenchmarkError
+
+_ALL_ROWS: Final = "All {n_records:,} records of the log are read into memory together to {what}, because {reason}."
+_READING, _FOLLOWING = "reading the log", "following the critical path"
+
+
+class ReadBack(NamedTuple):
+    """The log of a run as pass 2 takes it, all of its rows, its digest and counts, the sums of its stages, and its time
+    by cause.
+
+    `rows` is None where the log was read in parts. `log` is also None where nothing executes such a log. All are None
+    for a run without a log.
+    """
+
+    log: LogParts | None = None
+    rows: OpLog | None = None
+    summary: LogSummary | None = None
+    stage_times: dict[str, dict[str, int]] | None = None
+    where: Where | None = None
+
+
+def read_back(
+    setup: Setup,
+    writer: LogWriter | None,
+    closed: OpLog | LogSummary | None,
+    folder: Path | None,
+    progress: RunProgress,
+    n_records: int,
+    is_whole: bool,
+) -> ReadBack:
+    """Reads the log that a run of *setup* wrote by *writer*: about *n_records* records, in *folder* if it went to one.
+
+    With *is_whole*, something needs all rows together. Raises BenchmarkError for rows that take too much memory.
+    """
+    progress.begin(PASS_2, _READING)
+    stages = StageTally()
+    if isinstance(closed, LogSummary):
+        assert folder is not None, "a summary says that the log went to a folder"
+        try:
+            if is_whole or n_records <= MOST_WHOLE:
+                return _whole(LogFolder(folder), stages, progress)
+            return _in_parts(LogFolder(folder), stages, progress, n_records, setup.checks)
+        except LargeLogError as error:  # names a folder that is taken away
+            raise BenchmarkError(setup.where, f"an op log of {error.got}", error.needs, WITHOUT_LOG) from None
+    if closed is None or writer is None:
+        return ReadBack()
+    stages.look(closed)
+    progress.begin(PASS_2, _FOLLOWING)
+    return ReadBack(closed, closed, writer.summary, stages.stage_times, where(closed))
+
+
+def _whole(source: LogFolder, stages: StageTally, progress: RunProgress) -> ReadBack:
+    log = source.whole(look=stages.look)
+    progress.begin(PASS_2, _FOLLOWING)
+    return ReadBack(log, log, source.summary, stages.stage_times, where(log))
+
+
+def _in_parts(
+    source: LogFolder, stages: StageTally, progress: RunProgress, n_records: int, is_executed: bool
+) -> ReadBack:
+    counted = _Counted(stages, progress, n_records)
+    try:
+        found = where_in_windows(source, counted.look, counted.followed)
+    except NoWindowsError as error:
+        _tell_all_rows(source, "follow the critical path", f"a part of the log has {error}")
+        progress.begin(PASS_2, _FOLLOWING)
+        found = where(source.whole())
+    log: LogParts | None = source.by_command() if is_executed else None
+    if is_executed and log is None:
+        _tell_all_rows(source, "compute the data", "the log has records that do not follow from whole commands")
+        log = source.whole()
+    return ReadBack(log, None, source.summary, stages.stage_times, found)
+
+
+def _tell_all_rows(source: LogFolder, what: str, reason: str) -> None:
+    click.echo(_ALL_ROWS.format(n_records=source.summary.n_ops, what=what, reason=reason), err=True)
+
+
+class _Counted:
+    """Passes the chunks of a log of about *n_records* records to *stages*, and reports to *progress*."""
+
+    def __init__(self, stages: StageTally, progress: RunProgress, n_records: int) -> None:
+        self._stages, self._progress, self._n_records = stages, progress, n_records
+        self._n_read = 0
+
+    def look(self, chunk: OpLog) -> None:
+        """Takes *chunk*, the next one of the log."""
+        self._stages.look(chunk)
+        self._n_read += chunk.n_ops
+        self._progress.count(self._n_read, max(self._n_read, self._n_records))
+
+    def followed(self, n_records: int) -> None:
+        """Notes that paths are followed through *n_records* records."""
+        if not n_records:
+            self._progress.begin(PASS_2, _FOLLOWING)
+        self._progress.count(n_records, self._n_read)

@@ -1,0 +1,290 @@
+"""One run: makes inputs, simulates (pass 1), computes the data (pass 2) and compares it. Writes nothing but the log."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from kb_cli.benchmark.author_calls import Arrays, check_capacity, expected_outputs, flops_of, inputs_of, launch
+from kb_cli.benchmark.expected import AnyExpected
+from kb_cli.benchmark.sampled import Factors, factors_of, sampled_outputs
+from kb_cli.benchmark.setup import Setup
+from kb_cli.run.base.progress import PASS_1, SET_UP, VERIFY, RunProgress
+from kb_cli.run.base.result import Compared, CounterSum, Sanitized, SimStats, ValueWait
+from kb_cli.run.observe.counters import BlockCounters, ValueWaits
+from kb_cli.run.observe.log_room import LogRoom
+from kb_cli.run.observe.metrics import Metrics, measure
+from kb_cli.run.observe.plan_tally import PlanTally
+from kb_cli.run.observe.simulation_watch import SimulationWatch
+from kb_cli.run.observe.timed_host import HostTimes, TimedHost
+from kb_cli.run.observe.usage import Usage
+from kb_cli.run.records.captures import CaptureCollector, Captured, print_captured
+from kb_cli.run.records.usage_file import UsageTable, usage_table
+from kb_cli.run.simulation.read_back import ReadBack, read_back
+from kb_cli.run.simulation.sanitizer import SanitizerWatch, sanitize_run
+from kb_cli.run.simulation.sim_stats import compared_of, compared_text, sim_stats
+from kb_cli.run.simulation.trace_file import Trace
+from kb_cli.run.simulation.verdict import Verdict, execute_and_look, judge, terms_behind
+from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog
+from kb_dataexec.analysis import Where
+from kb_dataexec.log import LogSummary
+from kb_engine import Engine, LaunchResult, Tensor
+from kb_engine.observe import Callbacks, Observer
+from kb_engine.program import LeakWatch, WrapWatch
+from kb_messages import KbError, SimulationStuckError
+
+
+class Wall(NamedTuple):
+    """Seconds on this machine.
+
+    `timing` covers the launches and closing the log, but not the inputs and the host's allocations. `data` covers the
+    executor, but not reading the log. `verify` covers the references, the allowed errors and the comparison.
+    """
+
+    timing: float
+    data: float = 0.0
+    verify: float = 0.0
+
+
+class Made(NamedTuple):
+    """The answers of the benchmark before its launches: inputs, operations, and the factors of outputs to sample."""
+
+    inputs: Arrays
+    flops: int
+    factors: Factors
+
+
+class Computed(NamedTuple):
+    """The results of pass 2: the op log, the memory after it or the error that stopped it, and the output tensors."""
+
+    log: OpLog
+    memory: MemoryStore | KbError
+    tensors: dict[str, Tensor]
+
+
+class DataPass(NamedTuple):
+    """The results of pass 2 and the comparison: `memory` as in `Computed`, and the values of the kernel's captures."""
+
+    wall: Wall
+    memory: MemoryStore | KbError | None = None
+    expected: Mapping[str, AnyExpected] = {}
+    verdict: Verdict | None = None
+    captured: Sequence[Captured] = ()
+
+
+class RunOutcome(NamedTuple):
+    """All results of one run.
+
+    `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log. `sanitized`,
+    `computed` and `compared` are None unless they were asked for. `captured` has the values that the kernels captured,
+    `value_waits` the waits for computed values, and `simulated` the statistics of pass 1. `host` is None on a topology
+    without a host.
+    """
+
+    metrics: Metrics
+    usage: UsageTable
+    counters: list[CounterSum]
+    launches: list[LaunchResult]
+    host: HostTimes | None
+    flops: int
+    inputs_sha256: dict[str, str]
+    log: LogSummary | None
+    stage_times: dict[str, dict[str, int]] | None
+    where: Where | None
+    initial_memory: MemoryStore
+    expected: Mapping[str, AnyExpected]
+    verdict: Verdict | None
+    wall: Wall
+    sanitized: Sanitized | None = None
+    computed: Computed | None = None
+    captured: Sequence[Captured] = ()
+    value_waits: Sequence[ValueWait] = ()
+    compared: Compared | None = None
+    simulated: SimStats | None = None
+
+
+def simulate(setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None = None) -> RunOutcome:
+    """Runs *setup*. The log streams to *log_folder*, or stays in memory when that is None.
+
+    *trace* is called with each event of pass 1. Raises KbErrors: for an exception in the benchmark's code, with the
+    author's frames, and for errors of kernels and engine. A KeyboardInterrupt gets notes on where the run was.
+    """
+    watch = SimulationWatch(progress)
+    try:
+        return _simulate(setup, log_folder, progress, trace, watch)
+    except KeyboardInterrupt as error:
+        standing: list[str] = []
+        if progress.phase == PASS_1:
+            watch.tell()
+            standing = watch.standing
+        for note in (progress.interrupted(standing), *standing):
+            error.add_note(note)
+        raise
+    except SimulationStuckError as error:
+        progress.stuck(str(error).splitlines())
+        raise
+
+
+def _simulate(
+    setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None, watch: SimulationWatch
+) -> RunOutcome:
+    progress.begin(SET_UP, "inputs()")
+    check_capacity(setup)
+    made = _made(setup)
+    digests = {name: array_sha256(array) for name, array in made.inputs.items()}
+    writer = _new_writer(log_folder) if setup.log else None
+    plans, usage = PlanTally(), Usage()
+    room = LogRoom(setup, log_folder is not None, _needs_rows(setup, made.factors)) if setup.log else None
+    watched = SanitizerWatch(LeakWatch(), WrapWatch()) if setup.sanitize else None
+    counters, captures, looks = BlockCounters(), CaptureCollector(), ValueWaits()
+    traced = Callbacks(on_trace=trace) if trace is not None else None
+    progress.begin(SET_UP, "building the chip")
+    with _closed_on_error(writer):
+        observers = _given(room, plans, usage, counters, traced, watch, captures, looks, *(watched or ()))
+        templates = setup.templates and watched is None  # a program that is repeated has no elements to look at
+        engine = Engine(setup.topology, writer, observers, templates=templates, exact=setup.exact)
+        watch.follow(engine)
+        host = TimedHost(engine, setup.loaded.root, progress)
+        progress.begin(SET_UP, "launch()")
+        outputs = _launched(setup, host, made.inputs)
+    began = perf_counter()
+    closed = engine.close_log()
+    compared = compared_of(engine) if setup.exact == "check" else None
+    if compared is not None:
+        click.echo(compared_text(compared), err=True)
+    timing = host.wall_s + perf_counter() - began
+    initial = engine.initial_memory
+    assert initial is not None, "there was a launch"
+    sampled = sampled_outputs(setup, made.factors, outputs)
+    read = read_back(setup, writer, closed, log_folder, progress, plans.n_stages, _needs_rows(setup, sampled))
+    passed = _data_pass(setup, read, initial, (made, outputs), sampled, captures, progress)
+    print_captured(passed.captured)
+    sanitized = _sanitized(watched, read.rows, initial, host, progress)
+    metrics = measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage)
+    return RunOutcome(
+        metrics=metrics,
+        usage=usage_table(usage, setup.topology.graph, metrics.span_ps),
+        counters=counters.sums,
+        launches=host.launches,
+        host=host.times,
+        flops=made.flops,
+        inputs_sha256=digests,
+        log=read.summary,
+        stage_times=read.stage_times,
+        where=read.where,
+        initial_memory=initial,
+        expected=passed.expected,
+        verdict=passed.verdict,
+        wall=passed.wall._replace(timing=timing),
+        sanitized=sanitized,
+        computed=_computed(setup, read.rows, passed, outputs),
+        captured=[each for each in passed.captured if not each.capture.is_print],
+        value_waits=looks.found,
+        compared=compared,
+        simulated=sim_stats(engine, is_noted=templates and setup.exact != "events"),
+    )
+
+
+def _made(setup: Setup) -> Made:
+    inputs = inputs_of(setup)
+    flops = flops_of(setup)
+    return Made(inputs, flops, factors_of(setup, inputs, flops))
+
+
+def _sanitized(
+    watched: SanitizerWatch | None, log: OpLog | None, initial: MemoryStore, host: TimedHost, progress: RunProgress
+) -> Sanitized | None:
+    """Returns the findings of the sanitizers; None unless they were asked for, and without a log."""
+    if watched is None or log is None:
+        return None
+    progress.begin(VERIFY, "sanitizing")
+    return sanitize_run(log, initial, [(each.start_ps, each.end_ps) for each in host.launches], watched)
+
+
+def _launched(setup: Setup, host: TimedHost, inputs: Arrays) -> dict[str, Tensor]:
+    """Returns the output tensors of the benchmark's launches. An interrupted or stuck run flushes the log first."""
+    try:
+        return launch(setup, host, inputs)
+    except (KeyboardInterrupt, SimulationStuckError):
+        host.engine.flush_log()
+        raise
+
+
+def _given(*observers: Observer | None) -> list[Observer]:
+    return [each for each in observers if each is not None]
+
+
+def _new_writer(folder: Path | None) -> LogWriter:
+    return MemoryLogWriter() if folder is None else FolderLogWriter(folder)
+
+
+@contextmanager
+def _closed_on_error(writer: LogWriter | None) -> Iterator[None]:
+    """Closes the log's files when the run fails."""
+    try:
+        yield
+    except BaseException:
+        if writer is not None:
+            writer.abort()
+        raise
+
+
+def _computed(setup: Setup, log: OpLog | None, passed: DataPass, tensors: dict[str, Tensor]) -> Computed | None:
+    return Computed(log, passed.memory, tensors) if setup.compute and log and passed.memory is not None else None
+
+
+def _needs_rows(setup: Setup, sampled: Mapping[str, object] | None) -> bool:
+    """Whether something needs all rows of the log together.
+
+    A call of `kernbench.run` needs them, and so do the search for hazards and a check in full, whose allowed errors may
+    follow from the sums in the log. With *sampled* outputs there is no check in full.
+    """
+    return setup.compute or setup.sanitize or (setup.checks and not sampled)
+
+
+def _data_pass(
+    setup: Setup,
+    read: ReadBack,
+    initial: MemoryStore,
+    given: tuple[Made, dict[str, Tensor]],
+    sampled: Mapping[str, AnyExpected] | None,
+    captures: CaptureCollector,
+    progress: RunProgress,
+) -> DataPass:
+    """Runs pass 2 and the comparison, as far as *setup* asks for them. The wall times have no `timing`."""
+    if read.log is None or not (setup.checks or setup.compute):
+        return DataPass(Wall(0.0), captured=captures.without_pass_2())
+    began = perf_counter()
+    memory, seen = execute_and_look(read.log, initial, captures.looks, progress)
+    executed = perf_counter()
+    found = captures.captured(seen)
+    if not setup.checks:
+        return DataPass(Wall(0.0, executed - began), memory, captured=found)
+    expected = _in_full(setup, read.rows, *given, progress) if sampled is None else sampled
+    verdict = judge(read.log, memory, expected, progress)
+    return DataPass(Wall(0.0, executed - began, perf_counter() - executed), memory, expected, verdict, found)
+
+
+def _in_full(
+    setup: Setup, rows: OpLog | None, made: Made, outputs: dict[str, Tensor], progress: RunProgress
+) -> Mapping[str, AnyExpected]:
+    """Returns the references of *outputs*, and the allowed errors, which may follow from the sums in *rows*."""
+    assert rows is not None, "they were read together for this check"
+    progress.begin(VERIFY, "reference() and tolerance()")
+    return expected_outputs(setup, made.inputs, outputs, partial(terms_behind, rows))
+
+
+def array_sha256(array: npt.NDArray[Any]) -> str:
+    """Returns the sha256 of an array's dtype, shape and bytes, in hex."""
+    digest = hashlib.sha256(f"{array.dtype.name} {array.shape}\n".encode())
+    digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()

@@ -1,0 +1,135 @@
+"""The verdict on a run: pass 2 executes the log, and each output is compared with the benchmark's expectation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import UNSET, Struct, UnsetType
+
+from kb_cli.benchmark.expected import AnyExpected, ExpectedProduct, OutputTensor
+from kb_cli.run.base.progress import PASS_2, VERIFY, RunProgress
+from kb_cli.run.base.result import OutputCheck
+from kb_dataexec import Executor, MemoryStore, OpLog
+from kb_dataexec.execute import Look
+from kb_dataexec.log import LogParts
+from kb_dataexec.verify import ProductSample, compare_output, debug, read_output, sample_output, sum_lengths
+from kb_engine import Tensor
+from kb_messages import KbError
+
+Seen = Sequence[npt.NDArray[Any] | KbError]
+"""The values that looks at memory gave: an array each, or the error that explains why there is none."""
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """Whether all outputs agree with the benchmark. `refusal` says why the log could not be executed, and is None
+    otherwise.
+    """
+
+    ok: bool
+    outputs: list[OutputCheck]
+    refusal: str | None = None
+
+    @property
+    def max_abs_err(self) -> float | None:
+        """The largest error over all outputs, or None when no output could be compared."""
+        errors = [check.max_abs_err for check in self.outputs if check.max_abs_err is not None]
+        return max(errors, default=None)
+
+
+def execute(log: LogParts, memory: MemoryStore, progress: RunProgress) -> MemoryStore | KbError:
+    """Returns the memory after *log*, or the error that stopped its execution."""
+    return execute_and_look(log, memory, (), progress)[0]
+
+
+def execute_and_look(
+    log: LogParts, memory: MemoryStore, looks: Sequence[Look], progress: RunProgress
+) -> tuple[MemoryStore | KbError, Seen]:
+    """Executes *log*, and returns the memory after it and the value of each of *looks*. After an error, all are the
+    error.
+    """
+    progress.begin(PASS_2)
+    try:
+        return Executor(log, memory).run_and_look(looks, progress.count)
+    except KbError as error:
+        return error, [error] * len(looks)
+
+
+def execute_debugging(log: LogParts, memory: MemoryStore, progress: RunProgress) -> MemoryStore | KbError:
+    """Executes *log*, and compares each op with float64. The first wrong op stops the execution with an error."""
+    progress.begin(PASS_2, "op by op")
+    try:
+        found = debug(log, memory, progress=progress.count)
+    except KbError as error:
+        return error
+    if found.wrong is None:
+        return found.memory
+    wrong = found.wrong
+    return KbError(wrong.where, f"a wrong result ({wrong.comparison})", "that of float64, within the op's own rounding")
+
+
+def judge(
+    log: LogParts, memory: MemoryStore | KbError, expected: Mapping[str, AnyExpected], progress: RunProgress
+) -> Verdict:
+    """Compares every output in *memory*, the memory after *log*, with the benchmark's expectation."""
+    if isinstance(memory, KbError):
+        return refused(str(memory))
+    outputs = []
+    for name, output in expected.items():
+        progress.begin(VERIFY, f"comparing {name}")
+        outputs.append(_check(log, name, memory, output))
+    return Verdict(ok=all(check.ok for check in outputs), outputs=outputs)
+
+
+def refused(why: str) -> Verdict:
+    """Returns the verdict on a run whose data cannot be computed."""
+    return Verdict(ok=False, outputs=[], refusal=why)
+
+
+def terms_behind(log: OpLog, tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """Returns the number of terms of the longest sum of *log* behind each of *tensors*."""
+    rectangles = [[matrix.rectangle for _, matrix in tensor.every_block()] for tensor in tensors.values()]
+    return dict(zip(tensors, sum_lengths(log, rectangles), strict=True))
+
+
+def _tolerance_used(output: AnyExpected) -> str:
+    if isinstance(output, ExpectedProduct):
+        return "the tolerance of a product"
+    if output.default_terms is None:
+        return "the tolerance that the benchmark or the caller states"
+    terms = "1 term" if output.default_terms == 1 else f"{output.default_terms} terms"
+    default = f"the default tolerance of {output.tensor.dtype} for sums of {terms}"
+    return f"{default}; state another with tolerance=, or in the benchmark's tolerance()"
+
+
+def _check(log: LogParts, name: str, memory: MemoryStore, expected: AnyExpected) -> OutputCheck:
+    output = OutputTensor(expected.tensor)
+    try:
+        got = read_output(log, memory, output)
+    except KbError as error:
+        n_elements, text = int(np.prod(output.tensor.shape)), f"{name}: {error}"
+        return OutputCheck(name=name, ok=False, n_elements=n_elements, n_wrong=n_elements, max_abs_err=None, text=text)
+    sample: ProductSample | UnsetType = UNSET
+    if isinstance(expected, ExpectedProduct):
+        factors, dtype = (expected.a, expected.b), output.tensor.dtype
+        (found, origin), sample = sample_output(log, name, output, got, factors, dtype, expected.seed)
+    else:
+        found, origin = compare_output(log, name, output, got, expected.reference, expected.allowed)
+    tolerance = _tolerance_used(expected)
+    texts = [str(found), *([] if origin is None else [str(origin)])]
+    if not found.ok:
+        texts.append(f"that is {tolerance}")
+    if sample is not UNSET:
+        texts.append(str(sample))
+    return OutputCheck(
+        name=name,
+        ok=found.ok,
+        n_elements=found.n_elements,
+        n_wrong=found.n_wrong,
+        max_abs_err=found.max_abs_err,
+        text="; ".join(texts),
+        tolerance=tolerance,
+        sample=sample,
+    )

@@ -1,0 +1,202 @@
+"""The services of an op log as slices: in each PE a track for every block and stage, in the order of the pipeline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_cli.run.base.result import LaunchTimes
+from kb_cli.terminal.units import PS_PER_NS
+from kb_cli.trace.arrange import LAUNCHES, MEMORIES, is_pe, pe_order
+from kb_cli.trace.pairs import number_pairs
+from kb_cli.trace.protobuf import Ints
+from kb_cli.trace.tracks import Slices, TrackPlace
+from kb_dataexec import OpLog
+from kb_dataexec.analysis import LazyServices, memory_spans
+from kb_dataexec.log import Columns, columns_of
+from kb_messages import LogError, StageType
+
+
+def rows_without_overlap(lane: Ints, start_ps: Ints, end_ps: Ints) -> Ints:
+    """For each slice, the first row of its lane that is free at its start, counted from 0.
+
+    The slices are sorted by lane, then by start. Most blocks of kernbench serve one tile at a time, so their slices
+    need row 0 alone. A DMA with several transfers under way needs more, and so may logs of other simulators.
+    """
+    row = np.zeros(len(lane), np.int64)
+    touches = (lane[1:] == lane[:-1]) & (start_ps[1:] < end_ps[:-1])
+    for each in np.unique(lane[1:][touches]).tolist():
+        first, last = np.searchsorted(lane, (each, each + 1)).tolist()
+        row[first:last] = _rows(start_ps[first:last].tolist(), end_ps[first:last].tolist())
+    return row
+
+
+def _rows(starts: list[int], ends: list[int]) -> list[int]:
+    busy: list[tuple[int, int]] = []
+    """(end, row) of the slices that are not over."""
+    free: list[int] = []
+    found: list[int] = []
+    for start, end in zip(starts, ends, strict=True):
+        while busy and busy[0][0] <= start:
+            heappush(free, heappop(busy)[1])
+        row = heappop(free) if free else len(busy)
+        heappush(busy, (end, row))
+        found.append(row)
+    return found
+
+
+Rows: TypeAlias = npt.NDArray[np.void]
+"""Rows of the ops table of a log."""
+
+_STAGES = [stage.name.lower() for stage in StageType]
+ARGUMENTS = {"op": "op_id", "command": "command_seq", "tile": "tile_id"}
+"""Columns of the log by the names that the trace shows."""
+_TIMES = ("t_start_ps", "t_end_ps")
+_TEXTS = ("component", "name", "line")
+
+
+def pe_of(component: str) -> str:
+    """The id of the PE that *component* is in, or nothing for one outside of PEs."""
+    pe = component.rpartition(".")[0]
+    return pe if is_pe(pe) else ""
+
+
+def op_slices(ops: Rows, strings: Sequence[str], where: str) -> Slices:
+    """The services of *ops* as slices. A slice has the name of its stage and line, and op, command and tile.
+
+    A service outside of PEs, such as a write of the host, is shown with the launches. Raises LogError, which begins
+    with *where*, for numbers below 0 and for a service that ends before it begins.
+    """
+    texts = columns_of(ops, _TEXTS)
+    places, track = _servers(texts, strings)
+    name, names = _names(texts, strings)
+    order = np.argsort(track.astype(np.min_scalar_type(len(places))), kind="stable")
+    columns = columns_of(ops, (*_TIMES, *ARGUMENTS.values()), order)
+    _check(columns, order, where)
+    arguments = {shown: columns[column] for shown, column in ARGUMENTS.items()}
+    start, end = (columns[each] for each in _TIMES)
+    track, name = track.take(order), name.take(order)
+    return without_overlap(_by_lane(Slices(places, track, start, end, name, names, arguments)))
+
+
+def without_overlap(slices: Slices) -> Slices:
+    """*slices*, where services of one place overlap on several tracks of one title."""
+    row = rows_without_overlap(slices.track, slices.start_ps, slices.end_ps)
+    if not row.any():
+        return slices
+    pairs, number = np.unique(np.stack((slices.track, row)), axis=1, return_inverse=True)
+    places = [slices.places[track] for track in pairs[0].tolist()]
+    split = slices._replace(places=places, track=number.reshape(-1).astype(np.int64))
+    return split.where(np.argsort(split.track, kind="stable"))
+
+
+def _check(ops: Columns, rows: Ints, where: str) -> None:
+    """Raise LogError for the first of the *rows* of a log, which has the columns *ops*, that cannot be."""
+    wrong = ops["t_end_ps"] < ops["t_start_ps"]
+    for column in ("t_start_ps", *ARGUMENTS.values()):
+        wrong |= ops[column] < 0
+    if wrong.any():
+        bad = np.flatnonzero(wrong)
+        at = int(bad[np.argmin(rows[bad])])
+        ids = ", ".join(f"{column} {ops[column][at]}" for column in ARGUMENTS.values())
+        got = f"{ids} from {ops['t_start_ps'][at]} to {ops['t_end_ps'][at]} ps"
+        raise LogError(f"{where}: ops row {rows[at]}", got, "numbers of 0 or more, and no end before the begin")
+
+
+def _servers(ops: Columns, strings: Sequence[str]) -> tuple[list[TrackPlace], Ints]:
+    """The place of each server of *ops*, by PE and stage, and the number of each record's place."""
+    pairs = number_pairs(ops["component"], ops["name"])
+    servers = [(strings[component], strings[stage]) for component, stage in pairs.found]
+    order = sorted(range(len(servers)), key=lambda at: _server_order(*servers[at]))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return [_place(*servers[at]) for at in order], rank[pairs.number]
+
+
+def _by_lane(slices: Slices) -> Slices:
+    """*slices*, which are sorted by track, by start, end and id in each. In logs of the engine they are so already."""
+    track, start, end = slices.track, slices.start_ps, slices.end_ps
+    if ((track[1:] > track[:-1]) | (start[1:] > start[:-1])).all():
+        return slices
+    return slices.where(np.lexsort((slices.arguments["op"], end, start, track)))
+
+
+def _server_order(component: str, stage: str) -> tuple[tuple[int, ...], int, str, str]:
+    in_pipeline = _STAGES.index(stage) if stage in _STAGES else len(_STAGES)
+    return pe_order(pe_of(component)), in_pipeline, component, stage
+
+
+def _place(component: str, stage: str) -> TrackPlace:
+    pe = pe_of(component)
+    return TrackPlace(pe or LAUNCHES, f"{component.removeprefix(f'{pe}.')}: {stage}")
+
+
+def _names(ops: Columns, strings: Sequence[str]) -> tuple[Ints, list[str]]:
+    """The number of each record's name, and the names: the stage and the kernel line."""
+    pairs = number_pairs(ops["name"], ops["line"])
+    return pairs.number, [f"{strings[stage]} {strings[line]}" for stage, line in pairs.found]
+
+
+SERVED = "served"
+"""Stands behind the memory's id in the title of its track."""
+
+
+def memory_slices(log: OpLog, pe: str | None = None, services: LazyServices | None = None) -> Slices:
+    """The services of all memories; with *pe*, of those that a DMA of that PE used, whoever was served.
+
+    A slice has the name of its DMA's PE, stage and kernel line, and op, command and tile. Requests that a memory serves
+    at the same time stand on several tracks of one title. *services* are those of *log*, where a caller has them.
+    Raises LogError for a log without the table of transfers.
+    """
+    strings, spans = log.strings, memory_spans(log, services)
+    columns = columns_of(log.ops, ("component", "name", "line", *ARGUMENTS.values()), spans["row"])
+    component = columns["component"]
+    shown = spans["memory"]
+    if pe is not None:
+        mine = [number for number, text in enumerate(strings) if pe_of(text) == pe]
+        shown = shown[np.isin(component, mine)]
+    memories = sorted(np.unique(shown).tolist(), key=lambda memory: by_number(strings[memory]))
+    rank = np.full(len(strings), -1)
+    rank[memories] = np.arange(len(memories))
+    track = rank[spans["memory"]]
+    order = np.lexsort((spans["end_ps"], spans["start_ps"], track))  # equal ones keep the order of their ops
+    order = order[np.searchsorted(track[order], 0) :]
+    track, start, end = track[order], spans["start_ps"][order], spans["end_ps"][order]
+    columns = {name: column[order] for name, column in columns.items()}
+    servers = number_pairs(columns["component"], columns["name"])
+    texts = [f"{pe_of(strings[dma]) or strings[dma]}: {strings[stage]}" for dma, stage in servers.found]
+    names = number_pairs(servers.number, columns["line"])
+    titles = [f"{texts[server]} {strings[line]}" for server, line in names.found]
+    arguments = {name: columns[column] for name, column in ARGUMENTS.items()}
+    places = [TrackPlace(MEMORIES, f"{strings[memory]}: {SERVED}") for memory in memories]
+    return without_overlap(Slices(places, track, start, end, names.number, titles, arguments))
+
+
+def by_number(name: str) -> list[str | int]:
+    """A key that sorts names with numbers in them by these numbers; texts and numbers take turns in it."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+
+_PLACES = (TrackPlace(LAUNCHES, "call to answer"), TrackPlace(LAUNCHES, "kernels"))
+
+
+def launch_slices(launches: Sequence[LaunchTimes]) -> Slices:
+    """Both tracks of *launches*. A slice has its exact picoseconds and the number of PEs."""
+    n = len(launches)
+    spans = [(each.call_ns, each.response_ns) for each in launches] + [
+        (each.start_ns, each.end_ns) for each in launches
+    ]
+    start, end = np.array([[_ps(start), _ps(end)] for start, end in spans], np.int64).reshape(-1, 2).T
+    arguments = {"start_ps": start, "end_ps": end, "pes": np.array([each.pes for each in launches] * 2, np.int64)}
+    names = [f"launch {number}" for number in range(n)]
+    return Slices(_PLACES, np.repeat([0, 1], n), start, end, np.tile(np.arange(n), 2), names, arguments)
+
+
+def _ps(ns: float) -> int:
+    """Whole picoseconds: run.json has them divided by 1000, and the product is nearer than half a picosecond."""
+    return round(ns * PS_PER_NS)

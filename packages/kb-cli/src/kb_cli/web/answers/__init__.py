@@ -1,0 +1,1 @@
+"""Answers to requests of the page: one file for each view."""

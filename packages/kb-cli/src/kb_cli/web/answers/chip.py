@@ -1,0 +1,210 @@
+"""The chip's diagram, coloured by how busy its parts were in a window, and the busiest of them."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, get_args
+
+from msgspec import Struct, UnsetType
+
+from kb_cli.report.data.chip import default_view, view_of
+from kb_cli.run.records.run_loads import counted_loads
+from kb_cli.trace.traffic import UsedPart, used_parts
+from kb_cli.trace.transfers import flows_of
+from kb_cli.web.answer import WebAnswer, json_answer
+from kb_cli.web.answers.timeline import times
+from kb_cli.web.opened_runs import OpenedRun
+from kb_cli.web.run_timeline import OPS
+from kb_cli.web.web_request import WebRequest
+from kb_engine.engine import chip_of
+from kb_engine.observe import Chip
+from kb_messages import KbError
+from kb_topology.diagram import VIEWS, LinkLoad, Loads, NodeLoad, View, draw, percent, rounded_nbytes
+
+
+class ChipUse(NamedTuple):
+    """The used links and memories, the most used first, what a reader has to know, and the run's counters if used."""
+
+    parts: list[UsedPart]
+    notes: list[str]
+    counted: Loads | None
+
+
+def chip_use(run: OpenedRun, window: tuple[int, int], is_whole: bool) -> ChipUse:
+    """The use of the chip of *run*: with *is_whole*, by the counters of a run that ended, otherwise by its log."""
+    notes: list[str] = []
+    counted = _counted(run, notes) if is_whole and run.place.state == "complete" else None
+    chip, logged = None, list[UsedPart]()
+    try:
+        chip = chip_of(run.chip)
+        logged = used_parts(flows_of(run.timeline.log), chip, *window)
+    except KbError as error:  # a chip whose blocks are not installed here
+        what = "use of links and memories" if counted is None else "PEs that used links and memories"
+        notes.append(f"{run.place.name}: got no {what}: {error}")
+    is_shared = chip is not None and _shares_reads(chip)
+    if counted is not None:
+        return ChipUse(_by_counters(logged, counted, is_shared), notes, counted)
+    return ChipUse(logged, notes + _doubts(logged, is_shared), None)
+
+
+def _counted(run: OpenedRun, notes: list[str]) -> Loads | None:
+    try:
+        return counted_loads(run.place.path, run.source.run, run.chip.graph)
+    except KbError as error:
+        notes.append(f"{error}; shares are those of the log")
+        return None
+
+
+def _by_counters(logged: list[UsedPart], counted: Loads, is_shared: bool) -> list[UsedPart]:
+    """The parts with the shares and bytes of *counted*; memories that count no bytes keep those of the log, but no
+    share if reads are shared."""
+    known = {each.title: each for each in logged}
+    sums: dict[tuple[str, ...], LinkLoad | NodeLoad] = {(node,): load for node, load in counted.nodes.items()}
+    sums.update(counted.links.items())
+    found = []
+    for place, load in sums.items():
+        if load.nbytes:
+            title, ends = " -> ".join(place), place if len(place) > 1 else ()
+            of_log = known.pop(title, None)
+            by_pe = {} if of_log is None else of_log.by_pe
+            found.append(UsedPart(title, ends, load.utilization, load.nbytes, by_pe))
+    found += [each._replace(share=None) if is_shared else each for each in known.values()]
+    return sorted(found, key=lambda each: (-(each.share or 0.0), -each.nbytes, each.title))
+
+
+def _shares_reads(chip: Chip) -> bool:
+    """Whether one read of a memory can answer several PEs."""
+    if not isinstance(chip.topology.spec.multicast, UnsetType):
+        return True
+    return any(getattr(block.spec, "multicast", 1) > 1 for block in chip.components.values())
+
+
+def _doubts(logged: list[UsedPart], is_shared: bool) -> list[str]:
+    """Why shares and bytes of the log may be more than links and memories moved."""
+    over = next((each for each in logged if (each.share or 0.0) > 1), None)
+    if is_shared and logged:
+        note = "Where one read answers several PEs, bytes and shares count it once for each of them, "
+        note += "and bytes from a cache count against the bandwidth of the memory behind the cache. So a share can be "
+        note += "too high and pass 100 %; the counters of a run that ended have no such error."
+    elif over is not None:
+        note = f"{over.title} has {percent(over.share or 0.0)}: bytes count evenly over the time of a transfer, "
+        note += "and bytes from a cache count against the bandwidth of the memory behind the cache."
+    else:
+        return []
+    return [note]
+
+
+_MOST: Final = 200
+_USERS: Final = 8
+
+
+class BusyPart(Struct, frozen=True, kw_only=True):
+    """A link or a memory: the share of its bandwidth (None where none is known), bytes, and PEs by bytes.
+
+    `users` counts the PEs; `by_pe` has those with most bytes. PEs that one read answers have its bytes each.
+    """
+
+    name: str
+    share: float | None
+    nbytes: int
+    users: int
+    by_pe: dict[str, int]
+
+
+class WebChip(Struct, frozen=True, kw_only=True):
+    """The picture of the `view` of `part`, and the busiest links and memories between `t0_ps` and `t1_ps`.
+
+    `more` counts those that are left out. `is_counted` says that they are the counters of a whole run, which cover
+    its launches; otherwise they come from the log.
+    """
+
+    svg: str
+    view: str
+    views: list[str]
+    part: str
+    t0_ps: int
+    t1_ps: int
+    parts: list[BusyPart]
+    more: int
+    notes: list[str]
+    is_counted: bool
+
+
+def topology(asked: WebRequest) -> WebAnswer:
+    """The chip of the run; `view` and `part` as `kb topology show` takes them, `t0` and `t1` for a window."""
+    run = asked.run
+    chip = run.chip
+    part = asked.fields.get("part", "")
+    view = _view(asked.fields.get("shown") or (view_of(part) if part else default_view(chip)))
+    has_window = "t0" in asked.fields or "t1" in asked.fields
+    timeline = run.timeline
+    window = times(asked) if has_window else (timeline.start_ps, timeline.end_ps)
+    found, notes, counted = chip_use(run, window, not has_window)
+    loads = Loads(run.place.name, _links(found), {**_blocks(run, window), **_memories(found)})
+    if counted is not None:
+        loads = Loads(run.place.name, counted.links, counted.nodes)
+    return json_answer(
+        WebChip(
+            svg=draw(chip, view, part, loads),
+            view=view,
+            views=[each for each in VIEWS if each != "pe" or chip.graph.pe_ids],
+            part=part,
+            t0_ps=window[0],
+            t1_ps=window[1],
+            parts=[_busy(each) for each in found[:_MOST]],
+            more=max(len(found) - _MOST, 0),
+            notes=[*timeline.notes, *notes],
+            is_counted=counted is not None,
+        )
+    )
+
+
+def _view(text: str) -> View:
+    views: tuple[View, ...] = get_args(View)
+    for view in views:
+        if view == text:
+            return view
+    raise KbError("shown", repr(text[:40]), f"one of {', '.join(views)}")
+
+
+def _links(found: list[UsedPart]) -> dict[tuple[str, str], LinkLoad]:
+    return {
+        (each.ends[0], each.ends[1]): LinkLoad(min(each.share or 0.0, 1.0), round(each.nbytes))
+        for each in found
+        if each.ends
+    }
+
+
+def _memories(found: list[UsedPart]) -> dict[str, NodeLoad]:
+    return {
+        each.title: NodeLoad(
+            min(each.share, 1.0), f"{percent(each.share)} of its bandwidth, {rounded_nbytes(round(each.nbytes))}"
+        )
+        for each in found
+        if not each.ends and each.share is not None
+    }
+
+
+def _blocks(run: OpenedRun, window: tuple[int, int]) -> dict[str, NodeLoad]:
+    """How long each block of a PE was at work, of the busier of its stages."""
+    table = run.timeline.table(OPS)
+    shares: dict[str, dict[str, float]] = {}
+    for lane, place in enumerate(table.lanes):
+        block, _, stage = place.title.partition(": ")
+        by_stage = shares.setdefault(f"{place.group}.{block}", {})
+        by_stage[stage] = by_stage.get(stage, 0.0) + table.busy_share(lane, *window)
+    return {node: NodeLoad(min(max(found.values()), 1.0), _words(found)) for node, found in shares.items()}
+
+
+def _words(by_stage: dict[str, float]) -> str:
+    return ", ".join(f"{stage} {percent(share)}" for stage, share in by_stage.items())
+
+
+def _busy(each: UsedPart) -> BusyPart:
+    first = list(each.by_pe.items())[:_USERS]
+    return BusyPart(
+        name=each.title,
+        share=each.share,
+        nbytes=round(each.nbytes),
+        users=len(each.by_pe),
+        by_pe={pe: round(nbytes) for pe, nbytes in first},
+    )

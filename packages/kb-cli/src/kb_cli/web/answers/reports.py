@@ -1,0 +1,109 @@
+"""The overview of a run: what `kb report` computes, and how much better values of the chip could gain at best."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kb_cli.compare.blocks import block_name
+from kb_cli.compare.comparison import RunComparison, compare
+from kb_cli.report.data.performance import PORTS
+from kb_cli.report.data.roofline import RooflineChart
+from kb_cli.report.data.run_report import ReportLine, TimeReport
+from kb_cli.report.pictures.roofline_picture import roofline_picture
+from kb_cli.web.answer import WebAnswer, json_answer
+from kb_cli.web.web_request import WebRequest
+from kb_cli.whatif.lever_chances import LEAST_SHARE, TriedLever, lever_chances
+
+
+class WebOverview(Struct, frozen=True, kw_only=True):
+    """The report of the run, called `name`, whose folder is `folder`."""
+
+    name: str
+    folder: str
+    report: TimeReport
+
+
+class WebLevers(Struct, frozen=True, kw_only=True):
+    """Values of the chip with a part of the path, the costliest first. None of them was measured."""
+
+    latency_ps: int
+    levers: list[TriedLever]
+
+
+def overview(asked: WebRequest) -> WebAnswer:
+    """The report of the run."""
+    run = asked.run
+    return json_answer(WebOverview(name=run.place.name, folder=str(run.place.path), report=run.report))
+
+
+def levers(asked: WebRequest) -> WebAnswer:
+    """The levers of the run with their bounds. Measuring them runs the benchmark, which a page never does."""
+    run = asked.run
+    source = run.source
+    chances = [each.lever for each in lever_chances(source.folder, source.run, source.chip)]
+    dear = [each for each in chances if each.share >= LEAST_SHARE]
+    return json_answer(
+        WebLevers(latency_ps=source.run.results.latency_ps, levers=sorted(dear, key=lambda each: -each.path_ps))
+    )
+
+
+class WebSource(Struct, frozen=True, kw_only=True):
+    """The benchmark's `file` as `text`, and what lines cost, the costliest first, of `total_ps`."""
+
+    file: str
+    text: str
+    total_ps: int
+    lines: list[ReportLine]
+
+
+def source(asked: WebRequest) -> WebAnswer:
+    """The source of the run."""
+    run = asked.run
+    found, report = run.source, run.report
+    answer = WebSource(file=found.run.benchmark.file, text=found.text, total_ps=report.total_ps, lines=report.lines)
+    return json_answer(answer)
+
+
+class WebRoofline(Struct, frozen=True, kw_only=True):
+    """The picture, None where there is nothing to draw, its numbers, and the words for the memory spaces in use."""
+
+    svg: str | None
+    chart: RooflineChart
+    spaces: dict[str, str]
+    sentence: str
+    notes: list[str]
+
+
+def roofline(asked: WebRequest) -> WebAnswer:
+    """The roofline of the run."""
+    report = asked.run.report
+    chart = report.roofline
+    picture = roofline_picture(chart)
+    return json_answer(
+        WebRoofline(
+            svg=None if picture is None else str(picture),
+            chart=chart,
+            spaces={space: PORTS.get(space, space) for space in chart.used_spaces},
+            sentence=report.sentence,
+            notes=report.notes,
+        )
+    )
+
+
+class WebComparison(Struct, frozen=True, kw_only=True):
+    """`found`, the words for its blocks, and whether blocks alone are compared, because the benchmarks differ."""
+
+    found: RunComparison
+    names: dict[str, str]
+    blocks_alone: bool
+
+
+def comparison(asked: WebRequest) -> WebAnswer:
+    """The run that `run` names against the one that `with` names, which was before."""
+    before, after = asked.run_of("with").side, asked.run.side
+    blocks_alone = before.run.benchmark.name != after.run.benchmark.name
+    found = compare(before, after, blocks_alone)
+    blocks = {each.block for each in found.blocks} | {each.block for each in found.rows}
+    blocks |= {block for pe in found.pes for block in pe.change_ps}
+    names = {block: block_name(block) for block in sorted(blocks)}
+    return json_answer(WebComparison(found=found, names=names, blocks_alone=blocks_alone))

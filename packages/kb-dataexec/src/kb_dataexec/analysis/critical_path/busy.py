@@ -1,0 +1,102 @@
+"""How busy blocks were: all work of commands, whether it is on a path or hidden behind it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from kb_dataexec.analysis.critical_path.events import via
+from kb_dataexec.analysis.critical_path.labels import PathLabels, PathTexts, block_of, memory_kind
+from kb_dataexec.analysis.critical_path.rows import PathRows
+from kb_dataexec.analysis.critical_path.transfer_parts import BUSY_WITH_OTHERS, MEMORY, PART_OF, TransferParts
+from kb_dataexec.analysis.critical_path.walk import Pieces
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.ranges import numbered
+
+
+def work_of_launches(rows: PathRows, transfers: TransferParts) -> dict[int, Counter[str]]:
+    """Picoseconds of work of commands, by launch and by block. A wait for a memory is no work."""
+    found = work_of_ops(rows, transfers, np.ones(len(rows.ops), np.bool_))
+    for launch, spent in work_of_commands(rows).items():
+        found[launch].update(spent)
+    return found
+
+
+def work_of_ops(rows: PathRows, transfers: TransferParts, counts: Array) -> dict[int, Counter[str]]:
+    """The part of `work_of_launches` that the ops did for which *counts* is true."""
+    ops, strings = rows.ops, rows.log.strings
+    busy = _Busy(rows)
+    whole = np.flatnonzero((transfers.of_op < 0) & counts)
+    blocks, block_of_server = _distinct([block_of(strings[component]) for component in ops.servers[0].tolist()])
+    busy.add(ops.command[whole], blocks, block_of_server[ops.server[whole]], (ops.t_end - ops.t_start)[whole])
+    every = np.flatnonzero(counts[transfers.op])
+    command = ops.command[transfers.op[every]]
+    memories, kind_of_memory = _distinct([memory_kind(strings[memory]) for memory in transfers.memories.tolist()])
+    for name, (block, what) in PART_OF.items():
+        if block != MEMORY:
+            busy.add_one(command, block, transfers.lengths(name, every))
+        elif what != BUSY_WITH_OTHERS:
+            busy.add(command, memories, kind_of_memory[transfers.memory[every]], transfers.lengths(name, every))
+    return busy.by_launch
+
+
+def work_of_commands(rows: PathRows) -> dict[int, Counter[str]]:
+    """The part of `work_of_launches` that no op did."""
+    busy, commands = _Busy(rows), rows.commands
+    every = np.arange(len(commands))
+    busy.add_one(every, "pe_scheduler", commands.t_decoded - commands.t_taken)
+    busy.add_one(every, "pe_cpu", commands.t_issued - commands.operand_ps - commands.t_call)
+    for launch, ps in zip(rows.kernels["launch"].tolist(), rows.beginning_ps.tolist(), strict=True):
+        if ps:
+            busy.by_launch[launch]["pe_cpu"] += ps
+    return busy.by_launch
+
+
+class _Busy:
+    """Picoseconds of work by launch of *rows* and by block, in `by_launch`."""
+
+    def __init__(self, rows: PathRows) -> None:
+        launches, number = numbered(rows.kernels["launch"])
+        self._launch = np.append(number, len(launches))[rows.kernel_of]
+        self._busy = [Counter[str]() for _ in range(len(launches) + 1)]
+        self.by_launch = dict(zip(launches.tolist(), self._busy, strict=False))
+
+    def add(self, commands_of: Array, blocks: Sequence[str], block: Array, ps: Array) -> None:
+        """Add *ps*, work of *commands_of* on *blocks*, of which *block* are numbers."""
+        spent = np.zeros((len(self._busy), len(blocks)), np.int64)
+        np.add.at(spent, (self._launch[commands_of], block), ps)
+        for found, sums in zip(self._busy, spent.tolist(), strict=True):
+            for text, total in zip(blocks, sums, strict=True):
+                if total:
+                    found[text] += total
+
+    def add_one(self, commands_of: Array, block: str, ps: Array) -> None:
+        """Add *ps*, work of *commands_of* on *block*."""
+        self.add(commands_of, [block], np.zeros(len(ps), np.int64), ps)
+
+
+def work_beside(pieces: Pieces, transfers: TransferParts, labels: PathLabels, texts: PathTexts) -> Counter[str]:
+    """Picoseconds by block of what *pieces* of a path are beyond the work of commands.
+
+    That is time without a known cause, and time in which bytes of a read held a memory for longer than they are counted
+    there: where the links are slower than the memory, bytes are counted at the links.
+    """
+    ps = pieces.end_ps - pieces.start_ps
+    more = np.where(pieces.pe < 0, ps, 0)
+    is_bytes = labels.what(pieces.label) == texts.number("bytes")
+    is_bytes &= labels.block(pieces.label) != texts.number("links")
+    held = np.flatnonzero((pieces.edge == via("memory")) & is_bytes)
+    more[held] = ps[held] - transfers.lengths("memory_bytes_ps", transfers.of_op[pieces.op[held]])
+    there = np.flatnonzero(more > 0)
+    found = Counter[str]()
+    for block, beyond in zip(labels.block(pieces.label[there]).tolist(), more[there].tolist(), strict=True):
+        found[texts.strings[block]] += beyond
+    return found
+
+
+def _distinct(texts: Sequence[str]) -> tuple[list[str], Array]:
+    """The distinct *texts*, and the place of each of *texts* among them."""
+    found = list(dict.fromkeys(texts))
+    return found, np.array([found.index(text) for text in texts], np.int64)

@@ -1,0 +1,310 @@
+"""When tiles left queues and when services ended, to be asked whose leaving or end a given moment is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kb_dataexec.analysis.critical_path.events import CommandEvent, KernelEvent, OpEvent, PathEvents, Work
+from kb_dataexec.analysis.critical_path.rows import PathRows
+from kb_dataexec.analysis.critical_path.timestamp_index import TimestampIndex
+from kb_dataexec.analysis.critical_path.transfer_parts import TransferParts
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.parallel import in_chunks
+from kb_messages import CallCause, StageType
+
+
+class QueueLeaving:
+    """When tiles left queues."""
+
+    def __init__(self, rows: PathRows) -> None:
+        ops = rows.ops
+        enters = ops.is_first.copy()
+        enters[1:] |= ops.server[1:] != ops.server[:-1]
+        entered = ops.t_ready[np.maximum.accumulate(np.where(enters, np.arange(len(ops)), 0))]
+        turn = np.empty(len(ops), np.int64)
+        turn[np.argsort(entered, kind="stable")] = np.arange(len(ops))  # a transfer of no bytes is recorded at once
+        self._which = np.flatnonzero(ops.leaves)
+        order = np.argsort(ops.row[self._which], kind="stable")  # of two at the same time, the later record comes last
+        self._which = self._which[order]
+        self._row, self._turn = ((place, place[self._which]) for place in (ops.row, turn))
+        self._moments = TimestampIndex(ops.server[self._which], ops.t_out[self._which])
+
+    def last_before(self, server: Array, time: Array, op: Array) -> Array:
+        """The op whose tile left *server* at *time*, the last one recorded before *op*; -1 for none."""
+        return self._last(server, time, op, self._row)
+
+    def last_ahead(self, server: Array, time: Array, op: Array) -> Array:
+        """As `last_before`, the last one that came to the queue before *op*: a later transfer may leave first."""
+        return self._last(server, time, op, self._turn)
+
+    def _last(self, server: Array, time: Array, op: Array, places: tuple[Array, Array]) -> Array:
+        of_ops, of_moments = places
+        at = self._moments.last_before(server, time, of_moments, of_ops[op])
+        return np.where(at < 0, -1, self._which[at]) if len(self._which) else at
+
+
+class ServiceEnds:
+    """When services ended, by a group. Those that took time come before those that took none."""
+
+    def __init__(self, rows: PathRows, group: Array, stages: Sequence[StageType], those: Array | None = None) -> None:
+        ops, strings = rows.ops, rows.log.strings
+        names = {stage.name.lower() for stage in stages}
+        is_wanted = np.array([not stages or strings[name] in names for name in ops.servers[1].tolist()], np.bool_)
+        is_wanted = is_wanted[ops.server]
+        if those is not None:
+            is_wanted &= those
+        took_time = ops.t_end > ops.t_start
+        self._parts = []
+        for part in (took_time, ~took_time):
+            which = np.flatnonzero(is_wanted & part)
+            self._parts.append((which, TimestampIndex(group[which], ops.t_end[which])))
+
+    def at(self, group: Array, time: Array, before: Array | None) -> tuple[Array, Array]:
+        """The first op whose service ended in *group* at *time*, -1 for none, and whether there were several.
+
+        An op that took no time has to come before the op *before*, if that is given.
+        """
+        found, is_tie = np.full(len(group), -1, np.int64), np.zeros(len(group), np.bool_)
+        for which, moments in self._parts:
+            at, several = moments.first(group, time)
+            ops = np.where(at < 0, -1, which[at]) if len(which) else at
+            fits = (found < 0) & (ops >= 0)
+            if which is self._parts[1][0] and before is not None:
+                fits &= ops < before
+            is_tie |= (found >= 0) & (ops >= 0) | fits & several
+            found[fits] = ops[fits]
+        return found, is_tie
+
+
+_GATES = (
+    ("compute_slot", (StageType.GEMM, StageType.MATH)),
+    ("tcm_port", (StageType.FETCH, StageType.STORE)),
+    ("register_file", (StageType.GEMM, StageType.MATH, StageType.STORE)),
+)
+"""Gates, the one that a service passes last first, and the stages whose ends open them."""
+
+
+def events_of(rows: PathRows, transfers: TransferParts) -> PathEvents:
+    """All events of *rows* with their causes. Requests that waited for a memory follow the requests before them."""
+    return _Causes(rows, transfers).events
+
+
+class _Causes:
+    def __init__(self, rows: PathRows, transfers: TransferParts) -> None:
+        self.rows, self.ops, self.commands = rows, rows.ops, rows.commands
+        self.transfers = transfers
+        self.events = PathEvents(rows)
+        self.all_commands = np.arange(len(self.commands))
+        self.left = QueueLeaving(rows)
+        self._set_times()
+        self._explain_ends()
+        self._explain_leaving()
+        self._explain_starts()
+        self._explain_dispatch()
+        self._explain_commands()
+        self._explain_submission()
+        self._explain_calls()
+        self._explain_kernels()
+        self._explain_next_programs()
+
+    def op(self, event: OpEvent, ops: Array) -> Array:
+        """The numbers of *event* of *ops*; -1 where the op is -1."""
+        return np.where(ops < 0, -1, self.events.numbers.op(event, ops))
+
+    def command(self, event: CommandEvent, commands: Array) -> Array:
+        """The numbers of *event* of *commands*; -1 where the command is -1."""
+        return np.where(commands < 0, -1, self.events.numbers.command(event, commands))
+
+    def ended(self, group: Array, stages: Sequence[StageType] = ()) -> ServiceEnds:
+        """The ends of the services of *stages*, or of all, by *group*."""
+        return ServiceEnds(self.rows, group, stages)
+
+    def _set_times(self) -> None:
+        time, numbers, ops, commands = self.events.time, self.events.numbers, self.ops, self.commands
+        served = ops.t_start.copy()
+        served[self.transfers.op] = self.transfers.served_ps
+        for event, times in zip(OpEvent, (ops.t_ready, ops.t_start, ops.t_end, ops.t_out, served), strict=True):
+            time[numbers.all_ops(event)] = times
+        times_of = commands.t_call, commands.t_issued, commands.t_submitted, commands.t_taken
+        later = commands.t_decoded, commands.t_fed, commands.t_done
+        for step, times in zip(CommandEvent, (*times_of, *later), strict=True):
+            time[numbers.command(step, self.all_commands)] = times
+        kernels = self.rows.kernels
+        every = np.arange(len(kernels))
+        time[numbers.kernel(KernelEvent.START, every)] = kernels["t_start_ps"]
+        time[numbers.kernel(KernelEvent.END, every)] = kernels["t_end_ps"]
+
+    def _explain_ends(self) -> None:
+        """A service ended: it lasted since its start, or since the memory was done with the request before."""
+        every, transfers = self.events.numbers.all_ops, self.transfers
+        waited = transfers.behind >= 0
+        op, behind = transfers.op[waited], transfers.behind[waited]
+        served = self.op(OpEvent.SERVED, op)
+        self.events.work_since(self.op(OpEvent.END, op), served, Work.SERVICE)
+        self.events.work_since(served, self.op(OpEvent.SERVED, behind), Work.MEMORY, "memory")
+        self.events.work_since(every(OpEvent.SERVED), every(OpEvent.START), Work.SERVICE)
+        self.events.work_since(every(OpEvent.END), every(OpEvent.START), Work.SERVICE)
+
+    def _explain_leaving(self) -> None:
+        """A tile left: its service ended, or the tile before it left, or the next queue got room."""
+        events, ops, every = self.events, self.ops, self.events.numbers.all_ops
+        left, ended = every(OpEvent.LEFT), every(OpEvent.END)
+        events.explain(left, ended)
+        late = np.flatnonzero((ops.t_out > ops.t_end) & ~ops.is_last)
+        before = self.left.last_before(ops.server[late], ops.t_out[late], late)
+        before = np.where(before < late, before, -1)
+        left_late = self.op(OpEvent.LEFT, late)
+        events.explain(left_late, self.op(OpEvent.LEFT, before), "transfer_order")
+        made_room = self.left.last_before(ops.server[late + 1], ops.t_out[late], late)
+        events.explain(left_late, self.op(OpEvent.LEFT, made_room), "queue_full")
+        events.give_up(left, ended)
+
+    def _explain_starts(self) -> None:
+        """A service started: the tile came, a gate opened, the block was left, or a set-up before it ended."""
+        events, ops, every = self.events, self.ops, np.arange(len(self.ops))
+        started, ready = events.numbers.all_ops(OpEvent.START), events.numbers.all_ops(OpEvent.READY)
+        waited = np.flatnonzero(ops.t_start > ops.t_ready)
+        order = np.lexsort((ops.t_start, ops.server))
+        freed = np.empty(len(every), np.int64)
+
+        def find_freed(chunk: slice) -> None:
+            mine = order[chunk]  # neighbours are found soon
+            freed[mine] = self.left.last_ahead(ops.server[mine], ops.t_start[mine], mine)
+
+        in_chunks(find_freed, len(order))
+        at_once = ops.t_start == ops.t_ready
+        events.explain(started, ready, tie=at_once & (freed >= 0))
+        for gate, stages in _GATES:
+            late = waited[ops.waited[gate][waited]]
+            ends, is_tie = self.ended(ops.pe, stages).at(ops.pe[late], ops.t_start[late], late)
+            events.explain(self.op(OpEvent.START, late), self.op(OpEvent.END, ends), gate, is_tie)
+            events.give_up(self.op(OpEvent.START, late), self.op(OpEvent.READY, late))
+        told = waited[(ops.waited["operand"] | ops.waited["barrier"])[waited]]
+        events.give_up(self.op(OpEvent.START, told), self.op(OpEvent.READY, told))
+        events.explain(self.op(OpEvent.START, waited), self.op(OpEvent.LEFT, freed[waited]), "throughput")
+        before = np.full(len(every), -1, np.int64)
+        overlaps = (ops.server[order[1:]] == ops.server[order[:-1]]) & (ops.t_end[order[:-1]] >= ops.t_start[order[1:]])
+        before[order[1:][overlaps]] = order[:-1][overlaps]
+        before = before[waited]
+        events.work_since(self.op(OpEvent.START, waited), self.op(OpEvent.START, before), Work.SERVICE, "throughput")
+        events.give_up(started, ready)
+
+    def _explain_dispatch(self) -> None:
+        """A tile came: from its stage before, or it was fed, after the last thing it waited for."""
+        events, ops, commands = self.events, self.ops, self.commands
+        later = np.flatnonzero(~ops.is_first)
+        came = self.op(OpEvent.READY, later)
+        events.explain(came, self.op(OpEvent.LEFT, later - 1), "data")
+        events.give_up(came, self.op(OpEvent.END, later - 1))
+        first = np.flatnonzero(ops.is_first)
+        ready = self.op(OpEvent.READY, first)
+        fed = self.command(CommandEvent.FED, ops.command[first])
+        before = ops.tile_before[first]
+        turn = np.where(before < 0, commands.t_fed[ops.command[first]], ops.t_ready[before])
+        in_order, claimed = turn.copy(), turn.copy()
+        waited = self.rows.optional("dispatches")
+        waited = waited[np.isin(ops.find(waited["op_id"]), first)]
+        which = np.searchsorted(first, ops.find(waited["op_id"]))
+        in_order[which], claimed[which] = waited["t_in_order_ps"], waited["t_claimed_ps"]
+        full = np.flatnonzero(ops.t_ready[first] > claimed)
+        if "dispatches" not in self.rows.missing:
+            made_room = self.left.last_before(ops.server[first[full]], ops.t_ready[first[full]], first[full])
+            events.explain(ready[full], self.op(OpEvent.LEFT, made_room), "queue_full")
+        events.give_up(ready[full], fed[full])
+        for late, edge, *kinds in (
+            (claimed > in_order, "tile_buffer", (StageType.FETCH, StageType.DMA_WRITE)),
+            (in_order > turn, "fetch_order", (StageType.FETCH,), (StageType.MATH,)),
+        ):
+            tiles = first[late]
+            for stages in kinds:
+                ends, is_tie = self.ended(ops.pe, stages).at(ops.pe[tiles], ops.t_ready[tiles], tiles)
+                events.explain(ready[late], self.op(OpEvent.END, ends), edge, is_tie)
+            events.give_up(ready[late], fed[late])
+        events.explain(ready, self.op(OpEvent.READY, before))
+        events.explain(ready, fed)
+        events.give_up(ready, fed)
+
+    def _explain_commands(self) -> None:
+        """A command was fed, decoded, taken, done."""
+        events, ops, commands, every = self.events, self.ops, self.commands, self.all_commands
+        fed, decoded = self.command(CommandEvent.FED, every), self.command(CommandEvent.DECODED, every)
+        taken, submitted = self.command(CommandEvent.TAKEN, every), self.command(CommandEvent.SUBMITTED, every)
+        last_tile, before = self.rows.last_tile, self.rows.turns.before
+        events.explain(fed, decoded, "dispatch")
+        events.explain(fed, self.op(OpEvent.READY, np.where(before < 0, -1, last_tile[before])), "earlier_commands")
+        events.give_up(fed, decoded)
+        events.work_since(decoded, taken, Work.DECODE)
+        events.explain(taken, submitted)
+        events.explain(taken, self.command(CommandEvent.DECODED, before), "submission_queue")
+        events.give_up(taken, submitted)
+        done = self.command(CommandEvent.DONE, every)
+        ends = ServiceEnds(self.rows, ops.command, (), ops.is_last)
+        op, is_tie = ends.at(every, commands.t_done, None)
+        events.explain(done, self.op(OpEvent.END, op), tie=is_tie)
+        events.give_up(done, fed)
+
+    def _explain_submission(self) -> None:
+        """A command was submitted: there was room in the queue, or it was issued, after its operands were there."""
+        events, commands, every = self.events, self.commands, self.all_commands
+        submitted, issued = self.command(CommandEvent.SUBMITTED, every), self.command(CommandEvent.ISSUED, every)
+        events.explain(submitted, issued, "submission")
+        taking = TimestampIndex(commands.pe, commands.t_taken)
+        turn = self.rows.turns.number
+        made_room = taking.last_before(commands.pe, commands.t_submitted, turn, turn)
+        events.explain(submitted, self.command(CommandEvent.TAKEN, made_room), "submission_queue")
+        events.give_up(submitted, issued)
+        waited = commands.operand_ps > 0
+        awaited = commands.operand_index[waited]
+        events.explain(issued[waited], self.command(CommandEvent.DONE, awaited), "operand")
+        events.explain(issued[waited], self.command(CommandEvent.SUBMITTED, awaited), "engine_queue")
+        called = self.command(CommandEvent.CALL, every)
+        events.give_up(issued[waited], called[waited])
+        events.work_since(issued, called, Work.ISSUE)
+
+    def _explain_calls(self) -> None:
+        """A kernel called: it had begun, or an earlier command was submitted or done."""
+        events, commands, every = self.events, self.commands, self.all_commands
+        called, after = self.command(CommandEvent.CALL, every), commands.after
+        kernel = self.rows.kernel_of
+        begun = np.where(kernel < 0, -1, events.numbers.kernel(KernelEvent.START, kernel))
+        for cause, event in ((CallCause.SUBMISSION, CommandEvent.SUBMITTED), (CallCause.COMPLETION, CommandEvent.DONE)):
+            mine = after == cause
+            events.explain(called[mine], self.command(event, commands.after_index[mine]), "program")
+        mine = after == CallCause.QUEUED
+        before = self.command(CommandEvent.CALL, commands.after_index[mine])
+        events.work_since(called[mine], before, Work.ISSUE, "program")
+        mine = after == CallCause.START
+        events.explain(called[mine], begun[mine], "program")
+        events.work_since(called[mine], begun[mine], Work.PROGRAM, "program")
+        events.give_up(called, begun)
+
+    def _explain_kernels(self) -> None:
+        """A program ended: its last command was done, or it had none."""
+        events, rows = self.events, self.rows
+        kernels = np.arange(len(rows.kernels))
+        ended, begun = (events.numbers.kernel(event, kernels) for event in (KernelEvent.END, KernelEvent.START))
+        done, is_tie = TimestampIndex(rows.kernel_of, self.commands.t_done).first(kernels, rows.kernels["t_end_ps"])
+        events.explain(ended, self.command(CommandEvent.DONE, done), "end", is_tie)
+        events.explain(ended, begun, "end")
+        if "commands" not in rows.missing:
+            idle = rows.last_command < 0
+            events.work_since(ended[idle], begun[idle], Work.PROGRAM, "end")
+        events.give_up(ended, begun)
+
+    def _explain_next_programs(self) -> None:
+        """A PE began its next program: the last command of the one before was submitted, or one that its kernel waited
+        for was done; or the last command was issued to the queue of its engine."""
+        events, rows, commands = self.events, self.rows, self.commands
+        later = np.flatnonzero(rows.program_before >= 0)
+        before = rows.program_before[later]
+        began, begun = (events.numbers.kernel(KernelEvent.START, kernels) for kernels in (later, before))
+        last = rows.last_command[before]
+        events.explain(began, self.command(CommandEvent.SUBMITTED, last), "program")
+        pes, times = rows.kernels["pe"][later].astype(np.int64), rows.kernels["t_start_ps"][later]
+        done, is_tie = TimestampIndex(commands.pe, commands.t_done).first(pes, times)
+        events.explain(began, self.command(CommandEvent.DONE, done), "program", is_tie)
+        events.work_since(began, self.command(CommandEvent.CALL, last), Work.ISSUE, "program")
+        events.work_since(began[last < 0], begun[last < 0], Work.PROGRAM, "program")
+        events.give_up(began, begun)

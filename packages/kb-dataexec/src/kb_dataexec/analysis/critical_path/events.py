@@ -1,0 +1,179 @@
+"""PathEvents: the events that paths go through, each with its time, its cause, and the work between the two."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from kb_dataexec.analysis.critical_path.rows import PathRows
+from kb_dataexec.arrays.dtypes import Array
+
+
+class OpEvent(IntEnum):
+    """What happens to a tile at an op: it comes, its service starts and ends, and it goes on.
+
+    In between, a memory begins to serve its request.
+    """
+
+    READY = 0
+    START = 1
+    END = 2
+    LEFT = 3
+    SERVED = 4
+
+
+class CommandEvent(IntEnum):
+    """What happens to a command, from the call in the kernel on."""
+
+    CALL = 0
+    ISSUED = 1
+    SUBMITTED = 2
+    TAKEN = 3
+    DECODED = 4
+    FED = 5
+    DONE = 6
+
+
+class KernelEvent(IntEnum):
+    """What happens to a program."""
+
+    START = 0
+    END = 1
+
+
+class Work(IntEnum):
+    """What the time between an event and its cause is: nothing, or work, or what the log does not tell.
+
+    With MEMORY, the bytes of a request held the memory. With PROGRAM, PE_CPU began a program.
+    """
+
+    NONE = 0
+    SERVICE = 1
+    DECODE = 2
+    ISSUE = 3
+    UNKNOWN = 4
+    MEMORY = 5
+    PROGRAM = 6
+
+
+VIA: Final = (
+    "", "data", "transfer_order", "queue_full", "throughput", "register_file", "tcm_port", "compute_slot",
+    "tile_buffer", "fetch_order", "dispatch", "earlier_commands", "submission_queue", "submission", "operand",
+    "program", "end", "start", "memory", "launch", "answer", "engine_queue",
+)  # fmt: skip
+"""The edges of a path, by number: how an event made the next one wait. "" says nothing that the others do not say."""
+
+
+def via(name: str) -> int:
+    """The number of the edge *name*."""
+    return VIA.index(name)
+
+
+class Events(NamedTuple):
+    """Numbers of events: five for each op, seven for each command, two for each row of `kernels`."""
+
+    n_ops: int
+    n_commands: int
+    n_kernels: int
+
+    @classmethod
+    def of(cls, rows: PathRows) -> Events:
+        """The events of *rows*."""
+        return cls(len(rows.ops), len(rows.commands), len(rows.kernels))
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return len(OpEvent) * self.n_ops + len(CommandEvent) * self.n_commands + len(KernelEvent) * self.n_kernels
+
+    def op(self, event: OpEvent, ops: Array) -> Array:
+        """The numbers of *event* of *ops*."""
+        return event * self.n_ops + ops
+
+    def all_ops(self, event: OpEvent) -> slice:
+        """The numbers of *event* of all ops, in their order."""
+        return slice(event * self.n_ops, (event + 1) * self.n_ops)
+
+    def command(self, event: CommandEvent, commands: Array) -> Array:
+        """The numbers of *event* of *commands*."""
+        return len(OpEvent) * self.n_ops + event * self.n_commands + commands
+
+    def command_of(self, events: Array) -> Array:
+        """The commands that *events* happened to, all of them events of commands."""
+        return (events - len(OpEvent) * self.n_ops) % max(self.n_commands, 1)
+
+    def kernel_of(self, events: Array) -> Array:
+        """The rows of `kernels` that *events* happened to, all of them events of programs."""
+        return (events - len(OpEvent) * self.n_ops - len(CommandEvent) * self.n_commands) % max(self.n_kernels, 1)
+
+    def kernel(self, event: KernelEvent, kernels: Array) -> Array:
+        """The numbers of *event* of the rows *kernels*."""
+        return len(OpEvent) * self.n_ops + len(CommandEvent) * self.n_commands + event * self.n_kernels + kernels
+
+
+Which: TypeAlias = Array | slice
+"""Numbers of events. A slice stands for all numbers in it; numpy copies none of their elements."""
+
+
+class PathEvents:
+    """Arrays with an element for each event. Its `cause` is an event, -1 for the start of a program.
+
+    `work` is what the time between the two is. The op, the command or the program of the cause did it. `edge` numbers
+    the way in `VIA`. `is_tie` tells where another cause came at the same time.
+    """
+
+    def __init__(self, rows: PathRows) -> None:
+        self.numbers = Events.of(rows)
+        count = self.numbers.total
+        self.time = np.zeros(count, np.int64)
+        self.cause: Array = np.full(count, -1, np.int32 if count < 1 << 31 else np.int64)
+        self.work, self.edge = np.zeros(count, np.int8), np.zeros(count, np.int8)
+        self.is_tie = np.zeros(count, np.bool_)
+        self._is_open = np.ones(count, np.bool_)
+
+    def explain(self, events: Which, cause: Which, edge: str = "", tie: Array | bool = False) -> None:
+        """Where *cause* is an event at the time of one of *events* that has no cause yet, it is the cause."""
+        fits = self._open(events, cause)
+        fits &= self.time[cause] == self.time[events]  # -1 is no cause, whatever time it leads to
+        self._set(events, fits, cause, Work.NONE, edge)
+        if isinstance(events, slice):
+            np.copyto(self.is_tie[events], tie, where=fits)
+        else:
+            self.is_tie[events[fits]] = np.broadcast_to(tie, fits.shape)[fits]
+
+    def work_since(self, events: Which, cause: Which, work: Work, edge: str = "") -> None:
+        """Those of *events* without a cause have *cause*, an event before, since which its op or command did *work*."""
+        fits = self._open(events, cause)
+        self._set(events, fits, cause, work, edge)
+
+    def give_up(self, events: Which, cause: Which) -> None:
+        """Those of *events* that still have no cause follow *cause*, an event before, for a reason that is unknown."""
+        self.work_since(events, cause, Work.UNKNOWN)
+
+    def _open(self, events: Which, cause: Which) -> Array:
+        """Which of *events* may get *cause*: those without a cause, where it is an event."""
+        fits: Array = self._is_open[events].copy() if isinstance(events, slice) else self._is_open[events]
+        if not isinstance(cause, slice):
+            fits &= cause >= 0
+        return fits
+
+    def _set(self, events: Which, fits: Array, cause: Which, work: Work, edge: str) -> None:
+        if isinstance(cause, slice):
+            cause = np.arange(cause.start, cause.stop)
+        if isinstance(events, slice):
+            values: list[tuple[Array, Array | int | bool]] = [
+                (self.cause, cause),
+                (self.work, work),
+                (self.edge, via(edge)),
+                (self._is_open, False),
+            ]
+            for column, value in values:
+                np.copyto(column[events], value, where=fits)
+            return
+        events = events[fits]
+        self.cause[events] = cause[fits]
+        self.work[events] = work
+        self.edge[events] = via(edge)
+        self._is_open[events] = False

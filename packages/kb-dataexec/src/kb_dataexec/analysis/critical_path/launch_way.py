@@ -1,0 +1,94 @@
+"""The way of a launch over the chip's processors, hop by hop: down to the programs, and back with the answers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kb_dataexec.analysis.critical_path.rows import PathRows
+from kb_dataexec.arrays.dtypes import Array
+from kb_messages import MessageKind
+
+
+class HopSegment(NamedTuple):
+    """A part of the way: *block* did *what* from *start_ps* to *end_ps*."""
+
+    start_ps: int
+    end_ps: int
+    block: str
+    what: str
+
+
+class LaunchWay:
+    """The messages of launch number *launch*, whose programs are the rows *kernels* of the table of kernels."""
+
+    def __init__(self, rows: PathRows, launch: int, kernels: Array) -> None:
+        messages = rows.optional("messages")
+        messages = messages[messages["launch"] == launch]
+        self._strings = rows.log.strings
+        self._requests = messages[messages["message"] == MessageKind.REQUEST]
+        self._responses = messages[messages["message"] == MessageKind.RESPONSE]
+        programs = rows.kernels[kernels]
+        self.call_ps = int(programs["t_called_ps"].min())
+        self.first_start_ps = int(programs["t_start_ps"].min())
+        self.last_end_ps = int(programs["t_end_ps"].max())
+        self._host = int(self._requests["src"][0]) if len(self._requests) else -1
+        answers = self._responses[self._responses["dst"] == self._host]
+        self.answer_ps = max(int(answers["t_arrived_ps"].max(initial=0)), self.last_end_ps)
+
+    def down(self, start_ps: int) -> list[HopSegment]:
+        """From the call to a program's start at *start_ps*, latest first.
+
+        A program that starts later than its message comes waits for the PE that the launch reaches last. Without any
+        messages there is no host, and a program that starts later than the call starts up until then.
+        """
+        if not len(self._requests) and not len(self._responses) and start_ps > self.call_ps:
+            return [HopSegment(self.call_ps, start_ps, "pe_cpu", "startup")]
+        found: list[HopSegment] = []
+        last = ~np.isin(self._requests["dst"], self._requests["src"])
+        at = self._latest(self._requests, last & (self._requests["t_arrived_ps"] <= start_ps))
+        if at is None:
+            return _unknown(self.call_ps, start_ps)
+        time = start_ps
+        while at is not None:
+            hop = self._requests[at]
+            sent, arrived = int(hop["t_sent_ps"]), int(hop["t_arrived_ps"])
+            reads = "barrier" if time == start_ps else "dispatch"
+            found.append(HopSegment(arrived, time, self._block(hop["dst"]), reads))
+            found.append(HopSegment(sent, arrived, "links", "request"))
+            time = sent
+            came = (self._requests["dst"] == hop["src"]) & (self._requests["t_arrived_ps"] <= time)
+            at = self._latest(self._requests, came)
+        found.append(HopSegment(self.call_ps, time, self._block(self._host), "call"))
+        return found
+
+    def up(self) -> list[HopSegment]:
+        """From the end of the last program to the last answer, latest first."""
+        found: list[HopSegment] = []
+        time, node = self.answer_ps, self._host
+        while time > self.last_end_ps:
+            at = self._latest(
+                self._responses, (self._responses["dst"] == node) & (self._responses["t_arrived_ps"] <= time)
+            )
+            if at is None:
+                return found + _unknown(self.last_end_ps, time)
+            hop = self._responses[at]
+            sent, arrived = (max(int(hop[name]), self.last_end_ps) for name in ("t_sent_ps", "t_arrived_ps"))
+            found.append(HopSegment(arrived, time, self._block(node), "answer"))
+            found.append(HopSegment(sent, arrived, "links", "response"))
+            time, node = sent, int(hop["src"])
+        return found
+
+    @staticmethod
+    def _latest(messages: Array, among: Array) -> int | None:
+        """The message that arrived last, the first one of several."""
+        which = np.flatnonzero(among)
+        return int(which[np.argmax(messages["t_arrived_ps"][which])]) if len(which) else None
+
+    def _block(self, node: int) -> str:
+        return self._strings[node].rpartition(".")[2]
+
+
+def _unknown(start_ps: int, end_ps: int) -> list[HopSegment]:
+    return [HopSegment(start_ps, end_ps, "unknown", "unknown")]

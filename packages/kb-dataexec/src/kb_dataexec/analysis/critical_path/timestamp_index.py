@@ -1,0 +1,75 @@
+"""TimestampIndex: at which times something happened in each of many groups, to be asked who did it at a given time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kb_dataexec.arrays.dtypes import Array
+
+
+class Found(NamedTuple):
+    """For each question, the number of the moment found, -1 for none, and whether there was more than one."""
+
+    at: Array
+    is_tie: Array
+
+
+class TimestampIndex:
+    """TimestampIndex numbered from 0 on, each with its *group* and *time*, both int64 and not negative.
+
+    `order` has the numbers of the moments by group, then time, then number.
+    """
+
+    def __init__(self, group: Array, time: Array) -> None:
+        self._span = int(time.max(initial=0)) + 2
+        n_groups = int(group.max(initial=0)) + 1
+        self._times: Array | None = None
+        if n_groups * self._span >= 1 << 62:  # times become ranks, so that a group and a time fit one number
+            self._times = np.unique(time)
+            self._span = 2 * len(self._times) + 2
+        keys = self._keys(group, time)
+        self.order = np.argsort(keys, kind="stable")
+        self._sorted = keys[self.order]
+
+    def first(self, group: Array, time: Array) -> Found:
+        """The first moment of each *group* at each *time*."""
+        keys = self._keys(group, time)
+        low, high = np.searchsorted(self._sorted, keys), np.searchsorted(self._sorted, keys, side="right")
+        at = np.full(len(keys), -1, np.int64)
+        there = high > low
+        at[there] = self.order[low[there]]
+        return Found(at, high - low > 1)
+
+    def last_before(self, group: Array, time: Array, place: Array, own: Array) -> Array:
+        """The last moment of each *group* at each *time* whose *place* is before *own*; -1 for none."""
+        keys = self._keys(group, time)
+        at = np.searchsorted(self._sorted, keys, side="right") - 1
+        found = np.full(len(keys), -1, np.int64)
+        left = np.arange(len(keys))
+        while len(left):
+            left = left[at[left] >= 0]
+            left = left[self._sorted[at[left]] == keys[left]]
+            moment = self.order[at[left]]
+            fits = place[moment] < own[left]
+            found[left[fits]] = moment[fits]
+            left = left[~fits]
+            at[left] -= 1
+        return found
+
+    def latest_until(self, group: Array, time: Array) -> Array:
+        """The place in `order` of the last moment of each *group* until each *time* or at it; -1 for none."""
+        at = np.searchsorted(self._sorted, self._keys(group, time), side="right") - 1
+        is_there = (at >= 0) & (self._sorted[np.maximum(at, 0)] >= self._keys(group, np.zeros_like(time)))
+        found: Array = np.where(is_there, at, -1)
+        return found
+
+    def _keys(self, group: Array, time: Array) -> Array:
+        keys: Array
+        if self._times is None:
+            keys = group * self._span + np.clip(time, 0, self._span - 1)
+        else:  # even between times, odd at one
+            ranks = np.searchsorted(self._times, time) + np.searchsorted(self._times, time, side="right")
+            keys = group * self._span + ranks
+        return keys

@@ -1,0 +1,173 @@
+"""PathWalk: follows causes back from an end, and tells what took time on the way."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kb_dataexec.analysis.critical_path.events import OpEvent, PathEvents, Work
+from kb_dataexec.analysis.critical_path.labels import PathLabels
+from kb_dataexec.analysis.critical_path.rows import PathRows
+from kb_dataexec.analysis.critical_path.transfer_parts import MEMORY_BYTES, TransferParts
+from kb_dataexec.arrays.dtypes import Array
+
+_CHUNK: Final = 1 << 16
+"""Events of a path at a time. Source: assumed. What is computed of them stays in a cache of some MiB."""
+
+
+class Pieces(NamedTuple):
+    """Segments, in any order: columns with one element for each, as in `PathColumns`.
+
+    `path` numbers the paths that were asked for. `label` numbers the line, the block and what it did (`PathLabels`),
+    and `edge` how that held up what came next (`VIA`). `op` is the number of the op in the rows of the path, and `pe`
+    that of the PE in the log's strings, both -1 for none.
+    """
+
+    path: Array
+
+    start_ps: Array
+    end_ps: Array
+    label: Array
+    edge: Array
+    op: Array
+    pe: Array
+
+
+class _Steps(NamedTuple):
+    """What took time between events that follow each other on a path: columns of `Pieces`, the work and the command."""
+
+    path: Array
+    start_ps: Array
+    end_ps: Array
+    work: Array
+    edge: Array
+    op: Array
+    command: Array
+    pe: Array
+
+    def some(self, which: Array) -> _Steps:
+        return _Steps(*(column[which] for column in self))
+
+
+class PathWalk:
+    """The paths through *events*, in pieces that *labels* name."""
+
+    def __init__(self, rows: PathRows, events: PathEvents, transfers: TransferParts, labels: PathLabels) -> None:
+        self._ops, self._events, self._transfers, self._labels = rows.ops, events, transfers, labels
+        self._pe_of_command, self._kernels = np.append(rows.commands.pe, -1), rows.kernels
+        self._waited = transfers.op[transfers.behind >= 0]
+        self._causes = events.cause.data
+
+    @cached_property
+    def _own_causes(self) -> memoryview:
+        """The causes on a PE alone: a service that waited for a memory is whole."""
+        numbers, whole = self._events.numbers, self._events.cause
+        if len(self._waited):
+            whole = whole.copy()
+            whole[numbers.op(OpEvent.END, self._waited)] = numbers.op(OpEvent.START, self._waited)
+        return whole.data
+
+    @property
+    def always_stays(self) -> bool:
+        """Whether every path stays on its PE, because no request waited for a memory."""
+        return not len(self._waited)
+
+    def causes(self, stays: bool) -> memoryview:
+        """The cause of each event, -1 for none; with *stays* on its PE alone, as `back_from` says."""
+        return self._own_causes if stays else self._causes
+
+    def back_from(self, event: int, start: int, stays: bool) -> Array:
+        """The events from *event* back to the start of a program, latest first.
+
+        With *stays*, the way stays on the PE: a service is whole, and a wait for a memory is part of it. Where events
+        at one time wait for each other in a circle, *start* follows the first of them.
+        """
+        causes, found = self.causes(stays), array("q")
+        append = found.append
+        for _ in range(len(causes) + 1):
+            append(event)
+            event = causes[event]
+            if event < 0:
+                return np.frombuffer(found, np.int64)
+        return np.array([*_until_it_repeats(found), start], np.int64)
+
+    def goes_elsewhere(self, back: Array) -> bool:
+        """Whether the path *back* follows a request that waited for a memory, and so differs if it stays on the PE."""
+        return bool(np.isin(back, self._events.numbers.op(OpEvent.END, self._waited)).any())
+
+    def pieces(self, *paths: Array) -> Iterator[Pieces]:
+        """The segments of *paths*, each from its end back, some ten thousand at a time.
+
+        DMA services are cut where their parts meet.
+        """
+        back = np.concatenate(paths)
+        path = np.repeat(np.arange(len(paths)), [len(each) for each in paths])
+        edge = 0
+        for low in range(0, len(back) - 1, _CHUNK):
+            chunk = slice(low, low + _CHUNK + 1)
+            steps, edge = self._steps(back[chunk], path[chunk], edge)
+            served = steps.work == Work.SERVICE
+            transfer = np.full(len(served), -1)
+            transfer[served] = self._transfers.of_op[steps.op[served]]
+            pieces = [self._whole(steps.some(np.flatnonzero(transfer < 0)))]
+            parted = np.flatnonzero(transfer >= 0)
+            pieces += self._parted(steps.some(parted), transfer[parted])
+            yield Pieces(*map(np.concatenate, zip(*pieces, strict=True)))
+
+    def _steps(self, back: Array, path: Array, said: int) -> tuple[_Steps, int]:
+        """The steps of *back* that take time, and the edge that goes on. *path* has the path of each event.
+
+        An event without an edge has that of the event behind it on its path; *said* is the one behind the first event.
+        """
+        events, numbers = self._events, self._events.numbers
+        time, edge = events.time[back], events.edge[back[:-1]]
+        follows = path[1:] == path[:-1]
+        says = edge > 0
+        says[1:] |= ~follows[:-1]
+        last = np.maximum.accumulate(np.where(says, np.arange(len(edge)), -1))
+        edge = np.where(last >= 0, edge[last], said)
+        kept = np.flatnonzero((time[:-1] > time[1:]) & follows)
+        begin, end = back[1:][kept], back[:-1][kept]
+        is_caused = events.cause[end] == begin
+        is_whole = ~is_caused & (end // max(numbers.n_ops, 1) == OpEvent.END)
+        work = np.where(is_caused, events.work[end], np.where(is_whole, Work.SERVICE, Work.UNKNOWN))
+        by_op = (work == Work.SERVICE) | (work == Work.MEMORY)
+        by_command = (work == Work.DECODE) | (work == Work.ISSUE)
+        op = np.where(by_op, np.where(is_whole, end, begin) % max(numbers.n_ops, 1), -1)
+        command = np.full(len(op), -1)
+        command[by_op] = self._ops.command[op[by_op]]
+        command[by_command] = numbers.command_of(begin[by_command])
+        pe = self._pe_of_command[command]
+        begins = work == Work.PROGRAM
+        pe[begins] = self._kernels["pe"][numbers.kernel_of(begin[begins])]
+        times = time[1:][kept], time[:-1][kept]
+        return _Steps(path[1:][kept], *times, work, edge[kept], op, command, pe), int(edge[-1]) if follows[-1] else 0
+
+    def _whole(self, steps: _Steps) -> Pieces:
+        """Steps that are one piece each."""
+        labels, work = self._labels, steps.work
+        label = labels.of_unknown(len(work))
+        for kind, of_commands in ((Work.DECODE, labels.of_decode), (Work.ISSUE, labels.of_issue)):
+            label[work == kind] = of_commands(steps.command[work == kind])
+        label[work == Work.PROGRAM] = labels.of_programs(int((work == Work.PROGRAM).sum()))
+        served, held = work == Work.SERVICE, work == Work.MEMORY
+        label[served] = labels.of_services(steps.op[served])
+        transfer = self._transfers.of_op[steps.op[held]]
+        label[held] = labels.of_parts(transfer, MEMORY_BYTES, steps.command[held])
+        return Pieces(steps.path, steps.start_ps, steps.end_ps, label, steps.edge, steps.op, steps.pe)
+
+    def _parted(self, steps: _Steps, transfer: Array) -> Iterator[Pieces]:
+        """Services of *transfer*, part by part."""
+        for cut in self._transfers.cut(transfer, steps.start_ps, steps.end_ps):
+            mine = steps.some(cut.which)
+            label = self._labels.of_parts(transfer[cut.which], cut.part, mine.command)
+            yield Pieces(mine.path, cut.start_ps, cut.end_ps, label, mine.edge, mine.op, mine.pe)
+
+
+def _until_it_repeats(events: Sequence[int]) -> list[int]:
+    """*events*, which go round in a circle in the end, without the second round."""
+    return list(dict.fromkeys(events))

@@ -1,0 +1,1 @@
+"""Critical paths of logs that are read window by window, in bounded memory."""

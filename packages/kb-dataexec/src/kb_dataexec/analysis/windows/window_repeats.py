@@ -1,0 +1,173 @@
+"""WindowState: what a window of a log leaves to the next one, and whether a later window leaves the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kb_dataexec.analysis.dma_ops import FarEnds
+from kb_dataexec.analysis.windows.log_survey import LogSurvey
+from kb_dataexec.analysis.windows.path_forest import PathNode, PathRound
+from kb_dataexec.analysis.windows.row_shift import RowShift
+from kb_dataexec.arrays.dtypes import Array
+
+EventName = tuple[int, int]
+"""The kind of an event, and the op, the command or the program that it happened to."""
+
+
+class KeptRows(NamedTuple):
+    """What windows have of ops: rows, explicit rows of `transfers`, rows of `dispatches`, and the far ends of DMA ops,
+    which ascend by op id."""
+
+    ops: Array
+    transfers: Array
+    dispatches: Array
+    far_op: Array
+    far: FarEnds
+
+    def later(self, shift: RowShift) -> KeptRows:
+        """The same rows, later by *shift*."""
+        ops, transfers, dispatches = map(shift.later, self[:3])
+        return KeptRows(ops, transfers, dispatches, self.far_op + shift.ops, self.far)
+
+    def lead(self, after: KeptRows, shift: RowShift) -> bool:
+        """Whether *after* are these rows, later by *shift*."""
+        if not all(shift.leads(mine, theirs) for mine, theirs in zip(self[:3], after[:3], strict=True)):
+            return False
+        return np.array_equal(self.far_op + shift.ops, after.far_op) and all(map(np.array_equal, self.far, after.far))
+
+
+class EventWays(NamedTuple):
+    """The nodes of events, of paths over the chip and on a PE alone."""
+
+    anywhere: dict[EventName, PathNode]
+    on_pe: dict[EventName, PathNode]
+
+
+class WindowState(NamedTuple):
+    """What is left when *n_chunks* chunks were taken and all events before *end_ps* were followed: rows, rows of
+    `transfers` that came before their ops, nodes, and the work of commands by launch and block."""
+
+    n_chunks: int
+    end_ps: int
+    kept: KeptRows
+    told: Array
+    ways: EventWays
+    busy: dict[int, Counter[str]]
+
+    def leads(self, after: WindowState, shift: RowShift) -> bool:
+        """Whether *after* has the rows of this state, later by *shift*."""
+        return (
+            self.end_ps + shift.ps == after.end_ps
+            and self.kept.lead(after.kept, shift)
+            and shift.leads(self.told, after.told)
+        )
+
+
+class WaysRound(NamedTuple):
+    """How the nodes of events, the first `n_ops` of them events of ops, followed from those of a window before."""
+
+    names: list[EventName]
+    n_ops: int
+    step: PathRound
+
+    @classmethod
+    def between(
+        cls, before: dict[EventName, PathNode], after: dict[EventName, PathNode], shift: RowShift, n_kinds: int
+    ) -> WaysRound | None:
+        """The round from *before* to *after*, whose ops are later by *shift*. The first *n_kinds* kinds are of ops.
+
+        None where other events have nodes, or where a path from an op goes to what is not later by *shift*.
+        """
+        earlier, later = sorted(before), sorted(after)
+        n_ops = sum(kind < n_kinds for kind, _ in later)
+        if [*_later(earlier[:n_ops], shift), *earlier[n_ops:]] != later:
+            return None
+        step = PathRound.between([before[name] for name in earlier], [after[name] for name in later])
+        if step is None or any(at < -n_ops for at in step.before):
+            return None
+        stays = [-1 - number for number in range(n_ops, len(later))]
+        return cls(later, n_ops, step) if list(step.event[n_ops:]) == stays else None
+
+    def again(self, ways: dict[EventName, PathNode], n: int, shift: RowShift) -> None:
+        """Bring *ways*, which has the nodes of `names`, *n* rounds further, each later by *shift*."""
+        nodes = [ways[name] for name in self.names]
+        for _ in range(n):
+            nodes = self.step.again(nodes)
+        names = [*_later(self.names[: self.n_ops], shift.times(n)), *self.names[self.n_ops :]]
+        ways.clear()
+        ways.update(zip(names, nodes, strict=True))
+
+
+def _later(names: list[EventName], shift: RowShift) -> list[EventName]:
+    return [(kind, op_id + shift.ops) for kind, op_id in names]
+
+
+class Again(NamedTuple):
+    """The last window comes *n* times more, each later by *shift*, in *n_chunks* chunks together. What of it is new in
+    a window is the difference to the state *before* it."""
+
+    before: WindowState
+    n: int
+    shift: RowShift
+    n_chunks: int
+
+
+class WindowRepeats:
+    """Which windows of the log of *survey* come again, whose chunks end windows at *ends_ps*.
+
+    A window follows from the rows of its chunks, from what the window before left, and from the times of commands and
+    programs. So it repeats the one before it where all chunks and what was left are the same, later by one shift, and
+    where nothing happens to a command or a program.
+    """
+
+    def __init__(self, survey: LogSurvey, ends_ps: Sequence[int]) -> None:
+        self._shifts, self._ends_ps, self._came_ps = survey.shifts, ends_ps, survey.came_ps
+        times = [survey.last_tiles.t_ready_ps]
+        for table in (survey.tables[name] for name in ("commands", "kernels") if name in survey.tables):
+            times += [table[name] for name in table.dtype.names or () if name.startswith("t_")]
+        self._events_ps = np.unique(np.concatenate(times))
+        self._before: WindowState | None = None
+        self._left_out_ps = (0, -1)
+
+    def is_left_out(self, first_ps: int, last_ps: int) -> bool:
+        """Whether a chunk whose records came between these times belongs to windows that were not followed."""
+        return self._left_out_ps[0] <= first_ps and last_ps <= self._left_out_ps[1]
+
+    def may_begin(self, n_chunks: int) -> bool:
+        """Whether the chunk behind the first *n_chunks* repeats the one before it."""
+        return n_chunks < len(self._shifts) and self._shifts[n_chunks] is not None
+
+    def again(self, state: WindowState) -> Again | None:
+        """How often the window that ended in *state* comes again."""
+        before, self._before = self._before, state
+        if before is None:
+            return None
+        n_chunks = state.n_chunks - before.n_chunks
+        chunk = self._shifts[before.n_chunks + 1] if before.n_chunks + 1 < len(self._shifts) else None
+        if chunk is None:
+            return None
+        shift = chunk.times(n_chunks)
+        n = self._n_alike(before.n_chunks, chunk) // n_chunks - 1
+        at = int(np.searchsorted(self._events_ps, before.end_ps))
+        if at < len(self._events_ps):
+            n = min(n, (int(self._events_ps[at]) - 1 - state.end_ps) // shift.ps)
+        if n < 1 or not before.leads(state, shift):
+            return None
+        return Again(before, n, shift, n * n_chunks)
+
+    def leave_out(self, first: int, n_chunks: int) -> None:
+        """*n_chunks* chunks from number *first* on are not followed."""
+        self._left_out_ps = self._came_ps[first][0], self._came_ps[first + n_chunks - 1][1]
+
+    def _n_alike(self, first: int, shift: RowShift) -> int:
+        """How many chunks from number *first* on come and end their windows *shift* later than the one before each."""
+        number = first
+        while number < len(self._shifts) and self._ends_ps[number] - self._ends_ps[number - 1] == shift.ps:
+            if number > first and self._shifts[number] != shift:
+                break
+            number += 1
+        return number - first

@@ -1,0 +1,183 @@
+"""Matches reads with writes byte by byte, where rectangles are not written and read whole.
+
+The bytes of all rectangles are split into the coarsest sets of which every rectangle is a union. Each set has a history
+of reads, releases and writes of its own. Registers are all released from time to time, so what happens between two such
+moments is looked at by itself: the rectangles of a few ops split the bytes into few sets.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kb_dataexec.analysis.byte_sets import ByteSets, split_bytes
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.ranges import distinct, numbered, numbered_rows, spread
+from kb_dataexec.execute.fused.accesses.cells import Cells
+from kb_dataexec.execute.fused.accesses.conflicts import IrregularError
+from kb_dataexec.execute.fused.accesses.lifetimes import Accesses, lifetimes
+from kb_dataexec.execute.fused.accesses.operands import Operands
+
+_MOST_PARTS: Final = 12
+"""Sets of bytes of an operand, on average. Source: assumed. Logs of kernels have 1 to 4, and a window with more than
+this is halved."""
+_FEW_PARTS: Final = 1 << 16
+"""Sets of bytes of all operands that are never too many. Source: assumed."""
+
+
+class ByteMatches(NamedTuple):
+    """What was matched by bytes. Writes stand in the order in which they take effect.
+
+    `reads`    the operands that read several values, or a part of one. Read i gets the bytes that the operands
+               `writer[first[i]:first[i + 1]]` wrote, later ones over earlier ones, and at a writer of -1 those that
+               no operand wrote from initial memory
+    `live`     the operands of whose written values all bytes are valid after the window
+    `partial`  the operands of whose written values some bytes are
+    `undone`   the operands that read and released bytes which would come back with the values of `partial`
+    """
+
+    reads: Array
+    first: Array
+    writer: Array
+    live: Array
+    partial: Array
+    undone: Array
+
+
+class _Matched(NamedTuple):
+    """`producer` of each access, and the accesses in `initial` that read bytes which no access of their lifetime
+    wrote."""
+
+    matches: ByteMatches
+    producer: Array
+    initial: Array
+
+
+class _History(NamedTuple):
+    """Accesses of sets of bytes, by set and then in order. `before` is the last one of an earlier record, or -1."""
+
+    access: Array
+    byte_set: Array
+    closes: Array
+    before: Array
+    last_write: Array
+    last_release: Array
+
+
+def match_bytes(operands: Operands, cells: Cells, events: Array, producer: Array) -> ByteMatches:
+    """Match the reads among *events*, and fill *producer* for them as `Producers` says.
+
+    *events* are all operands that touch the rectangles that they touch. Raises IrregularError for a read of released
+    bytes, and where bytes are split into too many sets.
+    """
+    none = events[:0]
+    if not len(events):
+        return ByteMatches(none, np.zeros(1, np.int64), none, none, none, none)
+    accesses = _in_order(operands, cells, events)
+    lifetime = lifetimes(accesses)
+    found = _matched(accesses, cells, lifetime)
+    late = found.initial[lifetime[found.initial] > 0]
+    if len(late):
+        again = np.isin(accesses.group, accesses.group[late])
+        found = _matched(accesses, cells, np.where(again, 0, lifetime))
+    producer[accesses.event] = found.producer
+    return found.matches
+
+
+def _in_order(operands: Operands, cells: Cells, events: Array) -> Accesses:
+    """*events* by record and phase: read, release and write."""
+    phase = np.where(operands.is_write[events], 2, operands.is_release[events])
+    event = events[np.lexsort((events, phase, operands.record[events]))]
+    cell = cells.index[event]
+    is_write, is_release = operands.is_write[event], operands.is_release[event]
+    return Accesses(event, operands.record[event], cell, cells.group[cell], is_write, is_release)
+
+
+def _matched(accesses: Accesses, cells: Cells, lifetime: Array) -> _Matched:
+    """The matches where nothing that happened in one lifetime of a group is seen in another one."""
+    used, place = numbered(accesses.cell * (int(lifetime.max()) + 1) + lifetime)
+    cell, own = np.divmod(used, int(lifetime.max()) + 1)
+    home = numbered_rows(cells.group[cell], own)
+    sets = split_bytes(home, *(column[cell] for column in cells.columns[1:5]))
+    count = np.diff(sets.first)[place]
+    if count.min() < 1:
+        raise IrregularError("a rectangle without bytes")
+    if count.sum() > max(_MOST_PARTS * len(count), _FEW_PARTS):
+        raise IrregularError("too many parts of rectangles")
+    at, number = spread(sets.first[place], count)
+    history = _history(sets.member[at], number, accesses)
+    reader, writer = _read(history, accesses)
+    low, high = np.full(len(count), len(count)), np.full(len(count), -1)
+    np.minimum.at(low, reader, writer)
+    np.maximum.at(high, reader, writer)
+    reads = ~accesses.is_write
+    whole = reads & (low == high) & (low >= 0)
+    run = cells.run[accesses.cell]
+    whole[whole] = run[low[whole]] == run[whole]
+    several = reads & ~whole & (high >= 0)
+    producer = np.full(len(count), -1)
+    producer[whole] = accesses.event[low[whole]]
+    producer[several] = accesses.event[several]
+    parts = _parts(accesses.event, reader[several[reader]], writer[several[reader]])
+    left = (accesses.event[each] for each in _left(history, sets, place, count))
+    return _Matched(ByteMatches(*parts, *left), producer, np.flatnonzero(reads & (low < 0)))
+
+
+def _parts(event: Array, reader: Array, writer: Array) -> tuple[Array, Array, Array]:
+    """`reads`, `first` and `writer` of `ByteMatches`, from accesses that read and those that wrote the bytes, or -1."""
+    pairs = np.unique(reader * (len(event) + 1) + writer + 1)
+    reader, writer = np.divmod(pairs, len(event) + 1)
+    opens = np.flatnonzero(np.append(True, np.diff(reader) != 0)[: len(reader)])
+    order = np.argsort(event[reader[opens]], kind="stable")
+    size = np.diff(np.append(opens, len(reader)))[order]
+    writer = writer[spread(opens[order], size)[0]] - 1
+    reads: Array = event[reader[opens]][order]
+    return reads, np.append(0, np.cumsum(size)), np.where(writer >= 0, event[writer], -1)
+
+
+def _history(byte_set: Array, access: Array, accesses: Accesses) -> _History:
+    """The history of the sets, where access[i] touches byte_set[i]."""
+    bits = len(accesses.event).bit_length()
+    key = byte_set << bits | access
+    key.sort()
+    byte_set, access = key >> bits, key & (1 << bits) - 1
+    at, record = np.arange(len(key)), accesses.record[access]
+    opens = np.append(True, byte_set[1:] != byte_set[:-1])
+    fresh = opens | np.append(True, record[1:] != record[:-1])
+    begin = np.maximum.accumulate(np.where(opens, at, 0))
+    before = np.maximum.accumulate(np.where(fresh, at, 0)) - 1
+    last_write, last_release = (
+        np.maximum.accumulate(np.where(each[access], at, -1)) for each in (accesses.is_write, accesses.is_release)
+    )
+    for last in (last_write, last_release):
+        last[last < begin] = -1
+    closes = np.append(opens[1:], True)
+    return _History(access, byte_set, closes, np.where(before >= begin, before, -1), last_write, last_release)
+
+
+def _read(history: _History, accesses: Accesses) -> tuple[Array, Array]:
+    """(the access that reads, the access that wrote the bytes or -1), for each set of bytes that an access reads."""
+    at = np.flatnonzero(~accesses.is_write[history.access])
+    before = history.before[at]
+    written = np.where(before >= 0, history.last_write[before], -1)
+    released = np.where(before >= 0, history.last_release[before], -1)
+    if (released > written).any():
+        raise IrregularError("a read of released bytes")
+    return history.access[at], np.where(written >= 0, history.access[written], -1)
+
+
+def _left(history: _History, sets: ByteSets, place: Array, count: Array) -> tuple[Array, Array, Array]:
+    """`live`, `partial` and `undone` of `ByteMatches`, as accesses. Access i touches the sets of rectangle place[i]."""
+    ends = np.flatnonzero(history.closes)
+    written, released = history.last_write[ends], history.last_release[ends]
+    n_valid = np.bincount(history.access[written[written > released]], minlength=len(place))
+    partial = np.flatnonzero((n_valid > 0) & (n_valid < count))
+    covered = np.zeros(int(history.byte_set[-1]) + 1, np.bool_)
+    covered[sets.member[spread(sets.first[place[partial]], count[partial])[0]]] = True
+    undone = (released > written) & covered[history.byte_set[ends]]
+    return (
+        np.flatnonzero((n_valid > 0) & (n_valid == count)),
+        partial,
+        distinct(history.access[released[undone]], len(place)),
+    )

@@ -1,0 +1,1 @@
+"""The GEMM records of a window as few large matrix products."""

@@ -1,0 +1,69 @@
+"""Rows of the op log's table `transfers` that are packed when they come. Those of reads are completed later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+
+from kb_dataexec.log.compressed import INT64, TRANSFERS, Table
+
+NOT_YET: Final = -1
+"""The latency of a row that is to be completed."""
+_LATENCY: Final = 8
+
+pack_row: Final = Struct(f"{TRANSFERS.width}{INT64}").pack
+"""The bytes of a row, from its integers. Raises `struct.error` for one that does not fit 64 bits."""
+
+
+class ReadWay(NamedTuple):
+    """What all reads of one size over one path have in common: the number of the memory in the log, and picoseconds.
+
+    The request takes `request_ps`, and the head of the data `response_ps`. The bytes take `slowest_ps` on the narrowest
+    link.
+    """
+
+    memory: int
+    request_ps: int
+    response_ps: int
+    slowest_ps: int
+
+
+class KeptTransfers(Protocol):
+    """Where rows go. `tail` takes the bytes of a row.
+
+    The row of a read may have the number of its way in place of the memory, its end in place of its arrival, and
+    NOT_YET as its latency. In place of its wait on shared links it has how long its bytes take at least, whatever its
+    way says, because they may share a link with those of other requests of their transfer.
+    """
+
+    tail: list[bytes]
+
+    def number_of(self, way: ReadWay) -> int:
+        """The number of *way*, which is new."""
+
+    def add(self, came_ps: int, row: tuple[int, ...]) -> None:
+        """All of a *row* is known at *came_ps*. Raises LogError for a time that does not fit 64 bits."""
+
+
+def completed(rows: Table, ways: Sequence[ReadWay]) -> Table:
+    """*rows* with all that follows from ways and ends."""
+    late = rows[:, _LATENCY] == NOT_YET
+    if not late.any():
+        return rows
+    found = rows.copy()
+    found[late] = _completed(rows[late], np.array(ways, np.int64))
+    return found
+
+
+def _completed(reads: Table, ways: Table) -> Table:
+    came, op_id, way, t_sent, t_end, t_served, t_first, t_last, _, least_ps, behind_op = reads.T
+    memory, request_ps, response_ps, slowest_ps = ways[way].T
+    t_arrived = t_sent + request_ps
+    bytes_end = np.maximum(t_first + np.maximum(slowest_ps, least_ps), t_last)
+    shared_ps = np.maximum(t_end - response_ps - bytes_end, 0)
+    behind_op = np.where(t_served > t_arrived, behind_op, -1)
+    columns = came, op_id, memory, t_sent, t_arrived, t_served, t_first, t_last, response_ps, shared_ps, behind_op
+    return np.stack(columns, axis=1)

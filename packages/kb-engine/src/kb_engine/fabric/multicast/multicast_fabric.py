@@ -1,0 +1,122 @@
+"""MulticastFabric: the fabric of a chip that serves reads of the same bytes by one read of the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from simpy.events import NORMAL
+
+from kb_engine.block.component import ComponentBase
+from kb_engine.fabric.fabric import Fabric
+from kb_engine.fabric.interleaved import InterleavedPath
+from kb_engine.fabric.multicast.joined_reads import JoinedReads, OpenReads
+from kb_engine.fabric.multicast.multicast_fork import MulticastFork
+from kb_engine.fabric.multicast.route_tree import RouteTree, TreeBuilder
+from kb_engine.fabric.paths import MemoryPath
+from kb_engine.fabric.sharing.arrival_curve import SteadyPace
+from kb_engine.fabric.sharing.stream import Stream
+from kb_engine.fabric.transfer import Transfer
+from kb_messages import Rectangle
+
+_Path = MemoryPath | InterleavedPath
+_Finish = Callable[[Any], None]
+
+_LAST: Final = NORMAL + 1
+"""The priority of departures: requests that come in the same picosecond are there before."""
+
+
+class MulticastFabric(Fabric):
+    """As Fabric. Up to *receivers* blocks that read the same bytes get copies of one answer.
+
+    A read joins another one if its request is at the memory before the first byte leaves, and if no write to these
+    bytes came between the two. The answer goes over the tree of the routes, each link once.
+    """
+
+    is_foreseen: ClassVar[bool] = False
+
+    def __init__(self, receivers: int, *chip: Any) -> None:
+        """*chip* are the arguments of Fabric."""
+        super().__init__(*chip)
+        self._open = OpenReads(receivers)
+        self._builder = TreeBuilder()
+
+    def attach(self, components: Mapping[str, ComponentBase[Any]]) -> None:
+        """As Fabric. Nothing is reserved ahead, because a later request can join."""
+        super().attach(components)
+        self.wait_for_requests()
+
+    def read(self, path: _Path, memory: Rectangle, start_ps: int, finish: _Finish, argument: Any) -> None:
+        """As Fabric. Each read has a row in the log, because reads that join are not like those that are alone."""
+        if isinstance(path, InterleavedPath):
+            self._gather(self.read, path, memory, start_ps, (finish, argument))
+            return
+        if not memory.nbytes or not path.back.hops:
+            super().read(path, memory, start_ps, finish, argument)
+            return
+        path.requests.awaited += 1
+        flow = path.back.pieces_flow(memory.nbytes)
+        self._at(start_ps + path.request_ps, self._ask, Transfer(flow, path, memory, None, start_ps, finish, argument))
+
+    def _ask(self, transfer: Transfer) -> None:
+        """The request of a read arrives at the memory now: join a read, or begin one that others can join."""
+        path, memory, now = transfer.path, transfer.memory, self._clock.now_ps
+        assert path is not None
+        assert memory is not None
+        if self._open.join(path.requests, transfer):
+            path.requests.awaited -= 1
+            return
+        self._arrives(path)
+        joined = JoinedReads(transfer)
+        self._open.open(path.requests, joined)
+        if path.memory.reorders:
+            path.memory.request(memory, now, False, partial(self._is_served, joined))
+        else:
+            self._is_served(joined, *path.memory.reserve(now, memory, now, False))
+
+    def _is_served(self, joined: JoinedReads, head_ps: int, tail_ps: int) -> None:
+        """The first and the last byte of *joined* leave the memory at *head_ps* and at *tail_ps*."""
+        joined.is_served(head_ps, tail_ps)
+        first = joined.members[0]
+        if self._rows is not None and first.path is not None and first.memory is not None:
+            leaves_ps = head_ps, tail_ps
+            first.served = self._rows.read_served(first.path, first.flow, first.memory, first.argument, leaves_ps)
+        self._clock.push((head_ps, _LAST, next(self._clock.event_order), self._depart, joined))
+
+    def _depart(self, joined: JoinedReads) -> None:
+        """The first byte leaves the memory now, for all that joined."""
+        first, members = joined.members[0], joined.members
+        assert first.path is not None
+        self._open.leaves(first.path.requests, joined)
+        if self._rows is not None and first.served is not None:
+            for each in members[1:]:
+                assert each.path is not None
+                each.served = self._rows.read_joined(each.path, each.flow, each.argument, first.served, each.t_start_ps)
+        ways = [tuple(each.flow.hops) for each in members]
+        for tree in self._builder.trees(ways, first.flow.nbytes):
+            self._send_copy(tree, members, joined.head_ps, joined.tail_ps)
+
+    def _send_copy(self, tree: RouteTree, members: list[Transfer], head_ps: int, tail_ps: int) -> None:
+        """Send bytes that are there from *head_ps* to *tail_ps* over *tree*, which begins before any shared link."""
+        branch, clock = tree.branch, self._clock
+        branch.count()
+        head_ps, tail_ps = branch.reserve_ahead(head_ps, tail_ps)
+        if branch.shared is not None:
+            is_end = tree.receiver >= 0
+            end = members[tree.receiver] if is_end else MulticastFork(clock, tree.behind, members, self._deliver)
+            stream = Stream(end, branch.shared, SteadyPace(head_ps, tail_ps, branch.nbytes), 0, 0.0)
+            clock.push((head_ps, NORMAL, next(clock.event_order), branch.shared.link.arrive, stream))
+        elif tree.receiver >= 0:
+            self._finish(members[tree.receiver], tail_ps)
+        for each in tree.behind if branch.shared is None else ():
+            self._send_copy(each, members, head_ps, tail_ps)
+
+    def _deliver(self, transfer: Transfer | MulticastFork) -> None:
+        """The last byte of *transfer* is at the end of its leg, or at a node where ways part."""
+        if isinstance(transfer, MulticastFork):
+            transfer.complete()
+            return
+        if transfer.incoming is not None and transfer.path is not None and transfer.memory is not None:
+            self._open.written(transfer.path.requests, transfer.memory)
+        super()._deliver(transfer)

@@ -1,0 +1,1 @@
+"""How transfers that meet on a link share its bandwidth, in closed form between arrivals and departures."""

@@ -1,0 +1,177 @@
+"""FlowGroup: the streams on a link whose bytes come at one pace, with one delay."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from math import inf
+from typing import Final, Protocol, TypeAlias
+
+from simpy.events import NORMAL
+
+from kb_engine.block.state_visitor import StateVisitor, moment_or_none
+from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, FairShare, SteadyPace
+from kb_engine.fabric.sharing.stream import Stream
+from kb_engine.timing.clock import Clock
+
+_ANY_RATE: Final = -1.0
+"""The ceiling of a link that wants to hear of every change."""
+
+
+GroupKey: TypeAlias = tuple[ArrivalCurve, int]
+"""The pace of a group, and its delay in picoseconds. A link has one group of each."""
+
+
+class GroupLink(Protocol):
+    """A link as the groups on it see it."""
+
+    def hear(self, group: FlowGroup) -> None:
+        """The rate of *group* changes now, as seen here."""
+
+    def takes(self, more: float) -> bool:
+        """Promise *more* bytes a picosecond to a group. False if the link has no room, or watches the rates."""
+
+
+Waiting: TypeAlias = tuple[float, int, Stream]
+"""How far the level of the link has to be above that of the pace for a stream to have caught up: its lead.
+
+Then come an order among equals, and the stream.
+"""
+
+
+def _order(waiting: Waiting) -> tuple[float, int]:
+    return waiting[:2]
+
+
+class FlowGroup:
+    """The streams on one link whose bytes have the pace and the delay of *key*.
+
+    Streams that `passing` holds leave at the pace at which they come. The others wait: they have bytes that came and
+    have not left, and more bytes are to come; `n_waiting` counts them. A group without streams is dropped. `rate` is
+    the rate of one stream, which is up to date where the link watches the rates. The link hears of a rate above the
+    `ceiling` for which it has no room.
+    """
+
+    __slots__ = ("_heard_ps", "_link", "_waiting", "ceiling", "delay_ps", "key", "n_waiting", "pace", "passing", "rate")
+
+    def __init__(self, key: GroupKey, now_ps: int, link: GroupLink) -> None:
+        self.key = key
+        pace, delay_ps = self.pace, self.delay_ps = key
+        self._link = link
+        if type(pace) is FairShare:
+            self.rate = self.ceiling = pace.join(self, delay_ps, now_ps)
+        else:
+            self.rate = self.ceiling = pace.peak_since(now_ps - delay_ps)
+        self.passing: dict[Stream, None] = {}
+        self.n_waiting = 0
+        self._heard_ps = -1
+        self._waiting: list[Waiting] = []
+
+    def fold(self, over: StateVisitor) -> None:
+        """As FoldPass says."""
+        over.part(self.pace)
+        over.call(self._link.hear)
+        over.same(self.delay_ps, self.rate, self.ceiling, self.n_waiting, len(self.passing), len(self._waiting))
+        self._heard_ps = moment_or_none(over, self._heard_ps)
+        for stream in self.passing:
+            over.part(stream)
+        self._waiting.sort(key=_order)
+        for lead, _, stream in self._waiting:
+            over.same(lead)
+            over.part(stream)
+
+    @property
+    def end_ps(self) -> float:
+        """When the last bytes come, where that is known; infinity otherwise."""
+        return self.pace.end_ps + self.delay_ps if type(self.pace) is SteadyPace else inf
+
+    @property
+    def state(self) -> object:
+        """What is left of it when its bytes have come."""
+        return self.rate, self.ceiling, self.n_waiting, [stream.state for stream in self.passing]
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the rate is the same until the streams end."""
+        return type(self.pace) is SteadyPace
+
+    def came_by(self, now_ps: int) -> float:
+        """The level of the pace as it is seen at the link at *now_ps*, in bytes."""
+        return self.pace.level_at(now_ps - self.delay_ps)
+
+    def refresh(self, now_ps: int) -> float:
+        """Look up the rate at *now_ps*."""
+        rate = self.rate = self.pace.rate_at(now_ps - self.delay_ps)
+        return rate
+
+    def promise(self, now_ps: int) -> float:
+        """Make the highest rate that may come from *now_ps* on the ceiling, as far as it is decided. Returns it."""
+        self.ceiling = self.pace.peak_since(now_ps - self.delay_ps)
+        return self.ceiling
+
+    def promise_more(self, rate: float) -> None:
+        """Raise the ceiling of a pace that can change by *rate*."""
+        if not self.is_steady:
+            self.ceiling += rate
+
+    def hear_all(self, clock: Clock, now_ps: int) -> None:
+        """From *now_ps* on, hear of every change of rate, and of those that are on their way."""
+        pace, delay_ps = self.pace, self.delay_ps
+        self.rate = pace.rate_at(now_ps - delay_ps)
+        self.ceiling = _ANY_RATE
+        if type(pace) is FairShare:
+            for changed_ps in pace.changes_after(now_ps - delay_ps):
+                clock.call_at(changed_ps + delay_ps, self._link.hear, self)
+
+    def tell(self, clock: Clock, changed_ps: int) -> None:
+        """The rate of the pace is above the ceiling from *changed_ps* on. A link that has room for it promises it."""
+        ceiling = self.ceiling
+        if ceiling != _ANY_RATE:
+            rate = self.pace.rate
+            if self._link.takes((rate - ceiling) * len(self.passing)):
+                self.ceiling = rate
+                return
+        heard_ps = changed_ps + self.delay_ps
+        if heard_ps != self._heard_ps:
+            self._heard_ps = heard_ps
+            clock.push((heard_ps, NORMAL, next(clock.event_order), self._is_told, None))
+
+    def _is_told(self, _: None) -> None:
+        self._heard_ps = -1  # another change in this picosecond has to be heard too
+        self._link.hear(self)
+
+    def retire(self) -> None:
+        """The group is empty: hear of no change, and let go of the streams that waited, which hold the group."""
+        self._waiting.clear()
+        if type(self.pace) is FairShare:
+            del self.pace.audience[self]
+
+    def add_waiting(self, stream: Stream, order: int) -> None:
+        """*stream* waits, and more of its bytes are to come."""
+        self.n_waiting += 1
+        heappush(self._waiting, (stream.own_offset - stream.offset, order, stream))
+
+    def drop_waiting(self) -> None:
+        """A stream that waited here has all its bytes, has left, or comes at another pace now."""
+        self.n_waiting -= 1
+
+    def catches_up_after(self, now_ps: int, level: float, rate: float) -> float:
+        """Picoseconds until a stream that waits has no bytes left to send; infinity if none will have.
+
+        The share of the link is at *level* and rises by *rate*, faster than bytes come.
+        """
+        first = self.next_to_catch_up()
+        if first is None:
+            return inf
+        return (first[0] - level + self.pace.level_at(now_ps - self.delay_ps)) / (rate - self.rate)
+
+    def next_to_catch_up(self) -> Waiting | None:
+        """The stream that has no bytes left to send first, if the link gives more than comes in, behind its lead."""
+        waiting = self._waiting
+        while waiting:
+            first = waiting[0]
+            lead, _, stream = first
+            is_old = stream.group is not self or not stream.waits or stream.complete
+            if not is_old and stream.own_offset - stream.offset == lead:
+                return first
+            heappop(waiting)
+        return None

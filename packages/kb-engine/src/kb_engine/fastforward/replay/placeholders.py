@@ -1,0 +1,90 @@
+"""Commands with holes: what differs between programs is left out, and put in for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kb_engine.fastforward.replay.given_addresses import GivenAddress
+from kb_engine.program.values.symbols import Ints, Peers, Symbol, plain
+from kb_messages import Matrix, VectorProgram
+
+_MOST_NUMBERS: Final = 1 << 26
+Numbers: TypeAlias = Sequence[int]
+Build: TypeAlias = Callable[[Numbers, Numbers], Any]
+"""Makes an object of the numbers that follow from the program's number, and of the addresses that it was given."""
+
+
+class Placeholders:
+    """The numbers of programs that holes take: `columns` has one array of all programs for each."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self.columns: list[Ints] = []
+        self._places: dict[int, int] = {}
+
+    def cut(self, value: Any) -> tuple[Any, Build | None]:
+        """*value* as the traced program has it, and how to make that of another one; None where all have the same.
+
+        Addresses become holes. Any other number that follows from the program's number has to be the same.
+        """
+        if type(value) is GivenAddress:
+            slot, offset = value.slot, value.offset
+            return value.value, (lambda _, given: given[slot] + offset)
+        if isinstance(value, tuple):
+            return self._tuple(value)
+        if isinstance(value, Struct) and not isinstance(value, VectorProgram):
+            return self._struct(value)
+        return plain(value), None
+
+    def _tuple(self, value: tuple[Any, ...]) -> tuple[Any, Build | None]:
+        parts = [self.cut(each) for each in value]
+        kept = tuple(each for each, _ in parts)
+        if not any(build for _, build in parts):
+            return kept, None
+        makers = [build or _always(each) for each, build in parts]
+        return kept, lambda numbers, given: tuple([make(numbers, given) for make in makers])
+
+    def _struct(self, value: Struct) -> tuple[Any, Build | None]:
+        fixed: dict[str, Any] = {}
+        makers: dict[str, Build] = {}
+        for name in value.__struct_fields__:
+            each = getattr(value, name)
+            if type(each) is Symbol and name == "address":
+                fixed[name], makers[name] = each.here, self._column(each.values)
+                continue
+            fixed[name], build = self.cut(each)
+            if build is not None:
+                makers[name] = build
+        kept = type(value)(**fixed)
+        if not makers:
+            return kept, None
+        if isinstance(kept, Matrix) and set(makers) == {"address"}:
+            return kept, _matrix(kept, makers["address"])
+        pairs = list(makers.items())
+        return kept, lambda numbers, given: replace(kept, **{name: make(numbers, given) for name, make in pairs})
+
+    def _column(self, values: Ints) -> Build:
+        at = self._places.get(id(values))
+        if at is None:
+            at = self._places[id(values)] = len(self.columns)
+            self.columns.append(values)  # and so the array lives on, and its id is its own
+            if at * len(values) > _MOST_NUMBERS:
+                self._peers.leave("uses too many addresses")
+                self.columns.clear()
+                self._places.clear()
+        return lambda numbers, _: numbers[at]
+
+
+def _always(value: Any) -> Build:
+    return lambda *_: value
+
+
+def _matrix(like: Matrix, address: Build) -> Build:
+    rows, cols, stride, dtype, virtual = like.rows, like.cols, like.stride, like.dtype, like.virtual
+    return lambda numbers, given: Matrix(
+        address=address(numbers, given), rows=rows, cols=cols, stride=stride, dtype=dtype, virtual=virtual
+    )

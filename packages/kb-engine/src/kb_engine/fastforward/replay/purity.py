@@ -1,0 +1,386 @@
+"""Kernels that do nothing but what their port is told: their programs differ by the program's number alone.
+
+Such a kernel keeps nothing between its programs and looks at nothing that changes. That is found out from its code, and
+what cannot be told so is taken for a kernel that does more.
+"""
+
+from __future__ import annotations
+
+import dis
+import math
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from itertools import pairwise
+from types import (
+    BuiltinFunctionType,
+    EllipsisType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    NoneType,
+)
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from msgspec import Struct
+
+from kb_engine.fastforward.replay.dataclass_values import attributes_of, is_dataclass, is_frozen, parts_of_dataclass
+from kb_engine.fastforward.replay.impurity import ATTRIBUTES, CHANGES, INSTRUCTIONS, Impurity
+from kb_engine.fastforward.replay.instructions import TAKES, enclosed_by, instructions_of
+from kb_engine.fastforward.replay.namespaces import (
+    BUILTINS,
+    Opaque,
+    Reads,
+    computes,
+    functions_in,
+    is_of_library,
+    is_struct_of_own,
+    is_transparent,
+    package_of,
+)
+from kb_engine.program.author.kernel_lines import is_own
+from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTensor
+from kb_engine.program.values.host_values import HostValue
+from kb_engine.program.values.tensors import TensorRef
+
+Unfold: TypeAlias = Callable[[object], Iterable[FunctionType] | None]
+"""Gives the functions that a value stands for; None for a value that it does not know."""
+
+GIVEN: Final = TensorRef, Handle, LoadedTensor, CompositeHandle, HostValue
+"""Classes of what kernels in `tl` are given, and of what its calls give them."""
+_MOST_NESTED: Final = 16
+"""Lists, dicts and values of dataclasses around another one. Source: assumed; deeper ones take long to compare."""
+_PLAIN: Final = frozenset((int, float, complex, str, bytes, bool, NoneType, EllipsisType, slice, range))
+_OTHERS: Final = frozenset((
+    "builtins", "collections", "enum", "typing", "numpy", "msgspec",
+    "kb_dataexec", "kb_engine", "kb_messages", "kb_topology", "kb_triton",
+))  # fmt: skip
+"""Packages whose classes have no code of an author."""
+_GENERATING: Final = _OTHERS - {"numpy"}
+"""Packages whose functions, as attributes of an author's class, do what the class says."""
+FIELDS: Final = (MemberDescriptorType, type(vars(dis.Positions)["lineno"]))
+"""Types of what a class has for a field of a Struct or of a named tuple."""
+
+_REPLACED: Final = "a name that the kernel reads has been given code that does more than compute"
+
+
+@runtime_checkable
+class MadeKernel(Protocol):
+    """A kernel that a front end has made of an author's functions, and of the arguments of a launch."""
+
+    def is_repeatable(self) -> bool:
+        """Whether programs of the kernel differ by the program's number alone."""
+
+
+def impurity_of(kernel: object, arguments: Sequence[Any], front_end: object = None) -> Impurity | None:
+    """Why programs of *kernel* with *arguments* may differ by more than the program's number; None if they do not.
+
+    *front_end* is the class of the first argument, or makes it.
+    """
+    if isinstance(kernel, MadeKernel):
+        is_fine = not arguments and kernel.is_repeatable()
+        return None if is_fine else Impurity("a function of the kernel does more than compute with its own values")
+    if not isinstance(kernel, FunctionType):
+        return Impurity("the kernel is no plain function")
+    purity = _Purity(lambda _: None)
+    for number, each in enumerate(arguments, 1):
+        if not purity.is_fixed(each):
+            return Impurity(f"argument {number}, of type {type(each).__name__}, may change while programs run")
+    if not purity.is_pure(kernel):
+        return purity.impurity
+    front = [front_end, *GIVEN] if isinstance(front_end, type) else GIVEN
+    return Impurity(_REPLACED) if purity.found(front) is None else None
+
+
+def parts_of(
+    kernel: FunctionType, values: Iterable[object], kinds: Iterable[type], unfold: Unfold, front: Sequence[type]
+) -> list[object] | None:
+    """What *kernel*, all that it calls, *values* and the classes *kinds* of its arguments are made of.
+
+    These are code, functions of kernbench, constants, types, modules and what is read of these, and of the classes
+    *front*. An Opaque is among them where one of these does not tell what it does. Another kernel that is made of equal
+    ones, in their order, does the same with equal arguments. None where one of them does more than compute with its own
+    values and call its front end.
+
+    *unfold* says what a value of the front end, which they use, stands for: functions, of which each has to be pure
+    too; None for a value that it does not know. *front* has the classes of what the front end gives.
+    """
+    purity = _Purity(unfold)
+    is_pure = all(map(purity.is_plain, kinds)) and purity.is_pure(kernel) and all(map(purity.is_usable, values))
+    return purity.found(front) if is_pure else None
+
+
+class _Purity:
+    """Looks at functions and classes, each once. *unfold* is as for `parts_of`.
+
+    `used` has the code of the functions, and what they use, in the order of the looks: how many defaults a function has
+    by place, and the names of the others; for a function that was looked at before, `FunctionType`, which is no
+    constant, and its number among all; and the fields and constants of classes. After a list or a dict among the
+    arguments, no function may have code that could change one.
+    """
+
+    def __init__(self, unfold: Unfold) -> None:
+        self._unfold = unfold
+        self.used: list[object] = []
+        self._attributes: dict[str, None] = {}
+        self._seen: dict[FunctionType, int] = {}
+        self._impure: set[FunctionType] = set()
+        self._plain: dict[int, type] = {}
+        self._bare: dict[int, object] = {}
+        self._has_containers = self._has_changes = False
+        self._around: set[int] = set()
+        self._found: dict[tuple[int, bool], object] = {}
+        self.impurity = Impurity("the kernel, or a function that it calls, has names around it that may change")
+
+    def is_pure(self, function: FunctionType) -> bool:
+        """Whether *function*, and all that it calls, touches nothing but its own values."""
+        if function in self._seen:
+            self.used += FunctionType, self._seen[function]
+            return function not in self._impure
+        self._seen[function] = len(self._seen)
+        if self._is_pure_alone(function):
+            return True
+        self._impure.add(function)
+        return False
+
+    def _is_pure_alone(self, function: FunctionType) -> bool:
+        """As `is_pure`, for a function that is looked at for the first time."""
+        defaults, by_name = function.__defaults__ or (), function.__kwdefaults__ or {}
+        self.used += function.__code__, len(defaults), tuple(by_name)
+        if type(function.__globals__) is not dict:
+            return False  # its code finds its names by that dict's methods
+        try:
+            cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        except ValueError:  # an author's name that has no value yet
+            return False
+        around = [*defaults, *by_name.values(), *[each for each in cells if each is not np]]
+        if function.__dict__ or not all(map(self.is_usable, around)):
+            return False
+        for each, following in pairwise(instructions_of(function.__code__)):
+            if not self._is_harmless(each, following, function):
+                self._note(each, function)
+                return False
+        return True
+
+    def _takes_what_computes(self, instruction: dis.Instruction, function: FunctionType) -> bool:
+        """Whether *instruction*, behind the name of numpy, takes something from there that does nothing but compute."""
+        name = instruction.argval
+        if instruction.opname in TAKES and computes(name):
+            value = vars(np)[name]
+            told = is_transparent(value) or isinstance(value, ModuleType) or self._is_constant(value)
+            self.used.append(value if told else Opaque(value))
+            if told or self._is_same_in_a_launch(value):
+                return True
+        self._note(instruction, function)
+        return False
+
+    def _note(self, instruction: dis.Instruction, function: FunctionType) -> None:
+        """*instruction* of *function* is the impurity, unless one in a function that it uses was noted."""
+        if not self.impurity.filename:
+            place, code = instruction.positions, function.__code__
+            name, value = instruction.opname, instruction.argval
+            lineno = code.co_firstlineno if place is None or place.lineno is None else place.lineno
+            if name in TAKES:
+                cause = f"the kernel uses `.{value}`, which does or tells more than commands do"
+            elif name == "LOAD_GLOBAL":
+                cause = f"the kernel uses `{value}`, which may change between programs"
+            else:
+                cause = f"the kernel changes or looks at more than values of its own, by {name}"
+            self.impurity = Impurity(cause, code.co_filename, lineno)
+
+    def found(self, front: Sequence[type]) -> list[object] | None:
+        """`used`, then what its namespaces, the classes of its values and of arguments, and *front* have under the
+        names of attributes that the code reads.
+
+        A program may give a module another value. A name may be that of another object's attribute. None where an
+        author's code among these values, which may read more, does more than compute.
+        """
+        looked: set[int] = set()
+        while True:
+            given = [*front, *filter(is_struct_of_own, self._plain.values())]
+            reads = Reads([*self._attributes], given, lambda each: self._unfold(each) is not None, self._is_constant)
+            read = reads.values([*self.used, *self._plain.values()])
+            untold = [each.value for each in read if isinstance(each, Opaque) and id(each.value) not in looked]
+            if not untold:
+                own = [each for each in self.used if isinstance(each, FunctionType) and not is_transparent(each)]
+                return [*self.used, *read, *map(Opaque, own)]
+            if not all(map(self._is_same_in_a_launch, untold)):
+                return None
+            looked.update(map(id, untold))
+
+    def _is_same_in_a_launch(self, value: object) -> bool:
+        """Whether each program of a launch finds *value* in a namespace as the first one does."""
+        if self._unfold(value) is None and is_of_library(value):
+            return True
+        functions = functions_in(value)
+        return self.is_usable(value) if functions is None else all(map(self._is_same_in_a_launch, functions))
+
+    def is_fixed(self, value: object) -> bool:
+        """Whether nothing but a kernel can change the argument *value*, and no code of it does more than compute."""
+        if type(value) is list or type(value) is dict:
+            self._has_containers = True
+            if self._has_changes:
+                return False
+            parts = (*value, *value.values()) if isinstance(value, dict) else value
+            return self._are_parts(value, parts, self.is_fixed)
+        if is_dataclass(type(value)):
+            return self.is_plain(type(value)) and self._are_parts(value, attributes_of(value).values(), self.is_fixed)
+        return self._is_constant(value, self.is_fixed)
+
+    def _are_parts(self, value: object, parts: Iterable[object], is_part: Callable[[object], bool]) -> bool:
+        """Whether *is_part* says yes of all *parts* of *value*, which is none of them, and not nested too deeply."""
+        key = id(value), is_part == self.is_fixed
+        if key in self._found:
+            return True
+        if id(value) in self._around or len(self._around) >= _MOST_NESTED:
+            return False
+        self._around.add(id(value))
+        found = all(map(is_part, parts))
+        self._around.discard(id(value))
+        if found:
+            self._found[key] = value
+        return found
+
+    def is_plain(self, kind: type) -> bool:
+        """Whether values of type *kind* have no code but that of builtins and kernbench, and pure functions."""
+        if id(kind) in self._plain:
+            return True
+        self._plain[id(kind)] = kind
+        if is_dataclass(kind):
+            is_plain = self._is_plain_dataclass(kind)
+        else:
+            of_class: type = type(kind)
+            kinds = [*kind.__mro__, *of_class.__mro__]
+            authors = [each for each in kinds if package_of(each) not in _OTHERS]
+            parts = ((each, name, part) for each in authors for name, part in vars(each).items())
+            is_plain = all(self._is_plain_part(*each) for each in parts)
+        if not is_plain:
+            del self._plain[id(kind)]
+        return is_plain
+
+    def _is_plain_dataclass(self, kind: type) -> bool:
+        """As `is_plain`. What Python has made for a dataclass does what its code says."""
+        parts = parts_of_dataclass(kind)
+        if parts is None:
+            return False
+        self.used.append(kind.__qualname__)
+        for made, written in parts:
+            self.used.append(made)
+            if any(isinstance(part, (staticmethod, classmethod)) for part in written.values()):
+                return False
+            if not all(self._is_plain_part(kind, name, part) for name, part in written.items()):
+                return False
+        return True
+
+    def _is_plain_part(self, kind: type, name: str, part: object) -> bool:
+        """Whether the attribute *name* of *kind*, which is *part*, does nothing but compute."""
+        self.used += name, type(part).__name__
+        if isinstance(part, FIELDS):
+            self.used.append(part)
+            return True
+        parts = [part]
+        if type(part) is property:
+            parts = [part.fget, part.fset, part.fdel]
+        elif type(part) is staticmethod or type(part) is classmethod:
+            parts = [part.__func__]
+        for each in parts:
+            if isinstance(each, FunctionType):
+                made_in = str(each.__globals__.get("__name__", ""))  # a decorator may copy `__module__`
+                is_generated = made_in.partition(".")[0] in _GENERATING or made_in == f"namedtuple_{kind.__name__}"
+                if not (is_generated or self.is_pure(each)):
+                    return False
+            elif name.startswith("_"):
+                is_bound = isinstance(each, (BuiltinFunctionType, MethodWrapperType)) and not is_transparent(each)
+                of_author = package_of(each if isinstance(each, type) else type(each)) not in _OTHERS
+                if is_bound or of_author or isinstance(each, (MethodType, property)):
+                    return False
+            elif self._is_constant(each):
+                self.used.append(each)
+            else:
+                return False
+        return True
+
+    def _is_constant(self, value: object, is_part: Callable[[object], bool] | None = None) -> bool:
+        """Whether *value* never changes, as *is_part* says of its parts: by default, they are constants too."""
+        is_part = is_part or self._is_constant
+        kind = type(value)
+        if kind in _PLAIN or isinstance(value, TensorRef):
+            return kind is not slice or all(map(is_part, (value.start, value.stop, value.step)))  # type: ignore[attr-defined]
+        if is_dataclass(kind):
+            is_plain = is_frozen(kind) and self.is_plain(kind)
+            return is_plain and self._are_parts(value, attributes_of(value).values(), is_part)
+        if not isinstance(value, (tuple, Enum, Struct, np.generic)):
+            return False
+        if not (self.is_plain(kind) and self._is_bare(value)):
+            return False
+        if isinstance(value, tuple):
+            return all(map(is_part, value))
+        if isinstance(value, Enum):
+            return self._is_constant(value.value)
+        if isinstance(value, Struct):
+            fields = [getattr(value, name) for name in value.__struct_fields__]
+            return value.__struct_config__.frozen and all(map(is_part, fields))
+        return not isinstance(value, (np.void, np.object_))
+
+    def _is_bare(self, value: object) -> bool:
+        """Whether a program has given *value* no attribute but constants. Members of enums may have each other."""
+        has = getattr(value, "__dict__", None)
+        if not has or id(value) in self._bare:
+            return True
+        self._bare[id(value)] = value
+        is_bare = all(name.startswith("_") or self._is_constant(each) for name, each in has.items())
+        if not is_bare:
+            del self._bare[id(value)]
+        return is_bare
+
+    def _is_harmless(self, instruction: dis.Instruction, following: dis.Instruction, function: FunctionType) -> bool:
+        name, value = instruction.opname, instruction.argval
+        if not CHANGES.isdisjoint((name, value, instruction.argrepr)):
+            self._has_changes = True
+            if self._has_containers:
+                return False
+        if name in INSTRUCTIONS:
+            return False
+        if name in ("STORE_DEREF", "DELETE_DEREF"):
+            return value not in function.__code__.co_freevars
+        if name in TAKES:
+            self._attributes[value] = None
+            return isinstance(value, str) and not value.startswith("_") and value not in ATTRIBUTES
+        if name == "LOAD_DEREF" and enclosed_by(function, value) is np:
+            return self._takes_what_computes(following, function)
+        if name != "LOAD_GLOBAL":
+            return True
+        if value in function.__globals__:
+            found = function.__globals__[value]
+            return self._takes_what_computes(following, function) if found is np else self.is_usable(found)
+        names = function.__builtins__  # type: ignore[attr-defined, unused-ignore]  # a cache of mypy does not have it
+        return type(names) is dict and value in names and self._is_usable_builtin(names[value])
+
+    def _is_usable_builtin(self, value: object) -> bool:
+        """As `is_usable`, of what a program may have put in place of a builtin."""
+        if (
+            not isinstance(value, (BuiltinFunctionType, type))
+            or not is_transparent(value)
+            or value.__name__ not in BUILTINS
+        ):
+            return self.is_usable(value)
+        self.used.append(value)
+        return True
+
+    def is_usable(self, value: object) -> bool:
+        """Whether *value* is a constant, or a function or a module that a kernel may use."""
+        if isinstance(value, FunctionType) and not is_own(value.__code__.co_filename):
+            return self.is_pure(value)
+        self.used.append(value)
+        if isinstance(value, FunctionType):
+            return self._is_bare(value)
+        if self._is_constant(value):
+            return True
+        if value is math:
+            return True
+        if isinstance(value, type) and issubclass(value, (Enum, Struct)):
+            return self.is_plain(value) and (issubclass(value, Enum) or value.__struct_config__.frozen)
+        functions = self._unfold(value)
+        return functions is not None and all(map(self.is_pure, functions))

@@ -1,0 +1,114 @@
+"""Template: the steps of a program, for all programs that do as it did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from kb_engine.fastforward.replay.steps import (
+    Allocation,
+    Constant,
+    LoadLook,
+    PendingMark,
+    RegisterRange,
+    Release,
+    Repetition,
+    Step,
+    StoreLoaded,
+    Submission,
+    Wait,
+)
+from kb_engine.fastforward.replay.tracing import Tape
+from kb_engine.memory.allocator import Allocator
+from kb_engine.program.values.symbols import Ints
+
+_GIVING: Final = (Allocation, Constant, RegisterRange)
+"""Steps that give the program an address."""
+
+
+class Template:
+    """The programs *numbers*, the traced one among them, do the steps of *tape*.
+
+    `n_given` is the number of addresses that a program is given. `issues` are the commands. `is_told_by_issues` says
+    that nothing is told to the memory after the last one.
+    `needs_nbytes` free bytes of TCM in one piece are enough for them, however the TCM is cut up meanwhile.
+    """
+
+    def __init__(self, tape: Tape, allocator: Allocator) -> None:
+        self.numbers = np.flatnonzero(tape.peers.agree)
+        self.needs_nbytes = _needed_nbytes(tape, allocator)
+        columns = [column[self.numbers] for column in tape.holes.columns]
+        self._table = np.stack(columns, axis=1) if columns else np.empty((len(self.numbers), 0), np.int64)
+        self._repeats = [step.repeat for step in tape.steps]
+        self.issues, self.is_told_by_issues = _issues(tape.steps)
+        self.n_given = sum(isinstance(step, _GIVING) for step in tape.steps)
+
+    @property
+    def table(self) -> Ints:
+        """The numbers of each of the programs: addresses."""
+        return self._table
+
+    def row(self, row: int) -> list[int]:
+        """The numbers of program `numbers[row]`."""
+        numbers: list[int] = self._table[row].tolist()
+        return numbers
+
+    def repeat(self, run: Repetition) -> None:
+        """Do the steps."""
+        run.do(self._repeats)
+
+
+MemoryStep: TypeAlias = LoadLook | PendingMark | StoreLoaded
+"""What a step tells the memory."""
+
+
+class Issue(NamedTuple):
+    """A command that a program issues, and what it tells the memory since the command before."""
+
+    told: tuple[MemoryStep, ...]
+    submission: Submission
+
+
+def _issues(steps: Sequence[Step]) -> tuple[Sequence[Issue], bool]:
+    """The commands among *steps*, and whether nothing is told after the last one."""
+    found: list[Issue] = []
+    told: list[MemoryStep] = []
+    for step in steps:
+        if isinstance(step, MemoryStep):
+            told.append(step)
+        elif isinstance(step, Submission):
+            found.append(Issue(tuple(told), step))
+            told.clear()
+    return found, not told
+
+
+def _needed_nbytes(tape: Tape, allocator: Allocator) -> int:
+    """The bytes among which there is always room: n ranges leave n + 1 gaps, of which the largest has its share.
+
+    What a command keeps may be free when the program has let it go and has waited for the command, and not before.
+    """
+    held, uses, kept_by = dict[int, int](), dict[int, int](), dict[int, tuple[int, ...]]()
+    given = needed = n_issued = 0
+    for step in tape.steps:
+        over: tuple[int, ...] = ()
+        if isinstance(step, Allocation):
+            size = allocator.rounded(step.nbytes)
+            needed = max(needed, sum(held.values()) + size * (len(held) + 1))
+            held[given], uses[given] = size, 1
+        elif isinstance(step, Submission):
+            kept_by[n_issued] = step.keeps
+            n_issued += 1
+            for slot in step.keeps:
+                uses[slot] += 1
+        elif isinstance(step, Wait):
+            over = kept_by.pop(step.number, ())
+        elif isinstance(step, Release):
+            over = (step.slot,)
+        for slot in over:
+            uses[slot] -= 1
+            if not uses[slot]:
+                del held[slot]
+        given += isinstance(step, _GIVING)
+    return needed

@@ -1,0 +1,171 @@
+"""Templates: the templates of one launch, and which of its programs are traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+
+from kb_engine.block.state_visitor import NotPeriodic, StateVisitor
+from kb_engine.fastforward.replay.places_used import PlaceUsed, places_used
+from kb_engine.fastforward.replay.purity import impurity_of
+from kb_engine.fastforward.replay.replayed_programs import ReplayedPrograms
+from kb_engine.fastforward.replay.steps import Repetition
+from kb_engine.fastforward.replay.template import Template
+from kb_engine.fastforward.replay.tracing import Tape, TracingPort
+from kb_engine.fastforward.replay.why_alone import OTHER_WAYS, alone
+from kb_engine.observe.slow_path import SkipRefusal
+from kb_engine.program.pe_port import PePort
+from kb_engine.program.port import ProgramPort
+from kb_engine.program.runner import KernelCall, run_kernel
+from kb_engine.program.values.symbols import Ints, Peers
+from kb_engine.program.values.tensors import Tensor, TensorRef
+
+NEAR: Final = SkipRefusal("a tensor has a copy near each PE", "shard the tensor, or pass one copy of it")
+_MOST_VAIN: Final = 3
+"""Traces in a row that no other program could repeat, before programs of the launch are traced no more."""
+
+
+def templates_of(call: KernelCall, count: int, n_pes: int) -> Templates | SkipRefusal | None:
+    """The templates by which the *count* programs of a grid on *n_pes* PEs are played, or why they are not.
+
+    None where each PE runs one program at most.
+    """
+    if count <= n_pes:
+        return None
+    impurity = impurity_of(call.kernel, call.arguments, call.front_end)
+    return Templates(call, count) if impurity is None else impurity.why(call.root)
+
+
+class Templates:
+    """Plays the programs of a grid of *count*: from a template, by a trace that may become one, or just so.
+
+    One program is traced at a time. Programs on PEs that use other copies of tensors have templates of their own.
+    `why_alone` says why the last program that was traced has no template.
+    """
+
+    def __init__(self, call: KernelCall, count: int) -> None:
+        self._count = count
+        self._is_near = any(each.near for each in tensors_among(call.arguments))
+        self._found: dict[tuple[str, int], tuple[Template, int]] = {}
+        self._room: dict[str, tuple[int, int]] = {}
+        self._is_tracing = False
+        self._vain = 0
+        self.why_alone: SkipRefusal | None = None
+        self._played: ReplayedPrograms | None = None
+
+    def play(self, call: KernelCall, port: PePort) -> None:
+        """Run the program of *port*."""
+        copies = port.pe_id if self._is_near else ""
+        found = self._found.get((copies, port.program_id))
+        if found is not None:
+            template, row = found
+            if self._has_room(port, template.needs_nbytes):
+                self._repeat(template, row, port)
+                return
+        elif not self._is_tracing and self._vain < _MOST_VAIN:
+            self._trace(call, port, copies)
+            return
+        run_kernel(call, port)
+
+    def watch(self) -> ReplayedPrograms:
+        """What is repeated from now on is kept there."""
+        if self._played is None:
+            self._played = ReplayedPrograms()
+        return self._played
+
+    @property
+    def is_near(self) -> bool:
+        """Whether programs differ by their PE too."""
+        return self._is_near
+
+    def fold(self, over: StateVisitor) -> None:
+        """As FoldPass says. Raises NotFolded while a program is traced."""
+        if self._is_tracing:
+            raise NotPeriodic
+        over.same(self._vain, tuple(self._room.items()))
+
+    def of(self, number: int) -> tuple[Template, list[int]] | None:
+        """The template of program *number*, and the program's numbers; None where it has none."""
+        found = self._found.get(("", number))
+        return None if found is None else (found[0], found[0].row(found[1]))
+
+    def numbers_of(self, programs: Sequence[int]) -> list[list[int]]:
+        """The numbers of each of *programs*, which have one template."""
+        template, rows = self._one_template(programs)
+        numbers: list[list[int]] = template.table[rows].tolist()
+        return numbers
+
+    def places_used(self, numbers: Sequence[int]) -> list[PlaceUsed]:
+        """What the programs *numbers*, which have one template, use of memory."""
+        return places_used(*self._one_template(numbers))
+
+    def kinds(self, kinds_of: Callable[[Ints], Ints]) -> Ints:
+        """For each program, a number that those have in common that do the same; -1 for those without a template.
+
+        *kinds_of* gives, for addresses, what about them matters.
+        """
+        kinds = np.full(self._count, -1, dtype=np.int64)
+        n_kinds = 0
+        for template in dict.fromkeys(template for template, _ in self._found.values()):
+            if template.is_told_by_issues:
+                _, which = np.unique(kinds_of(template.table), axis=0, return_inverse=True)
+                mine = [self._found["", number][0] is template for number in template.numbers.tolist()]
+                kinds[template.numbers[mine]] = n_kinds + which.reshape(-1)[mine]
+                n_kinds += len(template.numbers)
+        return kinds
+
+    def _one_template(self, programs: Sequence[int]) -> tuple[Template, Ints]:
+        found = [self._found["", number] for number in programs]
+        return found[0][0], np.array([row for _, row in found])
+
+    def _repeat(self, template: Template, row: int, port: PePort) -> None:
+        played = self._played
+        run = Repetition(port, template.row(row), None if played is None else played.issue)
+        if played is not None:
+            played.begin(template, run)
+        template.repeat(run)
+
+    def _trace(self, call: KernelCall, port: PePort, copies: str) -> None:
+        peers = Peers(port.program_id, self._count, port.line)
+        tape = Tape(peers)
+        tracing = TracingPort(port, tape)
+        self._is_tracing = True
+        try:
+            run_kernel(call, cast(ProgramPort, tracing))  # its addresses take the place of integers
+            tracing.end()
+        finally:
+            self._is_tracing = False
+        peers.close()
+        if tape.held:
+            peers.leave("holds TCM at its end")
+        if peers.why_alone or int(peers.agree.sum()) < 2:
+            self._vain += 1
+            self.why_alone = alone(peers.why_alone or OTHER_WAYS, peers.alone_at)
+            return
+        self._vain = 0
+        template = Template(tape, port.tcm.allocator)
+        for row, number in enumerate(template.numbers.tolist()):
+            self._found.setdefault((copies, number), (template, row))
+
+    def _has_room(self, port: PePort, nbytes: int) -> bool:
+        """Whether *nbytes* of TCM are surely free in one piece."""
+        allocator = port.tcm.allocator
+        free, largest = self._room.get(port.pe_id, (-1, 0))
+        if allocator.free_nbytes != free:
+            largest = allocator.largest_nbytes()
+            if allocator.free_nbytes > free:
+                self._room[port.pe_id] = allocator.free_nbytes, largest
+        return nbytes <= largest
+
+
+def tensors_among(arguments: Sequence[Any]) -> list[Tensor]:
+    """The tensors of *arguments*, and of lists and tuples among them."""
+    found: list[Tensor] = []
+    for each in arguments:
+        if isinstance(each, TensorRef):
+            found.append(each.tensor)
+        elif isinstance(each, (list, tuple)):
+            found += tensors_among(each)
+    return found

@@ -1,0 +1,355 @@
+"""TracingPort: the port of a program whose steps are written down while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, NamedTuple, cast
+
+import numpy.typing as npt
+
+from kb_engine.fastforward.replay.given_addresses import GivenAddress
+from kb_engine.fastforward.replay.placeholders import Placeholders
+from kb_engine.fastforward.replay.steps import (
+    Allocation,
+    Constant,
+    KeptTile,
+    LoadLook,
+    PendingMark,
+    RegisterRange,
+    RegisterReturn,
+    Release,
+    Step,
+    StoreLoaded,
+    Submission,
+    Wait,
+    maker,
+)
+from kb_engine.memory.allocator import OutOfMemoryError
+from kb_engine.memory.pending import Producer
+from kb_engine.memory.tiles import MadeTile, TilePart
+from kb_engine.program.pe_port import PePort
+from kb_engine.program.port import Completion, Deferring
+from kb_engine.program.tcm_holder import HeldBytes, TcmHolder
+from kb_engine.program.values.symbols import Peers, plain
+from kb_messages import AtomicCommand, Command, Matrix
+
+_MOST_STEPS: Final = 100_000
+
+
+class Tape:
+    """The steps of a traced program. `held` is the TCM that it holds, by the numbers of the addresses it was given.
+
+    With `keeps_bytes`, commands keep TCM that the program has let go.
+    """
+
+    def __init__(self, peers: Peers) -> None:
+        self.peers = peers
+        self.holes = Placeholders(peers)
+        self.steps: list[Step] = []
+        self.held: dict[int, HeldBytes] = {}
+        self.keeps_bytes = False
+        self._given = 0
+
+    def note(self, step: Step) -> None:
+        """The program does *step*."""
+        if len(self.steps) < _MOST_STEPS:
+            self.steps.append(step)
+        else:
+            self.peers.leave("does too many steps")
+
+    def keep_loaded(self, at: int, kept: KeptTile) -> None:
+        """What the load of step number *at* brings is stored later."""
+        if at < len(self.steps):
+            look = self.steps[at]
+            assert isinstance(look, LoadLook), "the step of a load"
+            self.steps[at] = look._replace(kept=kept)
+
+    def give(self, value: int) -> GivenAddress:
+        """The program is given the address *value*."""
+        self._given += 1
+        return GivenAddress(self.peers, self._given - 1, 0, value)
+
+    def keep(self, kept: Sequence[object]) -> tuple[int, ...]:
+        """The numbers of the TCM that the holders among *kept* hold."""
+        addresses = [cast(GivenAddress, each.matrix.address) for each in kept if isinstance(each, TcmHolder)]
+        self.keeps_bytes = self.keeps_bytes or bool(addresses)
+        return tuple(each.slot for each in addresses)
+
+
+class TracingLease:
+    """The TCM of the program."""
+
+    def __init__(self, port: PePort, tape: Tape) -> None:
+        self._lease = port.tcm
+        self._tape = tape
+
+    @property
+    def has_ended(self) -> bool:
+        """As `Lease.has_ended`."""
+        return self._lease.has_ended
+
+    def allocate(self, nbytes: int, holder: str = "") -> GivenAddress:
+        """As `Lease.allocate`."""
+        tape, nbytes = self._tape, plain(nbytes)
+        try:
+            start = self._lease.allocate(nbytes, holder)
+        except OutOfMemoryError:
+            tape.peers.leave("fills the TCM")
+            raise
+        given = tape.give(start)
+        tape.note(Allocation(nbytes, holder))
+        tape.held[given.slot] = HeldBytes(self._lease, start)
+        return given
+
+    def release(self, start: GivenAddress) -> None:
+        """The last value goes that lies at *start*."""
+        self._tape.note(Release(start.slot))
+        del self._tape.held[start.slot]
+
+
+class _LoadTraced(NamedTuple):
+    """A load: the number of its step, where the tile is kept if it is stored, and who has yet to produce it, if so."""
+
+    at: int
+    kept: KeptTile
+    producer: Producer | None
+
+
+class TracingPending:
+    """The pending bytes. `loaded` are the producers, which no other value has, of what loads brought."""
+
+    def __init__(self, port: PePort, tape: Tape) -> None:
+        self.loaded: list[Producer] = []
+        self._pending = port.memory.pending
+        self._tape = tape
+
+    def producer(self, matrix: Matrix) -> Producer | None:
+        """As `PendingBytes.producer`."""
+        self._tape.peers.leave("asks what is pending")
+        return self._pending.producer(self._tape.holes.cut(matrix)[0])
+
+    def clear(self, matrix: Matrix) -> None:
+        """As `PendingBytes.clear`."""
+        self._tape.peers.leave("makes known what is pending")
+        self._pending.clear(self._tape.holes.cut(matrix)[0])
+
+    def mark(self, matrix: Matrix, producer: Producer) -> None:
+        """As `PendingBytes.mark`."""
+        if any(each is producer for each in self.loaded):
+            self._tape.peers.leave("stores what it loaded, but not as a tile")
+        part = self._tape.holes.cut(matrix)
+        self._tape.note(PendingMark(maker(part), producer))
+        self._pending.mark(part[0], producer)
+
+
+class TracingMemory:
+    """The bytes of all memories."""
+
+    def __init__(self, port: PePort, tape: Tape) -> None:
+        self._port = port
+        self._tape = tape
+        self._loaded: dict[int, _LoadTraced] = {}
+        self.burst_nbytes = port.memory.burst_nbytes
+        self.pending = TracingPending(port, tape)
+
+    def load(
+        self, matrices: list[Matrix], tile: Matrix, made: MadeTile | None = None
+    ) -> tuple[Producer | None, npt.NDArray[Any] | None]:
+        """As `DeviceMemory.load`. A producer is an object that this trace alone has."""
+        tape = self._tape
+        parts = [tape.holes.cut(each) for each in matrices]
+        at = len(tape.steps)
+        tape.note(LoadLook(tuple(maker(part) for part in parts), self._port.line()))
+        producer, known = self._port.memory.load([fixed for fixed, _ in parts], tile, made)
+        if producer is not None:
+            producer = Producer(producer.op, producer.line)
+            self.pending.loaded.append(producer)
+        slot = cast(GivenAddress, tile.address).slot
+        self._loaded[slot] = _LoadTraced(at, KeptTile(slot, made), producer)
+        return producer, known
+
+    def put(
+        self,
+        matrix: Matrix,
+        tile: Matrix,
+        known: npt.NDArray[Any] | None,
+        producer: Producer | None,
+        part: TilePart | None = None,
+    ) -> None:
+        """As `DeviceMemory.put`."""
+        tape, address, to = self._tape, cast(GivenAddress, tile.address), self._tape.holes.cut(matrix)
+        load = self._loaded.get(address.slot)
+        if load is not None and not address.offset and (known is not None or producer is load.producer):
+            tape.keep_loaded(load.at, load.kept)
+            tape.note(StoreLoaded(maker(to), address.slot, part))
+        elif producer is not None:
+            tape.note(PendingMark(maker(to), producer))
+        else:
+            tape.peers.leave("stores known values")
+        self._port.memory.put(to[0], tile, known, producer, part)
+
+    def read(self, matrix: Matrix) -> npt.NDArray[Any]:
+        """As `DeviceMemory.read`."""
+        self._tape.peers.leave("reads memory")
+        return self._port.memory.read(self._tape.holes.cut(matrix)[0])
+
+    def read_copy(self, matrix: Matrix) -> npt.NDArray[Any]:
+        """As `DeviceMemory.read_copy`."""
+        self._tape.peers.leave("reads memory")
+        return self._port.memory.read_copy(self._tape.holes.cut(matrix)[0])
+
+    def write(self, matrix: Matrix, data: npt.NDArray[Any]) -> None:
+        """As `DeviceMemory.write`."""
+        self._tape.peers.leave("stores known values")
+        self._port.memory.write(self._tape.holes.cut(matrix)[0], data)
+
+
+class TracingRegisters:
+    """The registers of sums."""
+
+    def __init__(self, port: PePort, tape: Tape) -> None:
+        self._registers = port.registers
+        self._tape = tape
+
+    @property
+    def nbytes(self) -> int:
+        """As `HeldRegisters.nbytes`."""
+        return self._registers.nbytes
+
+    @property
+    def room_nbytes(self) -> int:
+        """As `HeldRegisters.room_nbytes`."""
+        return self._registers.room_nbytes
+
+    def take(self, nbytes: int) -> GivenAddress | None:
+        """As `HeldRegisters.take`."""
+        start = self._registers.take(nbytes)
+        if start is None:
+            return None
+        self._tape.note(RegisterRange(nbytes))
+        return self._tape.give(start)
+
+    def give_back(self, address: GivenAddress) -> None:
+        """As `HeldRegisters.give_back`."""
+        self._tape.note(RegisterReturn(address.slot))
+        self._registers.give_back(address.value)
+
+
+class TracingPort:
+    """The `ProgramPort` of a program that is traced: *port*, all of whose calls are written on *tape*."""
+
+    def __init__(self, port: PePort, tape: Tape) -> None:
+        self.pe_id = port.pe_id
+        self.program_id = tape.peers.own_number
+        self.num_programs, self.grid = port.num_programs, port.grid
+        self.max_pieces, self.fitting = port.max_pieces, port.fitting
+        self.keeps_log, self.on_capture = port.keeps_log, port.on_capture
+        self.on_wrapped_index = port.on_wrapped_index
+        self.deferred_calls: Deferring | None = None
+        self.tcm = TracingLease(port, tape)
+        self.memory = TracingMemory(port, tape)
+        self.registers = TracingRegisters(port, tape)
+        self._port = port
+        self._tape = tape
+        self._issued: dict[int, tuple[int, Completion]] = {}
+        self._n_issued = 0
+
+    @property
+    def line(self) -> Callable[..., str]:
+        """As `ProgramPort.line`. An abandoned program has another one."""
+        return self._port.line
+
+    @property
+    def issues_ahead(self) -> bool:
+        """As `ProgramPort.issues_ahead`."""
+        return self._port.issues_ahead
+
+    @property
+    def commands_issued(self) -> int:
+        """As `ProgramPort.commands_issued`."""
+        return self._port.commands_issued
+
+    def leave(self, why: str) -> None:
+        """As `ProgramPort.leave`."""
+        self._tape.peers.leave(why)
+        self._port.leave(why)
+
+    def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
+        """As `ProgramPort.submit`."""
+        self._issue_deferred(command, line)
+        if isinstance(command, AtomicCommand):
+            self._tape.peers.leave("has an atomic")
+        tape = self._tape
+        part = tape.holes.cut(command)
+        keeps = tape.keep(completion.kept)
+        completion.keep(tuple(tape.held[slot] for slot in keeps))
+        if not wait_until_done or self._port.issues_ahead:
+            self._issued[id(completion)] = self._n_issued, completion
+        self._n_issued += 1
+        tape.note(Submission(maker(part), line, wait_until_done, keeps))
+        self._port.submit(part[0], line, completion, wait_until_done)
+
+    def wait(self, completion: Completion) -> None:
+        """As `ProgramPort.wait`."""
+        line = self._port.line()
+        if id(completion) not in self._issued:
+            if not completion.done:
+                self._tape.peers.leave("waits for what it did not issue")
+                self._issue_deferred(None, line)
+                self._port.wait(completion, line)
+            return
+        if self.deferred_calls is not None and self.deferred_calls.holds:
+            self._tape.peers.leave("waits while a command is held back")
+        self._tape.note(Wait(self._issued[id(completion)][0], line))
+        if not completion.done:
+            self._issue_deferred(None, line)
+            self._port.wait(completion, line)
+
+    def wait_for_all(self, line: str) -> None:
+        """As `ProgramPort.wait_for_all`."""
+        self._tape.peers.leave("waits for all commands")
+        self._port.wait_for_all(line)
+
+    def register_nbytes(self, command: Command, line: str) -> int:
+        """As `ProgramPort.register_nbytes`."""
+        return self._port.register_nbytes(self._tape.holes.cut(command)[0], line)
+
+    def fits(self, command: Command) -> bool:
+        """As `ProgramPort.fits`."""
+        return self._port.fits(self._tape.holes.cut(command)[0])
+
+    def translate(self, matrix: Matrix) -> Matrix:
+        """As `ProgramPort.translate`."""
+        self._tape.peers.leave("uses virtual addresses")
+        return self._port.translate(self._tape.holes.cut(matrix)[0])
+
+    def waits_for_value(self, line: str) -> AbstractContextManager[None]:
+        """As `ProgramPort.waits_for_value`."""
+        self._tape.peers.leave("looks at a computed value")
+        return self._port.waits_for_value(line)
+
+    def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
+        """As `ProgramPort.materialize`."""
+        self._tape.peers.leave("looks at a computed value")
+        return self._port.materialize(self._tape.holes.cut(matrix)[0], line)
+
+    def constant(self, element: bytes, count: int) -> GivenAddress:
+        """As `ProgramPort.constant`."""
+        count = plain(count)
+        self._tape.note(Constant(element, count))
+        return self._tape.give(self._port.constant(element, count))
+
+    def end(self) -> None:
+        """The kernel has returned: issue what its front end held back."""
+        if self.deferred_calls is not None:
+            deferred_calls, self.deferred_calls = self.deferred_calls, None
+            deferred_calls.end()
+
+    def _issue_deferred(self, command: Command | None, line: str) -> None:
+        if self.deferred_calls is not None:
+            deferred_calls, self.deferred_calls = self.deferred_calls, None
+            try:
+                deferred_calls.before(command, line)
+            finally:
+                self.deferred_calls = deferred_calls

@@ -1,0 +1,114 @@
+"""What passes have in common, whatever it is that comes in periods: one kind looks at a state, another moves it on."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+
+from kb_engine.block.state_visitor import HasState, StateVisitor
+
+
+class PartsVisitor(StateVisitor):
+    """Visits each part once, when the part is met."""
+
+    def part(self, part: HasState) -> None:
+        """As FoldPass says."""
+        if self._is_new(part):
+            part.fold(self)
+
+    @abstractmethod
+    def _is_new(self, part: object) -> bool:
+        """Whether *part* is met for the first time."""
+
+
+class StateSnapshot(PartsVisitor):
+    """Writes a state down, at *now_ps*. Two states are equal when their `parts` are. `totals` grew so far."""
+
+    def __init__(self, now_ps: int) -> None:
+        self.now_ps = now_ps
+        self.parts: list[object] = []
+        self.totals: list[int] = []
+        self._seen: dict[int, tuple[int, object]] = {}
+        self._kept: list[object] = []
+
+    @property
+    def jumps(self) -> bool:
+        """No."""
+        return False
+
+    def moment(self, t_ps: int) -> int:
+        """As FoldPass says."""
+        self.parts.append(t_ps - self.now_ps)
+        return t_ps
+
+    def deadline(self, t_ps: int) -> int:
+        """As FoldPass says."""
+        self.parts.append(max(0, t_ps - self.now_ps))
+        return t_ps
+
+    def total(self, count: int) -> int:
+        """As FoldPass says."""
+        self.totals.append(count)
+        return count
+
+    def same(self, *values: object) -> None:
+        """As FoldPass says."""
+        self.parts.append(values)
+
+    def identical(self, *objects: object) -> None:
+        """As FoldPass says. What is kept keeps its identity, so no other object gets that."""
+        self.parts += map(id, objects)
+        self._kept += objects
+
+    def _is_new(self, part: object) -> bool:
+        """Whether *part* is met for the first time. Later only its number is written down."""
+        known = self._seen.get(id(part))
+        if known is not None:
+            self.parts.append(known[0])
+            return False
+        number = len(self._seen)
+        self._seen[id(part)] = number, part
+        self.parts.append(number)
+        return True
+
+
+class StateShift(PartsVisitor):
+    """Moves a state on by `ps`, and each total by what *grown* gives for it."""
+
+    def __init__(self, ps: int, grown: Iterable[int]) -> None:
+        self.ps = ps
+        self._grown: Iterator[int] = iter(grown)
+        self._seen: dict[int, object] = {}
+
+    @property
+    @abstractmethod
+    def next_tile(self) -> int:
+        """As FoldPass says."""
+
+    @property
+    def jumps(self) -> bool:
+        """Yes."""
+        return True
+
+    def moment(self, t_ps: int) -> int:
+        """As FoldPass says."""
+        return t_ps + self.ps
+
+    def deadline(self, t_ps: int) -> int:
+        """As FoldPass says."""
+        return t_ps + self.ps
+
+    def total(self, count: int) -> int:
+        """As FoldPass says."""
+        return count + next(self._grown)
+
+    def same(self, *values: object) -> None:
+        """As FoldPass says."""
+
+    def identical(self, *objects: object) -> None:
+        """As FoldPass says."""
+
+    def _is_new(self, part: object) -> bool:
+        is_new = id(part) not in self._seen
+        self._seen[id(part)] = part
+        return is_new

@@ -1,0 +1,106 @@
+"""TilePath: all that the tiles of one command meet on their way, as far as it can be folded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from kb_engine.block.component import ComponentBase
+from kb_engine.block.fabric_roles import Scratchpad
+from kb_engine.block.in_flight import CommandInFlight, TileToken
+from kb_engine.block.pe_roles import CommandScheduler
+from kb_engine.block.register_file import RegisterFileOwner
+from kb_engine.block.stage_server import StageServer
+from kb_engine.block.state_rules import can_visit_state
+from kb_engine.block.state_visitor import NotPeriodic, StateVisitor
+from kb_engine.fabric.fabric import Fabric
+from kb_engine.fabric.paths import MemoryPath
+from kb_engine.fabric.sharing.stream import Stream
+from kb_engine.fabric.transfer import Transfer
+from kb_engine.fastforward.steady_state.clock_entries import arguments_of
+from kb_engine.observe.slow_path import SkipRefusal
+from kb_messages import OFFSET_BITS, StageType, memory_side
+
+_TRANSFERS: Final = (StageType.DMA_READ, StageType.DMA_WRITE)
+
+
+class TilePath(NamedTuple):
+    """The blocks, queues and ways of one command. Blocks come after the transfers and tokens that they hold."""
+
+    command: CommandInFlight
+    blocks: Sequence[ComponentBase[Any]]
+    servers: Sequence[StageServer]
+    paths: Sequence[MemoryPath]
+
+    @property
+    def burst_nbytes(self) -> int:
+        """Bytes that hold whole bursts of every memory."""
+        found = 1
+        for path in self.paths:
+            found *= path.burst_nbytes
+        return found
+
+    def visit(self, over: StateVisitor, entries: Sequence[Any]) -> None:
+        """Hand everything to *over*, what is scheduled first. Raises NotPeriodic for what cannot be folded now."""
+        for argument in arguments_of(over, entries):
+            if type(argument) is TileToken:
+                over.token(argument)
+            elif type(argument) is Transfer or type(argument) is Stream:
+                over.part(argument)
+            else:
+                raise NotPeriodic
+        over.part(self.command)
+        for server in self.servers:
+            over.part(server)
+            for gate in server.own_gates:
+                over.part(gate)
+        for block in self.blocks:
+            over.part(block)
+        for path in self.paths:
+            over.part(path)
+
+
+def tile_path_of(
+    command: CommandInFlight,
+    components: Mapping[str, ComponentBase[Any]],
+    pe: Sequence[ComponentBase[Any]],
+    fabric: Fabric,
+) -> TilePath | SkipRefusal:
+    """The site of *command* on the blocks *pe*, or why it cannot be folded."""
+    plan = command.plan
+    if command.mapped:
+        return SkipRefusal("the command has virtual addresses", "pass tensors that are not mapped")
+    if any(stage.in_pieces for stage in plan.stages):
+        return SkipRefusal(
+            "the command moves its rows in pieces", "load and store blocks whose rows lie behind each other"
+        )
+    if any(stage.math and stage.stage_type in _TRANSFERS for stage in plan.stages):
+        return SkipRefusal("the command combines what it stores with what is there", "add up in TCM, and store once")
+    serving: dict[str, ComponentBase[Any]] = {}
+    servers: dict[int, StageServer] = {}
+    paths: dict[int, MemoryPath] = {}
+    for stage in plan.stages:
+        block = components[stage.component]
+        serving[block.node_id] = block
+        server = block.servers[stage.stage_type]
+        servers[id(server)] = server
+        if stage.stage_type in _TRANSFERS:
+            path = fabric.path(block.node_id, memory_side(stage).base >> OFFSET_BITS)
+            if type(path) is not MemoryPath:
+                return SkipRefusal(
+                    "an operand is spread over several memories", "place a tensor in one memory for each PE"
+                )
+            paths[id(path)] = path
+    others = [each for each in pe if isinstance(each, (CommandScheduler, RegisterFileOwner, Scratchpad))]
+    memories = [path.memory for path in paths.values()]
+    blocks = list({id(each): each for each in (*others, *serving.values(), *memories)}.values())
+    for block in blocks:
+        if not can_visit_state(block):
+            return why_no_state(block)
+    return TilePath(command, blocks, list(servers.values()), list(paths.values()))
+
+
+def why_no_state(block: ComponentBase[Any]) -> SkipRefusal:
+    """The reason that *block* cannot be folded."""
+    cause = f"the block {block.node_id} is of the class {type(block).__name__}, which does not say how to fold it"
+    return SkipRefusal(cause, "give the class a `fold`, or a pure cost")

@@ -1,0 +1,211 @@
+"""What a load or store moves: the elements that a reference and a mask choose, and the pieces that they make."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_dataexec.log.compressed import addresses_of
+from kb_engine.language.access.element_pieces import (
+    TilePiece,
+    is_one_to_one,
+    last_of_each,
+    pieces_of_affine,
+    pieces_of_elements,
+)
+from kb_engine.program.values.affine import Affine, places_before
+from kb_engine.program.values.affine_masks import IndexBox, where_not_negative
+from kb_engine.program.values.host_values import HostValue
+from kb_engine.program.values.indexing import Indices, Integers, rows_and_columns, spread_out
+from kb_engine.program.values.tensors import Tensor, TensorRef
+from kb_messages import KernelError, Matrix
+
+_Bools = npt.NDArray[np.bool_]
+
+
+class ElementAccess(NamedTuple):
+    """The elements of a tensor that a load or store moves, of the `shape` elements that the kernel asked for.
+
+    `row`, `col` and `place` are the row and the column in the tensor, and the number among the elements asked for, row
+    by row, of every element that is moved: affine integers, or arrays of one axis. `chosen` says which are moved.
+    """
+
+    ref: TensorRef
+    shape: tuple[int, ...]
+    row: Integers
+    col: Integers
+    place: Integers
+    chosen: IndexBox | _Bools
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no element is moved."""
+        return self.chosen.is_empty if isinstance(self.chosen, IndexBox) else not self.chosen.any()
+
+    def left_out(self) -> list[TilePiece]:
+        """The places of a tile that no element goes to. Their addresses mean nothing."""
+        if isinstance(self.chosen, IndexBox):
+            if self.chosen.is_everywhere:
+                return []
+            chosen = self.chosen.data()
+        else:
+            chosen = self.chosen
+        places = np.flatnonzero(~chosen)
+        return pieces_of_elements(places, places, np.zeros_like(places), 1)
+
+
+def access_of(ref: TensorRef, mask: HostValue | None, line: str) -> ElementAccess:
+    """The elements of *ref* that *mask*, of its shape, chooses; all that lie inside the tensor with None.
+
+    Raises KernelError for an element beyond the tensor or the slice that *ref* was made of.
+    """
+    indices = ref.every_index()
+    shape = indices.inside if mask is None else indices.shape
+    if mask is not None and not isinstance(mask.form, IndexBox):
+        chosen: IndexBox | _Bools = mask.data
+    else:
+        chosen = IndexBox.everywhere(shape) if mask is None else mask.form  # type: ignore[assignment]  # a box
+    if isinstance(chosen, IndexBox) and chosen.is_empty:
+        nothing = np.empty(0, np.int64)
+        return ElementAccess(ref, shape, nothing, nothing, nothing, chosen)
+    dimensions, place = _moved(indices, shape, chosen)
+    _check_inside(ref, dimensions, indices, line)
+    moved = place.shape
+    row, col = rows_and_columns(dimensions, ref.tensor.shape, moved)
+    return ElementAccess(ref, shape, row, col, place, chosen)
+
+
+def _moved(indices: Indices, shape: tuple[int, ...], chosen: IndexBox | _Bools) -> tuple[list[Integers], Integers]:
+    """The indices in each dimension, and the numbers, of the chosen elements."""
+    place = Affine(shape, 0, tuple(n * (size > 1) for n, size in zip(places_before(shape), shape, strict=True)))
+    cut = tuple(slice(n) for n in shape)
+    inside = [each.at(cut) if isinstance(each, Affine) and each.shape != shape else each for each in indices.dimensions]
+    if isinstance(chosen, IndexBox) and all(isinstance(each, Affine) for each in inside):
+        if chosen.is_everywhere:
+            return inside, place  # type: ignore[return-value]  # nothing is empty
+        key = tuple(slice(*interval) for interval in chosen.intervals)
+        found = [each.at(key) for each in (*inside, place)]  # type: ignore[union-attr]  # nothing is empty
+        return found[:-1], found[-1]  # type: ignore[return-value]
+    numbers = np.flatnonzero(chosen.data() if isinstance(chosen, IndexBox) else chosen)
+    arrays = [
+        np.broadcast_to(spread_out(each), shape).reshape(-1)[numbers]  # type: ignore[arg-type]
+        for each in inside
+    ]
+    return arrays, numbers  # type: ignore[return-value]
+
+
+def _check_inside(ref: TensorRef, dimensions: list[Integers], indices: Indices, line: str) -> None:
+    """Raise KernelError for an index beyond its limits."""
+    for number, (each, (start, end)) in enumerate(zip(dimensions, indices.limits, strict=True)):
+        if isinstance(each, np.ndarray):
+            if not len(each) or (start <= each.min() and each.max() < end):
+                continue
+            at = int(np.argmax((each < start) | (each >= end)))
+            element = [int(array[at]) for array in dimensions if isinstance(array, np.ndarray)]
+        else:
+            if start <= each.low and each.high < end:
+                continue
+            element = _extreme(dimensions, each, each.low < start)
+        tensor = ref.tensor
+        offset = sum(i * n for i, n in zip(element, places_before(tensor.shape), strict=True)) * tensor.dtype.nbytes
+        got = f"index {element[number]} in dimension {number} of {tensor.name}, {offset} bytes from its start"
+        raise KernelError(line, got, f"{start} to {end - 1}", "leave it out by a mask, or correct the index")
+
+
+def _extreme(dimensions: list[Any], beyond: Affine, is_low: bool) -> list[int]:
+    """The indices of the element at which *beyond* is lowest or highest."""
+    at = [(n - 1) * ((step < 0) == is_low) * (step != 0) for n, step in zip(beyond.shape, beyond.steps, strict=True)]
+    return [each.base + sum(i * step for i, step in zip(at, each.steps, strict=True)) for each in dimensions]
+
+
+def pieces_of(access: ElementAccess, copy: int, is_store: bool) -> list[TilePiece]:
+    """The pieces of *access*, to a copy of the tensor, at virtual addresses if it has such.
+
+    Those of a store share no byte: of the elements that a store moves to one place, only the last is moved.
+    """
+    tensor, nbytes = access.ref.tensor, access.ref.tensor.dtype.nbytes
+    if isinstance(access.row, Affine) and isinstance(access.col, Affine) and isinstance(access.place, Affine):
+        found = _affine_in_blocks(tensor, copy, (access.row, access.col, access.place))
+        if found is not None and not (is_store and not all(is_one_to_one(each, nbytes) for each, _ in found)):
+            return [piece for address, place in found for piece in pieces_of_affine(address, place, nbytes)]
+    row, col, place = (
+        np.broadcast_to(spread_out(each), access.place.shape).reshape(-1)
+        for each in (access.row, access.col, access.place)
+    )
+    address, block = _addresses(tensor, copy, row, col)
+    if is_store:
+        last = last_of_each(address)
+        address, place, block = address[last], place[last], block[last]
+    return pieces_of_elements(address, place, block, nbytes, may_repeat=not is_store)
+
+
+def _affine_in_blocks(
+    tensor: Tensor, copy: int, elements: tuple[Affine, Affine, Affine]
+) -> list[tuple[Affine, Affine]] | None:
+    """The addresses and the numbers of the elements in each block of the tensor; None where these are no box.
+
+    *elements* are their rows, columns and numbers.
+    """
+    row, col, _ = elements
+    downs, alongs = _blocks(tensor.row_bounds, row), _blocks(tensor.col_bounds, col)
+    found = []
+    for i, j in product(downs, alongs):
+        box = (
+            _inside_block(row, col, (i, j), tensor) if len(downs) * len(alongs) > 1 else IndexBox.everywhere(row.shape)
+        )
+        if box is None:
+            return None
+        key = tuple(slice(*interval) for interval in box.intervals)
+        mine = [each.at(key) for each in elements] if not box.is_empty else []
+        rows, cols, places = mine or (None, None, None)
+        if rows is None or cols is None or places is None:
+            continue
+        block = _block(tensor, i, j, copy)
+        base = block.address - tensor.row_bounds[i] * block.stride - tensor.col_bounds[j] * tensor.dtype.nbytes
+        address = rows.times(block.stride).plus(cols.times(tensor.dtype.nbytes))
+        found.append((address.plus(Affine.constant(base, address.shape)), places))
+    return found
+
+
+def _blocks(bounds: tuple[int, ...], integers: Affine) -> range:
+    """The numbers of the blocks between *bounds* that *integers* reach."""
+    return range(bisect_right(bounds, integers.low) - 1, bisect_right(bounds, integers.high))
+
+
+def _inside_block(row: Affine, col: Affine, block: tuple[int, int], tensor: Tensor) -> IndexBox | None:
+    """Where rows and columns lie in a block; None where that is no box."""
+    box = IndexBox.everywhere(row.shape)
+    for each, bounds, number in ((row, tensor.row_bounds, block[0]), (col, tensor.col_bounds, block[1])):
+        start, end = bounds[number], bounds[number + 1]
+        for integers in (
+            each.plus(Affine.constant(-start, each.shape)),
+            each.times(-1).plus(Affine.constant(end - 1, each.shape)),
+        ):
+            mask = where_not_negative(integers)
+            if not isinstance(mask, IndexBox):
+                return None
+            box = box.within(mask)
+    return box
+
+
+def _block(tensor: Tensor, i: int, j: int, copy: int) -> Matrix:
+    """A block, at its virtual address if the tensor has one."""
+    block = tensor.block(i, j, copy)
+    if not tensor.virtual:
+        return block
+    return Matrix.packed(block.rows, block.cols, block.dtype, tensor.virtual[copy][i][j])
+
+
+def _addresses(tensor: Tensor, copy: int, row: Any, col: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The address of each element, and the number of its block."""
+    rows, cols = np.array(tensor.row_bounds), np.array(tensor.col_bounds)
+    i, j = (np.searchsorted(bounds, at, side="right") - 1 for bounds, at in ((rows, row), (cols, col)))
+    base = addresses_of(
+        tensor.virtual[copy] if tensor.virtual else tensor.copies[copy - 1] if copy else tensor.addresses
+    )
+    within = (row - rows[i]) * (cols[j + 1] - cols[j]) + col - cols[j]
+    return base[i, j] + within * tensor.dtype.nbytes, i * (len(cols) - 1) + j

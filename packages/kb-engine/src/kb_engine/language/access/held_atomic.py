@@ -1,0 +1,140 @@
+"""An atomic that is issued with the next call, when it is known whether anybody can ask for the bytes before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from weakref import ref
+
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from kb_engine.memory.pending import Producer
+from kb_engine.program.port import Completion, ProgramPort
+from kb_engine.program.tcm_holder import TcmHolder
+from kb_engine.program.values.handles import Handle, LoadedTensor, Operators
+from kb_messages import AtomicCommand, Command, DType, LoadCommand, Matrix, Piece
+
+Allocate = Callable[[int, int, DType, str], TcmHolder]
+
+
+class OldValue(LoadedTensor):
+    """The bytes before an atomic. They come to TCM only if somebody can ask for them when the atomic is issued."""
+
+    def __init__(
+        self, place: Matrix, shape: tuple[int, ...], known: npt.NDArray[Any] | None, producer: Producer | None,
+        operators: Operators, atomic: HeldAtomic,
+    ) -> None:  # fmt: skip
+        super().__init__(place, shape, known, producer, operators)
+        self._atomic = atomic
+
+    @property
+    def matrix(self) -> Matrix:
+        """Where the bytes lie in TCM, after the atomic was issued."""
+        self._atomic.issue()
+        return self.place
+
+    def arrive(self, holder: TcmHolder) -> None:
+        """The bytes come to the TCM of *holder*, with the atomic that is issued now."""
+        self.place, self.holder = holder.matrix, holder
+
+
+class AtomicPart(NamedTuple):
+    """A command of an atomic. The bytes before lie `place` bytes from the begin of the atomic's old value, in rows
+    `stride` bytes apart."""
+
+    command: AtomicCommand
+    place: int
+    stride: int
+
+
+class DeferredAtomic(NamedTuple):
+    """An atomic that the kernel called and that is not issued: its commands, one for each rectangle of memory.
+
+    `left_out` are the places of the old value that no element has, with constants of the op log. `values` keep the TCM
+    of the operands.
+    """
+
+    parts: tuple[AtomicPart, ...]
+    left_out: tuple[Piece, ...]
+    values: tuple[Handle, ...]
+    old: ref[OldValue]
+    completion: Completion
+    order: str
+    line: str
+
+
+class HeldAtomic:
+    """The atomic of one program that was called last, until it is issued. *allocate* takes TCM for the bytes before."""
+
+    def __init__(self, port: ProgramPort, allocate: Allocate) -> None:
+        self._port = port
+        self._allocate = allocate
+        self._deferred: DeferredAtomic | None = None
+
+    @property
+    def holds(self) -> bool:
+        """As `Deferring.holds`."""
+        return self._deferred is not None
+
+    def defer(self, atomic: DeferredAtomic) -> None:
+        """Issue *atomic* later. None is deferred now."""
+        self._deferred = atomic
+
+    def issue(self) -> None:
+        """Issue an atomic that was deferred."""
+        deferred, self._deferred = self._deferred, None
+        if deferred is None:
+            return
+        port, old, line = self._port, deferred.old(), deferred.line
+        if deferred.order in ("acq_rel", "release"):
+            port.wait_for_all(line)
+        commands = [part.command for part in deferred.parts]
+        if old is not None:
+            holder = self._allocate(old.place.rows, old.place.cols, old.place.dtype, line)
+            old.arrive(holder)
+            if old.producer is not None:
+                port.memory.pending.mark(holder.matrix, old.producer)
+            if deferred.left_out:
+                fill = _filled(deferred.left_out, holder.matrix)
+                port.submit(fill, line, Completion() if deferred.parts else deferred.completion, True)
+            commands = [replace(part.command, old=_old_part(part, holder.matrix)) for part in deferred.parts]
+        waits = deferred.order in ("acq_rel", "acquire")
+        if not commands:
+            if old is None:
+                deferred.completion.finish()
+            return
+        completions = [*(Completion() for _ in commands[1:]), deferred.completion]
+        for command, completion in zip(commands, completions, strict=True):
+            port.submit(command, line, completion, waits)
+        if waits:
+            for completion in completions:
+                port.wait(completion)
+
+    def before(self, command: Command | None, line: str) -> None:
+        """As `Deferring.before`."""
+        self.issue()
+
+    def end(self) -> None:
+        """As `Deferring.end`."""
+        self.issue()
+
+
+def _old_part(part: AtomicPart, old: Matrix) -> Matrix:
+    """Where the bytes before *part* go, in *old*."""
+    target = part.command.target
+    return Matrix(
+        address=old.address + part.place, rows=target.rows, cols=target.cols, stride=part.stride, dtype=target.dtype
+    )
+
+
+def _filled(left_out: tuple[Piece, ...], old: Matrix) -> LoadCommand:
+    """The command that fills the places *left_out* of *old*."""
+    fills = tuple(
+        Piece(each.address, each.stride, old.address + each.place, each.place_stride, each.rows, each.cols)
+        for each in left_out
+    )
+    first = fills[0]
+    nbytes = first.cols * old.dtype.nbytes
+    src = Matrix(address=first.address, rows=1, cols=first.cols, stride=nbytes, dtype=old.dtype)
+    return LoadCommand(src=src, dst=old, fills=fills)

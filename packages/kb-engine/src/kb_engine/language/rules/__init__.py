@@ -1,0 +1,1 @@
+"""Rules of calls of `tl`: types and shapes of results, operands that are known, and calls that wait for others."""

@@ -1,0 +1,85 @@
+"""What a call of a function gives, by the shapes and dtypes of its arguments: found out once, and then looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Final, NamedTuple
+
+from kb_engine.language.rules.math_results import (
+    Argument,
+    is_wide,
+    math_attributes,
+    needs_floats,
+    result_shape,
+    rows_of_axis,
+    sort_arguments,
+)
+from kb_engine.language.rules.result_types import result_dtype
+from kb_engine.language.vector.recorded import RecordedFunction, RecordedTensor, recorded_function
+from kb_engine.program.values.affine import sides_of
+from kb_engine.program.values.handles import Handle
+from kb_engine.program.values.symbols import plain
+from kb_engine.program.values.tensors import TensorRef
+from kb_messages import DType, KernelError, VectorValue
+
+_MOST_RULES: Final = 4096
+_RULES: Final[dict[tuple[Hashable, ...], CallRule]] = {}
+
+
+class CallRule(NamedTuple):
+    """The result of a call, which has `shape`.
+
+    With `in_f32`, arguments that are integers are converted first. The result of integers alone (`may_be_known`) is
+    known if its arguments are. With `has_wide`, a number among the arguments of integers is none that f64 has.
+    """
+
+    function: RecordedFunction
+    shape: tuple[int, ...]
+    in_f32: bool
+    may_be_known: bool
+    has_wide: bool
+
+
+def call_rule(
+    op: str, arguments: Sequence[Argument], axis: int | None, dtype: DType | None, reverse: bool, line: str
+) -> CallRule:
+    """The rule of a call of *op*, whose result has *dtype*, or that of its arguments. Raises KernelError as a call."""
+    axis = None if axis is None else plain(axis)
+    key: list[Hashable] = [op, axis, dtype, reverse]
+    for each in arguments:
+        if type(each) is RecordedTensor:
+            key += (each.shape, each.op.function.value.dtype)
+        elif isinstance(each, Handle):
+            key += (each.shape, each.dtype)
+        else:
+            key.append(type(each).__qualname__)
+            key.append(repr(each))  # the text tells -0.0 from 0.0, and is equal for NaN
+    found = _RULES.get(tuple(key))
+    if found is None:
+        found = _found_out(op, arguments, axis, dtype, reverse, line)
+        if len(_RULES) >= _MOST_RULES:
+            _RULES.clear()
+        _RULES[tuple(key)] = found
+    return found
+
+
+def _found_out(
+    op: str, arguments: Sequence[Any], axis: int | None, dtype: DType | None, reverse: bool, line: str
+) -> CallRule:
+    values, scalars, scalar_at = sort_arguments(op, arguments, f"tl.{op}", line)
+    if any(isinstance(value, TensorRef) for value in values):
+        raise KernelError(line, f"tl.{op} of a TensorRef", "a loaded tensor", "tl.load it, or use tl.composite")
+    deciding = arguments[1:] if op == "where" else arguments
+    dtypes = [each.dtype for each in deciding if isinstance(each, Handle)]
+    numbers = [each for each in deciding if isinstance(each, (int, float))]
+    result = dtype or result_dtype(op, dtypes, numbers)
+    shape = result_shape(op, [each.shape for each in values], axis, line)
+    rows = (None, None) if axis is None else rows_of_axis(values[0].shape, axis)
+    math = math_attributes(op, rows[0], scalars, scalar_at, reverse, rows[1])
+    return CallRule(
+        recorded_function(math, VectorValue(*sides_of(shape), result)),
+        shape,
+        needs_floats(op, dtypes, numbers),
+        not (result.is_float or any(each.dtype.is_float for each in values)),
+        any(is_wide(each) for each in numbers) and not any(each.is_float for each in (result, *dtypes)),
+    )

@@ -1,0 +1,162 @@
+"""The result of a math function, before it is computed: shape, dtype, and the value if the arguments are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import prod
+from operator import mul
+from typing import Any, TypeAlias, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_engine.program.author.arguments import describe
+from kb_engine.program.values.affine import sides_of
+from kb_engine.program.values.handles import Handle
+from kb_engine.program.values.host_values import HostValue
+from kb_engine.program.values.tensors import TensorRef
+from kb_engine.program.values.transposed import Transposed, refuse
+from kb_messages import MATH_FUNCTIONS, DType, KernelError, MathAttributes, Scalar, VectorValue, scalar_of
+
+Argument: TypeAlias = "TensorRef | Handle | HostValue | float"
+
+
+def sort_arguments(
+    op: str, arguments: Sequence[Argument | Transposed[Any]], call: str, line: str
+) -> tuple[list[TensorRef | Handle], tuple[Scalar, ...], tuple[int, ...]]:
+    """The operands, the numbers, and the positions of the numbers unless all of them follow the operands.
+
+    Raises KernelError for transposed tensors and other types, for numbers alone, and for the wrong number of arguments.
+    """
+    arguments = list(map(_of_python, arguments))
+    for argument in arguments:
+        refuse(argument, f"{call} of", line)
+        if not isinstance(argument, (TensorRef, Handle, int, float)):
+            fix = "give it to the kernel as an argument and tl.load it; tl.load(x[...]) brings a part of a tensor"
+            is_array = isinstance(argument, np.ndarray)
+            raise KernelError(line, f"{call} of {describe(argument)}", "a tensor or a number", fix if is_array else "")
+    values = [each for each in arguments if isinstance(each, (TensorRef, Handle))]
+    if not values:
+        raise KernelError(line, f"{call} of numbers alone", "a tensor among them")
+    if len(arguments) != MATH_FUNCTIONS[op].arity:
+        raise KernelError(line, f"{call} of {len(arguments)} arguments", str(MATH_FUNCTIONS[op].arity))
+    at = tuple(number for number, each in enumerate(arguments) if isinstance(each, (int, float)))
+    scalars = tuple(scalar_of(each) for each in arguments if isinstance(each, (int, float)))
+    return values, scalars, () if at == tuple(range(len(values), len(arguments))) else at
+
+
+def _of_python(argument: Any) -> Any:
+    """*argument*, a number of numpy as one of Python."""
+    return argument.item() if isinstance(argument, np.generic) else argument
+
+
+def broadcast(shapes: Sequence[tuple[int, ...]], op: str, line: str) -> tuple[int, ...]:
+    """The shape that *shapes* have together, by numpy's rules. Raises KernelError when they do not broadcast."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = ", ".join(" x ".join(map(str, shape)) for shape in shapes)
+        raise KernelError(line, f"{op} of {listed}", "shapes that broadcast") from None
+
+
+def result_shape(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None, line: str) -> tuple[int, ...]:
+    """The shape of *op*'s result: 1 along *axis* of a reduction. Raises KernelError when *shapes* do not broadcast."""
+    shape = broadcast(shapes, op, line)
+    if not MATH_FUNCTIONS[op].reduces:
+        return shape
+    return tuple(1 if number == axis else size for number, size in enumerate(shape))
+
+
+def math_attributes(
+    op: str,
+    axis: int | None = None,
+    scalars: tuple[Scalar, ...] = (),
+    scalar_at: tuple[int, ...] = (),
+    reverse: bool = False,
+    group: tuple[int, int] | None = None,
+) -> MathAttributes:
+    """The attributes of a record of *op*."""
+    return MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at, reverse=reverse, group=group)
+
+
+def rows_of_axis(shape: tuple[int, ...], axis: int) -> tuple[int, tuple[int, int] | None]:
+    """The axis, 0 or 1, of the matrix that a value of *shape* is in TCM, and the rows of that axis that go together.
+
+    The last axis is along a row. The rows of any other axis are groups, unless they are all rows.
+    """
+    if axis == len(shape) - 1:
+        return 1, None
+    step = prod(shape[axis + 1 : -1])
+    return 0, None if prod(shape[:axis]) * step == 1 else (shape[axis], step)
+
+
+def spreads(shape: tuple[int, ...], wanted: tuple[int, ...]) -> list[tuple[tuple[int, int], tuple[int, ...]]]:
+    """The groups of `spread` that repeat a value of *shape* to as many rows as one of *wanted* has, and the shapes.
+
+    There is none if all rows are one, which every row of another value meets.
+    """
+    padded = [1] * (len(wanted) - len(shape)) + list(shape)
+    found: list[tuple[tuple[int, int], tuple[int, ...]]] = []
+    if prod(padded[:-1]) == 1:
+        return found
+    axis = len(wanted) - 2
+    while axis >= 0:
+        first = axis
+        while first >= 0 and padded[first] == 1 < wanted[first]:
+            first -= 1
+        n = prod(wanted[first + 1 : axis + 1])
+        if n > 1:
+            padded[first + 1 : axis + 1] = wanted[first + 1 : axis + 1]
+            found.append(((n, prod(padded[axis + 1 : -1])), tuple(padded)))
+        axis = min(first, axis - 1)
+    return found
+
+
+def needs_floats(op: str, dtypes: Sequence[DType], numbers: Sequence[float]) -> bool:
+    """Whether *op* computes with floats although tensors that it computes with, of *dtypes*, are integers."""
+    if not dtypes or MATH_FUNCTIONS[op].int_only or op == "copy":
+        return False
+    if any(each.is_float for each in dtypes):
+        return MATH_FUNCTIONS[op].float_only and not all(each.is_float for each in dtypes)
+    return op == "div" or any(isinstance(each, float) for each in numbers)
+
+
+def is_wide(value: object) -> TypeGuard[int]:
+    """Whether *value* is a whole number that a scalar of the log, an f64, does not have."""
+    return type(value) is int and (not -(2**63) <= value < 2**63 or int(float(value)) != value)
+
+
+def filled_integers(number: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """An i64 array of *number*, read-only."""
+    found = np.full(shape, number, np.int64)
+    found.flags.writeable = False
+    return found
+
+
+def steps_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The distance of neighbours along each axis, of elements that lie row by row."""
+    return tuple(reversed(list(accumulate((1, *reversed(shape[1:])), mul))))
+
+
+def numpy_name(dtype: DType) -> str:
+    """The name that numpy has for integers of *dtype*."""
+    return {DType.I32: "i4", DType.I64: "i8"}[dtype]
+
+
+def known_value(
+    math: MathAttributes, values: Sequence[TensorRef | Handle], shape: tuple[int, ...], dtype: DType
+) -> npt.NDArray[Any] | None:
+    """The value of a function of known integers; None for floats and for pending arguments."""
+    if dtype.is_float or any(value.dtype.is_float for value in values):
+        return None
+    arrays = [value.known for value in values if isinstance(value, Handle) and value.known is not None]
+    if len(arrays) < len(values):
+        return None
+    from kb_dataexec.execute import evaluate_integers
+
+    inputs = [each.reshape(sides_of(each.shape)) for each in arrays]
+    found = evaluate_integers(math, inputs, [each.dtype for each in values], VectorValue(*sides_of(shape), dtype))
+    found = found.reshape(shape)
+    found.flags.writeable = False
+    return found

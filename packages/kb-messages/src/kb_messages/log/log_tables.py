@@ -1,0 +1,132 @@
+"""The schema of the auxiliary tables of an op log. A log may leave any of them out.
+
+`dependencies` adds to the dependencies that the executor derives from bytes. The other tables give the reasons for the
+times of records, and only reports read them. Columns of text hold indices in the log's table of strings, and times are
+integer picoseconds. In columns of times and numbers, and in columns that name another record, -1 stands for "none" or
+"unknown".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+
+class CallCause(IntEnum):
+    """The cause that let a kernel make a call: its own start, or an earlier command that was submitted, done or queued.
+
+    A command is queued where commands wait in the queue of their engine.
+    """
+
+    START = 0
+    SUBMISSION = 1
+    COMPLETION = 2
+    QUEUED = 3
+
+
+class MessageKind(IntEnum):
+    """Whether a message is a request or an answer."""
+
+    REQUEST = 0
+    RESPONSE = 1
+
+
+class TableSchema(NamedTuple):
+    """The schema of one table: its columns, with little-endian numpy type strings, and the meaning of their numbers.
+
+    `texts` are the columns of text, and `codes` maps each column that holds the numbers of an enum to the enum. The
+    times in `ascending` never fall from one column to the next.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    texts: tuple[str, ...] = ()
+    codes: Mapping[str, type[IntEnum]] = {}
+    ascending: tuple[str, ...] = ()
+
+
+ID_COLUMNS: Final = (
+    "op_id", "depends_on", "first_op_id", "behind_op", "command_seq", "after_seq", "operand_seq",
+)  # fmt: skip
+"""Columns that hold the ids of ops and the numbers of commands, which may be any numbers."""
+
+
+def _times(*names: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, "<i8") for name in names)
+
+
+_COMMAND_TIMES: Final = (
+    "t_call_ps", "t_issued_ps", "t_submitted_ps", "t_taken_ps", "t_decoded_ps", "t_fed_ps", "t_done_ps",
+)  # fmt: skip
+_TRANSFER_TIMES: Final = "t_sent_ps", "t_arrived_ps", "t_served_ps", "t_first_ps", "t_last_ps"
+_KERNEL_TIMES: Final = "t_called_ps", "t_target_ps", "t_start_ps", "t_end_ps"
+_MESSAGE_TIMES: Final = "t_sent_ps", "t_arrived_ps"
+
+LOG_TABLES: Final[Mapping[str, TableSchema]] = {
+    "dependencies": TableSchema((("op_id", "<i8"), ("depends_on", "<i8"))),
+    "commands": TableSchema(
+        columns=(
+            ("command_seq", "<i8"),
+            ("pe", "<i4"),
+            ("line", "<i4"),
+            ("name", "<i4"),
+            ("n_tiles", "<i8"),
+            ("first_op_id", "<i8"),
+            ("n_ops", "<i8"),
+            *_times(*_COMMAND_TIMES),
+            ("after_seq", "<i8"),
+            ("after", "|i1"),
+            ("operand_seq", "<i8"),
+            ("operand_ps", "<i8"),
+        ),
+        texts=("pe", "line", "name"),
+        codes={"after": CallCause},
+        ascending=_COMMAND_TIMES,
+    ),
+    "dispatches": TableSchema(
+        columns=(("op_id", "<i8"), *_times("t_in_order_ps", "t_claimed_ps")),
+        ascending=("t_in_order_ps", "t_claimed_ps"),
+    ),
+    "transfers": TableSchema(
+        columns=(
+            ("op_id", "<i8"),
+            ("memory", "<i4"),
+            *_times(*_TRANSFER_TIMES),
+            ("latency_ps", "<i8"),
+            ("shared_ps", "<i8"),
+            ("behind_op", "<i8"),
+        ),
+        texts=("memory",),
+        ascending=_TRANSFER_TIMES,
+    ),
+    "kernels": TableSchema(
+        columns=(("launch", "<i8"), ("pe", "<i4"), *_times(*_KERNEL_TIMES)), texts=("pe",), ascending=_KERNEL_TIMES
+    ),
+    "messages": TableSchema(
+        columns=(("launch", "<i8"), ("src", "<i4"), ("dst", "<i4"), ("message", "|i1"), *_times(*_MESSAGE_TIMES)),
+        texts=("src", "dst"),
+        codes={"message": MessageKind},
+        ascending=_MESSAGE_TIMES,
+    ),
+}
+"""The auxiliary tables by name, in the order of the digest.
+
+`dependencies`: op `op_id` follows op `depends_on`, whatever their bytes.
+
+`commands`: a command of a kernel, done at `t_done_ps`, with `n_ops` ops whose ids count from `first_op_id` on. The
+kernel called at `t_call_ps`, and `after` and `after_seq` are the cause of that moment. PE_CPU issued the command at
+`t_issued_ps`, after a wait of `operand_ps` for operands. Command `operand_seq` delivered the last of these operands.
+Where engines have queues, `t_issued_ps` may also be the turn of the command in the queue of its engine, when command
+`operand_seq` was submitted. The scheduler got the command at `t_submitted_ps`, took it, decoded it, and began to feed
+its tiles.
+
+`dispatches`: a tile, by its first op, that waited for earlier tiles to be fetched (until `t_in_order_ps`), and then for
+its buffers (until `t_claimed_ps`). Every other tile had its buffers when the tile before it was fed.
+
+`transfers`: the request of a DMA op. `memory` began to serve it at `t_served_ps`, behind the request of `behind_op`.
+The README of kb-dataexec explains how the columns divide a service into parts, and which services need no row.
+
+`kernels`: a program of a launch. The programs of a grid stand in their order, and a PE may have several of them; such a
+PE took each but the first one at `t_start_ps`. `messages`: the messages that host and processors sent for a launch, one
+row for each receiver.
+"""

@@ -1,0 +1,1 @@
+"""Functions of MATH, and the vector programs that apply several of them to values in registers."""

@@ -1,0 +1,1 @@
+"""Bytes in memories: physical and virtual addresses, interleaving, and rectangles of bytes."""

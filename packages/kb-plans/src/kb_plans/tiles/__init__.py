@@ -1,0 +1,1 @@
+"""The choice of tiles: the room and the costs of a PE, estimated times, and the search for the fastest tile."""

@@ -1,0 +1,1 @@
+"""Plans of vector programs: whole values, strips of rows or columns, and pieces that carry sums along."""

@@ -1,0 +1,1 @@
+"""The chip that a topology describes: its templates, and the graph of nodes, links and wires."""

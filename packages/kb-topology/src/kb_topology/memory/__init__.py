@@ -1,0 +1,1 @@
+"""The memories of a chip: the address map, and memories that are interleaved over slices of HBM."""

@@ -1,0 +1,1 @@
+"""Routes through the chip, found by searches from both ends."""
