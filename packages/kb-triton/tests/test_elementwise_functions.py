@@ -96,9 +96,9 @@ def maps(x_ptr, F: tl.constexpr, PACK: tl.constexpr):
         (
             halved,
             1,
-            "got a function of tl.map_elementwise with over 256 ways through its branches, needs fewer branches",
+            "got a function of tl.map_elementwise with over 256 paths through its branches, needs fewer branches",
         ),
-        (two_or_one, 1, "got a function of tl.map_elementwise with 2 results or 1, needs as many"),
+        (two_or_one, 1, "got a function of tl.map_elementwise with 2 results or 1, needs the same number on each path"),
         (sign_of, 3, "got tl.map_elementwise of 1 blocks with pack=3, needs a block, and a power of two"),
         (sign_of, 16, "got tl.map_elementwise with pack=16 of 8 elements, needs a multiple of pack"),
     ],
