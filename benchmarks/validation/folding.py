@@ -1,11 +1,11 @@
-"""Are folded runs those of every event? Runs random commands of many tiles on random chips, folded and event by event.
+"""Do runs that skip tiles equal runs of every event? Random commands of many tiles on random chips, both ways.
 
     python benchmarks/validation/folding.py                    # 3000 cases
     python benchmarks/validation/folding.py --cases 50 --first 7
 
-Equal are: the digest of the op log (all times, waits, transfers, dispatches and texts, and so the attribution), what
-the launch gave, the counters of all blocks, the counts of all links, and the times in which the queues were busy. The
-exit code is 1 when a case differs.
+The two runs have to agree in the digest of the op log (all times, waits, transfers, dispatches and texts, and so the
+attribution), the result of the launch, the counters of all blocks, the counts of all links, and the busy times of the
+queues. The exit code is 1 when a case differs.
 """
 
 from __future__ import annotations
