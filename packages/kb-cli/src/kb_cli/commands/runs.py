@@ -1,4 +1,4 @@
-"""`kb runs`: lists run folders, and takes old ones away."""
+"""`kb runs`: lists run folders, and deletes old ones."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from kb_messages import BenchmarkError
 def command(out: Path, prune: bool, keep: int | None, older: float | None, dry_run: bool, as_json: bool) -> None:
     """List the run folders in OUT (kb-runs), the newest first: latency, verdict, size and when they were written.
 
-    With --prune, remove those that --keep and --older leave, and what killed runs left behind. A folder that is no run
-    folder, or that holds a file which no run wrote, always stays.
+    With --prune, remove the folders that neither --keep nor --older spares, and the hidden folders of killed runs. A
+    folder that is no run folder, or that holds a file which no run wrote, always stays.
     """
     if not prune and (keep is not None or older is not None or dry_run):
         raise BenchmarkError("kb runs", "--keep, --older or --dry-run alone", "--prune beside it", "add --prune")

@@ -23,7 +23,8 @@ from kb_dataexec.analysis import LazyServices
 from kb_messages import KbError
 
 _TRAFFIC = "kb_cli.trace.traffic"
-"""Needs the blocks of the engine, which take half as long to load as a log of a million records to read."""
+"""The module of counters. It needs the blocks of the engine, which take half as long to load as a log of a million
+records to read."""
 
 
 @click.command("trace", cls=CheckedCommand)
@@ -52,7 +53,7 @@ def command(
 ) -> None:
     """Write RUN, a run folder or a row of a shapes run, as a trace for Perfetto.
 
-    The trace has a track for every block and stage of each PE, one for what each memory served, and the launches. A
+    The trace has a track for every block and stage of each PE, one for the services of each memory, and the launches. A
     slice is the service of one tile, named by stage and kernel line. Times are rounded down to whole nanoseconds.
     """
     check_trace_file(out)
@@ -84,7 +85,7 @@ def _show(page: Path, out: Path) -> None:
 
 
 def _trace_of(found: RunLog, shown: Shown, beside: ThreadPoolExecutor) -> tuple[Trace, list[str]]:
-    """The trace, and a sentence for each thing that it leaves out. The path is found on the thread of *beside*."""
+    """Returns the trace, and a sentence for each part that it lacks. The path is found on the thread of *beside*."""
     log, notes = found.log, []
     counters: list[Counters] = []
     services = None if "transfers" in log.missing else LazyServices(log, found.dma)

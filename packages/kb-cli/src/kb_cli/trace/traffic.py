@@ -148,5 +148,5 @@ def _part(resource: Resource, by_pe: dict[str, float], span_ps: int) -> UsedPart
     is_told = resource.place.unit == "%"
     share = nbytes * PS_PER_NS / span_ps / resource.gbs if is_told else None
     ends = tuple(resource.place.title.split(" -> ")) if resource.place.group == LINKS else ()
-    dearest = dict(sorted(by_pe.items(), key=lambda each: (-each[1], each[0])))
-    return UsedPart(resource.place.title, ends, share, nbytes, dearest)
+    by_bytes = dict(sorted(by_pe.items(), key=lambda each: (-each[1], each[0])))
+    return UsedPart(resource.place.title, ends, share, nbytes, by_bytes)
