@@ -22,12 +22,12 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Errors for no room on the disk, none in the user's share of it, or a file beyond the limit on the size of files."""
 
 COMMANDS = {
-    "compare": "Say what changed between two runs, and what that cost.",
+    "compare": "Compare two runs: their configurations, and where their time went.",
     "exec": "Run a Python script whose Triton kernels run on a simulated chip.",
     "list": "List the bundled benchmarks and topologies.",
     "new": "Write a small working benchmark to start from.",
     "pack": "Write a finished run as one file that repeats the run anywhere.",
-    "plan": "Count what a tiling moves and computes, without running it.",
+    "plan": "Count the bytes and operations of a tiling, without running it.",
     "probe": "Measure a transfer between two nodes: its way, latency, bandwidth, bottleneck.",
     "replay": "Repeat the run of a file that kb pack wrote: is it the same run?",
     "report": "Say where the time of a finished run went, on the terminal or as one HTML file.",
@@ -36,10 +36,10 @@ COMMANDS = {
     "show": "Show the values that a kernel captured, and compare them.",
     "sweep": "Simulate many points of a benchmark and a chip: table, Pareto front, sensitivity.",
     "topology": "Look at chips described in YAML.",
-    "trace": "Write a finished run as a Perfetto trace: what every block did, and when.",
+    "trace": "Write a finished run as a Perfetto trace: every block over time.",
     "verify": "Check the numbers of a finished run again, from its folder alone.",
-    "web": "Show runs on a page in the browser: what runs, where the time went, every block over time.",
-    "whatif": "Run a finished run again on its chip with other values: what would they gain?",
+    "web": "Show runs on a page in the browser: progress, where the time went, every block over time.",
+    "whatif": "Repeat a finished run on its chip with other values, and measure the gain.",
 }
 """Each command's sentence in `kb --help`. The sentences stand here so that the help imports no command."""
 

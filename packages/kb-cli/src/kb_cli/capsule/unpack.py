@@ -86,7 +86,7 @@ class OpenCapsule:
                         out.write(block)
         if left or digest.hexdigest() != claim.sha256:
             got = f"other bytes in {entry.filename}"
-            raise RunFolderError(str(self._path), got, f"those that its {RUN} claims")
+            raise RunFolderError(str(self._path), got, f"the bytes that its {RUN} claims")
 
     @contextmanager
     def _created(self, path: Path | None, name: str) -> Iterator[IO[bytes] | None]:
@@ -104,7 +104,7 @@ class OpenCapsule:
         try:
             yield file
         finally:
-            with writing(path):  # what is still in the file's buffer
+            with writing(path):  # the rest of the file's buffer
                 file.close()
 
 

@@ -80,8 +80,8 @@ from kb_topology import load_topology
     type=click.Choice(["closed", "events", "check"]),
     default="closed",
     show_default=True,
-    help="How to find the times, which are the same: closed works out at once what nothing can meet and what repeats; "
-    "events simulates every event; check does a share both ways and compares.",
+    help="How to find the times, which are the same: closed isolates commands and skips programs in a steady state; "
+    "events simulates every event; check simulates a share both ways and compares.",
 )
 @click.option(
     "--sim-stats",

@@ -38,8 +38,8 @@ records to read."""
     help="Where the trace goes. An existing file is overwritten.",
 )
 @click.option("--pe", metavar="ID", help="This PE alone, e.g. sip0.cube0.pe5.")
-@click.option("--from", "start_ns", metavar="NS", help="Leave out what ended before this time of the run.")
-@click.option("--to", "end_ns", metavar="NS", help="Leave out what began at this time or later.")
+@click.option("--from", "start_ns", metavar="NS", help="Leave out slices that ended before this time of the run.")
+@click.option("--to", "end_ns", metavar="NS", help="Leave out slices that began at this time or later.")
 @click.option(
     "--unit",
     type=click.Choice([each.value for each in Unit]),
@@ -66,7 +66,7 @@ def command(
     nbytes = write_trace(trace, shown.unit, out)
     if not found.log.is_complete:
         end = f"{found.end_ps / PS_PER_NS} ns"
-        notes.append(f"{run}: got a log that was cut off: it goes up to {end}, and what came later is missing")
+        notes.append(f"{run}: got a log that was cut off: it goes up to {end}, and later times are missing")
     emit_lines([f"{out}: {trace.n_slices} slices on {len(trace.tracks)} tracks, {quantity(nbytes, 'B')}", *notes])
     if page is not None:
         _show(page, out)
@@ -98,7 +98,7 @@ def _trace_of(found: RunLog, shown: Shown, beside: ThreadPoolExecutor) -> tuple[
         notes.append(f"{found.folder}: got a log without the table kernels, so the critical path is left out")
     memories = None
     if services is None:
-        notes.append(f"{found.folder}: got a log without the table transfers, so what memories served is left out")
+        notes.append(f"{found.folder}: got a log without the table transfers, so the services of memories are left out")
     else:
         memories = memory_slices(log, shown.pe, services)
     return run_trace(found, shown, None if path is None else path.result, memories, counters), notes

@@ -193,7 +193,7 @@ class KernelRun:
 
     def __reduce__(self) -> NoReturn:
         """Refuses to be pickled: a run holds its kernel and the memory of pass 2."""
-        fix = "return those parts of it that you need, and compare in the same process"
+        fix = "return the parts of it that you need, and compare in the same process"
         raise BenchmarkError("a KernelRun", "pickling", "one of its parts (.result, .outputs, .lines, .where)", fix)
 
     def __repr__(self) -> str:

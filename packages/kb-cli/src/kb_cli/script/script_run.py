@@ -156,7 +156,7 @@ class ScriptRun:
             return UNSET
         kept = self._folder.commit_interrupted()
         self._rows = [replace(row, run_dir=str(kept / f"{number:04d}")) for number, row in enumerate(self._rows)]
-        error.add_note(f"what it wrote so far is in {kept}")
+        error.add_note(f"the files written so far are in {kept}")
         return str(kept)
 
     def _keep_log_so_far(self) -> bool:

@@ -149,7 +149,7 @@ def _known_axes(names: Sequence[str], axes: Mapping[str, SweepAxis], fixed: Mapp
     for name in names:
         if name not in known:
             fix = did_you_mean(name, known) or f"give its values with -p {name}=VALUES"
-            raise BenchmarkError("--over", repr(name), f"the name of what has values here: {listing(known)}", fix)
+            raise BenchmarkError("--over", repr(name), f"a name that has values here: {listing(known)}", fix)
     return tuple(dict.fromkeys(found[name] for name in names if name in found))
 
 
@@ -170,7 +170,7 @@ def _table(rows: Sequence[Mapping[str, str]], label: str, values: Mapping[str, t
             raise BenchmarkError(f"{label}: row {number + 1}", f"values of {', '.join(row)}", ", ".join(columns))
     for column in columns:
         if len(values.get(column, ())) > (column == TOPOLOGY):
-            raise BenchmarkError(column, f"values beside those of {label}", "one of the two")
+            raise BenchmarkError(column, f"values beside the values of {label}", "one of the two")
     if len(rows) > MOST_ROWS:
         raise BenchmarkError(label, f"{len(rows)} rows", f"at most {MOST_ROWS}")
     return _Rows(columns, tuple(dict.fromkeys(tuple(row[column] for column in columns) for row in rows)))

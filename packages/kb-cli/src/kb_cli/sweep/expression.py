@@ -53,7 +53,7 @@ class Expression:
             found = _evaluator(names).eval(self.text, previously_parsed=self._parsed)
         except NameNotDefined as error:
             fix = did_you_mean(error.name, names) or f"give its values with -p {error.name}=VALUES"
-            raise self._error(f"{error.name!r}", f"the name of what has values here: {listing(names)}", fix) from None
+            raise self._error(f"{error.name!r}", f"a name that has values here: {listing(names)}", fix) from None
         except (NumberTooHigh, IterableTooLong):
             raise self._error(f"too large a value{_at(point)}", "an expression of usual sizes") from None
         except InvalidExpression:
@@ -71,7 +71,7 @@ class Expression:
         """
         found = self.value(point)
         if not isinstance(found, bool):
-            raise self._error(f"{found!r}{_at(point)}", "what is true or false", "compare it, such as by == or <=")
+            raise self._error(f"{found!r}{_at(point)}", "true or false", "compare it, such as by == or <=")
         return found
 
     def number(self, point: Mapping[str, str]) -> float:

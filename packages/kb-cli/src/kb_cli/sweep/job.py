@@ -92,7 +92,7 @@ def do(job: Job) -> Answer:
             said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             found = Answer(key=job.key, wall_s=0.0, error=said, lasts=False)
         except Exception as error:  # noqa: BLE001 -- one point's failure ends no sweep
-            said = f"kb failed ({type(error).__name__}: {error}); kb run tells more"
+            said = f"kb failed ({type(error).__name__}: {error}); kb run shows more"
             found = Answer(key=job.key, wall_s=0.0, error=said, lasts=False)
         finally:
             gc.collect()  # an engine is full of reference cycles, which keep the memories of its chip alive

@@ -69,7 +69,7 @@ def _alone(job: Job) -> Answer:
             except BrokenProcessPool:
                 continue
     said = f"a process that died in each of {TRIES} tries, perhaps for want of memory"
-    return Answer(key=job.key, wall_s=0.0, error=f"got {said}; kb run of this point tells more", lasts=False)
+    return Answer(key=job.key, wall_s=0.0, error=f"got {said}; kb run of this point shows more", lasts=False)
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:

@@ -23,7 +23,7 @@ class CheckedCommand(click.Command):
             given, _, _ = self.make_parser(ctx).parse_args(list(args))
             asked = self.get_help_option(ctx)
             for each in () if asked is not None and given.get(asked.name) else self.params:
-                if each.type is not click.UNPROCESSED:  # those are another program's
+                if each.type is not click.UNPROCESSED:  # these belong to another program
                     _check(each, given.get(each.name))
         return super().parse_args(ctx, args)
 

@@ -68,7 +68,7 @@ def path_of(log: OpLog, services: LazyServices | None = None) -> PathSegments:
     *services* are the services of *log*, if the caller has them. Raises LogError when *log* has no table of kernels.
     """
     found = list(Causes(log, services).paths())
-    strings = found[-1].strings if found else []  # those of a later path have those of the paths before
+    strings = found[-1].strings if found else []  # the strings of a path include the strings of earlier paths
     columns = {
         name: np.concatenate([getattr(each, name) for each in found]) if found else np.empty(0, np.int64)
         for name in ("start_ps", "end_ps", "pe", "line", "block", "what")

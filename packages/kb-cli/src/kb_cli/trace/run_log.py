@@ -11,7 +11,7 @@ from kb_cli.run.records.run_json import RunJson, read_one_run
 from kb_dataexec import LargeLogError, OpLog
 from kb_dataexec.analysis import DmaOps, DmaOpsOnTheWay
 
-_WITHOUT_ROWS: Final = "`kb report` and `kb web` tell of such a run without its records; or trace one of smaller sizes"
+_WITHOUT_ROWS: Final = "`kb report` and `kb web` show such a run without its records; or trace one of smaller sizes"
 
 
 class RunLog(NamedTuple):
@@ -46,7 +46,7 @@ def read_run_log(folder: Path) -> RunLog:
     except LargeLogError as error:
         raise RunFolderError(str(folder / LOG), error.got, error.needs, _WITHOUT_ROWS) from None
     if not log.n_ops and log.is_complete:
-        got, fix = "a run whose programs issued no command", "nothing can be drawn of this one; `kb report` tells of it"
+        got, fix = "a run whose programs issued no command", "nothing can be drawn of this one; `kb report` shows it"
         raise RunFolderError(str(folder), got, "one with at least one command", fix)
     if not log.n_ops:
         got = "a log that was cut off before its first record"

@@ -54,5 +54,5 @@ def _ps(option: str, text: str) -> int:
     if not (ns.is_finite() and 0 <= ns * PS_PER_NS <= _MOST_PS):
         raise KbError(option, repr(text), "nanoseconds, 0 or more", f"such as {option} 1250.5")
     if ns * PS_PER_NS % 1:
-        raise KbError(option, f"{text} ns", "whole picoseconds", "leave out what stands behind three decimals")
+        raise KbError(option, f"{text} ns", "whole picoseconds", "write at most three decimals")
     return int(ns * PS_PER_NS)

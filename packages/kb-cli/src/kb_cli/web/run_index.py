@@ -121,7 +121,7 @@ class RunIndex:
         """Returns the place of the run with the id *run*. Raises NoRunError when there is none."""
         found = self._latest().places.get(run)
         if found is None:
-            raise NoRunError(f"run={run[:40]}", "a run that is not there", f"one of those in {self.title}")
+            raise NoRunError(f"run={run[:40]}", "a run that is not there", f"one of the runs in {self.title}")
         return found
 
     def _latest(self) -> _Look:

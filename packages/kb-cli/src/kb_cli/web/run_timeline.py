@@ -23,7 +23,7 @@ from kb_messages import KbError
 
 OPS, MEMORIES, LAUNCHES, CRITICAL = TABLES = ("ops", "memories", "launches", "path")
 """The tables. `path` has the critical path as one lane."""
-_TOLD: Final = {"kernels": "the critical path", "transfers": "what memories served"}
+_TOLD: Final = {"kernels": "the critical path", "transfers": "the service of memories"}
 """The content of auxiliary tables of a log, as words. A run writes these tables when it ends."""
 _MOST_CHAINS: Final = 4
 _PATH_PLACE: Final = TrackPlace("critical path", "critical path")
@@ -87,7 +87,7 @@ class RunTimeline:
     def _critical(self) -> LaneTable:
         """Returns one lane: the paths of launches do not overlap."""
         paths = self.paths
-        strings = paths[-1].strings if paths else []  # those of a later path have those of the paths before
+        strings = paths[-1].strings if paths else []  # the strings of a path include the strings of earlier paths
         columns = {name: _joined(paths, name) for name in ("start_ps", "end_ps", "block", "what", "line", "op_id")}
         order = np.lexsort((columns["end_ps"], columns["start_ps"]))
         start, end, block, what, line, op = (column[order] for column in columns.values())

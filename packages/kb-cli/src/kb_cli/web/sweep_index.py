@@ -83,7 +83,7 @@ class SweepIndex:
             if address_id(folder.name) == sweep:
                 with self._lock:
                     return self._read(folder)
-        raise NoSweepError(f"sweep={sweep[:40]}", "a sweep that is not there", f"one of those in {self.title}")
+        raise NoSweepError(f"sweep={sweep[:40]}", "a sweep that is not there", f"one of the sweeps in {self.title}")
 
     def _look(self, folder: Path, written_s: float) -> IndexedSweep:
         name = folder.name

@@ -85,7 +85,7 @@ def read_setup(folder: Path, only_bundled: bool = False) -> RanSetup:
     check_capacity(setup)
     found = {key: array_sha256(array) for key, array in inputs_of(setup).items()}
     if found != run.inputs:
-        got = "inputs of other bytes than those of the run"
+        got = "inputs with other bytes than in the run"
         fix = "use the versions of numpy and of the benchmark's other files with which the run was made"
         raise RunFolderError(str(folder), got, "the same ones, which the benchmark makes from the seed", fix)
     return RanSetup(folder, run, setup)
@@ -122,14 +122,16 @@ def _params(params_type: type[Struct], shown: dict[str, Any], where: str) -> Any
     """Returns the *params_type* with the values *shown*, the parameters as a run folder has them."""
     types = {field.encode_name: field.type for field in fields(params_type)}
     if unknown := [name for name in shown if name not in types]:
-        raise RunFolderError(where, f"the parameter {unknown[0][:80]!r}", "those of the benchmark")
+        raise RunFolderError(where, f"the parameter {unknown[0][:80]!r}", "the parameters of the benchmark")
     with params_code(params_type):
         try:
             values = {name: _value(value, types[name]) for name, value in shown.items()}
             return msgspec.convert(values, params_type)
         except (msgspec.ValidationError, BadValue) as error:
             why = f"got {error.got}, needs {error.needs}" if isinstance(error, BadValue) else str(error)
-            raise RunFolderError(where, f"parameters that do not fit ({why})", "those of the benchmark") from None
+            raise RunFolderError(
+                where, f"parameters that do not fit ({why})", "the parameters of the benchmark"
+            ) from None
 
 
 def _value(value: Any, type_: Any) -> Any:

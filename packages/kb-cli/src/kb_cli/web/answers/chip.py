@@ -54,7 +54,7 @@ def _counted(run: OpenedRun, notes: list[str]) -> Loads | None:
     try:
         return counted_loads(run.place.path, run.source.run, run.chip.graph)
     except KbError as error:
-        notes.append(f"{error}; shares are those of the log")
+        notes.append(f"{error}; shares come from the log")
         return None
 
 

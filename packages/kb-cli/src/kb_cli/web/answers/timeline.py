@@ -172,7 +172,7 @@ def window(asked: WebRequest) -> WebAnswer:
     t0, t1 = times(asked)
     wanted = [whole_number("lanes", each, 0, 2**31) for each in asked.field("lanes").split(",")[: _MOST_LANES + 1]]
     if len(wanted) > _MOST_LANES:
-        raise KbError("lanes", f"more than {_MOST_LANES}", "as many as a window shows")
+        raise KbError("lanes", f"more than {_MOST_LANES}", "no more than a window shows")
     pixels = min(asked.whole("pixels", 1, _MOST_PIXELS), max(_BUDGET // len(wanted), 1))
     timeline, name = asked.run.timeline, asked.field("table")
     table = timeline.table(name)
