@@ -20,7 +20,8 @@ from kb_cli.benchmark.values.field_values import describe
 from kb_components.pe.pe_gemm import PeGemmSpec
 from kb_messages import DType
 from kb_messages.lever import levers_of
-from kb_topology import NodeKind, load_topology, spec
+from kb_topology import NodeKind, load_topology
+from kb_topology.chip import spec
 
 UNITS = {
     "gbs": "GB/s",

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages_plans import copy_plan, operand, stage
 
-from kb_messages import tiles as tiles_module
 from kb_messages.log.oplog import Role
+from kb_messages.plans import tiles as tiles_module
 from kb_messages.plans.plan import BufferNeeds, PipelinePlan
 from kb_messages.plans.stages import (
     Axis,

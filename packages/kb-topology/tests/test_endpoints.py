@@ -13,10 +13,10 @@ ONE = NodeTemplate(kind=NodeKind.NOC, impl="x.y")
 FOUR = NodeTemplate(kind=NodeKind.HBM, impl="x.y", count=4)
 SCOPE = Level(
     name="cube",
-    what="cube",
+    noun="cube",
     yaml_path=("cube",),
     nodes={"noc": ONE, "hbm": FOUR},
-    parts=(Level(name="pe", what="PE", yaml_path=("pe",), count=3, nodes={"dma": ONE, "port": FOUR}),),
+    parts=(Level(name="pe", noun="PE", yaml_path=("pe",), count=3, nodes={"dma": ONE, "port": FOUR}),),
 )
 
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from sampled_cases import examples
 
 from kb_messages import TopologyError
-from kb_topology import FORWARDING, Graph, Interior, Link, Node, NodeKind, Router, Search, exact, load_topology, routing
+from kb_topology import FORWARDING, Graph, Interior, Link, Node, NodeKind, Router, Search, exact, load_topology
+from kb_topology.routes import routing
 from kb_topology.routes.search_back import SearchBack
 
 

@@ -185,7 +185,7 @@ def test_the_allocation_of_an_array_that_is_no_view_of_another(step):
     ends = sorted((0, 3 * 2 * step))
     base = x.ctypes.data
     assert (found.address - base, found.end - base) == (ends[0], ends[1] + 2)
-    assert found.look()[x.ctypes.data - found.address] == 32
+    assert found.as_bytes()[x.ctypes.data - found.address] == 32
 
 
 def test_an_array_without_elements_has_no_bytes():

@@ -1,4 +1,4 @@
-"""The built-in hardware blocks. The engine finds them by `kb.components` entry points, as it finds any block."""
+"""The built-in hardware blocks. The engine finds them by `kb.components` entry points, in the same way as any block."""
 
 __all__ = ["__version__"]
 

@@ -1,4 +1,4 @@
-"""The bounds of a block's clock and rates, so that times fit 64 bits and rates fit a float, whatever a file says."""
+"""Bounds for the clock and the rates of a block, so that every time fits 64 bits and every rate fits a float."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kb_messages import Lever
 
 LEAST_RATE: Final = 0.001
 MOST_RATE: Final = 1_000_000
-"""Of a clock in GHz, and of operations in a cycle. Source: assumed (those of a link's GB/s)."""
+"""The highest clock in GHz, and the most operations in a cycle. Source: assumed (the bound of a link's GB/s)."""
 _MHZ: Final = 1000
 
 
 def clock_ghz(classes: tuple[str, ...], noun: str = "clock") -> Meta:
-    """The `Meta` of a clock in GHz, a lever of *classes* that is called *noun*."""
+    """The `Meta` of a clock in GHz, a lever of *classes* with the name *noun*."""
     return Meta(ge=LEAST_RATE, le=MOST_RATE, extra=Lever(classes, "twice", noun).extra)
 
 
 def clock_mhz(classes: tuple[str, ...]) -> Meta:
-    """As `clock_ghz`, of a clock in MHz."""
+    """The `Meta` of a clock in MHz, a lever of *classes* with the name `clock`."""
     return Meta(ge=LEAST_RATE * _MHZ, le=MOST_RATE * _MHZ, extra=Lever(classes, "twice", "clock").extra)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kb_components.memory.cache.lines import LineFinder
+from kb_components.memory.cache.cached import LineFinder
 from kb_components.memory.cache.tags import Tags
 from kb_dataexec import Executor, MemoryLogWriter
 from kb_engine import read_tensor

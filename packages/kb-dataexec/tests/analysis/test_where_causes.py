@@ -3,7 +3,8 @@
 import pytest
 from dataexec_timed_log import TimedLog, segments, totals
 
-from kb_dataexec.analysis import path, path_walk, where
+from kb_dataexec.analysis import path, where
+from kb_dataexec.analysis.critical_path import walk as path_walk
 from kb_messages import CallCause
 
 BEGINS = (0, 4, 4, 4, 12, 12)

@@ -6,7 +6,8 @@ import pytest
 from dataexec_timed_log import TimedLog, segments, totals
 from dataexec_written_log import expect
 
-from kb_dataexec.analysis import path, path_walk, paths, where
+from kb_dataexec.analysis import path, paths, where
+from kb_dataexec.analysis.critical_path import walk as path_walk
 from kb_messages import CallCause, MessageKind
 
 

@@ -14,7 +14,7 @@ MOST_NBYTES: Final = 1 << 30
 
 
 def open_regular(path: str | os.PathLike[str], error: type[KbError] = KbError) -> BinaryIO:
-    """Open the regular file *path* for reading.
+    """Opens the regular file *path* for reading.
 
     Raises *error* when *path* is missing, cannot be read, or is a folder, a pipe, a socket or a device.
     """

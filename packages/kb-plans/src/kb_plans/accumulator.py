@@ -1,4 +1,4 @@
-"""The accumulator of a GEMM: where its sum lies in registers, how an earlier sum gets there, and how one leaves."""
+"""The accumulator of a GEMM: its place in registers, the fetch of an earlier sum, and the drain of a held sum."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ from kb_plans.templates import fixed, in_buffer, in_memory, stage
 
 
 def place_of_sum(command: GemmCommand) -> tuple[Place, int]:
-    """Where the sum of *command* lies: in an accumulator of each tile, or held at an offset of the register file."""
+    """The place of the sum of *command*: an accumulator of each tile, or an offset of the register file if held."""
     return (Place.HELD, command.out.address & OFFSET_MASK) if command.out_held else (Place.ACCUMULATOR, 0)
 
 
 def fetched_sum(command: GemmCommand, target: OperandTemplate) -> list[OperandTemplate]:
-    """The move of `acc` from TCM to *target* in the FETCH of the first tile over K; none if there is none to move."""
+    """The move of `acc` from TCM to *target* in the FETCH of the first tile over K.
+
+    Empty when no `acc` is to be moved.
+    """
     acc = command.acc
     if acc is None or command.acc_held:
         return []
@@ -34,7 +37,10 @@ def fetched_sum(command: GemmCommand, target: OperandTemplate) -> list[OperandTe
 
 
 def check_accumulator(command: GemmCommand, grid: tuple[int, int, int]) -> None:
-    """Raises PlanError when `acc` does not fit the result, or the result cannot stay in registers. *grid* has tiles."""
+    """Raises PlanError when `acc` does not fit the result, or when the result cannot stay in registers.
+
+    *grid* is (tiles along M, along N, along K).
+    """
     acc, out = command.acc, command.out
     summed = command.a.dtype.accumulator
     if acc is not None and (acc.rows, acc.cols, acc.dtype) != (out.rows, out.cols, summed):
@@ -50,7 +56,7 @@ def check_accumulator(command: GemmCommand, grid: tuple[int, int, int]) -> None:
 
 
 def generate_drain_plan(command: DrainCommand, pe: str) -> PipelinePlan:
-    """Plan a copy of a held sum to TCM for the PE *pe*: one tile of one STORE, which casts and frees the registers.
+    """Plans a copy of a held sum to TCM for the PE *pe*: one tile of one STORE, which casts and frees the registers.
 
     Raises PlanError when the two differ in shape, and for a value of a wrong type.
     """

@@ -1,4 +1,4 @@
-"""The plan of an atomic: one tile, one DMA_WRITE with a function, and before it a DMA_READ of the old bytes."""
+"""The plan of an atomic: one tile with a DMA_WRITE that has a function, and a DMA_READ of the old bytes before it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from kb_plans.templates import fixed, in_memory, stage
 ATOMIC_ARGUMENTS: Final = {
     "add": 2, "maximum": 2, "minimum": 2, "bit_and": 2, "bit_or": 2, "bit_xor": 2, "copy": 1, "fill": 1, "cas": 3,
 }  # fmt: skip
-"""The functions of atomics, with the number of their arguments. The first argument is the target, except for `copy` and
-`fill`, which exchange its bytes."""
+"""The functions of atomics, with the number of their arguments.
+
+The first argument is the target, except for `copy` and `fill`, which exchange its bytes.
+"""
 
 
 def generate_atomic_plan(command: AtomicCommand, pe: str) -> PipelinePlan:
-    """Plan the read-modify-write of `target` for the PE *pe*.
+    """Plans the read-modify-write of `target` for the PE *pe*.
 
     Raises PlanError for a function that is none of `ATOMIC_ARGUMENTS`, for operands of other shapes or dtypes than the
     target, and for a value of a wrong type.

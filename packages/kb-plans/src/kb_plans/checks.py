@@ -1,8 +1,8 @@
-"""Whether a command is made of values of the declared types, in bounds.
+"""Checks of a command: every value has its declared type and is in bounds.
 
-msgspec checks types where it decodes, and not where Python code constructs a struct. A wrong type would give a wrong
-plan in silence: an `EpilogueScope` is compared by identity, and a generator is empty the second time. Each planned
-command passes `is_sound`, which costs a microsecond. Only where `is_sound` fails, `explain` looks for the culprit.
+msgspec checks types where it decodes, and not where Python code constructs a struct. A wrong type would silently give a
+wrong plan: an `EpilogueScope` is compared by identity, and a generator is empty the second time. Each planned command
+passes `is_sound`, which costs a microsecond. Only where `is_sound` fails, `explain` looks for the wrong value.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def check(command: object, kind: type[Command] | tuple[type[Command], ...], pe: 
 
 
 def is_sound(command: object) -> bool:
-    """Whether `explain` finds nothing wrong with *command*, in a time that is short beside that of planning."""
+    """Whether `explain` finds nothing wrong with *command*. The check is short beside the time of planning."""
     if type(command) is GemmCommand:
         return _is_gemm(command)
     if type(command) is MathCommand:
@@ -115,7 +115,7 @@ def _is_math_command(command: Any) -> bool:
 
 
 def _is_program(program: VectorProgram) -> bool:
-    """A program is checked once: a kernel submits the same one again and again."""
+    """Whether *program* is sound. The answer is kept, because a kernel submits the same program again and again."""
     if "_is_sound" not in program.__dict__:
         program.__dict__["_is_sound"] = _is_sound_program(program)
     return bool(program.__dict__["_is_sound"])
@@ -346,7 +346,7 @@ def _check_piece(where: str, piece: Piece) -> None:
 
 
 def _said(value: object) -> str:
-    """*value* in a sentence. Only simple values are shown, because a text of others could be anything."""
+    """*value* in a sentence. Only simple values are quoted, because the text of another object could be anything."""
     kind = type(value).__name__
     shown = isinstance(value, (str, float, bool)) or (type(value) is int and value.bit_length() < 64)
     return f"the {kind} {str(value)[:60]!r}" if shown else f"a value of type {kind}"

@@ -1,4 +1,4 @@
-"""The plan of any command to a PE."""
+"""The plan of any command for a PE."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ from kb_plans.vectors.program import generate_vector_plan
 
 
 def generate_plan(command: Command, pe: str, room: TileRoom, costs: TileCosts | None = None) -> PipelinePlan:
-    """The plan of *command* to the PE *pe*. A tile that the command leaves open is suggested for *room* and *costs*.
+    """The plan of *command* for the PE *pe*.
 
-    Raises PlanError when the command means nothing, no tile fits, or a value has a wrong type.
+    A tile that the command leaves open is suggested for *room* and *costs*.
+
+    Raises PlanError when the command has no meaning, no tile fits, or a value has a wrong type.
     """
     if isinstance(command, GemmCommand):
         if command.tile is None:

@@ -1,4 +1,4 @@
-"""The totals of a plan by closed forms, without iterating its tiles."""
+"""The totals of a plan in closed form, without iterating its tiles."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kb_messages import OperandTemplate, PipelinePlan, Place, PlanError, Role, S
 class PlanCounts(Struct, frozen=True, kw_only=True):
     """Tiles, stage services by type, bytes moved by stage type, and multiply-accumulates of a plan.
 
-    `streamed_nbytes` are the bytes of DMA_READ that go to registers and skip TCM. The constants that a masked load
-    fills in are not moved, so they do not count.
+    `streamed_nbytes` are the bytes of DMA_READ that go to registers and skip TCM. The constants of a masked load are
+    not moved, so they do not count.
     """
 
     tiles: int

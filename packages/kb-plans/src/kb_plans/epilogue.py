@@ -1,4 +1,4 @@
-"""The epilogue ops of a GEMM: the known ops, the scopes where each is allowed, and the MATH that each becomes."""
+"""The epilogue ops of a GEMM: the known ops, the scopes where each is allowed, and the MATH stage of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ class _Arguments(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """The math function of an op. `not_on_k_tile` says why partial products cannot take the op; None if they can."""
+    """The math function of an op.
+
+    `not_on_k_tile` is the reason why partial products cannot take the op; None if they can.
+    """
 
     math: str
     arguments: _Arguments
@@ -46,7 +49,7 @@ _FLOAT_ONLY: Final = ("gelu", "silu")
 
 
 class EpilogueMath(NamedTuple):
-    """A checked op: what its MATH stage does, its operand if it has one, and the type of its result in registers."""
+    """A checked op: the function of its MATH stage, its operand or None, and the type of its result in registers."""
 
     attributes: MathAttributes
     operand: Matrix | None

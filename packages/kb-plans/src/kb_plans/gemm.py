@@ -30,7 +30,7 @@ from kb_plans.templates import Input, along, bring_in, in_buffer, lay_out, slot,
 
 
 def generate_gemm_plan(command: GemmCommand, pe: str) -> PipelinePlan:
-    """Plan `out[M, N] = a[M, K] @ b[K, N]` for the PE *pe*, in tiles of `command.tile`.
+    """Plans `out[M, N] = a[M, K] @ b[K, N]` for the PE *pe*, in tiles of `command.tile`.
 
     The output tiles are in the order of `command.loop_order`, and K is the innermost loop. With `weight_stationary`,
     only the first row of tiles has DMA_READs of B: a panel of B stays in TCM for the tiles below. With
@@ -38,15 +38,15 @@ def generate_gemm_plan(command: GemmCommand, pe: str) -> PipelinePlan:
 
     Every tile has a DMA_READ of A and one of B (none for a pinned operand, which lies in TCM already), one FETCH of
     both, and a GEMM. The last tile over K adds a STORE and, unless the output is pinned, a DMA_WRITE. The accumulator
-    (f32, or i32 for integers) stays in registers over K. A tile larger than the problem is cut to the problem; tiles at
+    (f32, or i32 for integers) stays in registers over K. A tile larger than the problem is cut to the problem. Tiles at
     the edges may be smaller than the others.
 
-    With `transpose_a`, A is stored as K x M (with `transpose_b`, B as N x K). DMA and FETCH move tiles as they are
-    stored, and GEMM reads them transposed. With `b_stream`, the DMA_READ of B comes last and writes registers, so B
-    needs no input buffer and FETCH moves only the rest.
+    With `transpose_a`, A is stored as K x M (with `transpose_b`, B as N x K). DMA and FETCH move tiles in their stored
+    form, and GEMM reads them transposed. With `b_stream`, the DMA_READ of B comes last and writes registers, so B needs
+    no input buffer and FETCH moves only the rest.
 
     With an accumulator, FETCH moves its tile to registers with the first tile over K, and every GEMM adds to it. A sum
-    that is held already has no FETCH. A result that stays held has no STORE; it is one output tile.
+    that is already held has no FETCH. A result that stays held has no STORE, and is one output tile.
 
     With epilogue ops of `k_tile`, GEMM leaves its product beside the operands. A MATH for each op works on the product
     there, and a last MATH adds it to the accumulator. Ops of `output_tile` are MATHs on the accumulator before STORE.
@@ -106,7 +106,7 @@ class _Sides(NamedTuple):
 
 
 def _cut(command: GemmCommand) -> _Sides:
-    """The sides of the problem. Raises PlanError when something does not fit."""
+    """The sides of the problem. Raises PlanError when sides or dtypes do not fit together."""
     tile = command.tile
     if tile is None:
         raise PlanError("gemm tile", "none", "three positive sizes", "let suggest_tile choose them")
@@ -123,7 +123,7 @@ def _cut(command: GemmCommand) -> _Sides:
 
 
 def _factors(command: GemmCommand, sides: _Sides) -> tuple[Input, Input]:
-    """A and B as they are stored."""
+    """A and B in their stored form."""
     m, n, k = sides
     down_a, down_b = (k, m) if command.transpose_a else (m, k), (n, k) if command.transpose_b else (k, n)
     order = command.loop_order
@@ -175,7 +175,7 @@ class _Value(NamedTuple):
 
 
 class _Op(NamedTuple):
-    """An epilogue op, and its operand if it has one."""
+    """An epilogue op, and its operand or None."""
 
     math: EpilogueMath
     input: Input | None

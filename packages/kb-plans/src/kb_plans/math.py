@@ -23,13 +23,13 @@ from kb_plans.templates import Input, along, bring_in, fixed, in_buffer, lay_out
 
 
 def generate_math_plan(command: MathCommand, pe: str) -> PipelinePlan:
-    """Plan `out[M, N] = op(arguments)` for the PE *pe*, in tiles of `tile.m` x `tile.n`, rows of tiles in their order.
+    """Plans `out[M, N] = op(arguments)` for the PE *pe*, in tiles of `tile.m` x `tile.n`, row by row.
 
     Each tile has a DMA_READ of every input (none for a pinned input, which lies in TCM already), one FETCH of all
     inputs, a MATH, a STORE and, unless the output is pinned, a DMA_WRITE. A side of length 1 is broadcast. The tiles of
-    a reduction or a scan hold the whole axis that it goes over. The depth of the tile has no meaning and is 1.
+    a reduction or a scan hold the whole axis of the function. The depth of the tile has no meaning and is 1.
 
-    The function is pure: equal arguments give equal plans. Raises PlanError when the command has no tile, or when
+    The function is pure: equal arguments give equal plans. Raises PlanError when the command has no tile, when
     arguments, shapes, dtypes or the tile do not fit together, and for a value of a wrong type.
     """
     check(command, MathCommand, pe)
@@ -63,7 +63,10 @@ def generate_math_plan(command: MathCommand, pe: str) -> PipelinePlan:
 
 
 def _cut(command: MathCommand) -> tuple[Axis, Axis]:
-    """The sides of the shape that the inputs broadcast to, cut into tiles. Raises PlanError where something misfits."""
+    """The sides of the shape to which the inputs broadcast, cut into tiles.
+
+    Raises PlanError for shapes that do not fit.
+    """
     math, tile = command.math, command.tile
     where = f"math {math.op}"
     if not command.inputs:
@@ -89,7 +92,7 @@ def _cut(command: MathCommand) -> tuple[Axis, Axis]:
 
 
 def shape_of(where: str, shapes: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The rows and columns that *shapes* broadcast to. Raises PlanError, at *where*, if they do not."""
+    """The rows and columns to which *shapes* broadcast. Raises PlanError, at *where*, if they do not broadcast."""
     m, n = (max(sizes) for sizes in zip(*shapes, strict=True))
     if not all(rows in (1, m) and cols in (1, n) for rows, cols in shapes):
         listed = ", ".join(f"{rows} x {cols}" for rows, cols in shapes)

@@ -1,4 +1,4 @@
-"""The parts that all generators build plans of: operands, stages, and the layout of a tile's buffers."""
+"""The parts from which all generators build plans: operands, stages, and the layout of a tile's buffers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def slot(rows: Axis, cols: Axis, dtype: DType) -> int:
 
 
 def fixed(size: int) -> Axis:
-    """A side that every tile has whole."""
+    """A side that is whole in every tile."""
     return Axis(dimension=None, total=size, tile=size)
 
 
@@ -163,16 +163,16 @@ class Input:
 
     @property
     def _buffer(self) -> tuple[Place, int]:
-        """The buffer in TCM, and the offset in it."""
+        """The place of the buffer in TCM, and the offset in the buffer."""
         return (Place.PANEL, 0) if self.kept else (Place.INPUT_BUFFER, self.buffer_at)
 
     def in_registers(self, role: Role) -> OperandTemplate:
-        """The operand in registers as its last reader sees it: reading releases the bytes."""
+        """The operand in registers for its last reader, whose read releases the bytes."""
         return in_buffer(role, Place.REGISTERS, self.register_at, self.rows, self.cols, self.matrix.dtype, release=True)
 
 
 def lay_out(inputs: list[Input]) -> tuple[int, int]:
-    """Places *inputs* one behind the other. Returns the bytes of input buffer and of registers that they take."""
+    """Places *inputs* one behind the other. Returns (bytes of input buffer, bytes of registers) that they take."""
     buffered = registers = 0
     for each in inputs:
         each.buffer_at, each.register_at = buffered, registers
@@ -184,9 +184,8 @@ def lay_out(inputs: list[Input]) -> tuple[int, int]:
 def bring_in(inputs: list[Input], pe: str, further: Sequence[OperandTemplate] = ()) -> list[StageTemplate]:
     """The DMA_READs of the *inputs* that are not pinned, and one FETCH of all that are not streamed.
 
-    *further* are the source and the target of another move of that FETCH.
-
-    Streamed inputs are read last, because they hold registers from their DMA_READ on.
+    *further* are the source and the target of another move of that FETCH. Streamed inputs are read last, because they
+    hold registers from their DMA_READ on.
     """
     reads = [each.read(pe) for each in sorted(inputs, key=lambda each: each.streamed) if not each.pinned]
     moves = [move for each in inputs if not each.streamed for move in each.fetched()]

@@ -26,7 +26,7 @@ from kb_plans.templates import fixed, stage
 
 
 def generate_transfer_plan(command: LoadCommand | StoreCommand, pe: str) -> PipelinePlan:
-    """Plan a copy of `src` to `dst` for the PE *pe*: one tile of one DMA_READ (load) or DMA_WRITE (store).
+    """Plans a copy of `src` to `dst` for the PE *pe*: one tile of one DMA_READ (load) or DMA_WRITE (store).
 
     The `src` of a load with a fill is smaller than `dst`. The bytes around it are up to four rectangles, which take a
     constant in the same stage. A command with pieces has a move for each piece, and for each of its fills. Raises

@@ -23,8 +23,8 @@ class Topology(Struct, frozen=True, kw_only=True):
     """A checked topology.
 
     `digest` is the SHA-256 of the spec as JSON with defaults filled in, without its `fidelity`. It depends on the order
-    of nodes, because that order decides ties in routing, and not on comments and layout. Files of equal digest give
-    equal simulations.
+    of nodes, because that order decides ties in routing. It does not depend on comments and layout. Files of equal
+    digest give equal simulations.
     """
 
     name: str
@@ -46,7 +46,7 @@ def load_topology(path: str | os.PathLike[str]) -> Topology:
 
 
 def loads_topology(text: str, path_label: str = "<text>") -> Topology:
-    """The topology in the YAML *text*, which errors call *path_label*. Raises TopologyError for anything wrong."""
+    """The topology in the YAML *text*. Errors call the text *path_label*. Raises TopologyError for anything wrong."""
     return _topology(YamlSource(path_label, text))
 
 

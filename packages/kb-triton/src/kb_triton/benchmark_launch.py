@@ -13,11 +13,11 @@ from kb_triton.host import Device, LaunchedFunction, using
 def launch(
     host: Host, kernel: Any, grid: Any, *arguments: Any, schedule: str = "dynamic", **named: Any
 ) -> LaunchResult:
-    """Launch *kernel*, what `@triton.jit` made of a function, over *grid* with *arguments* and *named*.
+    """Launches *kernel*, a function under `@triton.jit`, over *grid* with *arguments* and *named*.
 
-    Tensors of *host* that are flat, as `host.tensor` and `host.empty` make them without further arguments, reach the
-    kernel as pointers. *grid* is a tuple, or a function of all arguments by name. A tuned kernel takes its first
-    configuration. *schedule* is that of `Host.launch`, and so are the errors.
+    Flat tensors of *host* (from `host.tensor` and `host.empty` without further arguments) reach the kernel as pointers.
+    *grid* is a tuple, or a function of all arguments by name. A tuned kernel takes its first configuration. *schedule*
+    is the parameter of `Host.launch`. Raises the errors of `Host.launch`, and KernelError for a grid without programs.
     """
     device = _HostDevice(host, schedule)
     with using(device):
@@ -28,7 +28,7 @@ def launch(
 
 
 class _HostDevice(Device):
-    """A device whose launches run on *host*, without pass 2. `results` has their times."""
+    """A device whose launches run on *host*, without pass 2. `results` has the results of the launches."""
 
     def __init__(self, host: Host, schedule: str) -> None:
         super().__init__(host.engine.topology, schedule=schedule, autotune=1)
@@ -36,5 +36,5 @@ class _HostDevice(Device):
         self._host = host
 
     def launch(self, function: LaunchedFunction, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> None:
-        """As `Device.launch`; the tensors are on the chip already."""
+        """Runs pass 1 of a launch on the host. The tensors are on the chip already."""
         self.results.append(self.run_on(self._host, function, grid, arguments))

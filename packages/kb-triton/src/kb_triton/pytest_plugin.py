@@ -17,7 +17,7 @@ _SHIM: Final = ExitStack()
 
 
 def pytest_addoption(parser: Any) -> None:
-    """The options of the plugin. Each has an environment variable, which counts where the option is not given."""
+    """Adds the options of the plugin. Without an option, its environment variable counts."""
     group = parser.getgroup("kb_triton", "Triton kernels on a simulated chip")
     group.addoption("--kb-topology", metavar="CHIP", help="A bundled chip or a YAML file (KB_TOPOLOGY; one_cube).")
     group.addoption("--kb-issue", choices=["blocking", "scoreboard", "decoupled"], help="How PE_CPUs issue (KB_ISSUE).")
@@ -26,12 +26,12 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_load_initial_conftests(early_config: Any) -> None:
-    """Put the modules in place before a conftest.py is imported. Options that are none end pytest with a sentence."""
+    """Installs the modules before a conftest.py is imported. A wrong option ends pytest with a sentence."""
     _set_up(early_config.known_args_namespace)
 
 
 def pytest_configure(config: Any) -> None:
-    """Put the modules in place before any test file is imported, where a conftest.py named the plugin."""
+    """Installs the modules before a test file is imported, where a conftest.py names the plugin."""
     _set_up(config.option)
 
 
@@ -60,19 +60,19 @@ def _options(given: Any) -> Options:
 
 
 def pytest_unconfigure(config: Any) -> None:
-    """Take the modules away."""
+    """Uninstalls the modules."""
     _SHIM.close()
     uninstall()
     use(None)
 
 
 def pytest_report_header(config: Any) -> str:
-    """Which chip the kernels run on."""
+    """Returns the line of the report with the chip on which the kernels run."""
     return f"kb_triton: {current().topology.name}"
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """How many launches there were, and their simulated time."""
+    """Writes the number of launches and their simulated time."""
     device = current()
     if device.n_launches:
         took = device.elapsed_ps / 1e6

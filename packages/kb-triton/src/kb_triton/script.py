@@ -19,11 +19,11 @@ from kb_triton.host.options import most_configurations
 from kb_triton.shims import install, shim_cuda, uninstall
 
 _MOST_NBYTES = 16 << 20
-"""Of a script. Source: assumed."""
+"""The largest script. Source: assumed."""
 
 
 class EnoughError(BaseException):
-    """The launch to repeat is over: the script ends here. No `except Exception` of the script catches it."""
+    """Ends a script after the launch that `repeat` asked for. No `except Exception` of the script catches it."""
 
 
 def new_device(
@@ -32,11 +32,10 @@ def new_device(
     on_launch: Callable[[Launched], None] | None = None,
     around: Callable[[bool], AbstractContextManager[object]] = nullcontext,
 ) -> Device:
-    """The device for a script. *options* are those of `kb exec` by name; the environment has what they leave out.
+    """Returns the device for a script.
 
-    *watched*, *on_launch* and *around* are those of `Device`.
-
-    Raises KbError for an option that is none.
+    *options* has the options of `kb exec` by name. An option that is left out is taken from its environment variable.
+    *watched*, *on_launch* and *around* are parameters of `Device`. Raises KbError for a wrong option.
     """
     found = options_of()
     autotune = options.get("autotune")
@@ -52,9 +51,9 @@ def new_device(
 
 
 def execute(device: Device, script: Path, arguments: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Run *script* as `__main__`, with its *arguments* in `sys.argv`, and its launches on *device*.
+    """Runs *script* as `__main__`, with its *arguments* in `sys.argv`, and its launches on *device*.
 
-    Raises BenchmarkError for a file that cannot be read or is no Python, and whatever the script raises.
+    Raises BenchmarkError for a file that cannot be read or is no Python, and the errors of the script.
     """
     source = read_bytes(script, BenchmarkError, _MOST_NBYTES)
     path = str(script.resolve())
@@ -72,9 +71,9 @@ def execute(device: Device, script: Path, arguments: Sequence[str], options: Map
 
 
 def repeat(host: Host, number: int, script: Path, arguments: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Run *script* again up to its launch *number*, which runs on *host*; the launches before run on a chip like it.
+    """Runs *script* again up to its launch *number*, which runs on *host*. Earlier launches run on an equal chip.
 
-    Raises KbError for a script that has not so many launches now, and the errors of `execute`.
+    Raises KbError for a script that has fewer launches now, and the errors of `execute`.
     """
     device = _RepeatingDevice(host, number, options)
     try:
@@ -97,7 +96,7 @@ class _RepeatingDevice(Device):
         self._number = number
 
     def launch(self, function: LaunchedFunction, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> None:
-        """As `Device.launch`, or the repetition."""
+        """Launches on the device's own chip, or on the host and ends the script."""
         if self.n_launches < self._number or self.is_timing:
             super().launch(function, grid, arguments)
             return
@@ -118,7 +117,7 @@ def _installed(device: Device) -> Iterator[None]:
 
 @contextmanager
 def _as_main(given: str, path: str, arguments: Sequence[str]) -> Iterator[None]:
-    """In the block, `__main__` is an empty module of the file *path*, and Python's path begins with its folder."""
+    """Makes `__main__` an empty module of the file *path* within the block, and puts its folder first in `sys.path`."""
     main = ModuleType("__main__")
     vars(main).update(__file__=path, __builtins__=__builtins__, __cached__=None)
     with ExitStack() as stack:

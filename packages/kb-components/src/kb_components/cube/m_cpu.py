@@ -11,7 +11,7 @@ from kb_engine.block import CommandDispatcher, Context, MessagePart, Receiver, p
 from kb_messages import HostMessage, KernelLaunch, Lever
 
 Pes = tuple[Hashable, ...]
-"""PEs of a cube as a message names them."""
+"""The PEs of a cube in the form in which a message names them."""
 
 
 class MCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -21,8 +21,11 @@ class MCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class MCpu(CommandDispatcher[MCpuSpec]):
-    """Every PE gets the message unchanged. What is asked of PEs is found once for them: a launch is for the same ones
-    as the launch before."""
+    """Passes every message unchanged to each PE.
+
+    The parts of a message are computed once for the same PEs, because most launches are for the PEs of the launch
+    before.
+    """
 
     spec_type = MCpuSpec
     caches: ClassVar[tuple[str, ...]] = ("_reach_ps", "_receivers")
@@ -45,7 +48,7 @@ class MCpu(CommandDispatcher[MCpuSpec]):
         return [MessagePart(receiver, message) for receiver in receivers]
 
     def reach_ps(self, message: HostMessage) -> int:
-        """As CommandDispatcher."""
+        """Picoseconds until *message* reaches its last PE."""
         pes = _pes_of(message)
         reach_ps = self._reach_ps.get(pes)
         if reach_ps is None:
@@ -63,7 +66,7 @@ class MCpu(CommandDispatcher[MCpuSpec]):
 
 
 def _pes_of(message: HostMessage) -> Pes:
-    """The PEs of one cube that *message* is for, as it names them."""
+    """The PEs of one cube that *message* is for, in the form in which it names them."""
     if isinstance(message, KernelLaunch):
         return tuple([target.pes if target.pes == "all" else tuple(target.pes) for target in message.targets])
     return tuple(message.pes)

@@ -20,7 +20,7 @@ class TransitSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Transit(ForwardingComponent[TransitSpec]):
-    """Forwards transfers. Only the links have a bandwidth."""
+    """Forwards transfers, and delays the head of each. It has no bandwidth of its own: the links bound the bytes."""
 
     spec_type = TransitSpec
 

@@ -1,4 +1,4 @@
-"""TransitCredits: a forwarding node whose buffers have a size, so that a full one holds back the link before it."""
+"""TransitCredits: a forwarding node with buffers of a fixed size. A full buffer holds back the link before it."""
 
 from __future__ import annotations
 

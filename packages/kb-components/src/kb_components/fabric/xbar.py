@@ -20,7 +20,7 @@ class XbarSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Xbar(ForwardingComponent[XbarSpec]):
-    """A crossbar half."""
+    """One half of a crossbar. It delays the head of each transfer."""
 
     spec_type = XbarSpec
 

@@ -31,5 +31,5 @@ class HostNode(HostPort[HostSpec]):
 
     @property
     def channels(self) -> int:
-        """From `dma_channels`."""
+        """The most reads and writes of memory at once, from `dma_channels`."""
         return self.spec.dma_channels

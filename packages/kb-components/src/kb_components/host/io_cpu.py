@@ -23,7 +23,10 @@ class IoCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class IoCpu(CommandDispatcher[IoCpuSpec]):
-    """One for each SIP. The host sends to the IO_CPU of the lowest SIP, which sends on the parts for other SIPs."""
+    """Takes messages from the host. There is one IO_CPU for each SIP.
+
+    The host sends to the IO_CPU of the lowest SIP, and this IO_CPU sends on the parts for other SIPs.
+    """
 
     spec_type = IoCpuSpec
 
@@ -32,11 +35,14 @@ class IoCpu(CommandDispatcher[IoCpuSpec]):
         return ps_from_ns(self.spec.overhead_ns)
 
     def part_nbytes(self, message: HostMessage) -> int:
-        """`launch_nbytes` for a launch."""
+        """The bytes of a part on the links: `launch_nbytes` for a launch, 0 for other messages."""
         return self.spec.launch_nbytes if isinstance(message, KernelLaunch) else 0
 
     def stamped(self, message: HostMessage) -> HostMessage:
-        """A launch with its start, the time at which it reaches its last PE. A launch with a start stays as it is."""
+        """*message* with the start of its launch: the time at which the launch reaches its last PE.
+
+        A launch that already has a start, and any other message, stays as it is.
+        """
         if isinstance(message, KernelLaunch) and message.target_start_ps is None:
             return replace(message, target_start_ps=self.clock.now_ps + self.reach_ps(message))
         return message

@@ -50,13 +50,13 @@ class Sram(SingleChannelMemory[SramSpec]):
         self._write_free_ps = 0
 
     def fold(self, over: StateVisitor) -> None:
-        """As ComponentBase."""
+        """Hands the state of the ports to *over*."""
         super().fold(over)
         self._write_free_ps = over.deadline(self._write_free_ps)
 
     @property
     def burst_nbytes(self) -> int:
-        """The Spec's."""
+        """The bytes of a burst, from the Spec."""
         return self.spec.burst_nbytes
 
     def latency_ps(self, nbytes: int, write: bool) -> int:
@@ -69,21 +69,24 @@ class Sram(SingleChannelMemory[SramSpec]):
 
     @property
     def has_write_port(self) -> bool:
-        """With separate ports."""
+        """Whether writes have a port of their own."""
         return self.spec.ports == "separate"
 
     def held_ps(self, memory: Rectangle, write: bool) -> tuple[int, int] | None:
-        """Of the shared port, or the port of the direction."""
+        """The times from which and to which the request's bytes hold the shared port, or the port of the direction."""
         if not (write and self.has_write_port):
             return super().held_ps(memory, write)
         return self._write_free_ps - self.occupancy_ps(memory.nbytes, write), self._write_free_ps
 
     def read_latency_ps(self, nbytes: int) -> int | None:
-        """The same for reads of any size, over either port."""
+        """The latency of a read, which is the same for any size and on either port."""
         return self._latency_ps
 
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
-        """Reserves the shared port, or the port of the direction, as every memory of one channel does."""
+        """Reserves the shared port, or the port of the direction, for a request.
+
+        Requests are served in order of arrival.
+        """
         if not write or self.spec.ports == "shared":
             return super().reserve(t_ps, memory, last_byte_ps, write)
         read_free_ps, self.free_ps = self.free_ps, self._write_free_ps

@@ -8,7 +8,10 @@ from kb_engine.block import StateVisitor, TileToken
 
 
 class AnswerOrder:
-    """The transfers of one channel that have not ended. One that is answered early ends with the last one before it."""
+    """The transfers of one channel that have not ended.
+
+    An early answer ends its transfer when all before it have ended.
+    """
 
     __slots__ = ("_answered", "_finish", "_under_way")
 
@@ -18,13 +21,16 @@ class AnswerOrder:
         self._finish: Callable[[TileToken], None]
 
     def begins(self, token: TileToken, finish: Callable[[TileToken], None]) -> Callable[[TileToken], None]:
-        """The transfer of *token* begins. Returns what to call with the answer, which then calls *finish* in turn."""
+        """Notes that the transfer of *token* begins. Returns the function to call with the answer.
+
+        That function calls *finish* for each transfer in its turn.
+        """
         self._under_way.append(token)
         self._finish = finish
         return self._answer
 
     def fold(self, over: StateVisitor) -> None:
-        """As ComponentBase."""
+        """Hands the tokens of the transfers to *over*."""
         for tokens in (self._under_way, self._answered):
             over.same(len(tokens))
             for token in tokens:

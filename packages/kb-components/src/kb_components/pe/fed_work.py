@@ -11,7 +11,7 @@ from kb_engine.block import CommandInFlight, IsolableWork
 
 
 class FedWork(IsolableWork):
-    """The only command of a PE, which waits in *queue* for *feeder*. *complete* is told when the command is done."""
+    """The only command of a PE, which waits in *queue* for *feeder*. *complete* is called when the command is done."""
 
     __slots__ = ("_complete", "_feeder", "_queue", "command")
 
@@ -28,26 +28,29 @@ class FedWork(IsolableWork):
         self._complete = complete
 
     def begin(self) -> None:
-        """Feed the command now."""
+        """Feeds the command now."""
         self._feeder.wake()
 
     def place(self) -> None:
-        """As the feeder does before the first tile, but for what tiles claim and free on their way."""
+        """Takes the command from the queue, and cuts buffers and registers for its tiles.
+
+        The feeder does the same before the first tile. The tiles themselves claim and free nothing.
+        """
         command = self._queue.next_decoded()
         assert command is self.command
         self._feeder.place_known(command)
 
     def cuts(self) -> Any:
-        """Those of buffers and registers, and the order of fetches."""
+        """The present cuts of buffers and registers, and the order of fetches."""
         return self._feeder.cuts()
 
     def put_back(self, cuts: Any) -> None:
-        """The command is decoded and has yet to be fed."""
+        """Restores *cuts*. The command is decoded again, and has yet to be fed."""
         self._feeder.put_back(cuts)
         self.command.begin_anew()
         self._queue.put_back(self.command)
 
     def end(self) -> None:
-        """Complete the command."""
+        """Completes the command."""
         self.command.end_isolated()
         self._complete(self.command)

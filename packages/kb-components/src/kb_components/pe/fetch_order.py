@@ -1,4 +1,4 @@
-"""The order of fetches: which tiles wait until all tiles before have registers, because they could overtake them."""
+"""The order of fetches: a tile that could overtake earlier tiles waits until all of these have registers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _BEHIND_DMA: Final = frozenset((StageType.FETCH, StageType.MATH))
 
 
 class FetchOrder:
-    """Whether the next tile is held back, by its command and by its first stage.
+    """Decides whether the next tile is held back, by its command and by its first stage.
 
     A tile that starts behind DMA does not overtake tiles that have yet to be fetched: it could take the registers that
-    the accumulators of those tiles need. For the same reason, a tile that claims registers with a read does not
-    overtake tiles that claim theirs with their fetch, and no tile overtakes those that are never fetched and claim
+    the accumulators of these tiles need. For the same reason, a tile that claims registers with a read does not
+    overtake tiles that claim registers with their fetch, and no tile overtakes tiles that are never fetched and claim
     registers with their first MATH. So registers are claimed in the order in which tiles are fed.
 
-    `counts_fetches` says that the tiles of the current command are fetched, `counts_math` that they claim registers
-    with a MATH, and `starts_differ` that not all of them start with the same stage. `in_order_ps` is when the last tile
-    that was held back was let go.
+    With `counts_fetches` the tiles of the current command are fetched, with `counts_math` they claim registers with a
+    MATH, and with `starts_differ` not all of them start with the same stage. `in_order_ps` is the time at which the
+    last tile that was held back was let go.
     """
 
     __slots__ = ("_claimed", "counts_fetches", "counts_math", "holds_back", "in_order_ps", "starts_differ")
@@ -34,15 +34,15 @@ class FetchOrder:
         self.in_order_ps = 0
 
     def state(self) -> tuple[StageType, bool, bool, bool, int]:
-        """What `put_back` needs to undo the order of later commands."""
+        """The present order, for `put_back`."""
         return self._claimed, self.starts_differ, self.counts_fetches, self.holds_back, self.in_order_ps
 
     def put_back(self, state: tuple[StageType, bool, bool, bool, int]) -> None:
-        """Be as when the state was *state*."""
+        """Restores *state*, and so undoes the order of later commands."""
         self._claimed, self.starts_differ, self.counts_fetches, self.holds_back, self.in_order_ps = state
 
     def begin(self, plan: PipelinePlan) -> None:
-        """The tiles of *plan* come next."""
+        """Begins the tiles of *plan*."""
         registers = plan.lifetimes.get(Place.REGISTERS)
         self.counts_fetches = plan.has_fetches
         self.counts_math = registers is not None and registers.claimed is StageType.MATH
@@ -53,7 +53,7 @@ class FetchOrder:
             self._claimed = registers.claimed
 
     def begin_tile(self, token: TileToken) -> None:
-        """*token* comes next, of a command whose tiles start with different stages.
+        """Begins tile *token* of a command whose tiles start with different stages.
 
         The first tile may be held back already, because its command claims registers earlier than the command before.
         """
@@ -61,16 +61,19 @@ class FetchOrder:
             self.holds_back = True
 
     def fold(self, over: StateVisitor, turn_ps: int) -> None:
-        """As FoldPass says. What was let go before *turn_ps*, the turn of the current tile, held no later tile back."""
+        """Hands the state of the order to *over*. *turn_ps* is the turn of the current tile.
+
+        A tile that was let go before *turn_ps* held no later tile back.
+        """
         self.fold_flags(over)
         self.in_order_ps = over.moment(max(self.in_order_ps, turn_ps))
 
     def fold_flags(self, over: StateVisitor) -> None:
-        """As FoldPass says, while no tile waits for its turn."""
+        """Hands the state of the order to *over* while no tile waits for its turn."""
         over.same(self._claimed, self.starts_differ, self.counts_fetches, self.counts_math, self.holds_back)
 
     def let_go(self, now_ps: int) -> None:
-        """All tiles before have their registers."""
+        """Lets the next tile go: all tiles before it have their registers."""
         self.holds_back = False
         self.in_order_ps = now_ps
 

@@ -1,4 +1,4 @@
-"""The room of panels: operands that stay in the tile buffers for all tiles of a turn of the outer loop."""
+"""The slots of panels: operands that stay in the tile buffers for all tiles of a turn of the outer loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def panel_slots(plan: PipelinePlan, ring: Ring, region: Region) -> Slots:
 
 
 def no_room_for_panel(plan: PipelinePlan, tcm: str, room_nbytes: int) -> PlanError:
-    """The refusal of *plan*, whose panel does not fit in *room_nbytes* of the node *tcm* beside two tiles' buffers."""
+    """The error for *plan*, whose panel does not fit in *room_nbytes* of the node *tcm* beside two tiles' buffers."""
     needs, k_grid = plan.buffers, plan.grid[2]
     pieces = f"{k_grid} piece{'' if k_grid == 1 else 's'} of {_kib(needs.panel_nbytes // k_grid)}"
     beside = f" and input buffers of {_kib(needs.input_nbytes)} for each of two tiles" if needs.input_nbytes else ""

@@ -14,12 +14,13 @@ class PeCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`issue_ns`: from a call in the kernel to the submission queue. Source: assumed, unless the topology says.
 
     `issue`: with `blocking`, a call returns when its command is done. With `scoreboard`, it returns when the command is
-    issued, and a command is issued when no earlier one conflicts with its operands. With `decoupled`, it returns when
-    the command is in the queue of its engine: DMA reads, DMA writes or compute. Commands wait there for their operands,
-    in order, and those of other engines pass. `engine_queue_depth` commands wait in each queue. Source: assumed.
+    issued, and a command is issued when no earlier command conflicts with its operands. With `decoupled`, it returns
+    when the command is in the queue of its engine: DMA reads, DMA writes or compute. Commands wait there for their
+    operands, in order, while commands of other engines pass. `engine_queue_depth` commands wait in each queue. Source:
+    assumed.
 
-    `program_ns`: to begin a program of a grid, that is to take its number and set up the kernel's registers. Other
-    launches do not pay it. Source: assumed, unless the topology says; some tens of instructions at 1 GHz.
+    `program_ns`: the time to begin a program of a grid, that is to take its number and set up the kernel's registers.
+    Other launches do not pay it. Source: assumed, unless the topology says; some tens of instructions at 1 GHz.
 
     `startup_ns`: from the arrival of a launch, or its target if that is later, to the start of the PE's first program.
     Source: the topology, where it is not 0.
@@ -50,7 +51,7 @@ class PeCpu(CommandIssuer[PeCpuSpec]):
 
     @property
     def engine_queue_depth(self) -> int | None:
-        """From the Spec, if `issue` is `decoupled`."""
+        """The depth of each engine's queue if `issue` is `decoupled`, else None."""
         return self.spec.engine_queue_depth if self.spec.issue == "decoupled" else None
 
     def program_ps(self) -> int:

@@ -32,20 +32,21 @@ _DMA_WRITE: Final = StageType.DMA_WRITE  # Python 3.11 looks a member of an enum
 
 class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`setup_ns`: how long a transfer holds its channel before the request leaves. Source: assumed, unless stated.
+
     `write_setup_ns`: the same for writes, where they differ.
 
     `outstanding`: how many reads may be under way at once, and how many writes. Set-ups of one channel do not overlap:
     a transfer's set-up, and the lookups of its pages after it, end before the next set-up begins.
 
-    `piece_ns`: by how much each further piece of a transfer in pieces makes the set-up longer. `max_pieces`: how many
-    pieces a transfer may have; a kernel's access of more is several transfers. Source of both: assumed (a descriptor
-    every 4 cycles of 1 GHz, and a list of 256 of them).
+    `piece_ns`: the time that each piece after the first adds to the set-up of a transfer in pieces. `max_pieces`: the
+    most pieces of a transfer; a kernel's access of more pieces becomes several transfers. Source of both: assumed (a
+    descriptor every 4 cycles of 1 GHz, and a list of 256 of them).
 
-    `answers`: whether a transfer may end before one of its channel that began earlier. With `in_order`, the rule of one
-    AXI ID, an answer that comes early waits for those before it.
+    `answers`: whether a transfer may end before an earlier transfer of its channel. With `in_order`, the rule of one
+    AXI ID, an early answer waits for the answers before it.
 
-    `port_nbytes`: the bytes that the block sends in a cycle of `port_clock_ghz`, over all its links together, and those
-    that it gets. Without them, the links alone bound its data.
+    `port_nbytes`: the bytes that the block sends in a cycle of `port_clock_ghz`, over all its links together, and the
+    bytes that it receives in a cycle. Without these attributes, the links alone bound its data.
     """
 
     setup_ns: Annotated[
@@ -69,7 +70,9 @@ class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PeDma(Initiator[PeDmaSpec]):
-    """A channel serves `outstanding` transfers at a time, and tiles leave it in the order in which they came.
+    """Serves `outstanding` transfers at a time on each channel.
+
+    Tiles leave a channel in the order in which they came.
 
     A service lasts from set-up to the last byte (read) or the acknowledgement (write). An atomic is a write whose bytes
     the memory reads first: `latency + bytes` of a read, and then `bytes` and `latency` of a write. Source: assumed; a
@@ -77,8 +80,8 @@ class PeDma(Initiator[PeDmaSpec]):
 
     Where a wire leads to a PE_MMU, a transfer at virtual addresses waits for its pages' lookups after the set-up.
 
-    A transfer in pieces is one request; without pieces, it writes constants alone. Each run of a piece counts in whole
-    bursts of the memory, on the way and there.
+    A transfer in pieces is one request. A transfer of constants alone sends no request. Each run of a piece counts in
+    whole bursts of the memory, on the links and in the memory.
     """
 
     __slots__ = (
@@ -124,32 +127,32 @@ class PeDma(Initiator[PeDmaSpec]):
 
     @property
     def outstanding(self) -> int:
-        """From the Spec."""
+        """The number of transfers of one channel that may be under way, from the Spec."""
         return self.spec.outstanding
 
     @property
     def port_gbs(self) -> Fraction | None:
-        """Bytes of a cycle times the clock."""
+        """The bandwidth of the port in GB/s: bytes of a cycle times the clock. None without a port."""
         if self.spec.port_nbytes is None or self.spec.port_clock_ghz is None:
             return None
         return self.spec.port_nbytes * exact(self.spec.port_clock_ghz)
 
     @property
     def max_pieces(self) -> int:
-        """From the Spec."""
+        """The most pieces of a transfer, from the Spec."""
         return self.spec.max_pieces
 
     def issued_ps(self, stage_type: StageType) -> int:
-        """The end of the last transfer's set-up and lookups."""
+        """The time at which the last transfer's set-up and lookups end."""
         return self._issued_ps
 
     def connect(self) -> None:
-        """Find the MMU, if there is one."""
+        """Finds the MMU, if there is one."""
         found = [block for block in self.context.downstream if isinstance(block, AddressTranslator)]
         self._mmu = found[0] if found else None
 
     def check_plan(self, plan: PipelinePlan) -> None:
-        """Raise PlanError for a memory without links to it or back, and for reads into registers without a wire.
+        """Raises PlanError for a memory without links to it or back, and for reads into registers without a wire.
 
         Operands at address 0 have no memory yet (`kb plan`), and pass the check.
         """
@@ -158,7 +161,7 @@ class PeDma(Initiator[PeDmaSpec]):
             self._check_streams(plan)
 
     def check_addresses(self, plan: PipelinePlan) -> None:
-        """Raise PlanError for a memory without links to it or back."""
+        """Raises PlanError for a memory without links to it or back."""
         stages, addresses = plan.stages, plan.addresses
         for number, at in plan.transfers:
             if stages[number].component == self.node_id:
@@ -178,7 +181,7 @@ class PeDma(Initiator[PeDmaSpec]):
                 )
 
     def begin(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        """Send the request over the fabric, which chooses the way."""
+        """Sends the request of *token* over the fabric, which chooses the way."""
         stage = token.stages[token.index]
         params: Any = stage.params  # DmaParams, by its stage type
         memory: Rectangle = params.memory
@@ -207,7 +210,7 @@ class PeDma(Initiator[PeDmaSpec]):
             self._fabric.read(self._last_path, memory, start_ps, finish, token)
 
     def _fill(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        """Constants alone: they came with the command, and take the set-up."""
+        """Serves a transfer of constants alone. The constants came with the command, so only the set-up takes time."""
         write = token.stages[token.index].stage_type is StageType.DMA_WRITE
         self._issued_ps = self.clock.now_ps + self._setups_ps[write]
         if self._order is not None:
@@ -215,17 +218,18 @@ class PeDma(Initiator[PeDmaSpec]):
         self.clock.call_at(self._issued_ps, finish, token, self.event_order)
 
     def fold(self, over: StateVisitor) -> None:
-        """As ComponentBase."""
+        """Hands the state of the channels to *over*."""
         super().fold(over)
         self._issued_ps = over.deadline(self._issued_ps)
         for order in self._order or ():
             order.fold(over)
 
     def alone_ps(self, stage_type: StageType, params: StageParams) -> tuple[int, int, int]:
-        """Set-up and transfer, without lookups of pages. Transfers that are under way together share their time.
+        """(time of a transfer that runs alone, time for which it holds its channel, time of its bytes at the memory).
 
-        A transfer of an operand at address 0, which has no memory yet, takes its set-up alone. Raises PlanError for a
-        memory without links to it or back.
+        Lookups of pages are left out, and transfers that are under way together share their time. A transfer of an
+        operand at address 0, which has no memory yet, takes its set-up alone. Raises PlanError for a memory without
+        links to it or back.
         """
         assert isinstance(params, DmaParams)
         owner = params.memory.base >> OFFSET_BITS
@@ -243,7 +247,7 @@ class PeDma(Initiator[PeDmaSpec]):
         return alone_ps, max(memory_ps, -(-alone_ps // self.outstanding)), memory_ps
 
     def _lookups_ps(self, token: TileToken, pieces: tuple[Rectangle, ...]) -> int:
-        """The lookups of the pages of *pieces*; 0 if they are not at virtual addresses."""
+        """The time of the lookups of the pages of *pieces*; 0 if they are not at virtual addresses."""
         mmu, mapped = self._mmu, token.context.mapped
         if mmu is None or not mapped:
             return 0
@@ -263,6 +267,6 @@ class PeDma(Initiator[PeDmaSpec]):
 
 
 def _at_virtual(memory: Rectangle, matrix: Matrix) -> Rectangle:
-    """The part *memory* of *matrix*, at the virtual address that the kernel used."""
+    """The part *memory* of *matrix*, moved to the virtual address that the kernel used."""
     assert matrix.virtual is not None
     return Rectangle(memory.base - matrix.address + matrix.virtual, memory.rows, memory.row_nbytes, memory.stride)

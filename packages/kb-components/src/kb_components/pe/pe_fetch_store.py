@@ -20,7 +20,7 @@ class PeFetchStoreSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class PeFetchStore(RegisterFileOwner[PeFetchStoreSpec]):
-    """Two queues, FETCH and STORE, that pass the TCM's gates: with `builtin.pe_tcm` they share its port."""
+    """Two queues, FETCH and STORE. Both pass the TCM's gates: with `builtin.pe_tcm` they share its port."""
 
     __slots__ = ("_tcm",)
 
@@ -29,12 +29,12 @@ class PeFetchStore(RegisterFileOwner[PeFetchStoreSpec]):
     checks_by_form = True
 
     def connect(self) -> None:
-        """Find the TCM."""
+        """Finds the TCM."""
         role: type[Any] = Scratchpad
         self._tcm: Scratchpad[Any] = self.context.neighbour("pe_tcm", role)
 
     def gates(self, stage_type: StageType) -> tuple[Gate, ...]:
-        """The TCM's."""
+        """The gates of the TCM for a stage of *stage_type*."""
         return self._tcm.access_gates(stage_type)
 
     def service_ps(self, params: StageParams) -> int:
@@ -43,6 +43,6 @@ class PeFetchStore(RegisterFileOwner[PeFetchStoreSpec]):
         return self._tcm.access_ps(params.nbytes)
 
     def service_parts(self, params: StageParams) -> dict[str, int]:
-        """`latency`, which is what the TCM takes for no bytes, and `bytes`."""
+        """`latency`, the time of the TCM for zero bytes, and `bytes`, the rest of the service."""
         latency = self._tcm.access_ps(0)
         return {"latency": latency, "bytes": self.service_ps(params) - latency}

@@ -26,8 +26,8 @@ _DEFAULT_RATE = {
 class PeGemmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`rows x cols` cells at `clock_ghz`. A cell does `macs_per_cell` a cycle, by dtype; other dtypes are refused.
 
-    `sustained_clock_ghz`: the clock that a chip at its power limit keeps up, by which services take their time. Peak
-    rates are stated at `clock_ghz`. Source: the topology; by default it is `clock_ghz`.
+    `sustained_clock_ghz`: the clock that a chip keeps up at its power limit, and that decides the times of services.
+    Peak rates refer to `clock_ghz`. Source: the topology; by default it is `clock_ghz`.
     """
 
     rows: Annotated[int, Meta(ge=1)]
@@ -56,23 +56,26 @@ class PeGemm(ComponentBase[PeGemmSpec]):
         """Picoseconds that a tile holds the array: the steps over k for each rows x cols block, and one fill and drain.
 
         cycles = ceil(m / rows) * ceil(n / cols) * ceil(k / macs_per_cell) + rows + cols - 2. Raises PlanError for a
-        dtype the array does not take. Source: the steps and the skew of rows + cols - 2 are those of SCALE-Sim's
+        dtype that the array does not take. Source: the steps and the skew of rows + cols - 2 are from SCALE-Sim's
         output-stationary model (Samajdar et al., 2018); that blocks of one tile follow without a gap is assumed.
         """
         return self._clock.ps(self._steps(params) + self.spec.rows + self.spec.cols - 2)
 
     def service_parts(self, params: StageParams) -> dict[str, int]:
-        """`steps`, and `fill_drain` of the array, which is what the whole, rounded up once, takes longer."""
+        """`steps`, the time of the steps rounded up, and `fill_drain`, the rest of the service."""
         steps = self._clock.ps(self._steps(params))
         return {"steps": steps, "fill_drain": self.service_ps(params) - steps}
 
     def peak_flops(self, dtype: DType) -> float:
-        """Operations a second with every cell busy; a multiply-add counts as two. Raises PlanError as `service_ps`."""
+        """Operations a second with every cell busy. A multiply-add counts as two.
+
+        Raises PlanError for a dtype that the array does not take.
+        """
         cells = self.spec.rows * self.spec.cols
         return float(2 * cells * self._rate(dtype) * exact(self.spec.clock_ghz) * 10**9)
 
     def check_plan(self, plan: PipelinePlan) -> None:
-        """Raise PlanError for operand types the array does not take."""
+        """Raises PlanError for operand types that the array does not take."""
         for stage in plan.stages:
             if stage.stage_type is StageType.GEMM:
                 for operand in stage.operands:

@@ -13,8 +13,12 @@ from kb_messages import MathParams, PipelinePlan, PlanError, StageParams, StageT
 
 
 class FunctionClass(Enum):
-    """The cost of a function: a cycle a group, `transcendental_cycles` a group, or also a tree over the lanes, once a
-    row (a reduction) or in each group (a scan). The last five have one function each."""
+    """The cost class of a function.
+
+    An elementwise function takes a cycle for each group, a transcendental function `transcendental_cycles` for each
+    group. A reduction adds a tree over the lanes once for each row, and a scan adds one in each group. The last five
+    classes have one function each.
+    """
 
     ELEMENTWISE = "elementwise"
     TRANSCENDENTAL = "transcendental"
@@ -53,7 +57,7 @@ _BY_CLASS: Final = {
 FUNCTIONS: Final = {name: each for each, names in _BY_CLASS.items() for name in names.split()}
 """The class of every function. Source: assumed (fused multiply-adders and one table-driven unit a lane)."""
 _PHILOX_CYCLES: Final = 10
-"""Of a round, a group: two products' upper halves and lower halves, four exclusive ors, two sums of keys."""
+"""The cycles of one round for a group: upper and lower halves of two products, four exclusive ors, two sums of keys."""
 
 
 class PeMathSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,17 +84,19 @@ class PeMath(ComponentBase[PeMathSpec]):
         """Picoseconds that a tile holds the lanes. Raises PlanError for an unknown function.
 
         Elementwise and transcendental: `ceil(rows * cols / lanes)` groups. A reduction adds up along its axis, lane by
-        lane: over rows (axis 0) every row in `ceil(cols / lanes)` cycles; over columns (axis 1) the same, and for each
-        row a tree over the lanes in use, `ceil(log2(min(cols, lanes)))` cycles. A scan over rows costs what a reduction
-        does; over columns each group is passed over `ceil(log2(min(cols, lanes)))` times, and once more to add what the
-        groups before it came to. Source: assumed (scans: Hillis and Steele, "Data parallel algorithms", 1986).
+        lane: over rows (axis 0) every row takes `ceil(cols / lanes)` cycles; over columns (axis 1) every row takes the
+        same and a tree over the lanes in use, `ceil(log2(min(cols, lanes)))` cycles. A scan over rows costs as much as
+        a reduction. In a scan over columns each group is passed over `ceil(log2(min(cols, lanes)))` times, and once
+        more to add the total of the groups before it. Source: assumed (scans: Hillis and Steele, "Data parallel
+        algorithms", 1986).
 
         A sort passes over every group `k (k + 1) / 2` times, with `k = ceil(log2(n))` of the n elements along its axis,
-        and a merge of two sorted parts, which is the last stage of a sort, `k` times.
-        Source: Batcher, "Sorting networks and their applications", 1968; a cycle for each compare and exchange is
-        assumed. Source of the next three: assumed. A gather looks, for each group of its index, at each group of the
-        row that it chooses from, or over rows at each of the rows. A histogram counts an element a cycle. Philox takes
-        10 cycles a group for each round.
+        and a merge of two sorted parts, which is the last stage of a sort, `k` times. Source: Batcher, "Sorting
+        networks and their applications", 1968; a cycle for each compare and exchange is assumed.
+
+        Source of the next three: assumed. A gather looks, for each group of its index, at each group of the row from
+        which it chooses, or over rows at each of the rows. A histogram counts an element a cycle. Philox takes 10
+        cycles a group for each round.
         """
         assert isinstance(params, MathParams)
         lanes, rows, cols = self.spec.lanes, params.rows, params.cols
@@ -116,7 +122,7 @@ class PeMath(ComponentBase[PeMathSpec]):
         return self._clock.ps(-(-rows * cols // lanes) * cycles)
 
     def check_plan(self, plan: PipelinePlan) -> None:
-        """Raise PlanError for an unknown function."""
+        """Raises PlanError for an unknown function."""
         for stage in plan.stages:
             if stage.math is not None:
                 self._function(stage.math.op)

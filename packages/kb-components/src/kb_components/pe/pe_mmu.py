@@ -1,4 +1,4 @@
-"""PE_MMU: translates the PE's virtual addresses, a page at a time, with a TLB of the pages used last."""
+"""PE_MMU: translates the PE's virtual addresses, a page at a time, with a TLB of the pages that were used last."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kb_messages import Lever, Rectangle
 
 
 class PeMmuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Pages of `page_kib`; a TLB that holds `tlb_entries` of them, looked up in `hit_ns`.
+    """Pages of `page_kib`, and a TLB that holds `tlb_entries` of them and is looked up in `hit_ns`.
 
-    A page that is not in the TLB costs a walk more: `levels` accesses to page tables, one after the other, of
-    `level_ns` each. Source: assumed, unless the topology states them.
+    A page that is not in the TLB adds a walk: `levels` accesses to page tables, one after the other, of `level_ns`
+    each. Source: assumed, unless the topology states them.
     """
 
     page_kib: Annotated[int, Meta(ge=1)] = 4
@@ -48,11 +48,14 @@ class PeMmu(AddressTranslator[PeMmuSpec]):
 
     @property
     def page_nbytes(self) -> int:
-        """From `page_kib`."""
+        """Bytes of a page, from `page_kib`."""
         return self.spec.page_kib * KIB
 
     def lookup_ps(self, memory: Rectangle) -> int:
-        """`hit_ns` for each page, in order of their addresses, and a walk for each page that is not in the TLB."""
+        """The time of the lookups of all pages of *memory*, in order of their addresses.
+
+        Each page takes `hit_ns`, and a page that is not in the TLB adds a walk.
+        """
         total_ps = following = 0
         for row in range(memory.rows):
             start = memory.base + row * memory.stride
@@ -63,7 +66,7 @@ class PeMmu(AddressTranslator[PeMmuSpec]):
         return total_ps
 
     def forget(self, virtual: int, nbytes: int) -> None:
-        """Remove the pages of the range from the TLB."""
+        """Removes the pages of the range from the TLB."""
         first, end = virtual // self.page_nbytes, (virtual + nbytes) // self.page_nbytes
         for page in [each for each in self._tlb if first <= each < end]:
             del self._tlb[page]

@@ -59,7 +59,7 @@ class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class PeScheduler(CommandScheduler[PeSchedulerSpec]):
-    """A bounded submission queue, one feeder behind it, and TCM buffers from offset 0 on for the tiles it feeds.
+    """A bounded submission queue, one feeder behind it, and TCM buffers from offset 0 on for the tiles that it feeds.
 
     The rest of TCM is the allocator's.
     """
@@ -92,7 +92,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         )
 
     def connect(self) -> None:
-        """Find the blocks where tiles can start, and declare the slot that GEMM and MATH share."""
+        """Finds the blocks where tiles can start, and declares the slot that GEMM and MATH share."""
         self._blocks = {block.node_id: block for block in self.context.downstream}
         self._fetch_store = self.context.neighbour("pe_fetch_store", RegisterFileOwner)
         self._feeder = TileFeeder(
@@ -110,12 +110,12 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
 
     @property
     def reserved_nbytes(self) -> int:
-        """Input and output buffers together."""
+        """Bytes of TCM for input and output buffers together."""
         return self._buffers.inputs.nbytes + self._buffers.outputs.nbytes
 
     @property
     def tile_room(self) -> TileRoom:
-        """The bytes that a tile has to fit in."""
+        """The bytes that a PE has for tiles, in its buffers and in its register file."""
         return TileRoom(
             input_nbytes=self._buffers.inputs.nbytes,
             output_nbytes=self._buffers.outputs.nbytes,
@@ -129,23 +129,31 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
 
     @property
     def _choice(self) -> TileChoice:
-        """What chooses tiles. It is made when it is first asked for: the ports of blocks are known after `connect`."""
+        """The chooser of tiles. It is made at first use, because the ports of blocks are known only after `connect`."""
         if self._tile_choice is None:
             self._tile_choice = TileChoice(self._blocks.values(), self.tile_room)
         return self._tile_choice
 
     def plan(self, submitted: SubmittedCommand) -> PipelinePlan:
-        """A plan that fits this PE's tile buffers, and every block's limits."""
+        """The plan of the command, which fits this PE's tile buffers and every block's limits."""
         return self._checked_plan(submitted.command, submitted.pe)
 
     def shared_plan(self, submitted: SubmittedCommand) -> tuple[PipelinePlan, tuple[int, ...] | None]:
-        """As CommandScheduler's. A loop issues the same commands each time, at other addresses: it is planned once."""
+        """(plan of the command, addresses of its operands or None).
+
+        Commands that differ only in addresses share a plan.
+
+        A loop issues the same commands each time, at other addresses, so each of them is planned once.
+        """
         if not self._shares_plans:
             return self.plan(submitted), None
         return self._shared_plans.find(submitted, self.plan)
 
     def plan_of_all(self, like: Command, commands: Any) -> tuple[PipelinePlan, Sequence[Any]] | None:
-        """As CommandScheduler's."""
+        """The plan that *like* shares with all *commands*, and the addresses of their operands.
+
+        None without such a plan.
+        """
         return self._shared_plans.find_for_all(like, commands) if self._shares_plans else None
 
     @property
@@ -154,37 +162,37 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         return self._queue.has_room
 
     def when_room(self, call: Callable[[], None]) -> None:
-        """Call *call* once, when the submission queue has room again. Callers are served first come, first served."""
+        """Calls *call* once, when the submission queue has room again. Callers are served first come, first served."""
         self._queue.when_room(call)
 
     def submit(self, context: CommandInFlight) -> None:
-        """Queue a command, and take it when its turn comes."""
+        """Queues a command, to be taken when its turn comes."""
         self._queue.submit(context)
 
     def complete(self, context: CommandInFlight) -> None:
-        """Strike the command off the in-flight table, and publish its record."""
+        """Removes the command from the table of commands in flight, and publishes its record."""
         self._queue.forget(context)
         super().complete(context)
 
     def fold(self, over: StateVisitor) -> None:
-        """As ComponentBase."""
+        """Hands the state of the queue, the feeder and the buffers to *over*."""
         super().fold(over)
         over.part(self._queue)
         over.part(self._feeder)
         over.part(self._buffers)
 
     def dispatch_waits(self, token: TileToken) -> Sequence[tuple[DispatchWait, int]]:
-        """From the submission queue to the first block's queue, for the tile that is fed now."""
+        """The waits from the submission queue to the first block's queue, for the tile that is fed now."""
         feeder = self._feeder
         times = feeder.turn_ps, feeder.in_order_ps, feeder.claimed_ps, self.clock.now_ps
         return dispatch_waits(token.context, *times)
 
     def feeder_wait(self) -> FeederWait | None:
-        """The tile whose turn it is, and what it waits for."""
+        """The tile whose turn it is, and the resource that it waits for; None if the feeder waits for no resource."""
         return self._feeder.wait()
 
     def _feed_decoded(self) -> None:
-        """A command is decoded: have it closed if nothing can meet it here, or feed it."""
+        """Isolates the decoded command if no other command can meet it here; otherwise feeds it."""
         isolation = self.isolation
         if isolation is not None and type(self) is PeScheduler:
             command = self._queue.lone_command if self._feeder.is_idle else None
@@ -211,7 +219,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         return plan
 
     def _share_compute_slot(self) -> None:
-        """Have GEMM and MATH take turns. A PE without a block for one of them has nothing to share."""
+        """Makes GEMM and MATH take turns. A PE without a block for one of them has nothing to share."""
         computing = [
             server
             for block in self._blocks.values()

@@ -1,4 +1,6 @@
-"""PE_TCM: the PE's scratchpad. FETCH and STORE take turns at one port; transfers that use it as a memory have another.
+"""PE_TCM: the PE's scratchpad.
+
+FETCH and STORE take turns at one port; transfers that use it as a memory have another.
 
 A PE's loads and stores cost its TCM nothing: DMA writes and reads the tile buffers by a way of its own. The DMA port
 serves transfers whose memory is this TCM. They come from other PEs over the fabric, or from its own PE.
@@ -26,8 +28,8 @@ from kb_messages import Lever, StageType, WaitReason
 class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bandwidth (GB/s) and access latency (ns) of the port that FETCH and STORE share.
 
-    `dma_bw_gbs` and `dma_latency_ns` are those of the port for DMA, by default the same.
-    Source: assumed, unless the topology says.
+    `dma_bw_gbs` and `dma_latency_ns` are the bandwidth and latency of the port for DMA, by default the same. Source:
+    assumed, unless the topology says.
     """
 
     bw_gbs: Annotated[
@@ -96,7 +98,7 @@ class PeTcm(SingleChannelMemory[PeTcmSpec], Scratchpad[PeTcmSpec]):
         self.port = ExclusivePort(WaitReason.TCM_PORT)
 
     def fold(self, over: StateVisitor) -> None:
-        """As ComponentBase."""
+        """Hands the state of both ports to *over*."""
         super().fold(over)
         over.part(self.port)
 

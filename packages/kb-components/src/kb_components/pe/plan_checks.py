@@ -1,4 +1,4 @@
-"""PlanChecks: whether the blocks of a PE take a plan. Equal PEs take equal plans, so one of them is asked for all."""
+"""PlanChecks: whether the blocks of a PE accept a plan. Equal PEs accept equal plans, so one PE is asked for all."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from kb_messages import PipelinePlan, PlanError, StageType
 
 
 class _Asked(NamedTuple):
-    """The numbers of the blocks that every PE asks: about addresses alone, and about all of a plan.
+    """The numbers of the blocks that every PE still asks.
 
-    `specs` are those of the blocks of the PEs, whose ids nothing else can have meanwhile.
+    The blocks `at_addresses` check addresses alone, and the blocks `always` check all of a plan. `specs` keeps the
+    Specs of the PE's blocks alive, so that no other object gets their ids.
     """
 
     at_addresses: list[int]
@@ -23,10 +24,10 @@ class _Asked(NamedTuple):
 
 
 class PlanChecks:
-    """The checks of plans for one PE: of *scheduler*, its *buffers*, and the *blocks* that it feeds.
+    """The checks of plans for one PE: by *scheduler*, its *buffers*, and the *blocks* that it feeds.
 
     The nodes of one PE template share their Specs, and have equal wires and memories. So PEs whose blocks have the same
-    Specs are equal. A block that does not say `checks_by_form` is asked about every plan.
+    Specs are equal. A block without `checks_by_form` is asked about every plan.
     """
 
     __slots__ = ("_blocks", "_buffers", "_form", "_scheduler")
@@ -40,7 +41,10 @@ class PlanChecks:
         self._form = (id(scheduler.spec), *[id(block.spec) for block in self._blocks])
 
     def check(self, plan: PipelinePlan, pe: str, takers: Takers | None) -> None:
-        """Raise PlanError when *plan*, for *pe*, does not fit. *takers* have taken a plan of the same form."""
+        """Raises PlanError when *plan*, for *pe*, does not fit.
+
+        *takers* are PEs that accepted a plan of the same form.
+        """
         asked = None if takers is None else takers.get(self._form)
         if asked is None:
             self._check_all(plan, pe)
@@ -76,5 +80,5 @@ class PlanChecks:
 
 
 def _checks_by_form(kind: type[ComponentBase[Any]]) -> bool:
-    """Whether the class itself says so, or checks nothing."""
+    """Whether the class itself sets `checks_by_form`, or checks nothing."""
     return vars(kind).get("checks_by_form", False) or kind.check_plan is ComponentBase.check_plan

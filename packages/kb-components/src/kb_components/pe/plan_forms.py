@@ -1,4 +1,4 @@
-"""Plans of GEMMs on equal PEs: the plan of one is that of another, on its own blocks and at its own addresses.
+"""Plans of GEMMs on equal PEs, made from one another: the same plan on other blocks and at other addresses.
 
 A launch starts the same product on hundreds of PEs. Its plan is generated and checked for one of them.
 """
@@ -17,11 +17,11 @@ _END: Final = 1 << ADDRESS_BITS
 _MOST_TAKERS: Final = 64
 
 Takers = dict[Hashable, Any]
-"""The forms of PEs that have taken a plan of some form, each with what the ids in it stand for."""
+"""The PEs that accepted a plan of a form: by the form of the PE, the objects whose ids are in that form."""
 
 
 class _KnownPlan(NamedTuple):
-    """The first plan of a form. `numbers` tells for each of its addresses which matrix of the command it is that of."""
+    """The first plan of a form. `numbers` has, for each of its addresses, the number of the matrix that lies there."""
 
     plan: PipelinePlan
     numbers: Sequence[int]
@@ -29,9 +29,9 @@ class _KnownPlan(NamedTuple):
 
 
 class PlanForms:
-    """The plans of products by all that is not their place: sizes, types, strides, tile, and what lies in TCM.
+    """Keeps one plan of products for each form: sizes, types, strides, tile, and the operands that lie in TCM.
 
-    It forgets all of them when they are many.
+    The place of the product is no part of the form. All plans are forgotten when there are too many.
     """
 
     def __init__(self) -> None:
@@ -41,9 +41,10 @@ class PlanForms:
         return len(self._known)
 
     def find(self, command: GemmCommand, pe: str) -> tuple[PipelinePlan, Takers | None]:
-        """As `generate_gemm_plan`, the plan of *command*, which has a tile, on *pe*; and who took plans of its form.
+        """(plan of *command* on *pe*, the PEs that accepted a plan of its form). *command* has a tile.
 
-        The latter is None for a plan that no other PE can have. Raises PlanError as `generate_gemm_plan` does.
+        The plan is equal to the one of `generate_gemm_plan`. The second item is None for a plan that no other PE can
+        have. Raises PlanError in the same cases as `generate_gemm_plan`.
         """
         found = _form_of(command)
         if found is None:
@@ -62,10 +63,12 @@ class PlanForms:
 
 
 def _form_of(command: GemmCommand) -> tuple[Hashable, list[int]] | None:
-    """What commands of one form have in common, and the addresses of the matrices of *command*.
+    """(form of *command*, addresses of its matrices).
+
+    Commands of one form have plans that differ only in their place.
 
     None for a command whose plan no other PE can have: it has an epilogue, a held sum, or a matrix at a virtual
-    address. None, too, for a value of a wrong type, because 1 equals 1.0 and True, and plans refuse these.
+    address. None also for a value of a wrong type, because 1 equals 1.0 and True, and plans refuse these.
     """
     tile, acc = command.tile, command.acc
     if type(tile) is not TileShape or type(command.loop_order) is not LoopOrder or command.epilogue != ():
@@ -92,4 +95,4 @@ def _form_of(command: GemmCommand) -> tuple[Hashable, list[int]] | None:
 
 
 PLAN_FORMS: Final = PlanForms()
-"""Those of the process: a plan follows from its command alone."""
+"""The one store of the process. All engines share it, because a plan depends on its command alone."""

@@ -1,7 +1,7 @@
-"""Commands that can share a plan: those that differ in the addresses of their operands alone.
+"""Plans shared by commands that differ only in the addresses of their operands.
 
 A kernel issues the same few commands again and again, at other addresses. Such commands have equal keys. The plan of
-the first one serves all of them, with the addresses of each (`PipelinePlan.addresses`) beside it.
+the first command serves all of them, beside the addresses of each command (`PipelinePlan.addresses`).
 """
 
 from __future__ import annotations
@@ -25,29 +25,31 @@ from kb_messages import (
 )
 
 Addresses = tuple[int, ...]
-"""Those of matrices, or of the operands of a plan."""
+"""The addresses of the matrices of a command, or of the operands of a plan."""
 
 _MOST_PLANS: Final = 512
 
 
 class _SharedPlan(NamedTuple):
-    """A plan, and where the addresses of its operands come from: the number of a matrix of the command, and bytes from
-    there on. `sources` is None where the addresses are those of the matrices in their order. `of` is what the key has
-    the id of."""
+    """A plan, and the sources of the addresses of its operands.
+
+    A source is the number of a matrix of the command, and a distance in bytes from its address. `sources` is None where
+    the addresses are the addresses of the matrices in their order. `of` keeps the object alive whose id is in the key.
+    """
 
     plan: PipelinePlan
     sources: tuple[tuple[int, int], ...] | None
     of: object
 
     def addresses(self, matrices: Addresses) -> Addresses:
-        """Those of the operands of the plan, of a command whose *matrices* have these addresses."""
+        """The addresses of the operands of the plan, for a command whose *matrices* have these addresses."""
         if self.sources is None:
             return matrices
         return tuple([matrices[number] + offset for number, offset in self.sources])
 
 
 class SharedPlans:
-    """The plans of one PE, by what their commands have in common. It forgets all of them when they are many."""
+    """The plans of one PE, by the keys of their commands. All plans are forgotten when there are too many."""
 
     def __init__(self) -> None:
         self._plans: dict[Hashable, _SharedPlan] = {}
@@ -58,9 +60,9 @@ class SharedPlans:
     def find(
         self, submitted: SubmittedCommand, make: Callable[[SubmittedCommand], PipelinePlan]
     ) -> tuple[PipelinePlan, Addresses | None]:
-        """The plan that the command shares with an earlier one, and the addresses of the command.
+        """(plan that the command shares with an earlier one, addresses of the operands).
 
-        Without one, the plan that *make* makes, and None: later commands share this plan, if any can.
+        Without an earlier one, it is (plan that *make* returns, None), and later commands share this plan if they can.
         """
         command = submitted.command
         key, matrices = _key_of(command)
@@ -73,10 +75,10 @@ class SharedPlans:
         return plan, None
 
     def find_for_all(self, like: Command, commands: Any) -> tuple[PipelinePlan, Sequence[Any]] | None:
-        """The plan that *like* shares with all *commands*, and the addresses of these, if there is one.
+        """(plan that *like* shares with all *commands*, addresses of the operands); None if there is no such plan.
 
-        *commands* is one command with an array in the place of each address in which they differ, and so are the
-        addresses. None stands also for what is not known.
+        *commands* is one command that has an array in the place of each address in which the commands differ. The
+        addresses that are returned have arrays in the same way. The result is None too where an answer is not known.
         """
         key, keys = _key_of(like)[0], _key_of(commands)
         known = self._plans.get(key)
@@ -103,14 +105,16 @@ class SharedPlans:
 
 
 def _are_equal(key: Any, keys: Any) -> bool:
-    """Whether *key* is each of the *keys*, which have arrays where they may differ."""
+    """Whether *key* is equal to each of the *keys*, which have arrays where they may differ."""
     pairs = zip(key, keys, strict=False)
     return len(key) == len(keys) and all(one is other or bool(np.all(one == other)) for one, other in pairs)
 
 
 def _key_of(command: Command) -> tuple[Hashable, Addresses]:
-    """What commands with equal plans have in common, and the addresses in which they differ. The key is None for a
-    command that shares its plan with no other, and where a value has a type that no address has."""
+    """(key of *command*, addresses of its matrices). Commands with equal keys differ only in these addresses.
+
+    The key is None for a command that shares its plan with no other, and where a value has a type that no address has.
+    """
     try:
         if isinstance(command, (LoadCommand, StoreCommand)):
             fill = None
@@ -140,7 +144,10 @@ def _key_of(command: Command) -> tuple[Hashable, Addresses]:
 
 
 def _key_of_gemm(command: GemmCommand) -> tuple[Hashable, Addresses]:
-    """A sum that is held between commands lies at a certain place of the register file, which the plan names."""
+    """The key and the addresses of a GEMM.
+
+    A held sum lies at a fixed place of the register file, which the plan names.
+    """
     a, b, out, acc = command.a, command.b, command.out, command.acc
     key: tuple[Hashable, ...] = (
         GemmCommand,
@@ -164,5 +171,5 @@ def _key_of_gemm(command: GemmCommand) -> tuple[Hashable, Addresses]:
 
 
 def _form(matrix: Matrix) -> tuple[Hashable, ...]:
-    """What a plan has of *matrix*, beside its address within its memory."""
+    """The facts about *matrix* that enter a plan, beside its address within its memory."""
     return matrix.address >> OFFSET_BITS, matrix.rows, matrix.cols, matrix.stride, matrix.dtype

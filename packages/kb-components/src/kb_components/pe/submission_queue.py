@@ -12,7 +12,7 @@ from kb_messages import DispatchWait
 def dispatch_waits(
     command: CommandInFlight, turn_ps: int, in_order_ps: int, claimed_ps: int, now_ps: int
 ) -> list[tuple[DispatchWait, int]]:
-    """Until when the tile of *command* that is dispatched now waited for each thing.
+    """(wait, time at which it ended) for each wait of the tile of *command* that is dispatched at *now_ps*.
 
     It was the tile's turn from *turn_ps* on. The tiles that it must not overtake were fetched at *in_order_ps*, and the
     tile had its buffers at *claimed_ps*.
@@ -31,8 +31,8 @@ def dispatch_waits(
 class SubmissionQueue:
     """A queue of at most `depth` commands, and the table of the commands in flight.
 
-    Taking a command costs `command_ps`. A decoded command waits until `next_decoded` takes it; `on_decoded` is called
-    with every such command. *event_order* are the clock's for the PE.
+    PE_SCHEDULER takes `command_ps` to take a command. A decoded command waits until `next_decoded` takes it;
+    `on_decoded` is called after each decoding. *event_order* numbers the events of the PE.
     """
 
     __slots__ = (
@@ -73,18 +73,22 @@ class SubmissionQueue:
         return not self._in_flight
 
     def when_room(self, call: Callable[[], None]) -> None:
-        """Call *call* once, when there is room again. Callers are served first come, first served."""
+        """Calls *call* once, when there is room again. Callers are served first come, first served."""
         self._waiting_submitters.append(call)
 
     def submit(self, command: CommandInFlight) -> None:
-        """Queue *command*. The caller has checked `has_room`."""
+        """Queues *command*. The caller has checked `has_room`."""
         self._in_flight[command.submitted.command_seq] = command
         self._submissions.append(command)
         if self._decoding is None:
             self._take_next()
 
     def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says: for the tiles of one command, others move on by events that it does not cause."""
+        """Hands the state of the queue to *over*.
+
+        For the tiles of one command only the lengths count: other commands move on by events that this command does not
+        cause.
+        """
         over.same(len(self._submissions), len(self._decoded), len(self._in_flight), self._decoding is None)
         if over.command is not None:
             return
@@ -98,7 +102,7 @@ class SubmissionQueue:
         self._in_flight = {each.submitted.command_seq: each for each in self._in_flight.values()}
 
     def next_decoded(self) -> CommandInFlight | None:
-        """Remove and return the command whose tiles are fed next, or None."""
+        """Removes and returns the command whose tiles are fed next, or None."""
         if not self._decoded:
             return None
         command = self._decoded.popleft()
@@ -106,12 +110,12 @@ class SubmissionQueue:
         return command
 
     def put_back(self, command: CommandInFlight) -> None:
-        """*command* is decoded, and `next_decoded` has yet to take it."""
+        """Puts *command* back to the head of the decoded commands: `next_decoded` has yet to take it."""
         self._decoded.appendleft(command)
 
     @property
     def lone_command(self) -> CommandInFlight | None:
-        """The command that was decoded, if no other one is in flight."""
+        """The decoded command if no other command is in flight, else None."""
         return self._decoded[0] if len(self._in_flight) == len(self._decoded) == 1 else None
 
     @property
@@ -120,7 +124,7 @@ class SubmissionQueue:
         return self._decoded[-1]
 
     def forget(self, command: CommandInFlight) -> None:
-        """Strike *command*, which is done, off the table."""
+        """Removes *command*, which is done, from the table."""
         del self._in_flight[command.submitted.command_seq]
 
     def _take_next(self) -> None:

@@ -24,7 +24,7 @@ class TileBuffers:
         self._input_ring, self._output_ring, self._panel_ring = Ring(), Ring(), Ring()
 
     def check(self, plan: PipelinePlan, tcm: str) -> None:
-        """Raise PlanError when not even one tile of *plan* fits, or no panel beside the buffers of two.
+        """Raises PlanError when not even one tile of *plan* fits, or no panel beside the buffers of two tiles.
 
         *tcm* is the node that the error names.
         """
@@ -43,7 +43,7 @@ class TileBuffers:
                 )
 
     def place(self, command: CommandInFlight) -> None:
-        """Cut the buffers for the tiles of *command*, and the panel that they share, if any."""
+        """Cuts the buffers for the tiles of *command*, and the panel that they share, if any."""
         plan, placement = command.shared_plan, command.placement
         buffers = plan.buffers
         if not (buffers.input_nbytes or buffers.output_nbytes or buffers.panel_nbytes):
@@ -62,20 +62,20 @@ class TileBuffers:
             placement.output = self._output_ring.cut(self.outputs.base, buffers.output_nbytes, count, m * n)
 
     def cuts(self) -> tuple[Any, ...]:
-        """What `put_back` needs to undo later cuts."""
+        """The present cuts of the buffers, for `put_back`."""
         return self._input_ring.state(), self._output_ring.state(), self._panel_ring.state()
 
     def put_back(self, cuts: tuple[Any, ...]) -> None:
-        """Be as when the cuts were *cuts*. No tile of a later command has a buffer."""
+        """Restores *cuts*. No tile of a later command may have a buffer."""
         for ring, state in zip((self._input_ring, self._output_ring, self._panel_ring), cuts, strict=True):
             ring.put_back(state)
 
     def claim(self, token: TileToken) -> bool:
-        """Give *token* all of its buffers, or none.
+        """Gives *token* all of its buffers, or none. Returns whether it got them.
 
-        These are its input buffer, its piece of a panel if it fills one, and, if it is the last tile over K, its output
-        buffer. A piece lies in its slot and nowhere else: it stays for long, and could leave no room in one piece for
-        the buffers of tiles. Those that hold the slot are tiles before this one, so they free it.
+        The buffers are its input buffer, its piece of a panel if it fills one, and, if it is the last tile over K, its
+        output buffer. A piece lies in its slot and nowhere else: it stays for long, and elsewhere it could split the
+        room for the buffers of tiles. Tiles that still hold the slot are before this one, so they free it.
         """
         plan, placement = token.context.shared_plan, token.context.placement
         panel = placement.panel
@@ -90,7 +90,10 @@ class TileBuffers:
         return False
 
     def free_inputs(self, token: TileToken) -> None:
-        """The tile of *token* is in registers: free its input buffer, and its piece of a panel if no other reads it."""
+        """Frees the input buffer of *token*, and its piece of a panel if no other tile reads it.
+
+        The tile of *token* is in registers.
+        """
         if token.input_at is not None:
             self.inputs.free(token.input_at)
         plan, panel = token.context.shared_plan, token.context.placement.panel
@@ -98,7 +101,10 @@ class TileBuffers:
             self.inputs.free(panel.offset(plan.panel_piece(token.tile)))
 
     def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says. Between programs of a grid, all lies where it lay, and the same slots come next."""
+        """Hands the state of the buffers to *over*.
+
+        Between programs of a grid, every claim keeps its place, and the same slots come next.
+        """
         if over.command is None:
             for region in (self.inputs, self.outputs):
                 region.fold_programs(over)
@@ -109,7 +115,7 @@ class TileBuffers:
         self.outputs.fold(over, [(Place.OUTPUT_BUFFER, placement.output)])
 
     def wait_of(self, node_id: str, token: TileToken, since_ps: int) -> FeederWait:
-        """The wait of *token*, which has no piece of a panel or no input buffer, or no output buffer to these.
+        """The wait of *token* for a piece of a panel, for an input buffer, or for an output buffer beside these.
 
         *node_id* is the scheduler.
         """
@@ -171,9 +177,9 @@ def _has_ahead(stage_type: StageType) -> Callable[[TileToken, frozenset[StageTyp
 
 
 def _claim(region: Region, cut: Hashable, slots: Slots, number: int) -> int | None:
-    """Take the slot of piece *number*, or as many bytes elsewhere. Returns their offset, or None.
+    """Takes the slot of piece *number*, or as many bytes elsewhere. Returns their offset, or None.
 
-    Elsewhere is from the first slot on: below lie the pieces of a panel, which wait for their own slots.
+    Elsewhere is from the first slot on. Below lie the pieces of a panel, which wait for their own slots.
     """
     at = slots.offset(number)
     return at if region.claim(cut, at, slots.nbytes) else region.claim_elsewhere(slots.nbytes, slots.base)

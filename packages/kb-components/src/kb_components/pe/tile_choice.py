@@ -1,4 +1,4 @@
-"""The tile of a GEMM whose kernel leaves the tile open: the one that the costs of this PE's blocks make fastest."""
+"""The choice of the tile of a GEMM whose kernel leaves the tile open, by the costs of this PE's blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kb_plans import StageTime, TileCosts, TileRoom, suggest_tile
 
 _MOST_KNOWN: Final = 1 << 12
 _known: dict[Hashable, TileShape] = {}
-"""Tiles by everything that they depend on. PEs of one chip are mostly alike, so they share the answers."""
+"""Chosen tiles, by all facts on which they depend. Most PEs of a chip are equal, so they share the tiles."""
 
 _SOME_NBYTES: Final = 64
 
@@ -33,9 +33,9 @@ class TileChoice:
         self.costs = TileCosts(stage_time=self._stage_time, turns=self._turns())
 
     def tile(self, command: GemmCommand) -> TileShape:
-        """The tile that `suggest_tile` chooses for *command*, with each operand at the begin of its memory.
+        """The tile that `suggest_tile` chooses for *command*, with each operand moved to the beginning of its memory.
 
-        So the tile follows from the command's sizes, strides and memories alone, whichever command was asked for first.
+        So the tile depends only on the command's sizes, strides and memories, and not on the order of the calls.
         """
         key = self._key, self._room, _moved(command, _nowhere), self._ways_of(command)
         tile = _known.get(key)
@@ -60,13 +60,16 @@ class TileChoice:
         return tuple(tuple(types) for types in ports.values() if len(types) > 1)
 
     def _ways_of(self, command: GemmCommand) -> tuple[Hashable, ...]:
-        """What the times of transfers of each operand follow from, beside its shape; None for one in TCM."""
+        """The facts that decide the times of each operand's transfers, beside its shape; None for an operand in TCM."""
         operands = [(command.a, command.a_pinned), (command.b, command.b_pinned), (command.out, command.out_pinned)]
         operands += [(op.operand, op.operand_pinned) for op in command.epilogue if op.operand is not None]
         return tuple([None if pinned else self._way_to(matrix.address >> OFFSET_BITS) for matrix, pinned in operands])
 
     def _way_to(self, owner: int) -> Hashable:
-        """What times of transfers with memory *owner* follow from. Raises PlanError for one without links."""
+        """The facts that decide the times of transfers with memory *owner*.
+
+        Raises PlanError for a memory without links.
+        """
         if owner not in self._ways:
             first = DmaParams(Rectangle(owner << OFFSET_BITS, 1, _SOME_NBYTES, _SOME_NBYTES))
             times = [self._stage_time(kind, first) for kind in (StageType.DMA_READ, StageType.DMA_WRITE)]
@@ -77,13 +80,13 @@ class TileChoice:
 
 
 def _moved(command: GemmCommand, move: Callable[[Matrix], Matrix]) -> GemmCommand:
-    """*command* with each operand where *move* says."""
+    """*command* with each operand replaced by the result of *move*."""
     epilogue = [replace(op, operand=None if op.operand is None else move(op.operand)) for op in command.epilogue]
     return replace(command, a=move(command.a), b=move(command.b), out=move(command.out), epilogue=tuple(epilogue))
 
 
 def _at_begin(matrix: Matrix) -> Matrix:
-    """*matrix* at the begin of its memory."""
+    """*matrix* moved to the beginning of its memory."""
     return replace(matrix, address=matrix.address >> OFFSET_BITS << OFFSET_BITS, virtual=None)
 
 

@@ -1,7 +1,7 @@
 """The feeder of a PE: puts the tiles of decoded commands into the first blocks' queues.
 
-Tiles come plan after plan, and those of two plans are never interleaved. A tile is fed when its TCM buffers are free
-and the first queue has room. Until then the feeder alone waits: commands are still taken and decoded.
+Tiles come plan after plan, and the tiles of two plans are never interleaved. A tile is fed when its TCM buffers are
+free and the first queue has room. Until then the feeder alone waits: commands are still taken and decoded.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from kb_messages import Place, StageType, TilePlan, tiles_from
 class TileFeeder:
     """Feeds the tiles of one command after another, from *next_command* to the queues of *blocks*.
 
-    `turn_ps` is since when it is the turn of the current tile, `claimed_ps` when that tile got its buffers (-1 before).
-    *tile_waited* is called with each tile that gets its buffers later than that, and with its `in_order_ps`.
-    *begins* is called with each command before its first tile is made. *node_id* is the scheduler; errors name it.
+    `turn_ps` is the time from which it is the turn of the current tile, and `claimed_ps` the time at which that tile
+    got its buffers (-1 before). *tile_waited* is called with each tile that gets its buffers later than that, and with
+    its `in_order_ps`. *begins* is called with each command before its first tile is made. *node_id* is the scheduler;
+    errors name it.
     """
 
     __slots__ = (
@@ -95,11 +96,11 @@ class TileFeeder:
 
     @property
     def in_order_ps(self) -> int:
-        """When the tiles that the current tile must not overtake all had registers, `turn_ps` at the earliest."""
+        """The time at which all tiles that the current tile must not overtake had registers, but at least `turn_ps`."""
         return max(self.turn_ps, self._order.in_order_ps)
 
     def wake(self) -> None:
-        """A command is decoded: feed its tiles, unless tiles of another are being fed."""
+        """Feeds the tiles of a decoded command, unless tiles of another command are being fed."""
         if self._command is None:
             self._feed()
 
@@ -109,39 +110,42 @@ class TileFeeder:
         return self._command is None
 
     def cuts(self) -> Any:
-        """What `put_back` needs to undo later placements: the cuts of buffers and registers, and the order."""
+        """The present cuts of buffers and registers, and the order of fetches, for `put_back`."""
         return self._buffers.cuts(), self._registers.cuts(), self._order.state()
 
     def put_back(self, cuts: Any) -> None:
-        """Be as when the cuts were *cuts*. There is nothing to feed."""
+        """Restores *cuts*, and so undoes later placements. There is nothing to feed."""
         buffers, registers, order = cuts
         self._buffers.put_back(buffers)
         self._registers.put_back(registers)
         self._order.put_back(order)
 
     def place(self, command: CommandInFlight) -> None:
-        """Cut buffers and registers for *command*, whose tiles come next."""
+        """Cuts buffers and registers for *command*, whose tiles come next."""
         self._buffers.place(command)
         self._registers.place(command)
         self._order.begin(command.shared_plan)
 
     def place_known(self, command: CommandInFlight) -> None:
-        """As `place`, of a command without held sums whose tiles are not fed, because all that they do is known."""
+        """Cuts buffers and registers for *command*, whose tiles are not fed, because their effects are known.
+
+        The command has no held sums.
+        """
         self._buffers.place(command)
         self._registers.cut(command)
         self._order.begin(command.shared_plan)
 
     @property
     def next_op(self) -> int:
-        """As `Feeding` says."""
+        """The id of the first op of the next tile."""
         return self._op_id
 
     def look_after(self, tile: int, look: Callable[[int], None]) -> None:
-        """As `Feeding` says."""
+        """Calls *look* when *tile* has been made and the event that made it is over."""
         self._look_at, self._look = tile + 1, look
 
     def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+        """Hands the state of the feeder to *over*."""
         if over.command is None:
             self._fold_programs(over)
             return
@@ -156,7 +160,10 @@ class TileFeeder:
             self._tiles = tiles_from(over.command.tiles, over.next_tile)
 
     def _fold_programs(self, over: StateVisitor) -> None:
-        """As FoldPass says, of the programs of a grid. Raises NotFolded while a command of several tiles is fed."""
+        """Hands the state of the feeder between the programs of a grid to *over*.
+
+        Raises NotPeriodic while a command of several tiles is fed.
+        """
         self._order.fold_flags(over)
         over.same(self._unplaced, self._first_queue_full, self._command is None)
         command, token = self._command, self._token
@@ -171,7 +178,7 @@ class TileFeeder:
         self.turn_ps, self.claimed_ps = over.moment(self.turn_ps), moment_or_none(over, self.claimed_ps)
 
     def wait(self) -> FeederWait | None:
-        """What the tile whose turn it is waits for: room in the first queue, earlier fetches, or its buffers."""
+        """The wait of the tile whose turn it is: for room in the first queue, earlier fetches, or its buffers."""
         token = self._token
         if token is None:
             return None
@@ -182,7 +189,7 @@ class TileFeeder:
         return self._buffers.wait_of(self._node_id, token, self.in_order_ps)
 
     def _feed(self) -> None:
-        """Feed tiles until the next one has to wait: for its command's turn, for buffers, or for the first queue."""
+        """Feeds tiles until the next one has to wait: for its command's turn, for buffers, or for the first queue."""
         while not self._first_queue_full:
             token = self._token or self._next_token()
             if token is None:
@@ -240,7 +247,7 @@ class TileFeeder:
             self._start(command)
 
     def _start(self, command: CommandInFlight) -> None:
-        """Have the tiles of *command* claim and free their places, and begin with the first of them."""
+        """Makes the tiles of *command* claim and free their places, and begins with the first of them."""
         plan = command.shared_plan
         lifetimes = plan.lifetimes
         self.place(command)
@@ -259,21 +266,24 @@ class TileFeeder:
         self._begins(command, self)
 
     def _look_soon(self) -> None:
-        """Have the look when this event is over, before any other. The event may make more tiles."""
+        """Schedules the look for the end of this event, before any other event. This event may make more tiles."""
         self._clock.call_next(self._have_look, None)
 
     def _have_look(self, _: None) -> None:
         self._look(self._made)
 
     def _fetched(self, token: TileToken) -> None:
-        """The tile of *token* is in registers: the buffers that no other tile reads are free."""
+        """Frees the buffers of *token* that no other tile reads: its tile is in registers."""
         self._unplaced -= 1
         self._buffers.free_inputs(token)
         if not self._first_queue_full:
             self._feed()
 
     def _after_first_math(self, free: Callable[[TileToken], None] | None) -> Callable[[TileToken], None]:
-        """What to call at the end of each MATH of tiles that claim registers with their first one, beside *free*."""
+        """The function to call at the end of each MATH of tiles that claim registers with their first one.
+
+        It calls *free*.
+        """
 
         def end_math(token: TileToken) -> None:
             if free is not None:

@@ -248,6 +248,24 @@ class MemoryStore:
         twin._regions = {owner: region.twin() for owner, region in self._regions.items()}
         return twin
 
+    def differs_from(self, other: MemoryStore) -> str:
+        """The place of the first byte that one store has and the other has not, or has with another value; "" if none.
+
+        Both stores have the same memories.
+        """
+        for owner, region in sorted(self._regions.items()):
+            theirs = other._regions[owner]
+            if region.extents is theirs.extents:
+                continue
+            spans = sorted({(each.start, each.nbytes) for each in (*region.extents.items, *theirs.extents.items)})
+            for start, nbytes in spans:
+                mine, is_mine = self.held(owner, start, 1, nbytes, nbytes)
+                others, is_theirs = other.held(owner, start, 1, nbytes, nbytes)
+                differs = (is_mine != is_theirs) | (is_mine & (mine != others))
+                if differs.any():
+                    return region.where(start + int(differs.argmax()))
+        return ""
+
     def check(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType) -> None:
         """Raise StoreError when the rectangle is out of range, or misaligned for *dtype*, whatever it holds."""
         self._checked(owner, offset, rows, row_nbytes, stride, dtype)

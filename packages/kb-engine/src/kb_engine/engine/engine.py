@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
-from kb_dataexec import LogWriter, MemoryStore, OpLog
+from kb_dataexec import LogWriter, MemoryLogWriter, MemoryStore, OpLog
 from kb_dataexec.log import LogSummary
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.stage_server import StageServer
-from kb_engine.engine.build import OF_STAGES, Exactness, build
-from kb_engine.engine.disabled import WITHOUT_TEMPLATES, why_nothing_skips
+from kb_engine.engine.build import Exactness, build
 from kb_engine.engine.dropped_interrupts import raises_dropped_interrupts
-from kb_engine.engine.kernel_positions import standing_lines
+from kb_engine.engine.exact_check import ExactCheck
+from kb_engine.engine.kernel_positions import kernel_positions
 from kb_engine.engine.launch_to_end import LaunchToEnd
 from kb_engine.engine.polling import MOST_REPEATED_LOADS, PollingGuard
 from kb_engine.engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
 from kb_engine.engine.registry import Registry
-from kb_engine.engine.simulated_work import EventWork, SimulatedWork
+from kb_engine.engine.simulated_work import SimulatedWork, WorkCounter
+from kb_engine.engine.strategies import EveryEvent, FastForward, LaunchRequest, Run, Strategy, fast_forward_of
 from kb_engine.fabric.fabric import Fabric
-from kb_engine.fastforward.replay.purity import MadeKernel
-from kb_engine.fastforward.steady_state.program_skipper import ProgramSkipper
 from kb_engine.language.tl import Language
-from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.launch.host_calls import HostCall
-from kb_engine.launch.launch import Launch, LaunchResult, PeLaunch
+from kb_engine.launch.launch import Launch, LaunchResult
 from kb_engine.launch.targets import check_form, check_there
 from kb_engine.memory.device_memory import DeviceMemory
-from kb_engine.observe.listeners import listener, told_of_each
 from kb_engine.observe.observer import Callbacks, Observer
 from kb_engine.observe.slow_path import SkipRefusal, SlowPathReasons
 from kb_engine.program.author.kernel_check import check_kernel
 from kb_engine.program.author.kernel_lines import kernel_lines
 from kb_engine.program.grid import Grid
-from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
-from kb_engine.program.session import Session
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.collector import collector_off, look_once
 from kb_messages import (
@@ -50,12 +46,8 @@ from kb_messages import (
 )
 from kb_topology import Topology
 
-_OF_PROGRAMS: Final = ("on_allocate", "on_free", "on_program_end")
-"""What observers are told of programs that look at no values, and not of those that are skipped."""
-
-_VALUES: Final = SkipRefusal(
-    "the front end does not tell when it decides by values", "take `Language` as front end, or kernels of `kb_triton`"
-)
+EVENTS_ASKED_FOR: Final = SkipRefusal("`exact` is `events`", "simulate with `exact` as `closed`")
+NO_WING: Final = SkipRefusal("the wing `kb_engine.fastforward` is not installed", "install all of kb-engine")
 
 SharedT = TypeVar("SharedT")
 
@@ -64,19 +56,16 @@ class Engine:
     """A simulated chip. With a *writer* every stage service is logged.
 
     *observers* watch the run (`kb_engine.observe`); a function in their place gets the trace events, as of
-    `Callbacks(on_trace=...)`. A run without a writer and observers pays for neither. A launch in
-    which no stage ends for *no_progress_events* events counts as stuck, and so does one whose kernels make
-    *most_repeated_loads* loads in a row that can only give what they gave before. `host_calls` makes the host's calls,
-    and is None for a topology without a host. With *templates*, programs of a grid that do as one of them did are
-    repeated without their kernel. Tiles of one command that come in periods are not all simulated; `folder` counts
-    them, and is None where each event counts.
+    `Callbacks(on_trace=...)`. A run without a writer and observers pays for neither. A launch in which no stage ends
+    for *no_progress_events* events counts as stuck, and so does a launch whose kernels make *most_repeated_loads* loads
+    in a row that can only give what they gave before. `host_calls` makes the host's calls, and is None for a topology
+    without a host.
 
-    *exact* says how commands are simulated that nothing can meet. `closed`: each kind of them once
-    (`kb_engine.fastforward.isolated`); `events`: all of them, event by event, and nothing is folded; `check`: as
-    `closed`, and a share of those that were not simulated is simulated beside that, event by event, and both are
-    compared. So are periods of programs before and behind those that are skipped. `checked` counts. `work` tells what
-    was done. Times, counts and the op log are the same. Commands of few stages are not worth it. `closed` counts such
-    commands; it is None where there are none, as with observers that hear of stages or of the trace.
+    *exact* chooses how much is simulated event by event. `closed` skips work that follows exactly from other work, by
+    the strategies of `fast_forward`; `events` skips nothing, and `fast_forward` is None; `check` skips like `closed`,
+    simulates each launch once more on a second engine that skips nothing, and raises KbError where times, counts, bytes
+    or rows of the log differ. Times, counts and the op log are the same in all three. With *templates*, programs of a
+    grid that do as one of them did are replayed without their kernel. `work` tells how much was skipped.
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take, and
     KbError for another *exact*.
@@ -98,37 +87,29 @@ class Engine:
         guard = ProgressGuard(no_progress_events, lambda n_events: self._to_end.stands_still(n_events))
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values(), lambda: self.memory)
         watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
-        reasons = SlowPathReasons()
+        reasons, registry = SlowPathReasons(), registry or Registry()
         with collector_off():
-            watching = *watching, guard, polling
-            built = build(topology, registry or Registry(), writer, watching, exact, reasons)
+            built = build(topology, registry, writer, (*watching, guard, polling))
+            self.fast_forward: FastForward | None = None
+            if exact != "events":
+                self.fast_forward = fast_forward_of(built, watching, templates, reasons)
         look_once()
         self.chip = built.chip
         self.pes = built.pes
         self.session = built.session
         self.host_calls = built.host_calls
-        self.folder = built.folder
-        self._told_of_skipped = told_of_each(watching[:-2], "on_issue", "on_issue_again")  # no skipped program polls
-        heard = [name for name in _OF_PROGRAMS if listener(watching[:-2], name) is not None]
-        if self._told_of_skipped is not None:
-            heard.insert(0, "on_issue")
-        is_told_all = not heard or (heard == ["on_issue"] and writer is not None)
-        self._checks = exact == "check"
-        self.grid_folding: ProgramSkipper | None = None
         self._launches = built.launches
         self._to_end = LaunchToEnd(built)
         self._launched = 0
         self._of_hosts: Any = None
-        self._templates = templates
-        self.closed = built.closed
-        self._work = EventWork(built.session, built.closed, built.folder, reasons)
-        self._why_not: SkipRefusal | None = None
-        if not templates:
-            self._why_not = WITHOUT_TEMPLATES
-        elif built.folder is None or not is_told_all:
-            told = [name for name in (*OF_STAGES, "on_trace") if listener(watching[:-2], name) is not None]
-            told += [name for name in heard if name != "on_issue" or writer is None]
-            self._why_not = why_nothing_skips(exact, built.chip.fabric.is_foreseen, told)
+        wing = self.fast_forward
+        self._strategies: Sequence[Strategy] = () if wing is None else wing.strategies
+        self._work = WorkCounter(built.session, wing, EVENTS_ASKED_FOR if exact == "events" else NO_WING, reasons)
+        self._check: ExactCheck | None = None
+        if exact == "check":
+            limits = no_progress_events, most_repeated_loads
+            other = None if writer is None else MemoryLogWriter()
+            self._check = ExactCheck(self, Engine(topology, other, (), registry, *limits, exact="events"))
 
     @property
     def topology(self) -> Topology:
@@ -197,47 +178,46 @@ class Engine:
                 check_there(self.topology.graph, targets)
         check_kernel(kernel, len(arguments), root)
         self.memory.keep_initial()
+        if self._check is not None:
+            self._check.before_launch()
         call = KernelCall(kernel, arguments, root, front_end, kernel_lines(root))
-        where = self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids]
+        request = LaunchRequest(self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids], call, grid)
         self._launches.clear()
         self._work.begins()
-        launch, folding = self._made_launch(where, call, grid)
+        result, refusal = self._ask_strategies(request, partial(self._run, targets=targets))
+        self._work.ended(kernel, refusal)
+        if self._check is not None:
+            self._check.launched(result, kernel, arguments, pe_ids, root, targets, front_end, grid)
+        if self.session.listeners.on_launched is not None:
+            self.session.listeners.on_launched()
+        return result
+
+    def _ask_strategies(self, request: LaunchRequest, run: Run) -> tuple[LaunchResult, SkipRefusal | None]:
+        """Has the first strategy that can run the launch do so. Returns the times, and a refusal if none could."""
+        refusal = None
+        for strategy in self._strategies:
+            found = strategy.try_run(request, run)
+            if isinstance(found, LaunchResult):
+                return found, None
+            refusal = found
+        return EveryEvent().try_run(request, run), refusal
+
+    def _run(self, launch: Launch, targets: Sequence[CubeTarget] | None) -> LaunchResult:
+        """Sends *launch* to its PEs and has the clock run until the launch is answered."""
         self._launched += 1
         self._launches[launch.number] = launch
-        if self.closed is not None:
-            self.closed.begin_launch(len(pe_ids))
-        listeners = self.session.listeners
+        wing, listeners = self.fast_forward, self.session.listeners
+        if wing is not None:
+            wing.launch_begins(len(launch.pe_ids))
         if listeners.on_launch is not None:
             listeners.on_launch()
         try:
-            result = self._to_end.run(launch, targets)
+            return self._to_end.run(launch, targets)
         except BaseException as error:
-            if self.closed is not None and isinstance(error, Exception):
-                self.closed.open_all()
+            if wing is not None and isinstance(error, Exception):
+                wing.launch_failed()
             launch.abandon(error)
             raise
-        finally:
-            self.session.keep_commands(False)  # nobody looks at the launch any more
-        self._work.ended(kernel, launch, folding)
-        if listeners.on_launched is not None:
-            listeners.on_launched()
-        return result
-
-    def _made_launch(
-        self, where: tuple[int, Session, list[ProcessingElement]], call: KernelCall, grid: Grid | None
-    ) -> tuple[Launch, ProgramSkipper | SkipRefusal | None]:
-        """The launch of *call*, and what folds its programs, or why nothing does; None where there is no grid."""
-        if grid is None:
-            return PeLaunch(*where, call), None
-        tells = _tells_of_values(call.kernel, call.front_end)
-        why = self._why_not if tells else _VALUES
-        launch = GridLaunch(*where, call, grid, self._templates and tells)
-        templates = launch.templates
-        if templates is None or templates.is_near or why is not None:
-            return launch, why or launch.why_not
-        where_to_tell = self._told_of_skipped, self._checks
-        self.grid_folding = ProgramSkipper(launch, templates, self.session, self.chip, where[2], *where_to_tell)
-        return launch, self.grid_folding
 
     def send(self, messages: Sequence[MmuMessage]) -> HostCall | None:
         """Have the MMUs of the PEs that *messages* name obey them, in one call of the host.
@@ -246,6 +226,12 @@ class Engine:
         Raises AddressError when an MMU refuses; over the fabric, the refusal is a KernelError.
         """
         messages = [message for message in messages if message.pes]
+        call = self._send(messages)
+        if self._check is not None:
+            self._check.sent(messages)
+        return call
+
+    def _send(self, messages: Sequence[MmuMessage]) -> HostCall | None:
         if self.host_calls is None:
             for each in messages:
                 for pe_id in each.pes:
@@ -255,17 +241,28 @@ class Engine:
             return None
         return self.host_calls.accepted(self.host_calls.call(messages)) if messages else None
 
+    def move(self, matrices: Sequence[Matrix], write: bool) -> list[tuple[int, int]]:
+        """The host reads or writes *matrices*. Returns the picoseconds of the begin and the end of each.
+
+        Without a host the transfers take no time. Raises TopologyError when no links lead to a memory, or none back.
+        """
+        now_ps = self.clock.now_ps
+        times_ps = [(now_ps, now_ps)] * len(matrices)
+        if self.host_calls is not None:
+            times_ps = self.host_calls.move(matrices, write)
+        if self._check is not None:
+            self._check.moved(times_ps, matrices, write)
+        return times_ps
+
     @property
     def work(self) -> SimulatedWork:
         """How the launches were simulated: what was closed, skipped or repeated, and why the rest was not."""
         return self._work.so_far()
 
     @property
-    def checked(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """With `exact="check"`: the closed commands that were compared and those that took a known outcome, and the
-        programs that were compared and those that were skipped, of all launches."""
-        closed = self.closed
-        return (0, 0) if closed is None else (closed.n_checked, closed.n_taken), self._work.programs
+    def n_checked(self) -> int:
+        """The number of launches that `exact="check"` simulated once more, event by event, and found equal."""
+        return 0 if self._check is None else self._check.n_launches
 
     @property
     def programs(self) -> tuple[int, int]:
@@ -275,7 +272,7 @@ class Engine:
 
     def standing(self) -> list[str]:
         """Where each kernel of the last launch stands, as lines of text. It may be asked for at any moment."""
-        return standing_lines(self._launches.values())
+        return kernel_positions(self._launches.values())
 
     def rebase(self, memory: MemoryStore, writer: LogWriter | None = None) -> None:
         """Begin anew between two launches, on the same chip: the memories hold what *memory* holds. The clock runs on.
@@ -298,6 +295,8 @@ class Engine:
         self._launched = 0
         self._launches.clear()
         self._of_hosts = None
+        if self._check is not None:
+            self._check.rebased(writer)
 
     def shared_by_hosts(self, make: Callable[[Engine], SharedT]) -> SharedT:
         """What all hosts of the chip know of it, such as which bytes are taken: *make* makes it once, and for hosts
@@ -313,9 +312,20 @@ class Engine:
             self.session.recorder.flush()
 
     def close_log(self) -> OpLog | LogSummary | None:
-        """Write the records that are pending and close the log; None without a log."""
-        recorder = self.session.recorder
-        return recorder.close() if recorder is not None else None
+        """Writes the records that are pending and closes the log; None without a log.
+
+        Raises KbError where a row is missing: each op that was numbered has one, unless an error ended a launch.
+        """
+        session, recorder = self.session, self.session.recorder
+        if recorder is None:
+            return None
+        if not self.clock.is_broken and recorder.n_rows != session.n_ops:
+            got = f"{recorder.n_rows} rows of {session.n_ops} ops that were issued"
+            raise KbError("op log", got, "a row for each op", "run with --exact events, and report the kernel")
+        log = recorder.close()
+        if self._check is not None and not self.clock.is_broken:
+            self._check.closed(log)
+        return log
 
     def log_host_write(self, matrix: Matrix, data: bytes, times_ps: tuple[int, int]) -> None:
         """Record a host write after the first launch. *times_ps* are its begin and its end."""
@@ -323,8 +333,5 @@ class Engine:
         if session.recorder is not None:
             seq, op_id = session.next_command_seq(), session.take_op_ids(1)
             session.recorder.host_write(matrix, data, seq, op_id, times_ps)
-
-
-def _tells_of_values(kernel: Kernel, front_end: FrontEnd) -> bool:
-    """Whether *front_end* tells `ProgramPort.leave` when it decides by values: `tl` does, and who makes kernels."""
-    return front_end is Language or isinstance(kernel, MadeKernel)
+        if self._check is not None:
+            self._check.host_wrote(matrix, data, times_ps)

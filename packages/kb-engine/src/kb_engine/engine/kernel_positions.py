@@ -13,7 +13,7 @@ _MOST_GROUPS = 8
 _MOST_COMMANDS = 3
 
 
-def standing_lines(launches: Iterable[Launch]) -> list[str]:
+def kernel_positions(launches: Iterable[Launch]) -> list[str]:
     """A line for each place at which kernels of *launches* stand: the first PE there, and how many others stand alike.
 
     Kernels stand alike at one line with the same commands in flight; times and tiles are those of the first. Kernels

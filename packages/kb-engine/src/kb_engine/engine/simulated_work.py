@@ -1,4 +1,4 @@
-"""EventWork: what of a simulation was closed, skipped or repeated, and why the rest was simulated event by event."""
+"""SimulatedWork: how much of a simulation was isolated or skipped, and why the rest was simulated event by event."""
 
 from __future__ import annotations
 
@@ -6,26 +6,23 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from kb_engine.fastforward.isolated.isolated_commands import IsolatedCommands
-from kb_engine.fastforward.steady_state.command_skipper import CommandSkipper
-from kb_engine.fastforward.steady_state.program_skipper import ProgramSkipper
-from kb_engine.launch.launch import Launch
-from kb_engine.observe.slow_path import SkipRefusal, SlowPathCount, SlowPathReasons, in_order
+from kb_engine.engine.strategies import FastForward, Skipped
+from kb_engine.observe.slow_path import COMMANDS, SkipRefusal, SlowPathCount, SlowPathReasons, in_order
 from kb_engine.program.session import Session
 
 PROGRAMS: Final = "programs of a grid"
 
 
 class SimulatedWork(Struct, frozen=True, kw_only=True):
-    """How the launches that have ended were simulated, since the engine was made. `skipped_tiles`, `events` and
-    `slow_path` also have what a launch has done that goes on or has failed.
+    """How the launches that have ended were simulated, since the engine was made.
 
-    Of `commands`, `isolated_commands` were worked out at once, and `skipped_commands` are those of `skipped_programs`
-    of grids; the others were simulated event by event, but for `skipped_tiles` of them. `events` are the entries of the
-    clock. `slow_path` has what could have been closed or skipped and was not, and why, the most commands first.
-    SlowPathReasons of grids count all commands of their launch that were simulated event by event, without those that
-    were the first of their kind. Reasons of commands that are worth closing, and of commands that have many tiles,
-    count each of them once more.
+    Of `commands`, `isolated_commands` were worked out at once, and `skipped_commands` belong to the `skipped_programs`
+    of grids. The others were simulated event by event, except `skipped_tiles` of their tiles. `events` counts the
+    entries of the clock. `slow_path` lists work that could have been isolated or skipped and was not, with the reason,
+    the most commands first. A reason of a grid counts all commands of its launch that were simulated event by event,
+    without the first command of each kind. Commands that are large enough to be isolated, and commands of many tiles,
+    are counted once more by reasons of their own. `skipped_tiles`, `events` and `slow_path` include a launch that goes
+    on or has failed.
     """
 
     launches: int
@@ -43,64 +40,55 @@ class SimulatedWork(Struct, frozen=True, kw_only=True):
         return self.commands - self.isolated_commands - self.skipped_commands
 
 
-class EventWork:
-    """Adds up launches of *session*. *reasons* has those that were found so far.
+class WorkCounter:
+    """Counts the launches of *session* that have ended, and their commands.
 
-    `programs` are the numbers of those that were compared and of those that were skipped.
+    *wing* skips work; None where every event is simulated, because of *why_all*. *reasons* are those found so far.
     """
 
     def __init__(
-        self,
-        session: Session,
-        closed: IsolatedCommands | None,
-        folder: CommandSkipper | None,
-        reasons: SlowPathReasons,
+        self, session: Session, wing: FastForward | None, why_all: SkipRefusal, reasons: SlowPathReasons
     ) -> None:
         self._session = session
-        self._closed = closed
-        self._folder = folder
+        self._wing = wing
+        self._why_all = why_all
         self._reasons = reasons
-        self._launches = self._commands = self._closed_commands = self._skipped_commands = 0
-        self.programs = 0, 0
-        self._begin = 0, 0, 0
+        self._launches = self._commands = 0
+        self._ended = Skipped()
+        self._begin: tuple[int, Skipped, int] = 0, Skipped(), 0
 
     def begins(self) -> None:
         """A launch is called now."""
-        self._begin = self._session.commands_issued, self._n_closed, self._reasons.n_firsts
+        self._begin = self._session.commands_issued, self._skipped, self._reasons.n_firsts
 
-    def ended(self, kernel: Any, launch: Launch, folding: ProgramSkipper | SkipRefusal | None) -> None:
-        """A *launch* of *kernel* has ended. *folding* folded it, or says why nothing could; None where nothing was to
-        be folded."""
-        commands = self._session.commands_issued - self._begin[0]
-        skipped = folding.skipped_commands if isinstance(folding, ProgramSkipper) else 0
-        closed = self._n_closed - self._begin[1]
+    def ended(self, kernel: Any, refusal: SkipRefusal | None) -> None:
+        """A launch of *kernel* has ended. *refusal* says why no strategy of the wing ran it; None if there was none."""
+        issued, before, n_firsts = self._begin
+        now = self._ended = self._skipped
+        commands = self._session.commands_issued - issued
         self._launches += 1
         self._commands += commands
-        self._closed_commands += closed
-        self._skipped_commands += skipped
-        if isinstance(folding, ProgramSkipper):
-            self.programs = self.programs[0] + folding.checked, self.programs[1] + folding.skipped
-        why = folding.why_not if isinstance(folding, ProgramSkipper) else folding
-        slow_path = commands - skipped - closed
-        name = getattr(kernel, "__name__", type(kernel).__name__)
-        if why is not None:
-            self._reasons.note(PROGRAMS, name, why, slow_path - (self._reasons.n_firsts - self._begin[2]))
+        if refusal is not None:
+            isolated = now.isolated_commands - before.isolated_commands
+            name = getattr(kernel, "__name__", type(kernel).__name__)
+            self._reasons.note(PROGRAMS, name, refusal, commands - isolated - (self._reasons.n_firsts - n_firsts))
+        if self._wing is None:
+            self._reasons.note(COMMANDS, "", self._why_all, commands)
 
     def so_far(self) -> SimulatedWork:
-        """What was done in the launches so far."""
-        folder = self._folder
-        slow_path = (*self._reasons.found, *(() if folder is None else folder.slow_path))
+        """The counts so far."""
+        ended, now = self._ended, self._skipped
         return SimulatedWork(
             launches=self._launches,
             commands=self._commands,
-            isolated_commands=self._closed_commands,
-            skipped_commands=self._skipped_commands,
-            skipped_programs=self.programs[1],
-            skipped_tiles=0 if folder is None else folder.skipped,
+            isolated_commands=ended.isolated_commands,
+            skipped_commands=ended.skipped_commands,
+            skipped_programs=ended.skipped_programs,
+            skipped_tiles=now.skipped_tiles,
             events=self._session.clock.n_scheduled,
-            slow_path=tuple(in_order(slow_path)),
+            slow_path=tuple(in_order((*self._reasons.found, *now.slow_path))),
         )
 
     @property
-    def _n_closed(self) -> int:
-        return 0 if self._closed is None else self._closed.n_closed
+    def _skipped(self) -> Skipped:
+        return Skipped() if self._wing is None else self._wing.skipped()

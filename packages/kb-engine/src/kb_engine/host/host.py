@@ -293,10 +293,7 @@ class Host:
 
     def _move(self, tensor: Tensor, write: bool) -> list[tuple[int, int]]:
         """Let the time of writing or reading every block of *tensor* pass. Returns the start and the end of each."""
-        matrices, now = [matrix for _, matrix in tensor.every_block()], self.engine.clock.now_ps
-        if self.engine.host_calls is None:
-            return [(now, now)] * len(matrices)
-        return self.engine.host_calls.move(matrices, write)
+        return self.engine.move([matrix for _, matrix in tensor.every_block()], write)
 
     def _as_reference(self, argument: Any) -> Any:
         if isinstance(argument, Tensor):

@@ -9,13 +9,11 @@ from typing import Final, NamedTuple
 from simpy.events import NORMAL
 
 from kb_engine.block.state_visitor import StateVisitor
-from kb_engine.fastforward.replay import NEAR, Templates, templates_of
 from kb_engine.launch.launch import Launch, ProgramTimes
-from kb_engine.observe.slow_path import SkipRefusal
 from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.grid import Grid, Program
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.runner import KernelCall, KernelRunner, run_kernel
+from kb_engine.program.runner import KernelCall, KernelRunner, Play, run_kernel
 from kb_engine.program.session import Session
 
 
@@ -115,7 +113,9 @@ class GridLaunch(Launch):
 
     A PE is free when the kernel of its program has returned. Then it takes the next program, which costs PE_CPU its
     `program_ps`; commands of the program before may still be under way. Of the PEs that are free at one picosecond,
-    the first one in *pes* takes first. `why_not` says why no program may repeat another one; None if one may.
+    the first one in *pes* takes first.
+
+    *play* makes the calls of a program. *is_known* says of the number of a program that *play* knows all its calls.
     """
 
     def __init__(
@@ -125,16 +125,13 @@ class GridLaunch(Launch):
         pes: Sequence[ProcessingElement],
         call: KernelCall,
         grid: Grid,
-        templates: bool,
+        play: Play = run_kernel,
+        is_known: Callable[[int], bool] = lambda _: False,
     ) -> None:
         super().__init__(number, session, pes, grid.n_programs)
         self._call = call
-        found = templates_of(call, grid.n_programs, len(pes)) if templates else None
-        self.why_not = found if isinstance(found, SkipRefusal) else None
-        if isinstance(found, Templates) and found.is_near:
-            self.why_not = NEAR
-        self._templates = None if isinstance(found, SkipRefusal) else found
-        self._play = run_kernel if self._templates is None else self._templates.play
+        self._play = play
+        self._is_known = is_known
         self._grid = grid
         self._queue = queue_of(grid, len(pes))
         self._pes = {pe.pe_id: _PeQueue(place, pe) for place, pe in enumerate(pes)}
@@ -148,11 +145,6 @@ class GridLaunch(Launch):
     def watch(self, took: Callable[[], None]) -> None:
         """Call *took* when PEs have taken programs."""
         self._took = took
-
-    @property
-    def templates(self) -> Templates | None:
-        """The templates of the programs, if they are repeated by such."""
-        return self._templates
 
     def fold(self, over: StateVisitor) -> None:
         """As FoldPass says, but for the programs in the queue and those that have ended, of which `skip` tells."""
@@ -208,11 +200,8 @@ class GridLaunch(Launch):
 
     @property
     def will_end(self) -> bool:
-        """As Launch says: a program ends that has a template."""
-        templates = self._templates
-        return not self.unfinished or (
-            templates is not None and all(templates.of(number) is not None for number in self.running)
-        )
+        """Whether all programs that have a PE are known to end: they have ended, or all their calls are known."""
+        return not self.unfinished or all(map(self._is_known, self.running))
 
     @property
     def queued(self) -> int:

@@ -74,6 +74,11 @@ class PendingBytes:
         concrete = matrix.rectangle
         self._clear(concrete, self._index.near(concrete))
 
+    def places(self) -> list[tuple[Rectangle, Producer]]:
+        """The rectangles that are pending, each with the op that produces it, by address."""
+        found = [(entry.rectangle, entry.payload.producer) for entry in self._index.entries()]
+        return sorted(found, key=lambda each: (each[0].base, each[0].rows, each[0].row_nbytes, each[0].stride))
+
     def producer(self, matrix: Matrix) -> Producer | None:
         """The op that was issued last among those that produce a byte of *matrix*; None where no byte is pending."""
         return self.producer_of(matrix.rectangle)

@@ -28,6 +28,10 @@ class RectangleIndex(Generic[PayloadT]):
     def __len__(self) -> int:
         return sum(len(memory.entries) for memory in self._by_owner.values())
 
+    def entries(self) -> list[Entry[PayloadT]]:
+        """All entries."""
+        return [entry for memory in self._by_owner.values() for entry in memory.entries]
+
     def near(self, rectangle: Rectangle) -> list[Entry[PayloadT]]:
         """The entries that may share bytes with *rectangle*: those whose first to last byte meet its own."""
         start = rectangle.base

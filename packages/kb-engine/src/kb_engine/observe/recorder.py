@@ -23,7 +23,6 @@ from kb_dataexec.log.compressed import (
     Places,
     RowMaker,
     RowSource,
-    Table,
     command_table,
     each_command,
     int64s,
@@ -125,6 +124,7 @@ class Recorder(Observer):
         self._origins: dict[tuple[int, str], PipelinePlan] = {}
         self._clock: Clock
         self._held = self._flushes = 0
+        self._n_taken = self._n_expected = 0
         self._late: ref[LazyOpLog] | None = None
         self.tables = RunTables(self._rows, writer.intern)
         self._records, self._waits = self._rows.records, self._rows.waits.tail
@@ -157,11 +157,17 @@ class Recorder(Observer):
         for kept in (self._rows, self._commands, self._constants, self._texts, self._origins):
             kept.clear()
         self._held, self._flushes = 0, self._flushes + 1
+        self._n_taken = self._n_expected = 0
         self._maker = RowMaker(self._places, writer.intern)
         self._compressed = CompressedWriter(self._places, writer.intern)
         self._needs_rows = False
         self.tables.restart(writer.intern)
         self.tables.name_nodes(self._topology)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of records so far, those that are written, pending or expected among them."""
+        return self._n_taken + self._n_expected + self._records.n_rows
 
     def on_issue(self, command: CommandInFlight) -> None:
         """Keep *command*: its records will refer to it."""
@@ -216,9 +222,13 @@ class Recorder(Observer):
         """Nothing more is repeated of what is pending."""
         self._held -= 1
 
-    def can_repeat(self, mark: LogMark) -> bool:
-        """Whether what followed *mark* is still here: very many records are written, whoever asked to keep them."""
-        return mark.flushes == self._flushes
+    def can_repeat(self, mark: LogMark, n_ops: int) -> bool:
+        """Whether the records since *mark* may stand for what happens again: they are those of *n_ops* ops, each once.
+
+        Some may be missing: very many records are written, whoever asked to keep them, and records of isolated commands
+        are kept elsewhere. A repetition of the others would lose rows of the log.
+        """
+        return mark.flushes == self._flushes and self._records.n_since(mark.rows.records) == n_ops
 
     def mark(self) -> LogMark:
         """How far the records have come: what `repeat` repeats follows a mark."""
@@ -239,15 +249,12 @@ class Recorder(Observer):
         """Of the `n_commands`, those from number *since* on are *commands*. Their texts are those of earlier ones."""
         self._commands[since:] = commands
 
-    def rows_since(self, mark: LogMark, ops: int, ps: int) -> Sequence[Table]:
-        """The rows since *mark*, counted from op *ops* and from *ps* on. None was written or repeated since then."""
-        return self._rows.since(mark.rows, ops, ps)
-
     def repeat(self, mark: LogMark, n: int, ps: int, ops: int) -> None:
         """Record *n* times more what came after *mark*, *ps* picoseconds and *ops* ops later each time.
 
-        *mark* is one that `can_repeat`. Raises LogError for a time that does not fit 64 bits.
+        Raises LogError for a time that does not fit 64 bits.
         """
+        assert self.can_repeat(mark, ops), "a row for each op of the period"
         int64s((self._clock.now_ps + n * ps,))
         self._rows.repeat(mark.rows, n, ops, ps)
 
@@ -258,13 +265,14 @@ class Recorder(Observer):
         """
         self._flushes += 1
         self._written_ps = end_ps = self._clock.now_ps + 1 if before_ps is None else before_ps
-        ending = self.tables.take()
+        ending, n_records = self.tables.take(), self._records.n_rows
         compressed = CompressedTables(*[each.in_order() for each in self._rows.cut()])
         commands, n_done = [*self._commands], n_finished(self._commands, end_ps)
         del self._commands[:n_done]
         if self._takes_compressed:  # what comes later stays here, because rows may follow instead of compressed
             halves = [each.split(end_ps) for each in compressed]
             self._rows.put_back([later for _, later in halves])
+            self._n_taken += n_records - self._records.n_rows
             compressed = CompressedTables(*[before for before, _ in halves])
             self._write_compressed(compressed, commands, end_ps, ending)
             return
@@ -274,6 +282,7 @@ class Recorder(Observer):
         for chunk in self._maker.chunks(pending, [*finished, *each_command(commands[n_done:])], end_ps, ending):
             self._write(*chunk)
         self._rows.put_back(pending.rest())
+        self._n_taken += n_records - self._records.n_rows
 
     def flush_rows(self) -> None:
         """Write the pending records. Somebody reads them while the run goes on, so all that come are rows."""
@@ -298,15 +307,19 @@ class Recorder(Observer):
         Raises LogError for a time that does not fit 64 bits.
         """
         numbers = [self.tables.number_of(memory) for memory in memories]
+        self._n_expected += rows.records.n_rows
         self._maker.expected.add(command.first_op, IsolatedRows(rows, numbers, span_ps))
 
     def drop(self, command: CommandInFlight) -> None:
         """Forget the rows of *command* that were expected and are not written."""
+        self._n_expected -= self._maker.expected.isolated[command.first_op].rows.records.n_rows
         self._maker.expected.drop(command.first_op)
 
     def drop_written(self, mark: LogMark) -> None:
         """Of the rows since *mark*, forget those that were expected before, and are written already."""
+        n_records = self._records.n_rows
         self._rows.drop_before(mark.rows, self._written_ps)
+        self._n_expected += n_records - self._records.n_rows
 
     def close(self) -> OpLog | LogSummary:
         """Write the pending records and end the log.
@@ -345,6 +358,7 @@ class Recorder(Observer):
         self.on_launch()
         self.flush()
         self._write(*host_write_tables(self.writer, matrix, data, (command_seq, op_id), times_ps))
+        self._n_taken += 1
 
     def _write_compressed(
         self,

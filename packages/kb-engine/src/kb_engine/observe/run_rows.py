@@ -64,11 +64,15 @@ class RepeatedRows:
             self._parts.append(Repeat(len(self._parts) - first, n, ops, ps))
             self._repeats += 1
 
-    def since(self, mark: Mark) -> Table:
-        """The rows since *mark*, among which nothing was repeated."""
-        self.settle()
-        parts = CompressedRows(self.form, self._parts[self._part_at(mark) :]).mapped(self._completed).parts
-        return np.concatenate([np.empty((0, self.form.width), np.int64), *parts])
+    def n_since(self, mark: Mark) -> int:
+        """The number of rows since *mark*; -1 where some of them repeat others."""
+        kept, repeats = self.mark()
+        return (kept - mark[0]) // self.form.width if repeats == mark[1] else -1
+
+    @property
+    def n_rows(self) -> int:
+        """The number of all rows, with those that repeat others."""
+        return CompressedRows(self.form, self._parts).n_rows + self._n_pending // self.form.width
 
     def cut(self, mark: Mark = (0, 0)) -> CompressedRows:
         """Take out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
@@ -207,13 +211,6 @@ class RunRows:
     def mark(self) -> RowsMark:
         """How far the rows have come."""
         return RowsMark(*[rows.mark() for rows in self._all])
-
-    def since(self, mark: RowsMark, ops: int, ps: int) -> list[Table]:
-        """All rows since *mark*, among which nothing was repeated, counted from op *ops* and from *ps* on."""
-        found = []
-        for rows, since in zip(self._all, mark, strict=True):
-            found.append(rows.form.later(rows.since(since), rows.form.step(-ops, -ps)))
-        return found
 
     def repeat(self, mark: RowsMark, n: int, ops: int, ps: int) -> None:
         """All rows since *mark*, *n* times more, each time later by *ops* and *ps*."""

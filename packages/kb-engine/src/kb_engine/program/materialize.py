@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.fastforward.isolated.isolated_commands import IsolatedCommands
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.recorder import Recorder
 from kb_engine.program.pe import ProcessingElement
@@ -27,7 +26,7 @@ Materialize = Callable[[Matrix, str, str], npt.NDArray[Any]]
 class Materializer:
     """Computes values from what *recorder* has recorded. It costs nothing until a kernel asks for a value.
 
-    *closed* has commands whose records are expected, if there are any: they are opened, so that records end now.
+    The functions in `before` are called first. They make the records, up to now, of work that is known ahead.
     """
 
     def __init__(
@@ -35,9 +34,8 @@ class Materializer:
         recorder: Recorder,
         pes: Sequence[ProcessingElement],
         memory: DeviceMemory,
-        closed: IsolatedCommands | None = None,
     ) -> None:
-        self._closed = closed
+        self.before: list[Callable[[], None]] = []
         self._recorder = recorder
         self._buffers = {pe.tcm_owner: pe.scheduler.reserved_nbytes for pe in pes}
         self._memory = memory
@@ -68,8 +66,8 @@ class Materializer:
         from kb_dataexec.execute import PartialExecution
 
         writer = self._recorder.writer
-        if self._closed is not None:
-            self._closed.open_all()
+        for make_records in self.before:
+            make_records()
         self._recorder.flush_rows()
         if self._execution is None:
             assert self._memory.initial is not None, "a kernel runs"

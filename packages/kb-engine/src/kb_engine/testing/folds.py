@@ -7,8 +7,8 @@ from typing import Any
 
 from kb_dataexec.log.compressed import SlotRing
 from kb_engine.block.fabric_roles import MemoryComponent
+from kb_engine.block.state_rules import can_visit_state
 from kb_engine.block.state_visitor import HasState, StateVisitor
-from kb_engine.fastforward.steady_state.tile_path import can_visit_state
 from kb_engine.testing.line import Line
 from kb_engine.testing.state import names_of
 from kb_engine.testing.subject import Subject

@@ -1,4 +1,4 @@
-"""How long a plan takes on a PE: the tiles' way through it, and what each resource has to do meanwhile."""
+"""The estimated time of a plan on a PE: the way of its tiles through the PE, and the work of each resource."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kb_plans.tiles.tile_walk import TileWalk
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
-    """`latency_ps` from the first stage to the last, and the resource that it is `bound_by`: the one with most to do.
+    """`latency_ps` from the first stage to the last, and the resource that the plan is `bound_by`: the busiest one.
 
-    `busy_ps` says, by resource, for how long tiles hold it when nothing keeps them waiting. Where several tiles hold a
-    resource at a time (buffers, registers), the time is divided by their number.
+    `busy_ps` is the time, by resource, for which tiles hold the resource when nothing keeps them waiting. Where several
+    tiles hold a resource at a time (buffers, registers), the time is divided by their number.
     """
 
     latency_ps: int
@@ -23,9 +23,11 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
 
 def estimate(plan: PipelinePlan, room: TileRoom, costs: TileCosts) -> Estimate:
-    """The time of *plan* on a PE with *room* for tiles and with *costs*. Its own time does not depend on the tiles.
+    """The time of *plan* on a PE with *room* for tiles and with *costs*.
 
-    The latency is that of `TileWalk`. Resources are channels and ports, the memory that reads and writes share, and the
+    The call takes as long for many tiles as for few.
+
+    `TileWalk` computes the latency. Resources are channels and ports, the memory that reads and writes share, and the
     places that a limited number of tiles hold at a time: input buffers from the first stage to FETCH, output buffers to
     the end, operand registers from their first stage to the last GEMM or MATH, accumulators from the first FETCH of a
     sum to its STORE.
@@ -44,7 +46,7 @@ def estimate(plan: PipelinePlan, room: TileRoom, costs: TileCosts) -> Estimate:
 
 
 def _channels(times: TileTimes) -> dict[str, int]:
-    """What stages hold, by the names of types that take turns, and what a memory of reads and writes does."""
+    """Picoseconds for which stages hold each channel or port, by its name, and a memory that reads and writes share."""
     names = _names(times.plan, times.costs)
     held = dict.fromkeys(names.values(), 0)
     memory_ps = 0
@@ -56,7 +58,7 @@ def _channels(times: TileTimes) -> dict[str, int]:
 
 
 def _places(times: TileTimes, room: TileRoom) -> dict[str, int]:
-    """What tiles hold of the places that there are fewer of than tiles, so that tiles can wait for them."""
+    """Picoseconds for which tiles hold each scarce place, by its name. A place is scarce if tiles can wait for it."""
     fit = room.at_once(times.plan.buffers)
     kinds = [kind for each in times.sums for kind in each.tiles]
     n_tiles, n_sums = sum(kind.n_tiles for kind in kinds), sum(each.n_sums for each in times.sums)
@@ -78,7 +80,7 @@ def _places(times: TileTimes, room: TileRoom) -> dict[str, int]:
 
 
 def _names(plan: PipelinePlan, costs: TileCosts) -> dict[StageType, str]:
-    """The resource that stages of each type in *plan* hold, named after the types."""
+    """The resource that stages of each type hold in *plan*, named after the types."""
     types = dict.fromkeys(stage.stage_type for stage in plan.stages)
     names = {}
     for each in types:
@@ -88,9 +90,9 @@ def _names(plan: PipelinePlan, costs: TileCosts) -> dict[StageType, str]:
 
 
 def _sum_ps(each: SumKind) -> int:
-    """How long an output tile holds its accumulator: its first FETCH, all its products one by one, and its STORE.
+    """The time for which an output tile holds its accumulator: its first FETCH, its products one by one, and its STORE.
 
-    Where fetches take longer than products, all its fetches.
+    Where fetches take longer than products, all its fetches count instead of its products.
     """
     first, last = each.tiles[0], each.tiles[-1]
     by_stage = []

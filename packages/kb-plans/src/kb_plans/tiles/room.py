@@ -1,4 +1,4 @@
-"""The room that a PE has for tiles."""
+"""The room that a PE has for tiles, and the number of tiles that it holds at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kb_messages import BufferNeeds
 
 
 class TilesAtOnce(NamedTuple):
-    """How many tiles hold each place at a time, 0 where not even one fits; None where a tile needs no such place.
+    """The number of tiles that can hold each place at a time: 0 where no tile fits, None where a tile needs none.
 
     Tiles of one output tile share its accumulator and its output buffer, so these two count output tiles.
     """
@@ -37,7 +37,9 @@ class TileRoom(Struct, frozen=True, kw_only=True):
         )
 
     def at_once(self, needs: BufferNeeds) -> TilesAtOnce:
-        """The tiles that fit. Registers hold two accumulators if the operands of a tile fit beside them, else one.
+        """The number of tiles that fit.
+
+        Registers hold two accumulators if a tile's operands fit beside them, else one.
 
         The tiles of a panel have the rest of the input buffers, and none fits where two do not.
         """

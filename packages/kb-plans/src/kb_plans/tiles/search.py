@@ -27,7 +27,7 @@ _Rank = tuple[float, int]
 
 
 def sides_of(total: int) -> list[int]:
-    """The sides to try along *total* elements, in order: powers of two, thrice such powers, and equal parts.
+    """The sides to try along *total* elements, in order: powers of two, three times such powers, and equal parts.
 
     Parts of less than 32 and of more than 1024 are left out, except the whole of a short side.
     """
@@ -38,7 +38,7 @@ def sides_of(total: int) -> list[int]:
 
 
 class Search:
-    """Looks for the best tile among those whose sides are *sides* along M, N and K.
+    """Searches for the best tile among all tiles whose sides are *sides* along M, N and K.
 
     *plan* gives the plan of a tile. Each tile is estimated at most once.
     """
@@ -69,7 +69,7 @@ class Search:
         return self._tile(place) if self._rank(place)[0] < math.inf else None
 
     def _down(self, place: _Place) -> _Place:
-        """The place that neighbours lead to from *place*, and none of whose neighbours is better."""
+        """The place where a search from *place* ends that goes to the best neighbour as long as that is better."""
         while True:
             best = self._best_of([place, *self._near(place)])
             if best == place:
@@ -77,7 +77,10 @@ class Search:
             place = best
 
     def _best_of(self, places: list[_Place]) -> _Place:
-        """The best of *places*, of equals the first. The most promising is estimated first: it rules others out."""
+        """The best of *places*, and of equal places the first.
+
+        The place that promises most is estimated first, because its estimate rules out other places.
+        """
         for place in sorted(places, key=self._least_ps):
             self._rank(place)
         return min(places, key=self._rank)
@@ -115,7 +118,7 @@ class Search:
         )
 
     def _near(self, place: _Place) -> Iterator[_Place]:
-        """The places up to two steps away along a side, and those that are up along a side and down another as well."""
+        """The places up to two steps away along a side, and the places one step up along a side and down another."""
         for step in _STEPS:
             near = place[0] + step[0], place[1] + step[1], place[2] + step[2]
             if all(0 <= at < len(sides) for at, sides in zip(near, self._sides, strict=True)):
@@ -131,7 +134,7 @@ class Search:
         return plan
 
     def _least_ps(self, place: _Place) -> float:
-        """What the tile takes at the least; infinity where it does not fit."""
+        """A lower bound of the time of the tile at *place*; infinity where the tile does not fit."""
         least_ps = self._least.get(place)
         if least_ps is None:
             plan = self._plan_at(place)
@@ -143,7 +146,10 @@ class Search:
         return least_ps
 
     def _rank(self, place: _Place) -> _Rank:
-        """The estimate; infinity where the tile does not fit, or cannot be better than the best one so far."""
+        """The estimate of the tile at *place*.
+
+        Infinity where the tile does not fit or cannot be the best one so far.
+        """
         rank = self._known.get(place)
         if rank is None:
             rank = math.inf, 0

@@ -1,4 +1,4 @@
-"""The tile of a command whose kernel leaves the tile open."""
+"""The choice of a tile for a command whose kernel leaves the tile open."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ LARGEST_SIDE = 256
 
 
 def suggest_tile(command: GemmCommand, room: TileRoom, costs: TileCosts | None = None) -> TileShape:
-    """The tile of a GEMM, whatever `command.tile` says.
+    """The tile for a GEMM. `command.tile` is ignored.
 
-    With *costs*, it is the tile with the shortest `estimate` of those that a search visits; of equals, the one with the
-    fewest tiles. The sides that are tried are powers of two, thrice such powers, the whole problem, and equal parts of
-    it. The tile that is chosen without *costs* is taken instead if its estimate is shorter still.
+    With *costs*, it is the tile with the shortest `estimate` of all tiles that a search visits, and of equal tiles the
+    one with the fewest tiles in its plan. The search tries sides that are powers of two, three times such powers, the
+    whole problem, and equal parts of it. The tile that would be chosen without *costs* is taken instead if its estimate
+    is shorter still.
 
     Without *costs*, bytes alone decide: two tiles fit *room* at once, and the tile grows from 1 x 1 x 1 by doubling the
     shortest side that can still grow (of equal sides k, then n, then m), so the tile is as near a cube as the problem
-    allows. Where no two tiles fit, one has to.
+    allows. Where no two tiles fit, one has to fit.
 
     Where the epilogue has groups along K, the tile is as deep as a group. With a stationary loop order, a panel and two
-    tiles beside it fit, and the smallest tile is 64 deep: shallower ones take as many bytes, and more of them make the
+    tiles beside it fit, and the smallest tile is 64 deep: shallower tiles take as many bytes, and more of them make the
     panel larger. Raises PlanError when not even the smallest tile fits.
     """
 
@@ -56,7 +57,10 @@ def suggest_tile(command: GemmCommand, room: TileRoom, costs: TileCosts | None =
 
 
 def suggest_math_tile(command: MathCommand, room: TileRoom) -> TileShape:
-    """The tile of a math function, as `suggest_tile` chooses it. A reduction has the whole of the axis it goes over."""
+    """The tile for a math function, by the rules of `suggest_tile` without costs.
+
+    A reduction has the whole of its axis.
+    """
     check(command, MathCommand, "")
     if not command.inputs:
         raise PlanError(f"math {command.math.op}", "no inputs", "at least one")

@@ -1,4 +1,4 @@
-"""The times of a plan's tiles: tiles of one kind have the same stages and the same sizes, so one stands for all."""
+"""The times of a plan's tiles. Tiles of one kind have the same stages and the same sizes, so one stands for all."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _COMPUTES: Final = (StageType.GEMM, StageType.MATH)
 
 
 class StageTime(NamedTuple):
-    """Picoseconds of a stage when nothing else is under way, and how long it keeps the next one of its type waiting.
+    """The time of a stage that runs alone, and the time for which it keeps the next stage of its type waiting.
 
-    The two differ where a block serves several tokens at a time. `memory_ps` is how long a transfer occupies the memory
-    behind the fabric, which reads and writes share.
+    The two, `alone_ps` and `holds_ps`, differ where a block serves several tokens at a time. `memory_ps` is the time
+    for which a transfer occupies the memory behind the fabric, which reads and writes share.
     """
 
     alone_ps: int
@@ -43,10 +43,10 @@ class StageTime(NamedTuple):
 
 
 class TileCosts(Struct, frozen=True, kw_only=True):
-    """The costs of a PE. `stage_time` is pure and gives the time of a stage by its type and its figures.
+    """The costs of a PE. `stage_time` is a pure function from the type and the parameters of a stage to its time.
 
-    The `memory` of a DMA stage lies at the beginning of the whole operand. `turns` are the types whose stages take
-    turns at one port or slot.
+    The `memory` of a DMA stage lies at the beginning of the whole operand. `turns` are groups of types whose stages
+    take turns at one port or slot.
     """
 
     stage_time: Callable[[StageType, StageParams], StageTime]
@@ -56,7 +56,7 @@ class TileCosts(Struct, frozen=True, kw_only=True):
     )
 
     def time(self, stage_type: StageType, params: StageParams) -> StageTime:
-        """What `stage_time` says. Raises PlanError unless it is a StageTime of integers of at least 0."""
+        """The result of `stage_time`. Raises PlanError unless it is a StageTime of integers of at least 0."""
         found = self.stage_time(stage_type, params)
         if type(found) is not StageTime or not all(type(each) is int and each >= 0 for each in found):
             needs = "a StageTime of picoseconds as int, each at least 0"
@@ -65,7 +65,7 @@ class TileCosts(Struct, frozen=True, kw_only=True):
 
 
 class StageSpans(NamedTuple):
-    """Where a tile's stages begin and end to hold places: indices into its stages, by the types of the stages."""
+    """The spans in which a tile holds places: indices of its stages, found by the types of the stages."""
 
     types: tuple[StageType, ...]
     claims: int
@@ -76,7 +76,10 @@ class StageSpans(NamedTuple):
 
     @classmethod
     def of(cls, types: tuple[StageType, ...], claimed: StageType | None) -> StageSpans:
-        """The layout of *types*, in their order, whose registers are *claimed* at the last stage of that type."""
+        """The spans of a tile with stages of *types*, in order.
+
+        The last stage of type *claimed* claims the registers.
+        """
 
         def behind(*which: StageType) -> int:
             return max((at + 1 for at, each in enumerate(types) if each in which), default=0)
@@ -100,12 +103,12 @@ class TileKind(NamedTuple):
     ends: tuple[int, ...]
 
     def span_ps(self, begin: int, end: int) -> int:
-        """The stages from *begin* up to, and without, *end*, when nothing else is under way."""
+        """The time of the stages from *begin* up to, and without, *end*, when nothing else is under way."""
         return self.ends[end] - self.ends[begin]
 
     @property
     def total_ps(self) -> int:
-        """All stages."""
+        """The time of all stages."""
         return self.ends[-1]
 
 
@@ -122,7 +125,7 @@ class SumKind(NamedTuple):
 
 
 class TileTimes:
-    """The kinds of tiles of *plan* at *costs*. `shares_memory` says that its reads and writes meet in a memory."""
+    """The kinds of tiles of *plan* at *costs*. `shares_memory` is true when its reads and writes meet in a memory."""
 
     def __init__(self, plan: PipelinePlan, costs: TileCosts) -> None:
         self.plan = plan
@@ -141,7 +144,10 @@ class TileTimes:
         return list(self._sums())
 
     def least_ps(self) -> int:
-        """What the busiest channel or the memory takes for tiles of full size: no walk is shorter. Costs little."""
+        """A lower bound of the latency: the time of the busiest channel or of the memory for tiles of full size.
+
+        It is cheap.
+        """
         m_grid, n_grid = self.plan.grid[:2]
         full = m_grid - self._is_ragged(0) or 1, n_grid - self._is_ragged(1) or 1
         outer, inner = self.plan.loop_order.outer_first(*full)
@@ -172,7 +178,7 @@ class TileTimes:
             yield SumKind(outer, inner, count, tiles)
 
     def _spans_of_k(self) -> dict[int, int]:
-        """Places along K whose tiles can have other stages than those before, and how many places are like each."""
+        """The first place along K of each kind of tile, and the number of tiles of that kind: first, between, last."""
         k_grid = self.plan.grid[2]
         return {0: 1, k_grid - 1: 1} if k_grid < 3 else {0: 1, 1: k_grid - 2, k_grid - 1: 1}
 
@@ -197,7 +203,7 @@ class TileTimes:
         return side is not None and side.total % side.tile != 0
 
     def _time(self, at: int, place: tuple[int, int, int]) -> StageTime:
-        """The time of stage *at* for the tile at *place*, which is that of all tiles of the same sizes."""
+        """The time of stage *at* for the tile at *place*. All tiles of the same sizes have the same time."""
         m, n, k = place
         follows_m, follows_n = self._follows[at]
         if not self._all_differ[at]:
@@ -221,7 +227,7 @@ def _dma_params(stage: StageTemplate, place: tuple[int, int, int]) -> DmaParams:
 
 
 def _axis(stage: StageTemplate, dimension: int) -> Axis | None:
-    """A side of *stage*'s operands that is cut along *dimension*."""
+    """A side, cut along *dimension*, of an operand of *stage*."""
     for operand in stage.operands:
         if operand.rows.dimension == dimension:
             return operand.rows
@@ -231,12 +237,12 @@ def _axis(stage: StageTemplate, dimension: int) -> Axis | None:
 
 
 def _ends(count: int, ragged: bool) -> list[tuple[int, int]]:
-    """Places along a side with other sizes than the place before, and how many places have them."""
+    """Places along a side with other sizes than the place before, and the number of places that have these sizes."""
     return [(0, count - 1), (count - 1, 1)] if ragged and count > 1 else [(0, count)]
 
 
 def _first_apart(ends: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """*ends* with the first place by itself: its tiles fill panels."""
+    """*ends* with the first place by itself, because its tiles fill panels."""
     (_, count), *rest = ends
     return [(0, 1), (1, count - 1), *rest] if count > 1 else ends
 

@@ -1,4 +1,4 @@
-"""The way of a plan's tiles through a PE: when each stage begins, by a recurrence from tile to tile."""
+"""The walk of a plan's tiles through a PE: the begin of each stage, by a recurrence from tile to tile."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kb_plans.tiles.walk_parts import LeavingTile, MemoryInTurn, TilePlaces, Til
 _MOST_AHEAD: Final = 6
 """Tiles in two blocks and the queue between them, at most. Source: assumed: a queue of 4, as in the bundled chips."""
 _MOST_STATES: Final = 64
-"""Repetitions that are followed one by one where no state returns. Then the last half of them counts as a period."""
+"""The repetitions that are walked one by one where no state returns. Then the last half of them counts as a period."""
 _READ, _WRITE = StageType.DMA_READ, StageType.DMA_WRITE
 _LEAVING: Final = (StageType.MATH, StageType.STORE, StageType.DMA_WRITE)
 """The stages, in order, with which a tile may leave. A tile that leaves waits for its turns while others come."""
 _MAY_COME_FIRST: Final = (3, 2, 1, 0, 0, 0)
-"""How many of `_LEAVING` may be served before a stage of a tile that comes, by its type, if they are ready before it.
+"""The number of stages of `_LEAVING` that may be served before a stage of a coming tile, by the type of that stage.
 
-The walk follows one tile after the other, so a tile is fetched before the next one is read. A write that is ready
-before the fetch may still be behind that read.
+They come first only if they are ready before it. The walk follows one tile after the other, so a tile is fetched before
+the next one is read. A write that is ready before the fetch may still be behind that read.
 """
 
 
@@ -34,8 +34,8 @@ class TileWalk:
     ports, for places in buffers and registers, and for bytes that come to its memory before its own. Left out are the
     depths of queues, and lookups of pages, rows and banks.
 
-    Where the state of the PE returns, the repetitions that are left take as long as those before, and the walk goes
-    over them in one step. So its own time does not depend on the number of tiles.
+    Where the state of the PE returns, the repetitions that are left take as long as the repetitions before, and the
+    walk passes over them in one step. So the walk takes as long for many tiles as for few.
     """
 
     def __init__(self, times: TileTimes, room: TileRoom) -> None:
@@ -61,7 +61,10 @@ class TileWalk:
         self._ways: dict[tuple[int, bool], TileWay] = {}
 
     def latency_ps(self) -> int:
-        """From the first stage of the first tile to the end of the last one. To be asked once."""
+        """The time from the first stage of the first tile to the end of the last one.
+
+        Call it once: the walk changes the state.
+        """
         plan = self._times.plan
         inner_grid = plan.loop_order.outer_first(*plan.grid[:2])[1]
         rows: dict[int, list[SumKind]] = {}
@@ -75,7 +78,7 @@ class TileWalk:
         return self._end_ps
 
     def _walk_row(self, row: list[SumKind], n_rows: int) -> None:
-        """The output tiles along the inner loop. The last one frees the panel."""
+        """Follows the output tiles along the inner loop. The last one frees the panel."""
         for each in row:
             frees_panel = self._has_panels and each is row[-1]
             self._repeat(each.n_sums // n_rows - frees_panel, partial(self._walk_sum, each))
@@ -83,7 +86,7 @@ class TileWalk:
                 self._walk_sum(each, frees_panel=True)
 
     def _walk_sum(self, each: SumKind, frees_panel: bool = False) -> None:
-        """The tiles of an output tile."""
+        """Follows the tiles of an output tile."""
         for kind in each.tiles:
             way = self._ways.get((id(kind), frees_panel))
             if way is None:
@@ -91,7 +94,7 @@ class TileWalk:
             self._repeat(kind.n_tiles // each.n_sums, partial(self._walk_tile, way))
 
     def _repeat(self, count: int, walk: Callable[[], None]) -> None:
-        """Walk *count* times, as far as the walks differ."""
+        """Walks *count* times, as far as the walks differ."""
         seen: dict[tuple[int, ...], tuple[int, int]] = {}
         states: list[tuple[int, int]] = []
         done = 0
@@ -116,7 +119,10 @@ class TileWalk:
                 states.clear()
 
     def _state(self) -> tuple[tuple[int, ...], int]:
-        """All that the times of later tiles follow from, relative to a moment before all of these times; the moment."""
+        """The state that decides the times of later tiles, and the moment to which its times are relative.
+
+        Times before the moment count as the moment.
+        """
         now_ps = self._fed_ps
         if self._first.free_at:
             now_ps = max(now_ps, self._first.free_at[0])
@@ -140,7 +146,7 @@ class TileWalk:
         return tuple(state), now_ps
 
     def _shift(self, by_ps: int) -> None:
-        """Everything happens later by so much."""
+        """Moves all times later by *by_ps*."""
         self._fed_ps += by_ps
         self._end_ps += by_ps
         self._port_free = [each + by_ps for each in self._port_free]
@@ -153,7 +159,7 @@ class TileWalk:
             memory.shift(by_ps)
 
     def _walk_tile(self, way: TileWay) -> None:
-        """Follow the next tile to where it is computed, or begins to leave."""
+        """Follows the next tile to its computation, or to the stage with which it begins to leave."""
         ready_ps = self._fed_ps = self._claimed(way.claims[0], self._fed_ps)
         for at, (stage_type, enters, port, alone_ps, holds_ps, memory_ps, frees) in enumerate(way.come):
             if enters is not None:
@@ -183,7 +189,7 @@ class TileWalk:
             self._end_ps = ready_ps
 
     def _claimed(self, claims: tuple[TilePlaces, ...], ready_ps: int) -> int:
-        """When a tile that is ready at *ready_ps* has one of each of *claims*."""
+        """The time at which a tile that is ready at *ready_ps* has one of each of *claims*."""
         for slots in claims:
             while not slots.free_at:
                 self._serve_for(slots.freed_by)
@@ -193,7 +199,7 @@ class TileWalk:
         return ready_ps
 
     def _serve_until(self, now_ps: int, n_types: int) -> None:
-        """Serve the tiles that leave and are ready by *now_ps*, with the first *n_types* of their stages."""
+        """Serves the leaving tiles that are ready by *now_ps*, with the first *n_types* of their stages."""
         for stage_type in _LEAVING[:n_types]:
             queue = self._leaving[stage_type]
             while queue and self._asks_ps(queue[0]) <= now_ps:
@@ -204,7 +210,7 @@ class TileWalk:
             self._is_written(now_ps)
 
     def _asks_ps(self, tile: LeavingTile) -> int:
-        """When *tile*, the first of its queue, asks for its port or its memory, as far as that is known."""
+        """The time at which *tile*, the first of its queue, asks for its port or its memory, as far as it is known."""
         enters = tile.steps[tile.at].enters
         return max(tile.ready_ps, enters.free_at[0]) if enters is not None and enters.free_at else tile.ready_ps
 
@@ -219,7 +225,10 @@ class TileWalk:
         return True
 
     def _serve_for(self, stage_type: StageType) -> None:
-        """Serve the tile that next comes to the end of *stage_type*, or a tile before it. No other comes in between."""
+        """Serves the tile that next comes to the end of *stage_type*, or a tile before it.
+
+        No other comes in between.
+        """
         if stage_type is _WRITE and self._writing is not None:
             self._end_write()
             return
@@ -227,7 +236,10 @@ class TileWalk:
         self._serve(next(each for each in reversed(before) if self._leaving[each]))
 
     def _serve(self, stage_type: StageType) -> None:
-        """Serve the first of the tiles that wait for *stage_type*. No write is under way if that is a write."""
+        """Serves the first of the tiles that wait for *stage_type*.
+
+        If that stage is a write, no other write is under way.
+        """
         tile = self._leaving[stage_type].popleft()
         step = tile.steps[tile.at]
         begin_ps = tile.ready_ps
@@ -243,14 +255,14 @@ class TileWalk:
             self._served(tile, begin_ps)
 
     def _end_write(self) -> None:
-        """No other request comes before the last byte of the write that is under way."""
+        """Ends the write that is under way: no other request comes before its last byte."""
         tile = self._writing
         assert tile is not None
         self._writing = None
         self._served(tile, self._write_memory.end_write() - tile.steps[tile.at].memory_ps)
 
     def _served(self, tile: LeavingTile, begin_ps: int) -> None:
-        """The service of *tile* took its time from *begin_ps* on: have it wait for its next stage, or end it."""
+        """Ends the service of *tile* that began at *begin_ps*: the tile waits for its next stage, or is done."""
         ready_ps = begin_ps + tile.steps[tile.at].alone_ps
         for slots in tile.steps[tile.at].frees:
             slots.free_at.append(ready_ps)
@@ -267,7 +279,10 @@ class TileWalk:
             queue.append(behind)
 
     def _way(self, each: SumKind, kind: TileKind, frees_panel: bool) -> TileWay:
-        """The way of the tiles of *kind* in an output tile *each*. *frees_panel* says that no later one needs it."""
+        """The way of the tiles of *kind* in an output tile *each*.
+
+        With *frees_panel*, no later tile needs the panel.
+        """
         layout, types = kind.layout, kind.layout.types
         is_first_k, is_last_k = kind is each.tiles[0], kind is each.tiles[-1]
         ends = (
@@ -300,7 +315,7 @@ class TileWalk:
 
 
 def _at_once(times: TileTimes) -> list[int]:
-    """How many tiles the stages of each type serve at a time."""
+    """The number of tiles that the stages of each type serve at a time."""
     counts = [1] * len(StageType)
     for kind in (kind for each in times.sums for kind in each.tiles):
         for stage_type, time in zip(kind.layout.types, kind.times, strict=True):
@@ -310,7 +325,7 @@ def _at_once(times: TileTimes) -> list[int]:
 
 
 def _ports(costs: TileCosts) -> list[int]:
-    """The number of the turns of each type, -1 for those that wait for no others."""
+    """The number of the group of `turns` of each type; -1 for types that wait for no other type."""
     numbers = {each: number for number, turn in enumerate(costs.turns) for each in turn}
     return [numbers.get(each, -1) for each in StageType]
 
@@ -320,7 +335,7 @@ def _needed(*slots: tuple[TilePlaces, bool]) -> tuple[TilePlaces, ...]:
 
 
 def _panel_pieces(plan: PipelinePlan, room: TileRoom) -> int:
-    """The pieces of panels that fit at once: those of one panel, and one of the next panel if there is room for it."""
+    """The pieces of panels that fit at once: all of one panel, and one of the next panel if there is room for it."""
     if not plan.has_panels:
         return 0
     needs, k_grid = plan.buffers, plan.grid[2]

@@ -17,14 +17,15 @@ class TilePlaces:
         self.free_at = deque([0] * count)
 
     def shift(self, by_ps: int) -> None:
-        """Everything happens later by so much."""
+        """Moves all times later by *by_ps*."""
         self.free_at = deque([each + by_ps for each in self.free_at])
 
 
 class MemoryInTurn:
-    """A memory that works on bytes in the order in which they come: on those of a read, which are asked for at once,
-    and on those of a write, which come as fast as the memory takes them. `write` is when they began to come, how long
-    they take, and for how long of that the memory has got them.
+    """A memory that works on bytes in the order in which they come.
+
+    The bytes of a read are asked for at once, and the bytes of a write come as fast as the memory takes them. `write`
+    is (time at which its bytes began to come, time of all its bytes, time of the bytes that have come so far).
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,7 @@ class MemoryInTurn:
         self.write: tuple[int, int, int] | None = None
 
     def read(self, ready_ps: int, bytes_ps: int) -> int:
-        """When a read begins to be served whose request comes at *ready_ps*."""
+        """The time at which the memory begins to serve a read whose request comes at *ready_ps*."""
         if self.write is not None:
             began_ps, write_ps, got_ps = self.write
             came_ps = ready_ps - began_ps
@@ -45,11 +46,14 @@ class MemoryInTurn:
         return ready_ps
 
     def begin_write(self, begin_ps: int, bytes_ps: int) -> None:
-        """The bytes of a write come from *begin_ps* on."""
+        """Notes that the bytes of a write come from *begin_ps* on."""
         self.write = begin_ps, bytes_ps, 0
 
     def end_write(self) -> int:
-        """No other request comes before the last byte of the write: when the memory has served that byte."""
+        """Ends the write, and returns the time at which the memory has served its last byte.
+
+        No other request comes before that byte.
+        """
         assert self.write is not None
         began_ps, write_ps, got_ps = self.write
         self.free_ps = max(self.free_ps + write_ps - got_ps, began_ps + write_ps)
@@ -57,7 +61,7 @@ class MemoryInTurn:
         return self.free_ps
 
     def shift(self, by_ps: int) -> None:
-        """Everything happens later by so much."""
+        """Moves all times later by *by_ps*."""
         self.free_ps += by_ps
         if self.write is not None:
             began_ps, write_ps, got_ps = self.write
@@ -67,8 +71,9 @@ class MemoryInTurn:
 class WalkStep(NamedTuple):
     """A stage of a tile, or the reads of a tile together: the type and the times.
 
-    `enters` are the places of the block that the tile takes, if it is not there yet. `port` is the number of the port
-    or slot where the stage takes turns with others, -1 without one. `frees` are places that are free at the end.
+    `enters` are the places of the block that the tile takes, unless the tile is already there. `port` is the number of
+    the port or slot where the stage takes turns with others, -1 without one. `frees` are the places that are free at
+    the end.
     """
 
     stage_type: StageType
@@ -81,9 +86,10 @@ class WalkStep(NamedTuple):
 
 
 class TileWay(NamedTuple):
-    """The stages of a tile that bring it in, and those with which it leaves.
+    """The stages of a tile that bring it in, and the stages with which it leaves.
 
-    `claims` are the places that the tile claims before it is fed, and then those that it claims with stage `claims_at`.
+    `claims` are the places that the tile claims before it is fed, and then the places that it claims with stage
+    `claims_at`.
     """
 
     come: tuple[WalkStep, ...]
@@ -93,7 +99,7 @@ class TileWay(NamedTuple):
 
 
 class LeavingTile(NamedTuple):
-    """A tile that is ready for the stage *at* of those with which it leaves."""
+    """A tile that is ready for stage number *at* of the stages with which it leaves."""
 
     ready_ps: int
     steps: tuple[WalkStep, ...]

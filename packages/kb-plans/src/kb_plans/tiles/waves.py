@@ -1,4 +1,4 @@
-"""How a library cuts one GEMM for many PEs: output tiles that PEs take in turn, and parts of K where tiles are few."""
+"""The cut of one GEMM for many PEs: output tiles that PEs take in turn, and parts of K where tiles are few."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from kb_plans.tiles.room import TileRoom
 from kb_plans.tiles.tile_times import TileCosts
 
 SIDES: Final = (64, 128, 256, 512, 1024)
-"""The sides of output tiles that a library has kernels for.
+"""The sides of output tiles for which a library has kernels.
 
 Source: up to 256, the tile sizes of CUTLASS's GEMM profiler; above, for chips that keep megabytes of sums, assumed.
 """
 DEPTHS: Final = (64, 128)
-"""The depths of a step over K. Source: the same."""
+"""The depths of a step over K. Source: the tile sizes of CUTLASS's GEMM profiler."""
 SPLITS: Final = (1, 2, 3, 4, 6, 8, 12, 16)
 """The parts of K. Source: assumed."""
 SUMS_NBYTES: Final = 1 << 16
@@ -58,7 +58,7 @@ class Waves(NamedTuple):
 
 
 class ChipCosts(Struct, frozen=True, kw_only=True):
-    """`n_pes` equal PEs, each with `room` and `costs`, whose operands lie in the memory at `address`.
+    """`n_pes` equal PEs, each with `room` and `costs`. Their operands lie in the memory at `address`.
 
     The memory serves up to `shared_reads` reads of the same bytes at once.
     """
@@ -73,12 +73,13 @@ class ChipCosts(Struct, frozen=True, kw_only=True):
 def suggest_waves(size: GemmSize, chip: ChipCosts) -> Waves:
     """The cut of *size* with the shortest estimated time on *chip*.
 
-    Of cuts that take at most 15 % longer, it is the one that reads the fewest bytes, because reads cost power and an
-    estimate knows no other traffic. Source: assumed, with the choices of GPU libraries in view.
+    Among the cuts that take at most 15 % longer, the cut that reads the fewest bytes is taken, because reads cost power
+    and an estimate knows no other traffic. Source: assumed, with the choices of GPU libraries in view.
 
-    The time is that of the PE with most programs: the first reads, then for each step over K the longest of the
-    product, the fetch, the read over the PE's own port, and the turn of all PEs at the memory, then the last store and
-    write. With parts of K, one PE counts the parts of a tile and reads their sums again, one behind the other.
+    The time is the time of the PE with most programs. It adds the first reads, for each step over K the longest of four
+    times (the product, the fetch, the read over the PE's own port, and the turn of all PEs at the memory), and then the
+    last store and write. With parts of K, one PE counts the parts of a tile and reads their sums again, one behind the
+    other.
 
     Raises PlanError where no tile fits the room.
     """
@@ -102,7 +103,10 @@ def _cuts(size: GemmSize, room: TileRoom) -> Iterator[tuple[TileShape, int]]:
 
 
 def _fits(tile: TileShape, size: GemmSize, room: TileRoom) -> bool:
-    """Whether the operands of two steps fit beside the sums that a PE keeps at a time, which are two if they fit."""
+    """Whether the operands of two steps fit beside the sums of a PE.
+
+    A PE keeps two sums at a time if they fit, else one.
+    """
     operands = (tile.m + tile.n) * tile.k * size.dtype.nbytes
     fit = room.at_once(
         BufferNeeds(
@@ -137,7 +141,7 @@ def _estimated(size: GemmSize, chip: ChipCosts, tile: TileShape, splits: int) ->
 
 
 def _reduction_ps(chip: ChipCosts, nbytes: int, splits: int) -> int:
-    """What the sums of *nbytes* of all parts take after the last one: a count, the reads, and the write."""
+    """The time from the last part to the finished sum of *nbytes*: a count, the reads of all parts, and the write."""
     counted, written = (_transfer(chip, each, StageType.DMA_WRITE) for each in (4, nbytes // 2))
     part = _transfer(chip, nbytes, StageType.DMA_READ)
     n_pieces = -(-splits * nbytes // SUMS_NBYTES)
@@ -153,7 +157,7 @@ def _product(tile: TileShape, dtype: DType) -> GemmParams:
 
 
 class _Move(NamedTuple):
-    """A transfer alone, its bytes at the narrowest place of the way, and at the memory."""
+    """The times of a transfer: alone, its bytes at the narrowest place of the way, and its bytes at the memory."""
 
     alone_ps: int
     port_ps: int

@@ -1,6 +1,6 @@
-"""Vector programs in pieces of rows: reductions and scans carry what they have so far from one piece to the next.
+"""Vector programs in pieces of rows: reductions and scans carry an intermediate result from one piece to the next.
 
-The pieces of a row are the tiles along K. What is carried lies in an accumulator, as the sum of a product does.
+The pieces of a row are the tiles along K. The carried values lie in an accumulator, like the sum of a product.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMBINED: Final = {
     "reduce_and": "bit_and", "reduce_or": "bit_or", "reduce_xor": "bit_xor",
     "cumsum": "add", "cumprod": "mul", "cummax": "maximum", "cummin": "minimum",
 }  # fmt: skip
-"""The function that puts the result of a piece to that of the pieces before, by the reduction or scan."""
+"""The function that combines the result of a piece with the result of the pieces before, by the reduction or scan."""
 REDUCED: Final = {
     "argmax": "max", "argmin": "min", "cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min",
     "argmax_number": "max_number", "argmin_number": "min_number", "cummax_number": "max_number",
@@ -37,8 +37,11 @@ REDUCED: Final = {
 
 
 class PieceKind(Enum):
-    """What a tile has of a value: a piece of its columns, all of a short one, the numbers of a piece's columns, which
-    are carried on, or, in the last tile, what follows from all pieces."""
+    """The form of a value in a tile.
+
+    A tile has a piece of the value's columns, or all of a short value, or the numbers of a piece's columns, which are
+    carried on, or, in the last tile, a value that depends on all pieces.
+    """
 
     PIECE = 0
     SHORT = 1
@@ -49,9 +52,9 @@ class PieceKind(Enum):
 class Carried(NamedTuple):
     """A program in pieces of `piece` of its `cols` columns, and in strips of `rows` of all rows.
 
-    `kinds` has the kind of each value. Those in registers lie at `offsets`, and `scratch` has the place of what a
-    reduction or scan needs beside them, by the number of its result. `accumulators` has the places of values in the
-    accumulator, and `carried` of what else is carried for the value with that number.
+    `kinds` has the kind of each value. Values in registers lie at `offsets`. `scratch` has the place of the temporary
+    value of a reduction or scan, by the number of its result. `accumulators` has the places of values in the
+    accumulator, and `carried` the place of the other carried value that belongs to the value with that number.
     """
 
     cols: int
@@ -68,11 +71,11 @@ class Carried(NamedTuple):
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Strips of rows, and pieces of them."""
+        """(strips of rows, 1, pieces of a row)."""
         return -(-self.total_rows // self.rows), 1, -(-self.cols // self.piece)
 
     def sides(self, number: int, value: VectorValue) -> tuple[Axis, Axis]:
-        """The sides of value *number*, read as *value*."""
+        """The sides of value *number* when an op reads it as *value*."""
         rows = fixed(value.rows)
         if self.rows < self.total_rows == value.rows:
             rows = Axis(dimension=0, total=value.rows, tile=self.rows)
@@ -82,19 +85,19 @@ class Carried(NamedTuple):
 
 
 def sum_dtype(op: VectorOp) -> DType:
-    """The type in which the results of pieces are added up: f32 for narrow floats, else that of the result."""
+    """The type in which the results of pieces are added up: f32 for narrow floats, else the type of the result."""
     function = COMBINED[op.math.op]
     return DType.F32 if op.result.dtype.is_float and function in ("add", "mul") else op.result.dtype
 
 
 def short_nbytes(op: VectorOp, argument: VectorValue, rows: Axis) -> int:
-    """Bytes of a value of *rows* that *op*, which goes along *argument*, needs beside its own."""
+    """The bytes of the temporary value of *rows* that *op*, which goes along *argument*, needs beside its own."""
     wide = max(op.result.dtype.nbytes, argument.dtype.nbytes) > DType.F32.nbytes
     return slot(rows, fixed(1), DType.I64 if wide else DType.F32)
 
 
 def in_pieces(program: VectorProgram, register_nbytes: int) -> Carried | None:
-    """The largest pieces of rows of *program* that fit; None if ops need more than pieces and what is carried."""
+    """The largest pieces of rows of *program* that fit. None if an op needs more than a piece and carried values."""
     cols = max(each.cols for each in program.values)
     rows = max(each.rows for each in program.values)
     kinds = _kinds(program, cols)
@@ -114,7 +117,7 @@ def in_pieces(program: VectorProgram, register_nbytes: int) -> Carried | None:
 
 
 def _kinds(program: VectorProgram, cols: int) -> tuple[PieceKind, ...] | None:
-    """The kind of each value; None if an op needs a piece beside what follows from all pieces."""
+    """The kind of each value; None if an op combines a piece with a value that depends on all pieces."""
     if cols == 1 or any(each.cols not in (1, cols) for each in program.inputs):
         return None
     kinds = [PieceKind.PIECE if each.cols == cols else PieceKind.SHORT for each in program.inputs]
@@ -132,7 +135,7 @@ def _kinds(program: VectorProgram, cols: int) -> tuple[PieceKind, ...] | None:
 
 
 def _lies_along(kind: PieceKind, read: VectorValue, value: VectorValue) -> bool:
-    """Whether a value, read as *read*, can stand beside a piece: it is one as it is, or has one column."""
+    """Whether a value, read as *read*, can stand beside a piece: it is a piece itself, or has one column."""
     return read == value if kind in (PieceKind.PIECE, PieceKind.COUNT) else read.cols == 1
 
 

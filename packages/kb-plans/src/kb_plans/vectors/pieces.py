@@ -1,4 +1,4 @@
-"""The stages of a vector program in pieces of rows: what each piece does, and what carries from one to the next."""
+"""The stages of a vector program in pieces of rows: the work on each piece, and the values carried to the next."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kb_plans.vectors.registers import last_uses
 
 
 class PieceStages:
-    """The stages of *command* as *carried* has it cut, for the PE *pe*."""
+    """The stages of *command* for the PE *pe*, cut by *carried*."""
 
     def __init__(self, command: VectorCommand, pe: str, carried: Carried) -> None:
         self._command, self._pe, self._cut = command, pe, carried
@@ -36,7 +36,7 @@ class PieceStages:
         self._stages: list[StageTemplate] = []
 
     def stages(self) -> tuple[StageTemplate, ...]:
-        """FETCH of a piece, MATH of all ops, and STORE: of pieces with every tile, of totals with the last one."""
+        """FETCH of a piece, MATH of all ops, and STORE: of pieces with every tile, of totals with the last tile."""
         program, n_inputs = self._program, len(self._program.inputs)
         self._line = program.ops[0].line
         moves: list[OperandTemplate] = []
@@ -58,7 +58,7 @@ class PieceStages:
         return tuple(self._stages)
 
     def _counted(self, number: int, op: VectorOp) -> None:
-        """Numbers of columns: made for the first piece, and then counted on by the length of a piece."""
+        """Numbers of columns: made for the first piece, and then increased by the length of a piece."""
         made = self._value(number, Role.OUT, op.result)
         self._math(op.math, [made], When.FIRST_K)
         step: Scalar = float(op.math.scalars[2]) * self._cut.piece
@@ -75,7 +75,7 @@ class PieceStages:
             self._reduce(number, op)
 
     def _reduce(self, number: int, op: VectorOp) -> None:
-        """The reduction of a piece, which the total begins with, or which is put to the total."""
+        """The reduction of a piece. The first piece begins the total, and each later piece is combined with it."""
         dtype = sum_dtype(op)
         alike = dtype is op.result.dtype
         at = self._cut.accumulators[number] if alike else self._cut.carried[number]
@@ -88,14 +88,14 @@ class PieceStages:
             self._math(MathAttributes(op="copy"), copied, When.LAST_K)
 
     def _put(self, op: VectorOp, part: _Short, total: _Short) -> None:
-        """Put the result of a piece to *total*."""
+        """Combines the result of a piece with *total*."""
         first = [part.operand(Role.IN, release=True), total.operand(Role.OUT)]
         self._math(MathAttributes(op="copy"), first, When.FIRST_K)
         later = [total.operand(Role.IN), part.operand(Role.IN, release=True), total.operand(Role.OUT)]
         self._math(MathAttributes(op=COMBINED[op.math.op]), later, When.LATER_K)
 
     def _scan(self, number: int, op: VectorOp) -> None:
-        """The scan of a piece, put to what the pieces before came to; the same of this piece is put to that."""
+        """The scan of a piece, combined with the total of the pieces before. Then the total takes in this piece."""
         dtype = sum_dtype(op)
         part = _Short(Place.REGISTERS, self._cut.scratch[number], self._rows(op), dtype)
         total = _Short(Place.ACCUMULATOR, self._cut.carried[number], self._rows(op), dtype)
@@ -108,9 +108,9 @@ class PieceStages:
         self._put(op, part, total)
 
     def _search(self, number: int, op: VectorOp) -> None:
-        """The first extreme of a piece takes the place of one before if it is beyond it.
+        """The first extreme of a piece, which replaces the extreme of the pieces before if it is beyond that.
 
-        NaN is beyond all numbers, or for a search among numbers alone all numbers are beyond NaN.
+        NaN is beyond all numbers. For a search among numbers alone, all numbers are beyond NaN.
         """
         cut, rows = self._cut, self._rows(op)
         argument = op.read(self._values)[0]
@@ -175,7 +175,10 @@ class PieceStages:
         return self._cut.sides(op.arguments[0], op.read(self._values)[0])[0]
 
     def _read(self, at: int, op: VectorOp) -> list[OperandTemplate]:
-        """The arguments of op number *at*. The last reader of a value releases its bytes, unless it is counted on."""
+        """The arguments of op number *at*. The last reader of a value releases its bytes.
+
+        A value of kind COUNT keeps its bytes, because the next piece counts on from it.
+        """
         return [
             self._value(
                 value,
@@ -204,7 +207,7 @@ class PieceStages:
 
 
 class _Short:
-    """A value of one column beside those of the program."""
+    """A value of one column that is not among the values of the program."""
 
     def __init__(self, place: Place, at: int, rows: Axis, dtype: DType) -> None:
         self._where = place, at, rows, fixed(1), dtype

@@ -1,4 +1,7 @@
-"""The plan of a vector program: one FETCH, a MATH for each op, one STORE, on the whole values or on strips of them."""
+"""The plan of a vector program: one FETCH, a MATH for each op, one STORE, on the whole values or on strips of them.
+
+The program is checked first: the numbers of its values, and the types and shapes of each op.
+"""
 
 from __future__ import annotations
 
@@ -34,24 +37,25 @@ from kb_plans.vectors.registers import RegisterLayout, last_uses, lay_out_values
 from kb_plans.vectors.strips import Sides, Strips, strips_of_columns, strips_of_rows
 
 _Shaped = Callable[[int, VectorValue], Sides]
-"""The sides of a value, by its number and the value as which it is read."""
+"""A function that gives the sides of a value, from its number and from the value as which it is read."""
 _Cut = tuple[_Shaped, tuple[int, int, int], RegisterLayout]
-"""The sides of the values in a tile, the grid of tiles, and where the values lie."""
+"""The sides of the values in a tile, the grid of tiles, and the places of the values in registers."""
 _MOST_CUTS: Final = 512
 
 
 def generate_vector_plan(command: VectorCommand, pe: str, register_nbytes: int) -> PipelinePlan:
-    """Plan the program of *command* for the PE *pe*, whose register file has *register_nbytes*.
+    """Plans the program of *command* for the PE *pe*, whose register file has *register_nbytes*.
 
-    There is one tile if all values fit. Otherwise the tiles are strips of rows, as many as it takes for two to fit at
-    once or, where that is never so, one. Values of one row are then the same for each strip. A program with an op along
-    rows cannot be cut into strips of rows; its tiles are strips of columns. Registers are reused as soon as no later op
-    reads their value. A value that is read in another shape takes no stage for that.
+    There is one tile if all values fit. Otherwise the tiles are strips of rows, as many as it takes for two strips to
+    fit at once or, where two never fit, one. Values of one row are then the same for each strip. A program with an op
+    along rows cannot be cut into strips of rows, so its tiles are strips of columns. Registers are reused as soon as no
+    later op reads their value. A value that is read in another shape takes no stage for that.
 
-    Where neither fits, the tiles are pieces of rows, in the order of the columns: reductions and scans along rows carry
-    what they have so far in the accumulator. No op may then need a piece beside what follows from all pieces.
+    Where neither kind of strip fits, the tiles are pieces of rows, in the order of the columns: reductions and scans
+    along rows carry their intermediate result in the accumulator. No op may then combine a piece with a value that
+    depends on all pieces.
 
-    The function is pure: equal arguments give equal plans. Raises PlanError when the program means nothing, when no
+    The function is pure: equal arguments give equal plans. Raises PlanError when the program has no meaning, when no
     strip fits, and for a value of a wrong type.
     """
     check(command, VectorCommand, pe)
@@ -71,9 +75,9 @@ def generate_vector_plan(command: VectorCommand, pe: str, register_nbytes: int) 
 
 @lru_cache(maxsize=_MOST_CUTS)
 def _checked_cut(program: VectorProgram, register_nbytes: int) -> _Cut | None:
-    """How *program* is cut, which is the same on all PEs; None if whole rows and whole columns do not fit.
+    """The cut of *program*, which is the same on all PEs; None if whole rows and whole columns do not fit.
 
-    Raises PlanError when *program* means nothing.
+    Raises PlanError when *program* has no meaning.
     """
     check_program(program)
     cut = _cut(program, register_nbytes)
@@ -113,7 +117,7 @@ def _line(template: StageTemplate, line: str) -> StageTemplate:
 
 
 def _plan_in_pieces(command: VectorCommand, pe: str, register_nbytes: int) -> PipelinePlan:
-    """The plan in pieces of rows. Raises PlanError if there is none."""
+    """The plan in pieces of rows. Raises PlanError when the program has no such plan."""
     carried = in_pieces(command.program, register_nbytes)
     if carried is None:
         raise _too_large(command.program, _nbytes(command.program, _whole), register_nbytes)
@@ -126,7 +130,10 @@ def _plan_in_pieces(command: VectorCommand, pe: str, register_nbytes: int) -> Pi
 
 
 def _cut(program: VectorProgram, register_nbytes: int) -> tuple[_Shaped, tuple[int, int, int]] | None:
-    """The sides of each value as it is read, and the grid; None if whole rows and whole columns do not fit."""
+    """The sides of each value in the shape in which it is read, and the grid.
+
+    None if whole rows and whole columns do not fit.
+    """
     if _nbytes(program, _whole) <= register_nbytes:
         return _whole, (1, 1, 1)
     for strips in (strips_of_rows(program), strips_of_columns(program)):
@@ -149,7 +156,7 @@ def _in_strips(strips: Strips, piece: int) -> _Shaped:
 
 
 def _largest(program: VectorProgram, strips: Strips, room: int) -> int:
-    """The largest piece whose values fit *room* bytes; 0 if none does."""
+    """The largest piece whose values fit *room* bytes; 0 if no piece fits."""
     low, high = 0, strips.size
     while low < high:
         piece = (low + high + 1) // 2
@@ -195,8 +202,7 @@ def _check_matrices(command: VectorCommand) -> None:
 
 
 def check_program(program: VectorProgram) -> None:
-    """Raises PlanError unless each op of *program* has earlier values as arguments, and a result that follows from
-    them."""
+    """Raises PlanError unless all ops of *program* have earlier values as arguments, and results that fit them."""
     if not program.ops or not program.outputs:
         raise PlanError("vector program", "no op or no output", "one of each at least")
     values = program.values

@@ -1,4 +1,4 @@
-"""Where the values of a vector program lie in registers: each from the op that makes it to the last that reads it."""
+"""The places of a vector program's values in registers: each lives from the op that makes it to its last reader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ class RegisterLayout(NamedTuple):
 
 
 def last_uses(program: VectorProgram) -> list[int]:
-    """For each value, the number of the last op that reads it; the number of ops for outputs, -1 if nobody reads it."""
+    """The number of the last op that reads each value.
+
+    An output has the number of ops, and a value without reader has -1.
+    """
     last = [-1] * (len(program.inputs) + len(program.ops))
     for number, op in enumerate(program.ops):
         for value in op.arguments:
@@ -27,10 +30,10 @@ def last_uses(program: VectorProgram) -> list[int]:
 
 
 def lay_out_values(program: VectorProgram, slots: Sequence[int], apart: frozenset[int] = frozenset()) -> RegisterLayout:
-    """Places the values, of which value v takes `slots[v]` bytes in a tile.
+    """Places the values. Value v takes `slots[v]` bytes in a tile.
 
-    A value takes the lowest bytes that are free. The result of an op on each element takes those of an argument as
-    large, if the op is the last to read it. Values *apart* lie elsewhere.
+    A value takes the lowest bytes that are free. The result of an op on each element takes the bytes of an argument of
+    the same size, if the op is the last to read the argument. Values *apart* lie elsewhere.
     """
     n_inputs, last = len(program.inputs), last_uses(program)
     offsets: list[int] = []
@@ -56,7 +59,7 @@ def lay_out_values(program: VectorProgram, slots: Sequence[int], apart: frozense
 def _in_place(
     program: VectorProgram, number: int, live: dict[int, int], last: list[int], offsets: Sequence[int]
 ) -> int | None:
-    """The offset of an argument whose bytes the result of op *number* can take; None if there is none."""
+    """The offset of an argument whose bytes the result of op *number* can take; None if no argument qualifies."""
     op = program.ops[number]
     function = MATH_FUNCTIONS[op.math.op]
     if function.has_axis or function.spreads or function.lays_out:

@@ -1,7 +1,7 @@
-"""How a vector program is cut into strips: which values a strip has a part of, and which are the same for each strip.
+"""The cut of a vector program into strips: some values have a part in each strip, others are the same for each strip.
 
-A strip of rows has a part of the elements of a value, which lie one after the other. So the value may be read as one
-of another shape: a part of a column is a part of a row with the same elements.
+A strip of rows has a part of the elements of a value, which lie one after the other. So an op may read the value in
+another shape: a part of a column is a part of a row with the same elements.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Sides = tuple[Axis, Axis]
 class Strips(NamedTuple):
     """A cut of a program along `dimension` of the grid. The values `parts` are cut into `size` parts at most.
 
-    A strip has `piece` parts of each.
+    A strip has `piece` parts of each of these values.
     """
 
     dimension: int
@@ -27,7 +27,7 @@ class Strips(NamedTuple):
     parts: frozenset[int]
 
     def sides(self, number: int, value: VectorValue, piece: int) -> Sides:
-        """The sides of value *number*, read as *value*, in strips of *piece*."""
+        """The sides of value *number* when an op reads it as *value*, in strips of *piece*."""
         if number not in self.parts:
             return fixed(value.rows), fixed(value.cols)
         if self.dimension == 1:
@@ -42,7 +42,10 @@ def _part(total: int, strips: Strips, piece: int) -> Axis:
 
 
 def strips_of_columns(program: VectorProgram) -> Strips | None:
-    """The cut into strips of columns; None if an op goes along rows, counts columns, or reads them in another shape."""
+    """The cut into strips of columns.
+
+    None if an op goes along rows, counts columns, or reads a value that has columns in another shape.
+    """
     lengths = {each.cols for each in program.values} - {1}
     if len(lengths) != 1:
         return None
@@ -58,9 +61,9 @@ def strips_of_columns(program: VectorProgram) -> Strips | None:
 
 
 def strips_of_rows(program: VectorProgram) -> Strips | None:
-    """The cut into strips of rows; None if an op goes over all rows, counts them, or needs others than its strip has.
+    """The cut into strips of rows. With groups of rows, the parts are as small as groups allow.
 
-    With groups of rows the parts are as small as groups allow.
+    None if an op goes over all rows, counts them, or needs rows that its strip does not have.
     """
     size = _together(program)
     if size == 1:
@@ -93,12 +96,12 @@ def strips_of_rows(program: VectorProgram) -> Strips | None:
 
 
 def _read(op: VectorOp, values: tuple[VectorValue, ...]) -> list[tuple[int, VectorValue]]:
-    """The arguments of *op*: their numbers, and the values as which they are read."""
+    """The arguments of *op*: their numbers, and the values in the shapes in which the op reads them."""
     return list(zip(op.arguments, op.read(values), strict=True))
 
 
 def _together(program: VectorProgram) -> int:
-    """The parts that rows can be cut into: rows of a group, and those between them, stay together."""
+    """The parts into which rows can be cut: the rows of a group, and the rows between them, stay together."""
     values = program.values
     size = max((each.rows for each in values), default=1)
     for op in program.ops:
@@ -115,7 +118,7 @@ def _together(program: VectorProgram) -> int:
 def _makes_part(
     op: VectorOp, function: MathFunction, read: list[tuple[int, VectorValue]], parts: set[int], size: int
 ) -> bool | None:
-    """Whether strips have a part of the result of *op*; None if the strips' parts of its arguments do not give it."""
+    """Whether strips have a part of the result of *op*; None if the strips' parts of its arguments are not enough."""
     cut = [one for at, one in read if at in parts]
     if not cut:
         return False
@@ -143,5 +146,8 @@ def _splits(value: VectorValue, size: int) -> bool:
 
 
 def _counts(op: VectorOp, dimension: int) -> bool:
-    """Whether *op* makes numbers that grow along *dimension*: a strip does not know its place."""
+    """Whether *op* makes numbers that grow along *dimension*.
+
+    A strip does not know its place, so it cannot make them.
+    """
     return op.math.op == "index" and float(op.math.scalars[1 + dimension]) != 0

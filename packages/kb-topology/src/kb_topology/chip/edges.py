@@ -1,4 +1,4 @@
-"""From link and wire templates to the links and wires of a system."""
+"""Links and wires of a system, built from link and wire templates."""
 
 from __future__ import annotations
 
@@ -110,44 +110,44 @@ def _wire_ends(text: str, path: YamlPath, pe: Level, source: YamlSource) -> Iter
 class _Edges:
     """The edges of one level so far. Each edge occurs once and joins two different nodes; there are at most *most*."""
 
-    def __init__(self, what: str, source: YamlSource, level: Level, most: int) -> None:
-        self.what = what
+    def __init__(self, noun: str, source: YamlSource, level: Level, most: int) -> None:
+        self.noun = noun
         self.source = source
         self.most = most
         self._seen: dict[tuple[str, str], YamlPath] = {}
         self._parts = [part for part in level.parts if part.has_links]
 
     def add(self, ends: Iterable[tuple[str, str]], path: YamlPath) -> Iterator[tuple[str, str]]:
-        """The *ends*, which the file has at *path*. Raises TopologyError for the first edge that is not allowed."""
+        """*ends*, checked. The file has them at *path*. Raises TopologyError for the first edge that is not allowed."""
         for src, dst in ends:
             if src == dst:
-                raise self.source.error(path, f"a {self.what} from {src} to itself", "two different nodes")
+                raise self.source.error(path, f"a {self.noun} from {src} to itself", "two different nodes")
             if (src, dst) in self._seen:
                 raise self._duplicate(src, dst, path)
             if len(self._seen) == self.most:
-                raise self.source.error(path, f"more than {MAX_ITEMS} {self.what}s", f"at most {MAX_ITEMS}")
+                raise self.source.error(path, f"more than {MAX_ITEMS} {self.noun}s", f"at most {MAX_ITEMS}")
             self._check_level(src, dst, path)
             self._seen[src, dst] = path
             yield src, dst
 
     def _duplicate(self, src: str, dst: str, path: YamlPath) -> TopologyError:
-        got = f"a second {self.what} {src} -> {dst}"
+        got = f"a second {self.noun} {src} -> {dst}"
         first = self.source.position(self._seen[src, dst])
         return self.source.error(path, got, f"one; the first is at {first}", "remove one")
 
     def _check_level(self, src: str, dst: str, path: YamlPath) -> None:
-        """Refuses a link inside one part. The part makes its own links, so the link could be there twice unnoticed."""
+        """Refuses a link inside one part. The part makes its own links, so the link could exist twice unnoticed."""
         for part in self._parts:
             head, dot, _ = src.partition(".")
             if dot and head.startswith(part.name) and dst.startswith(f"{head}."):
                 fix = f"write it in {format_path(part.yaml_path)}.links"
-                raise self.source.error(path, f"a {self.what} inside {head}", f"two different {part.what}s", fix)
+                raise self.source.error(path, f"a {self.noun} inside {head}", f"two different {part.noun}s", fix)
 
 
 def _mesh_pairs(mesh: MeshTemplate, cube: Level, source: YamlSource) -> Iterator[tuple[str, str]]:
     """Pairs of nodes that face each other, like `cube0.ucie1` and `cube1.ucie3`, in the order of the cubes.
 
-    Those of a torus go around the edges, too.
+    The pairs of a torus also join the last cube of a row or column to the first.
 
     Raises TopologyError, at its place in *source*, when rows times columns is not the number of cubes of a SIP, and for
     a port that is missing or names no single node of a cube.

@@ -28,7 +28,7 @@ class Fail(Protocol):
 
 
 class Ends(Struct, frozen=True):
-    """Names relative to a level, like `hbm3` or `pe0.pe_dma`. *many* says that the file has them as a range."""
+    """Names relative to a level, like `hbm3` or `pe0.pe_dma`. With *many*, the file has the names as a range."""
 
     names: tuple[str, ...]
     many: bool
@@ -93,7 +93,7 @@ def _ways_in(level: Level) -> str:
     """The prefixes that a name may have at *level*, like `, after pe[...]. for a node of a PE`."""
     if not level.parts:
         return ""
-    ways = [f"{part.name}[...]. for a node of {'an' if part.name == 'io' else 'a'} {part.what}" for part in level.parts]
+    ways = [f"{part.name}[...]. for a node of {'an' if part.name == 'io' else 'a'} {part.noun}" for part in level.parts]
     return f", after {' or '.join(ways)}"
 
 

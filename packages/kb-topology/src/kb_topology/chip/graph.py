@@ -19,7 +19,7 @@ E = TypeVar("E", "Link", "Wire")
 
 
 def exact(value: float | int) -> Fraction:
-    """The decimal number that the YAML file has: `exact(102.4)` is 512/5, not the nearest double."""
+    """The decimal number in the YAML file as a fraction: `exact(102.4)` is 512/5, not the nearest double."""
     return Fraction(repr(value))
 
 
@@ -34,7 +34,7 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
     """One piece of hardware.
 
     `id` is like `sip0.cube3.pe5.pe_dma`, `sip0.io0.io_cpu` or `host`. `sip`, `io`, `cube` and `pe` are the numbers of
-    the parts that the node is in, and None for parts that it is not in. Cubes are numbered within their SIP, and PEs
+    the parts that hold the node, and None for parts that do not hold it. Cubes are numbered within their SIP, and PEs
     within their cube. `index` is None when the template has no count. `attrs` are the raw attributes of the component,
     which stand at `yaml_path` of the source of the topology.
     """
@@ -58,7 +58,10 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Link(Struct, frozen=True, kw_only=True, gc=False):
-    """A directed link of the fabric. *bw_gbs* is in bytes per nanosecond, *latency_ps* the travel time along it."""
+    """A directed link of the fabric.
+
+    *bw_gbs* is in bytes per nanosecond, *latency_ps* the travel time along the link.
+    """
 
     src: str
     dst: str
@@ -68,7 +71,7 @@ class Link(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_port(self) -> bool:
-        """Whether it leads from a node to itself: through the port of the node."""
+        """Whether the link leads from a node to itself: such a link is the port of the node."""
         return self.src == self.dst
 
 
@@ -81,10 +84,10 @@ class Wire(Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes by id, links and wires in the order in which they are built: from the outside in, as the file has them.
+    """Nodes by id, links and wires in the order in which they are built: from the outside in, in the order of the file.
 
-    The nodes of the system come first. Then come the nodes of each SIP: those of its IO chiplets, then of its cubes,
-    where the PEs follow the own nodes of the cube.
+    The nodes of the system come first. Then come the nodes of each SIP: first the nodes of its IO chiplets, then the
+    nodes of its cubes. In a cube, the PEs follow the cube's own nodes.
     """
 
     nodes: Mapping[str, Node]
@@ -132,12 +135,12 @@ class Graph:
 
     @cached_property
     def forwarding(self) -> frozenset[str]:
-        """The ids of the nodes that pass the bytes of others on. They are found once: Python hashes kinds slowly."""
+        """The ids of the nodes of FORWARDING kinds. The set is built once, because Python hashes kinds slowly."""
         return frozenset([node.id for node in self.nodes.values() if node.kind in FORWARDING])
 
     @cached_property
     def pe_places(self) -> Mapping[str, tuple[tuple[int, int], int]]:
-        """By the id of each PE: its cube, as SIP and number in the SIP, and its number in the cube."""
+        """The place of each PE by its id: ((SIP, number of the cube in the SIP), number of the PE in the cube)."""
         places = {}
         for pe_id, nodes in self._pes.items():
             node = nodes[0]

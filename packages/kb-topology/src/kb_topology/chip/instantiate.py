@@ -1,4 +1,4 @@
-"""From templates to the graph: every node, link and wire of a checked spec."""
+"""The graph of a checked spec: every node, link and wire, built from templates."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _check(spec: TopologySpec, system: Level, source: YamlSource) -> None:
         if level.node_count > MAX_ITEMS:
             raise source.error(level.yaml_path, f"{level.node_count} nodes", f"at most {MAX_ITEMS}", "lower a count")
         if copies > MAX_ITEMS:
-            raise source.error(level.yaml_path, f"{copies} {level.what}s", f"at most {MAX_ITEMS}", "lower a count")
+            raise source.error(level.yaml_path, f"{copies} {level.noun}s", f"at most {MAX_ITEMS}", "lower a count")
 
 
 def _check_level(level: Level, source: YamlSource) -> None:
@@ -71,11 +71,11 @@ def _check_level(level: Level, source: YamlSource) -> None:
 
 
 def _check_name(name: str, level: Level, fail: Fail) -> None:
-    taken = {part.name: part.what for part in level.parts}
+    taken = {part.name: part.noun for part in level.parts}
     if level.name == "cube":
         taken["pe"] = "PE"
     if not _NAME.fullmatch(name) or name.rstrip(digits) in taken:
-        but = "".join(f", and not {part}, which stands for the {what}s" for part, what in taken.items())
+        but = "".join(f", and not {part}, which stands for the {noun}s" for part, noun in taken.items())
         raise fail(f"the name {name!r}", f"lower-case letters, digits and _{but}")
 
 

@@ -1,4 +1,4 @@
-"""How many parts a chip has: nodes by kind, links by the kinds of nodes that they join."""
+"""The inventory of a chip: nodes by kind, and links by the kinds of nodes that they join."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from kb_topology.chip.graph import Graph
 
 
 class LinkGroup(Struct, frozen=True, kw_only=True):
-    """`links` equal links between nodes of kind *a* and nodes of kind *b*. With `both_ways`, a link and its way back
-    count as one.
+    """`links` equal links between nodes of kind *a* and nodes of kind *b*.
 
-    `bw_gbs` is the bandwidth of one link in one direction, `total_gbs` of all links in one direction. `latency_ps` is
-    the travel time along the wire.
+    With `both_ways`, a link and the link back count as one. `bw_gbs` is the bandwidth of one link in one direction,
+    `total_gbs` the bandwidth of all links in one direction. `latency_ps` is the travel time along the wire.
     """
 
     a: str

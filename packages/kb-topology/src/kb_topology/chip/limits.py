@@ -1,4 +1,4 @@
-"""The largest topology that is accepted."""
+"""The limits of a topology. A larger topology is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a YAML file to a checked TopologySpec."""
+"""Loading of a YAML file into a checked TopologySpec."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The format of a topology file.
 
 The mapping of a node holds the keys of NodeTemplate and the attributes of its component side by side. The loader moves
-the attributes to `attrs`. The Spec of the component says which attributes are allowed.
+the attributes to `attrs`. The Spec of the component decides which attributes are allowed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Length = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 
 class NodeKind(Enum):
-    """The kind of hardware that a node is. Its behaviour comes from its `impl`."""
+    """The kind of hardware of a node. The behaviour of a node comes from its `impl`."""
 
     HBM = "hbm"
     SRAM = "sram"
@@ -65,11 +65,11 @@ FORWARDING = frozenset(
         NodeKind.IO_NOC,
     }
 )
-"""The kinds that a route may pass through. At every other kind a route can only begin or end."""
+"""The kinds of nodes through which a route may pass. At every other kind a route can only begin or end."""
 
 
 class MemoryTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The memory of a node: its space, and its size as text like `512 KiB` or as an int of bytes."""
+    """The memory of a node: its space, and its size in bytes, as text like `512 KiB` or as an int."""
 
     space: Literal["hbm", "sram", "tcm", "reg"]
     size: int | str
@@ -90,7 +90,7 @@ NODE_KEYS = ("kind", "impl", "count", "memory")
 
 
 class LinkTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Links from every node that `from` names to the nodes that `to` names, and back if `both_ways`."""
+    """Links from every node of endpoint `from` to the nodes of endpoint `to`, and back if `both_ways`."""
 
     src: str = field(name="from")
     dst: str = field(name="to")
@@ -133,9 +133,9 @@ class MeshTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The cubes of a SIP in rows and columns. Each cube is linked to its neighbours, in both directions.
 
     Cube `row * cols + col` is in row `row` from the north and in column `col` from the west. The node `east` of a cube
-    faces the node `west` of its neighbour, and `south` faces `north`. An axis with one cube needs neither.
+    faces the node `west` of its neighbour, and `south` faces `north`. An axis with one cube needs neither node.
 
-    With `torus: one_way`, links lead east and south alone, and the last cube of a row or column is linked to its first.
+    With `torus: one_way`, links lead only east and south, and the last cube of a row or column is linked to its first.
     """
 
     rows: Count
@@ -166,8 +166,8 @@ class SystemTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class InterleavedTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A memory whose bytes lie in granules over slices of HBM of any cubes, in turn, in the order of `slices`.
 
-    `slices` names slices from the system on, like `sip[0].cube[*].hbm[0:3]`, as one endpoint or as a list of them. With
-    `default`, a tensor in HBM for which the host names no blocks, slices or shards lies there.
+    `slices` names slices from the system on, like `sip[0].cube[*].hbm[0:3]`, as one endpoint or as a list of endpoints.
+    With `default`, the memory holds each tensor in HBM for which the host names no blocks, slices or shards.
     """
 
     slices: str | list[str]
@@ -179,8 +179,8 @@ class Validation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A comparison with measured rows of `device`: products (`gemm`), a memory (`dram`) or a network (`noc`).
 
     In nine of ten of the `rows`, the logarithm of simulated over measured time is at most `p90` in size. `source` names
-    the script of the comparison. `digest` is the begin of the digest of the chip that was compared, so that a changed
-    chip is told from it. Nothing of it changes a simulated time, and the digest of a topology leaves it out.
+    the script of the comparison. `digest` is the beginning of the digest of the compared chip, so that a changed chip
+    can be recognised. A validation changes no simulated time, and the digest of a topology leaves it out.
     """
 
     device: Annotated[str, Meta(min_length=1)]
@@ -191,7 +191,7 @@ class Validation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     digest: Annotated[str, Meta(pattern="^[0-9a-f]{12,64}$")] | UnsetType = UNSET
 
     def is_of(self, digest: str) -> bool:
-        """Was the chip with *digest* compared? Without a `digest` of its own, the comparison is of any chip."""
+        """Whether the comparison is of the chip with *digest*. A comparison without a `digest` is of any chip."""
         return self.digest is UNSET or digest.startswith(self.digest)
 
 
@@ -210,7 +210,7 @@ class PacketTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class MulticastTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Up to `receivers` blocks that read the same bytes at the same time are served by one read of the memory.
+    """One read of a memory serves up to `receivers` blocks that read the same bytes at the same time.
 
     The links of their routes carry the bytes once, and copy the bytes where routes part.
     """
@@ -221,10 +221,10 @@ class MulticastTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class TopologySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole topology file. `wire_ps_per_mm` is the travel time of a signal along a link, in ps per mm.
 
-    `hbm_interleave_nbytes`: flat tensors lie in granules of so many bytes over the HBM slices of a cube, in turn. With
-    0, the default, every tensor lies in slices that the host names. Source of the unit: a burst of HBM3 has 64 bytes.
-    `interleaved` names further sets of slices over which tensors can lie. Without `packets`, bytes have no headers, and
-    without `multicast` each read is one of its own.
+    `hbm_interleave_nbytes` is the granule of flat tensors, which lie over the HBM slices of a cube, in turn. With 0,
+    the default, every tensor lies in slices that the host names. Source of the unit: a burst of HBM3 has 64 bytes.
+    `interleaved` names more sets of slices over which tensors can lie. Without `packets`, bytes have no headers, and
+    without `multicast` no two reads share their bytes.
 
     A part that the file leaves out is UNSET, not empty. So files keep their digest when the format gains a new part.
     """

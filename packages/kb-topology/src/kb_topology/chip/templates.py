@@ -30,15 +30,15 @@ NODE_PLACES: Final[tuple[YamlPath, ...]] = (
 
 
 class Level(Struct, frozen=True, kw_only=True):
-    """One template. Each copy of the level around it has `count` copies of it, numbered from 0.
+    """The template of one level. Each copy of the level around it has `count` copies of this level, numbered from 0.
 
-    `what` is the name of the hardware in sentences. `yaml_path` is the place of its nodes and links in the file. A link
+    `noun` is the name of the hardware in sentences. `yaml_path` is the place of its nodes and links in the file. A link
     between two nodes of one copy belongs to this level, so no level around it may make such a link. Wires are no links,
     and a level without links has `has_links` False.
     """
 
     name: str
-    what: str
+    noun: str
     yaml_path: YamlPath
     count: int = 1
     nodes: Mapping[str, NodeTemplate] = {}
@@ -52,7 +52,7 @@ class Level(Struct, frozen=True, kw_only=True):
 
     @property
     def endpoints(self) -> Iterator[str]:
-        """The endpoints that are allowed at this level, as the file would have them."""
+        """The endpoints that are allowed at this level, in the syntax of the file."""
         yield from self.nodes
         for part in self.parts:
             yield from (f"{part.name}[...].{name}" for name in part.endpoints)
@@ -84,7 +84,7 @@ def levels(spec: TopologySpec) -> Level:
     system = SystemTemplate() if isinstance(spec.system, UnsetType) else spec.system
     return Level(
         name="system",
-        what="system",
+        noun="system",
         yaml_path=("system",),
         nodes=system.nodes,
         links=system.links,
@@ -95,18 +95,18 @@ def levels(spec: TopologySpec) -> Level:
 def _sip(spec: TopologySpec) -> Level:
     sip = SipTemplate() if isinstance(spec.sip, UnsetType) else spec.sip
     parts = (_cube(spec),) if isinstance(spec.io, UnsetType) else (_io(spec.io), _cube(spec))
-    return Level(name="sip", what="SIP", yaml_path=("sip",), count=spec.sips, links=sip.links, parts=parts)
+    return Level(name="sip", noun="SIP", yaml_path=("sip",), count=spec.sips, links=sip.links, parts=parts)
 
 
 def _io(io: IoTemplate) -> Level:
-    return Level(name="io", what="IO chiplet", yaml_path=("io",), count=io.count, nodes=io.nodes, links=io.links)
+    return Level(name="io", noun="IO chiplet", yaml_path=("io",), count=io.count, nodes=io.nodes, links=io.links)
 
 
 def _cube(spec: TopologySpec) -> Level:
     cube = spec.cube
     return Level(
         name="cube",
-        what="cube",
+        noun="cube",
         yaml_path=("cube",),
         count=spec.cubes_per_sip,
         nodes=cube.nodes,
@@ -117,7 +117,7 @@ def _cube(spec: TopologySpec) -> Level:
 
 def _pe(template: PeTemplate, layout: PeLayout) -> Level:
     return Level(
-        name="pe", what="PE", yaml_path=_PE_TEMPLATE, count=layout.count, nodes=template.nodes, has_links=False
+        name="pe", noun="PE", yaml_path=_PE_TEMPLATE, count=layout.count, nodes=template.nodes, has_links=False
     )
 
 

@@ -26,8 +26,9 @@ __all__ = [
 
 
 def draw(topology: Topology, view: View, of: str = "", loads: Loads | None = None) -> str:
-    """The *view* of *topology* as an SVG document, of the part *of* (all are equal) and coloured by *loads*.
+    """The *view* of *topology* as an SVG document. *of* names the part to show, and *loads* give the colours.
 
-    Raises TopologyError when *topology* has no such part.
+    Without *of* the first part stands for all parts of the view, which are equal. Raises TopologyError when *topology*
+    has no such part.
     """
     return render(layout(chart(topology, view, of, loads)))

@@ -1,4 +1,4 @@
-"""The attributes of a node as lines of text. The suffix of a name tells the unit, whoever made the block."""
+"""The attributes of a node as lines of text. The suffix of a name gives the unit, for blocks of any author."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _UNITS = {
     "cycles": "cycles",
 }
 _PLAIN = ("bw", "clock")
-"""Words that the unit alone tells: `102.4 GB/s`, not `bw 102.4 GB/s`."""
+"""Words that a line leaves out, because the unit implies them: `102.4 GB/s`, not `bw 102.4 GB/s`."""
 _LONGEST = 28
-"""Letters of a line in a box; longer lines are cut. The tip has all of them."""
+"""Letters of a line in a box. Longer lines are cut, and the tooltip has them whole."""
 _HEADLINES = (
     *("rows", "lanes", "bw_gbs", "clock_ghz", "clock_mhz", "latency_ns", "overhead_ns", "issue_ns"),
     *("buffer_nbytes", "credit_ns"),
@@ -38,13 +38,13 @@ def all_lines(node: Node) -> list[str]:
 
 
 def head_lines(node: Node) -> tuple[str, ...]:
-    """The few lines that a picture of many blocks has room for: size, array, rate, clock and latency."""
+    """The few lines for which a picture of many blocks has room: size, array, rate, clock and latency."""
     lines = [format_nbytes(node.memory.nbytes)] if node.memory else []
     return tuple(cut(text) for text in (*lines, *(text for name, text in _named(node.attrs) if name in _HEADLINES)))
 
 
 def cut(text: str) -> str:
-    """*text*, as long as a line in a box may be."""
+    """*text*, shortened to the length of a line in a box."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

@@ -11,7 +11,10 @@ Line = Literal["memory", "data", "command"]
 
 
 class Heat(Struct, frozen=True):
-    """How busy the parts were that one box or line stands for, 0 to 1: the busiest of them, and the mean over all."""
+    """The utilization, 0 to 1, of the parts that one box or line stands for.
+
+    `top` is the utilization of the busiest part, and `mean` the mean of all parts.
+    """
 
     top: float
     mean: float
@@ -20,7 +23,7 @@ class Heat(Struct, frozen=True):
 class Box(Struct, frozen=True):
     """A rectangle with a title and lines of text under it. Boxes that are `like` one another are equally wide.
 
-    `tip` is what a reader sees who points at the box.
+    `tip` is the text of the tooltip.
     """
 
     key: str
@@ -48,8 +51,8 @@ class Edge(Struct, frozen=True):
 class Chart(Struct, frozen=True):
     """Rows of boxes from top to bottom, the edges between boxes, and the text of the legend.
 
-    With `measured`, colours tell how busy a part was, and no longer what it is. `facts` are lines below the note, on
-    what no box and no edge shows.
+    With `measured`, colours show how busy a part was; without, they show its kind. `facts` are lines below the note,
+    about properties that no box and no edge shows.
     """
 
     title: str
@@ -74,5 +77,5 @@ def percents(heats: tuple[Heat, ...]) -> tuple[str, ...]:
 
 
 def percent(share: float) -> str:
-    """`83 %`; `< 1 %` for what is little and not nothing."""
+    """`83 %`, and `< 1 %` for a share that is small and not zero."""
     return "< 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"

@@ -1,4 +1,4 @@
-"""Where boxes stand from left to right: as near to their neighbours in other rows as the boxes beside them allow."""
+"""The places of boxes from left to right: as near to their neighbours in other rows as the boxes beside them allow."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _SWEEPS = 8
 
 
 def cell_of(label: Sequence[str]) -> int:
-    """The pixels from a port to the next one: with a label, the label fits between the two."""
+    """The pixels from a port to the next port. A label fits between the two."""
     return GRID * ceil((max(text_width(text, LABEL) for text in label) + 10) / GRID) if label else GRID
 
 
 def _snapped(x: float) -> int:
-    """The multiple of GRID nearest to *x*. Halves go up, so what is at least GRID apart stays so."""
+    """The multiple of GRID nearest to *x*. Halves go up, so two numbers that are at least GRID apart stay so."""
     return GRID * floor(x / GRID + 0.5 + 1e-9)
 
 
 class Columns:
     """The left edge and the width of every box of *chart*, in pixels from some zero.
 
-    `gaps` has for each comb, by row that it crosses, the box after the gap and the number of its line there.
+    `gaps` maps each comb and each row that the comb crosses to the box after the gap and the number of its line there.
     """
 
     def __init__(self, chart: Chart, combs: Combs) -> None:
@@ -68,11 +68,14 @@ class Columns:
         return GRID * ceil(max([GAP, *labels, *arrows]) / GRID) + self.lines_width(row, after)
 
     def lines_width(self, row: int, after: int) -> int:
-        """The right part of the gap in *row* before box *after*, which lines of other rows cross."""
+        """The right part of the gap in *row* before box *after*. Lines of other rows cross this part."""
         return GRID * (self.gap_lines[row, after] + 1) if self.gap_lines[row, after] else 0
 
     def _placed(self) -> dict[str, int]:
-        """Lefts that are a little nearer to all neighbours with every sweep over the rows."""
+        """The left edges after some sweeps over the rows.
+
+        Each sweep moves the boxes a little nearer to their neighbours.
+        """
         beside: dict[str, list[str]] = defaultdict(list)
         at = self.combs.at
         for edge in self.chart.edges:
@@ -101,7 +104,10 @@ class Columns:
         return {key: _snapped(centre - self.widths[key] / 2) for key, centre in centres.items()}
 
     def _apart(self, number: int, row: Sequence[Box], wanted: Sequence[float]) -> dict[str, float]:
-        """Centres as near to *wanted*, in the sum of squares, as boxes can stand: pools of adjacent violators."""
+        """Centres as near to *wanted*, in the sum of squares, as the widths allow.
+
+        The method is the pool-adjacent-violators algorithm of isotonic regression.
+        """
         offsets, offset = [], 0.0
         for column, box in enumerate(row):
             if column:
@@ -132,13 +138,16 @@ class Columns:
                 self.gap_lines[row, gap] += 1
 
     def _busy(self, row: int, gap: int) -> float:
-        """Pixels of detour that a gap without straight lines, which would be crossed, is worth."""
+        """The cost of a gap in pixels of detour: a line through the gap crosses its straight lines."""
         boxes = self.chart.rows[row]
         between = (boxes[gap - 1].key, boxes[gap].key) if 0 < gap < len(boxes) else ("", "")
         return 60.0 * len(self.combs.straight.get(between, ()))
 
     def gap_x(self, row: int, gap: tuple[int, int]) -> int:
-        """The x of line number `gap[1]` in the gap before box `gap[0]` of *row*. Lines miss those of the next row."""
+        """The x of line number `gap[1]` in the gap before box `gap[0]` of *row*.
+
+        Lines of neighbouring rows do not meet.
+        """
         after, number = gap
         boxes = self.chart.rows[row]
         odd = GRID // 2 * (row % 2)

@@ -1,4 +1,4 @@
-"""Edges that are no straight lines between neighbours in a row: combs, with a hub and a tooth for each other end."""
+"""Combs: edges that are no straight lines between neighbours in a row, with a hub and a tooth for each other end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 from kb_topology.diagram.chart import Chart, Edge, percents
 
 Side = tuple[str, bool]
-"""The top (False) or the bottom (True) of the box with that key."""
+"""(key of a box, False for its top or True for its bottom)."""
 
 
 class Comb(Struct):
@@ -49,17 +49,17 @@ class Comb(Struct):
 
     @property
     def label(self) -> tuple[str, ...]:
-        """The label of the edges, and how busy they were."""
+        """The label of the edges, with their utilization."""
         return label_of(self.edges)
 
 
 def label_of(edges: Sequence[Edge]) -> tuple[str, ...]:
-    """The label of equal *edges*, and how busy they were."""
+    """The label of equal *edges*, with their utilization."""
     return edges[0].label + percents(tuple(edge.heat for edge in edges if edge.heat is not None))
 
 
 class Combs:
-    """The edges of *chart*: those that are straight, from left to right, and all others as combs."""
+    """The edges of *chart*, in two groups: straight edges, from left to right, and combs of all other edges."""
 
     def __init__(self, chart: Chart) -> None:
         self.at = {box.key: (r, c) for r, row in enumerate(chart.rows) for c, box in enumerate(row)}

@@ -19,7 +19,7 @@ _SIDES: Mapping[str, tuple[float | None, float | None]] = {
     "south": (None, 1.0),
     "west": (0.0, None),
 }
-"""Where a port that faces the neighbour on that side lies: x from the west, y from the north, each 0 to 1."""
+"""The place of a port that faces the neighbour on that side: x from the west and y from the north, each 0 to 1."""
 
 
 def cube_rows(part: Part, of_pe: Sequence[Box]) -> tuple[list[tuple[Box, ...]], list[Edge]]:
@@ -54,10 +54,10 @@ def cube_rows(part: Part, of_pe: Sequence[Box]) -> tuple[list[tuple[Box, ...]], 
 def _network(
     part: Part, routers: list[Box], others: list[Box], above: Sequence[tuple[Box, ...]], edges: list[Edge]
 ) -> list[tuple[Box, ...]]:
-    """The rows from that of the PEs, the last one *above*, to the south.
+    """The rows from the row of the PEs, which is the last one *above*, to the south.
 
-    Each PE is north or south of the network, ports are at the ends of rows of *routers*, and the rest of *others* below
-    the routers that they are linked to.
+    Each PE is north or south of the network. Ports are at the ends of rows of *routers*, and the rest of *others* below
+    their routers.
     """
     *above, pes = above
     if not routers:
@@ -99,7 +99,7 @@ def _is_south(rows: Sequence[int], n_rows: int) -> bool:
 
 
 def _take_end(rows: list[list[str]], row_of: Mapping[str, int], beside: list[str], port: str, side: str) -> bool:
-    """Whether *port*, beside one router at a free end of a row, has been put there."""
+    """Puts *port*, beside one router, at a free end of a row. Returns False where no end is free."""
     if len(beside) != 1 or beside[0] not in row_of:
         return False
     row = rows[row_of[beside[0]]]

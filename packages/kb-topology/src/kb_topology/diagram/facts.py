@@ -1,4 +1,4 @@
-"""What a picture says in words: packets, multicast, and memories that lie over several slices of HBM."""
+"""Facts about a chip that a picture states in words: packets, multicast, and memories over several slices of HBM."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def facts(topology: Topology) -> tuple[str, ...]:
 
 
 def memories_over(address_map: AddressMap) -> dict[str, list[str]]:
-    """The names of the interleaved memories that a topology names, by the slice of HBM that they lie over."""
+    """The names of the interleaved memories that lie over each slice of HBM, by the id of the slice."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for region in address_map.interleaved.values():
         for base in region.slices if region.is_named else ():

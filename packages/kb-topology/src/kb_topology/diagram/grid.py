@@ -12,7 +12,7 @@ Neighbours = Mapping[str, Sequence[str]]
 
 
 class Wish(Struct, frozen=True):
-    """Where something wants a router: `x` 0 in the west and 1 in the east, `y` 0 in the north and 1 in the south."""
+    """The wished place of a router: `x` 0 in the west and 1 in the east, `y` 0 in the north and 1 in the south."""
 
     router: str
     x: float | None = None
@@ -22,8 +22,9 @@ class Wish(Struct, frozen=True):
 def grid(neighbours: Neighbours, wishes: Sequence[Wish]) -> list[list[str]]:
     """Rows of routers, so that every link joins two routers side by side or one below the other.
 
-    Of the ways to lay a mesh out, mirrored and turned, the one that is nearest to *wishes* is taken, and of equal ones
-    the first in the order of the routers. Routers that form no mesh stand in one row, ordered by their wishes.
+    A mesh can be laid out in several ways, mirrored and turned. The way that is nearest to *wishes* is taken, and of
+    equal ways the first in the order of the routers. Routers that form no mesh stand in one row, ordered by their
+    wishes.
     """
     routers = list(neighbours)
     distances = {router: _distances(router, neighbours) for router in routers}

@@ -1,10 +1,10 @@
-"""From rows of boxes and the edges between boxes to coordinates.
+"""The coordinates of a picture, from rows of boxes and the edges between boxes.
 
-Rows stand below each other, with a channel below each row. A straight line joins neighbours in a row. All other edges
-are combs: edges of one kind from one box, the hub, to boxes of one row share a line along a channel, with a tooth for
-each box. A comb that crosses a row does so in a gap between two boxes. Each comb has its own track in a channel for its
-whole length, so no two lines lie on each other. The label of a comb stands beside its hub, where the next port leaves
-room for the label.
+Rows stand below each other, with a channel below each row. A channel has a band of labels at each of its two rows, and
+between the bands tracks for level lines. A straight line joins neighbours in a row. All other edges are combs: edges of
+one kind from one box, the hub, to boxes of one row share a line along a channel, with a tooth for each box. A comb that
+crosses a row does so in a gap between two boxes. Each comb has its own track in a channel for its whole length, so no
+two lines lie on each other. The label of a comb stands beside its hub, where the next port leaves room for the label.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ _APART = 12
 
 
 class Tracks:
-    """The y of rows and of the level line of every comb in each of its channels."""
+    """The vertical places: the y of each row, and of the level line of each comb in each of its channels."""
 
     def __init__(self, chart: Chart, combs: Combs, ports: Ports) -> None:
         self.combs = combs

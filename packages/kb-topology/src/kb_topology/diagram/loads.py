@@ -1,4 +1,4 @@
-"""How busy the parts of a chip were in a run, and what is said of a box or line that stands for several parts."""
+"""The loads of a run: the utilization of the parts of a chip, and the texts of boxes and lines for several parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kb_topology.diagram.chart import Heat, percent
 
 
 class LinkLoad(Struct, frozen=True):
-    """The share of time in service (0 to 1) of one link in one direction, and the bytes it carried."""
+    """The share of time in service (0 to 1) of one link in one direction, and the bytes that it carried."""
 
     utilization: float
     nbytes: int
@@ -19,7 +19,7 @@ class LinkLoad(Struct, frozen=True):
 class NodeLoad(Struct, frozen=True):
     """The share of time in service (0 to 1) of one block or memory, and its numbers in words.
 
-    `nbytes` are the bytes that a memory moved, and None for a block that counts none.
+    `nbytes` are the bytes that a memory moved, and None for a block that counts no bytes.
     """
 
     utilization: float
@@ -41,7 +41,7 @@ def heat_of(utilizations: Sequence[float]) -> Heat | None:
 
 
 def links_tip(loads: Sequence[tuple[tuple[str, str], LinkLoad]]) -> str:
-    """One direction of a line: the numbers of its link, or of its busiest link and of all together."""
+    """The tooltip of one direction of a line: the numbers of its link, or of its busiest link and of all together."""
     (src, dst), top = max(loads, key=lambda each: each[1].utilization)
     text = f"{src} to {dst}: busy {percent(top.utilization)}, {rounded_nbytes(top.nbytes)}"
     if len(loads) == 1:
@@ -53,7 +53,7 @@ def links_tip(loads: Sequence[tuple[tuple[str, str], LinkLoad]]) -> str:
 
 
 def nodes_tip(loads: Sequence[tuple[str, NodeLoad]]) -> str:
-    """The numbers of a block, or of the busiest of several and the mean over all."""
+    """The tooltip of a block, or of several: the numbers of the busiest, and the mean over all."""
     node_id, top = max(loads, key=lambda each: each[1].utilization)
     text = f"{node_id}: {top.words}"
     if len(loads) == 1:

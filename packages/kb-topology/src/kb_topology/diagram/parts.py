@@ -1,4 +1,4 @@
-"""What all views share: the part of the chip that a picture shows, boxes for its nodes, and edges for its links."""
+"""The base of all views: the part of the chip that a picture shows, boxes for its nodes, and edges for its links."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LEVELS = {"system": 0, "sip": 1, "cube": 2, "pe": 3}
 
 
 class Part:
-    """What a view shows: one SIP, IO chiplet, cube or PE of *topology*, and how busy it and parts like it were.
+    """The content of a view: one SIP, IO chiplet, cube or PE of *topology*, and its load and the load of equal parts.
 
-    *of* is the id of the part, and empty for the first one, which then stands for all that are like it.
+    *of* is the id of the part. Without it, the first part stands for all equal parts.
     """
 
     def __init__(self, topology: Topology, view: str, of: str, loads: Loads | None) -> None:
@@ -47,7 +47,7 @@ class Part:
         return tuple(node_id.split(".")[: self.level])
 
     def local(self, node_id: str) -> str:
-        """The id of a node, the same for every part like this one."""
+        """The id of a node without its part, the same for every part like this one."""
         return ".".join(node_id.split(".")[self.level :])
 
     @cached_property
@@ -72,7 +72,7 @@ class Part:
         return self._links.get((self.local(link.src), self.local(link.dst)), [])
 
     def node_box(self, nodes: Sequence[Node], key: str, title: str, lines: Sequence[str] | None = None) -> Box:
-        """The box of *nodes*, copies of one template. With a run, it shows how busy they were in place of *lines*."""
+        """The box of *nodes*, copies of one template. With a run, it shows their utilization in place of *lines*."""
         node = nodes[0]
         memories = self._interleaved(nodes)
         tip = [", ".join(str(node.id) for node in nodes[:1]), *all_lines(node), *memories]
@@ -88,7 +88,7 @@ class Part:
         return Box(key, title, shown, STYLES.get(node.kind, "compute"), like, "\n".join(tip), heat)
 
     def _interleaved(self, nodes: Sequence[Node]) -> list[str]:
-        """`in dram`, where memories that the topology names lie over some of *nodes*."""
+        """`in dram` for an interleaved memory `dram` that lies over some of *nodes*."""
         names = dict.fromkeys(name for node in nodes for name in self._memories_over.get(node.id, ()))
         return [f"in {', '.join(names)}"] if names else []
 
@@ -98,7 +98,10 @@ class Part:
         return memories_over(self.topology.address_map)
 
     def group_box(self, inside: Callable[[Node], bool], key: str, title: str, lines: Sequence[str], like: str) -> Box:
-        """The box of a part that holds more. With a run, it shows the busiest of the nodes that are *inside*."""
+        """The box of a part that contains other parts.
+
+        With a run, it shows the busiest of the nodes that are *inside*.
+        """
         if self.loads is None:
             return Box(key, title, tuple(lines), "io" if like == "io" else "group", like, "\n".join((title, *lines)))
         nodes = self.topology.graph.nodes
@@ -131,12 +134,12 @@ class Part:
             if (b, a, label, line) not in edges:
                 bw, length = link_label(links[0])
                 text = (bw if len(links) == 1 else f"{len(links)} x {bw}", length)
-                tip, heat = self.told(links, back)
+                tip, heat = self.summary(links, back)
                 edges[a, b, label, line] = Edge(a, b, text, line, not back, not back, tip, heat)
         return list(edges.values())
 
-    def told(self, links: Sequence[Link], back: Sequence[Link]) -> tuple[str, Heat | None]:
-        """What a line says that stands for *links* and, the other way, *back*; how busy its busier direction was."""
+    def summary(self, links: Sequence[Link], back: Sequence[Link]) -> tuple[str, Heat | None]:
+        """The tooltip of a line for *links* and, the other way, *back*, and the utilization of its busier direction."""
         first = links[0]
         lines = [f"{first.src} - {first.dst}: {', '.join(link_label(first))}, {first.latency_ps} ps"]
         heats: list[Heat] = []
@@ -150,7 +153,7 @@ class Part:
 
 
 def line_of(src: Node, dst: Node) -> Line:
-    """What a link between the nodes carries."""
+    """The kind of traffic on a link between the nodes."""
     kinds = {src.kind, dst.kind}
     if kinds & {Kind.PE_CPU, Kind.M_CPU, Kind.IO_CPU}:
         return "command"
@@ -188,9 +191,9 @@ def memory_lines(topology: Topology) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def count(number: int, what: str) -> str:
+def count(number: int, noun: str) -> str:
     """`1 PE`, `2 PEs`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def numbered(key: str, number: int, copies: int) -> str:

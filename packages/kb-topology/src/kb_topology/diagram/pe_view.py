@@ -55,7 +55,7 @@ def _block(part: Part, node: Node) -> Box:
 
 
 def _around(part: Part, nodes: Mapping[str, Node]) -> tuple[list[Box], list[Edge]]:
-    """The neighbours that the nodes of a PE have in its cube, a box for each kind, and the links as edges."""
+    """The neighbours of a PE's nodes in its cube, a box for each kind, and the links to them as edges."""
     graph = part.topology.graph
     boxes: dict[str, Box] = {}
     links: dict[tuple[str, str, tuple[str, str], Line], list[Link]] = defaultdict(list)
@@ -68,13 +68,13 @@ def _around(part: Part, nodes: Mapping[str, Node]) -> tuple[list[Box], list[Edge
             links[node.id, kind, link_label(link), line_of(node, other)].append(link)
     edges = []
     for (node_id, kind, label, line), found in links.items():
-        tip, heat = _told(part, found[0], kind)
+        tip, heat = _summary(part, found[0], kind)
         edges.append(Edge(node_id, kind, label, line, tip=tip, heat=heat))
     return list(boxes.values()), edges
 
 
-def _told(part: Part, link: Link, kind: str) -> tuple[str, Heat | None]:
-    """What the line says of links like *link* between this block of a PE and nodes of *kind*, in both directions."""
+def _summary(part: Part, link: Link, kind: str) -> tuple[str, Heat | None]:
+    """The tooltip and the utilization of links like *link* between this block and nodes of *kind*, both ways."""
     lines = [f"{link.src} - {kind}: {', '.join(link_label(link))}, {link.latency_ps} ps"]
     if part.loads is None:
         return lines[0], None

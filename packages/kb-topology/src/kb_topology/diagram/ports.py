@@ -1,4 +1,4 @@
-"""Where lines meet boxes: places for the ends of combs at the tops and bottoms of boxes, clear of all other lines."""
+"""Ports: the places where lines meet the tops and bottoms of boxes, clear of all other lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class Ports:
     """The x of every end of a comb.
 
     Bottoms have their ports at multiples of GRID, tops halfway between, lines in gaps at quarters. So no two upright
-    lines of a channel are nearer than CLEAR. From there ports move together to straighten lines, where that stays so.
+    lines of a channel are nearer than CLEAR. From there, the ports of a side move together to straighten a line, where
+    the distances allow the move.
     """
 
     def __init__(self, combs: Combs, columns: Columns) -> None:
@@ -86,7 +87,7 @@ class Ports:
         self.at[side] = {number: x + move for number, x in self.at[side].items()}
 
     def _partners(self, side: Side, number: int) -> Iterator[float]:
-        """The x to which comb *number* leads straight from *side*: of the gap or of the only other end."""
+        """The x to which comb *number* leads straight from *side*: the x of the gap or of the only other end."""
         comb = self.combs.combs[number]
         if self.columns.gaps[number]:
             yield self._aim(side[0], number)
@@ -105,7 +106,7 @@ class Ports:
         return all(abs(x + move - y) >= CLEAR for n, x in self.at[side].items() for m, y in others if m != n)
 
     def _uprights(self, side: Side) -> list[tuple[int, float]]:
-        """(comb, x) of every upright line, but those of *side*, in the channel that *side* borders."""
+        """(comb, x) of every upright line in the channel that *side* borders, without the lines of *side* itself."""
         channel = self.combs.at[side[0]][0] - (not side[1])
         found = []
         for (key, bottom), ports in self.at.items():

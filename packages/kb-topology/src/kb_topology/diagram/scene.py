@@ -1,4 +1,4 @@
-"""A picture with coordinates, and the sizes of text."""
+"""A picture with coordinates, the sizes of text, and the check that nothing in the picture lies on anything else."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Polyline(Struct, frozen=True):
 
 
 class Label(Struct, frozen=True):
-    """A line of text that begins at *x*, its baseline at *y*; *anchor* `middle` centres it there."""
+    """A line of text that begins at *x*, with its baseline at *y*; *anchor* `middle` centres it there."""
 
     text: str
     x: float
@@ -75,7 +75,7 @@ class Scene(Struct, frozen=True):
 
     @property
     def foot(self) -> float:
-        """Where the rows end and the legend begins, from the top."""
+        """The y where the rows end and the legend begins."""
         return self.height - FOOT - LINE * len(self.chart.facts)
 
 

@@ -1,4 +1,4 @@
-"""From a picture with coordinates to SVG text."""
+"""The SVG text of a picture with coordinates, with colours for light and for dark pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STROKES = {"memory": ("#3f7d52", "#86c79a"), "data": ("#3b6a96", "#8ab6dd"), "co
 TEXTS = ("#22262b", "#e6e9ec")
 PAGES = ("#ffffff", "#1b1e22")
 UNMEASURED = (("#f6f7f8", "#23272c"), ("#c3c8ce", "#4a5058"))
-"""Fill and stroke of what no counter measures, and the stroke of what was idle."""
+"""Fill and stroke of parts that no counter measures, and the stroke of idle parts."""
 RAMP = (
     ("#ecdd85", "#344873"),
     ("#d3c98b", "#3f5c83"),
@@ -43,9 +43,11 @@ RAMP = (
     ("#264a85", "#d8cc64"),
     ("#0d2f6b", "#fbe75a"),
 )
-"""Colours from little use to full use. Lightness alone orders them, on a light page towards dark and on a dark page
-towards light, and blue and yellow are told apart in the common kinds of colour blindness. Source: own numbers, in the
-manner of cividis (Nunez, Anderton and Renslow, PLoS ONE 13(7), 2018).
+"""Colours from little use to full use.
+
+Lightness alone orders them, on a light page towards dark and on a dark page towards light, and blue and yellow differ
+in the common kinds of colour blindness. Source: own numbers, in the manner of cividis (Nunez, Anderton and Renslow,
+PLoS ONE 13(7), 2018).
 """
 ON_RAMP = (
     *[("#111418", "#ffffff")] * 3,
@@ -56,7 +58,7 @@ ON_RAMP = (
 
 
 def step(heat: Heat | None) -> str:
-    """The name of the colour of *heat*: `cold`, `warm0` to `warm7`, or `none` for what was not measured."""
+    """The name of the colour of *heat*: `cold`, `warm0` to `warm7`, or `none` for an unmeasured part."""
     if heat is None:
         return "none"
     return f"warm{min(int(heat.top * len(RAMP)), len(RAMP) - 1)}" if heat.top > 0 else "cold"
@@ -182,7 +184,7 @@ def _legend(scene: Scene) -> Iterator[str]:
 
 
 def _scale(scene: Scene) -> Iterator[str]:
-    """The colours from little use to full use, of what was idle, and of what no counter measures."""
+    """The colours from little use to full use, of idle parts, and of parts that no counter measures."""
     x, y = float(MARGIN), scene.foot + 24
     yield _text("time in service", x, y, "line")
     x += text_width("time in service", TEXT) + 4

@@ -31,7 +31,7 @@ def chart(topology: Topology, view: View, of: str = "", loads: Loads | None = No
 
     Without *of* it shows the first SIP, cube or PE, because all are equal, and the loads of all of them.
 
-    Raises TopologyError for the view of a PE of a chip without PEs, and for a part that is not there.
+    Raises TopologyError for the view of a PE of a chip without PEs, and for a part that does not exist.
     """
     if view == "pe" and not topology.graph.pe_ids:
         raise topology.error(("cube",), "a chip without PEs", "pe_layout and pe_template", "choose another view")

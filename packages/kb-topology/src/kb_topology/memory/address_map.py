@@ -20,9 +20,9 @@ from kb_topology.text.source import YamlSource
 class AddressMap:
     """Every memory of a topology, by owner number.
 
-    `interleaved` has the regions, by owner number, whose bytes lie over slices of HBM, in turn. A byte of a slice has
-    several addresses then, and the host uses one of them at a time. `default_memory` names the interleaved memory in
-    which tensors lie that name none, if the topology has one.
+    `interleaved` has the interleaved regions by owner number: regions whose bytes lie over slices of HBM, in turn. A
+    byte of a slice then has several addresses, and the host uses one of them at a time. `default_memory` is the name of
+    the interleaved memory for tensors that name no memory, or None.
     """
 
     by_owner: Mapping[int, MemoryRegion]
@@ -31,11 +31,11 @@ class AddressMap:
 
     @classmethod
     def from_graph(cls, graph: Graph, source: YamlSource | None = None, spec: TopologySpec | None = None) -> AddressMap:
-        """The map of all nodes with memory, and of the interleaved memories of *spec*, which is in *source*.
+        """The map of all nodes with memory, and of the interleaved memories of *spec*, which was read from *source*.
 
-        The die of a memory is its cube. The unit of a memory in a PE is the number of the PE; the unit of any other
-        memory is the index of its node, or 0 without index. Raises TopologyError, at the place in *source* if there is
-        one, when two memories get the same addresses, and for slices that cannot be interleaved.
+        The die of a memory is its cube. The unit of a memory in a PE is the number of the PE. The unit of any other
+        memory is the index of its node, or 0 without index. Raises TopologyError, at the place in *source* if given,
+        when two memories get the same addresses, and for slices that cannot be interleaved.
         """
         by_owner: dict[int, MemoryRegion] = {}
         for node in graph.nodes.values():
@@ -62,7 +62,10 @@ class AddressMap:
         return region
 
     def decode(self, address: int) -> tuple[MemoryRegion, int]:
-        """The region that *address* is in, and the offset from its base. Raises AddressError when it is in none."""
+        """(region of *address*, offset from the base of the region).
+
+        Raises AddressError when no region holds *address*.
+        """
         owner, offset = split_address(address)
         region = self.by_owner.get(owner) or self.interleaved.get(owner)
         if region is None or offset >= region.nbytes:
@@ -70,7 +73,7 @@ class AddressMap:
         return region, offset
 
     def label(self, owner: int) -> str:
-        """The node of memory *owner*, or the name of an interleaved region; "" for neither."""
+        """The node id of memory *owner*, or the name of an interleaved region; "" for an unknown owner."""
         region = self.by_owner.get(owner) or self.interleaved.get(owner)
         return region.node_id if region is not None else ""
 

@@ -1,7 +1,8 @@
 """Interleaved memories: addresses that run on from granule to granule over slices of HBM.
 
-The HBM of a cube is one such memory, or a set of slices that the topology names. It has one region or several, each
-with a range of every slice. Regions have the highest units of the cube of the first slice, which slices do not use.
+An interleaved memory is the HBM of one cube, or a set of slices that the topology names. It has one region or several,
+each with a range of every slice. Regions have the highest units of the cube of the first slice, which slices do not
+use.
 """
 
 from __future__ import annotations
@@ -36,15 +37,17 @@ class MemoryRegion(Struct, frozen=True, kw_only=True, gc=False):
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _LAST_NBYTES: Final = 1 << 32
-"""Most bytes of the last region of a cube. Flat tensors are taken from there, and keep the addresses that they had when
-no region was larger."""
+"""Most bytes of the last region of a cube.
+
+Flat tensors are taken from there, and keep the addresses that they had when no region was larger.
+"""
 
 
 class InterleavedRegion(MemoryRegion, frozen=True, kw_only=True, gc=False):
-    """`nbytes` bytes that lie over slices of HBM as `interleaving` says. `node_id` is a name, and no node.
+    """`nbytes` bytes that lie over slices of HBM by the rule of `interleaving`. `node_id` is a name, and no node.
 
-    `slices` holds the addresses of the bytes, one in each slice, from which on the region lies there. `memory` is the
-    name that all regions of one interleaved memory have: that of the set of slices, or `sip0.cube0.hbm`.
+    `slices` holds one address for each slice: the address from which on the region lies in the slice. `memory` is the
+    name that all regions of one interleaved memory share: the name of the set of slices, or `sip0.cube0.hbm`.
     """
 
     interleaving: Interleaving
@@ -65,7 +68,10 @@ class InterleavedRegion(MemoryRegion, frozen=True, kw_only=True, gc=False):
 
 
 class _Memory(Struct):
-    """A memory to be cut into regions: the last one has at most `last_nbytes`, and others at most MAX_MEMORY_NBYTES."""
+    """An interleaved memory, to be cut into regions.
+
+    The last region has at most `last_nbytes`, and each other region at most MAX_MEMORY_NBYTES.
+    """
 
     name: str
     slices: Sequence[MemoryRegion]
@@ -77,9 +83,11 @@ class _Memory(Struct):
 def interleaved_regions(
     by_owner: Mapping[int, MemoryRegion], graph: Graph, spec: TopologySpec, source: YamlSource
 ) -> list[InterleavedRegion]:
-    """The regions of the sets of slices that *spec* names, then those of all cubes. Those of one memory are in order.
+    """The regions of the named sets of slices, then the regions of all cubes.
 
-    Raises TopologyError, at its place in *source*, for a memory of fewer than two slices, or of slices that are not
+    The regions of one memory are in order.
+
+    Raises TopologyError, at its place in *source*, for a memory of fewer than two slices, and for slices that are not
     copies of one node, do not hold whole granules, or leave no units for the regions.
     """
     memories = [*_named(by_owner, graph, spec, source), *_cubes(by_owner, graph, spec.hbm_interleave_nbytes)]
@@ -104,7 +112,7 @@ def interleaved_regions(
 
 
 def default_memory(spec: TopologySpec) -> str | None:
-    """The name of the set of slices in which flat tensors lie that name no memory. None where there is none."""
+    """The name of the set of slices that holds flat tensors that name no memory. None where *spec* has no default."""
     sets = {} if isinstance(spec.interleaved, UnsetType) else spec.interleaved
     return next((name for name, each in sets.items() if each.default), None)
 

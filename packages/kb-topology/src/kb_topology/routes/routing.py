@@ -1,4 +1,4 @@
-"""Routes: the path of least latency, computed on demand, from the source or from the destination on.
+"""Routes: the path of least latency, computed on demand, by a search from the source or from the destination.
 
 The cost of a path is the latency of its links plus `node_cost_ps` of every node that it passes through. Paths of equal
 cost are ordered by hops, fewest first. Paths of equal hops are ordered by their nodes, compared from the source on: the
@@ -20,10 +20,10 @@ from kb_topology.text.sentences import listing
 
 
 class Router:
-    """Routes over a graph.
+    """Finds routes over a graph, and keeps them.
 
-    A route is searched from the end that more routes had an end at so far, so the routes between one node and many need
-    one search. All routes of a node with one link begin or end as those of the node at the other end of this link.
+    The search for a route starts at the end that was an end of more routes so far, so the routes between one node and
+    many need one search. A route of a node with only one link goes through the node at the other end of that link.
     """
 
     def __init__(self, graph: Graph, node_cost_ps: Callable[[Node], int] | None = None) -> None:
@@ -123,6 +123,6 @@ class Router:
 def _is_shortest(link: Link, others: tuple[Link, ...]) -> bool:
     """Whether no link of *others*, all from the source of *link* or all to its end, is shorter.
 
-    Then *link* alone is the route: any other path has one of the *others*, and more hops.
+    Then *link* alone is the route, because any other path has one of the *others*, and more hops.
     """
     return link.latency_ps <= min([each.latency_ps for each in others])

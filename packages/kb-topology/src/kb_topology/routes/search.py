@@ -54,7 +54,7 @@ class Interior:
         return found
 
     def cost_ps(self, node_id: str) -> int:
-        """Picoseconds to pass through *node_id*. Raises ValueError when they are negative."""
+        """Picoseconds to pass through *node_id*. Raises ValueError when *node_cost_ps* gives a negative number."""
         cost = self._costs.get(node_id)
         if cost is None:
             cost = self._node_cost_ps(self.graph.nodes[node_id]) if self._node_cost_ps else 0
@@ -65,7 +65,7 @@ class Interior:
 
 
 class Search:
-    """The routes from one source, as far as somebody asked for them."""
+    """The routes from one source, as far as callers asked for them."""
 
     def __init__(self, interior: Interior, src: str) -> None:
         self._interior = interior

@@ -1,6 +1,6 @@
-"""The search behind routes to one node: the search of `search`, from the end on backwards.
+"""The search behind routes to one node: the same search as in `search`, from the destination backwards.
 
-Many nodes ask for the way to one memory. One search from the memory on answers all of them. Of equal paths the one
+Many nodes ask for the way to one memory, and one search from the memory answers all of them. Of equal paths the path
 whose first node was built first wins, so the node where two paths part decides at once.
 """
 
@@ -13,7 +13,7 @@ from kb_topology.routes.search import Interior, Label, Route
 
 
 class SearchBack:
-    """The routes to one destination, as far as somebody asked for them."""
+    """The routes to one destination, as far as callers asked for them."""
 
     def __init__(self, interior: Interior, dst: str) -> None:
         self._interior = interior
@@ -50,7 +50,10 @@ class SearchBack:
         return chosen
 
     def _decide(self, node_id: str, best: Label | None) -> bool:
-        """Whether paths lead on from *node_id*, decided as far as they can be better than *best*."""
+        """Whether a path leads from *node_id* to the destination.
+
+        Paths that cannot be better than *best* are not followed.
+        """
         if node_id != self._dst and node_id not in self._interior.forwards:
             return False
         known, heap = self._best, self._heap

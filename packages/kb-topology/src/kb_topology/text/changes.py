@@ -1,7 +1,7 @@
 """Changes of single values of a topology file, named by their place: `$.cube.nodes.hbm.bw_gbs`.
 
-The text is edited, and nothing is decoded and written again. So comments and order stay, the result is a file that a
-user can keep, and an error about a new value names the line on which it stands.
+The text is edited in place, so comments and order stay. The result is a file that a user can keep, and an error about a
+new value names the line of that value.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\[(\d{1,9})\]|\['([^'\\]*)'\]")
 
 
 class _Scalar(NamedTuple):
-    """Where a value stands in the text, in characters."""
+    """The place of a value in the text, in characters."""
 
     start: int
     end: int
 
 
 class _Entries(NamedTuple):
-    """Where the first key of a mapping stands, its column, and whether the mapping is in braces."""
+    """The place of the first key of a mapping, its column, and whether the mapping is in braces."""
 
     start: int
     column: int
@@ -39,7 +39,7 @@ class _Entries(NamedTuple):
 
 
 Place = _Scalar | _Entries | None
-"""None is a list or a mapping without keys."""
+"""None stands for a list or a mapping without keys."""
 
 
 def parse_path(text: str) -> YamlPath:
@@ -53,8 +53,8 @@ def parse_path(text: str) -> YamlPath:
 def with_values(source: YamlSource, values: Mapping[YamlPath, str]) -> YamlSource:
     """*source* with other *values*, each a single YAML value as text, at their places.
 
-    A key that its mapping does not have yet is added. Raises TopologyError for a place that is not there, a place that
-    holds more than a single value, and a text that is no single value. The new text is not checked otherwise.
+    A key that its mapping does not have yet is added. Raises TopologyError for a place that does not exist, for a place
+    that holds more than a single value, and for a text that is no single value. The new text is not checked otherwise.
     """
     text, found = source.text, _places(source.text)
     edits: list[tuple[_Scalar, str]] = []
@@ -76,7 +76,7 @@ def with_values(source: YamlSource, values: Mapping[YamlPath, str]) -> YamlSourc
 
 
 def value_at(source: YamlSource, path: YamlPath) -> Any:
-    """What *source* holds at *path*: a value, a list or a mapping, and None where it holds nothing."""
+    """The content of *source* at *path*: a value, a list or a mapping, and None for an empty place."""
     here = read_yaml(source.text, source.path)
     for step in path:
         try:
@@ -87,7 +87,7 @@ def value_at(source: YamlSource, path: YamlPath) -> Any:
 
 
 def _scalar_text(value: str, where: str) -> str:
-    """*value* as it stands in the file, in any context. Texts get quotes."""
+    """*value* in the form that the file has, in any context. Texts get quotes."""
     scalar = _single(value)
     if scalar is None:
         raise TopologyError(where, cut(repr(value)), "a single value: a number, a text, true, false or null")
@@ -141,12 +141,12 @@ def _is_scalar(place: Place) -> bool:
 
 @lru_cache(maxsize=4)
 def _places(text: str) -> Mapping[YamlPath, Place]:
-    """Every place of *text*, which is a topology without flaws of YAML, in order.
+    """Every place of *text*, in order. *text* is a topology without flaws of YAML.
 
     A sweep changes one text thousands of times, so the places of the last texts are kept.
     """
     found: dict[YamlPath, Place] = {}
-    steps: list[str | int | None] = []  # of the open containers: the key or the index of what comes next
+    steps: list[str | int | None] = []  # of the open containers: the key or the index of the next value
     flows: list[bool] = []
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.CollectionEndEvent):
@@ -180,7 +180,7 @@ def _index(mark: Any) -> int:
 
 
 def _next(steps: list[str | int | None]) -> None:
-    """The container that is open has one value more."""
+    """Counts one value more in the innermost open container."""
     if steps:
         last = steps[-1]
         steps[-1] = last + 1 if isinstance(last, int) else None

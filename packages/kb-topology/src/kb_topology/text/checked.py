@@ -1,7 +1,7 @@
-"""convert_checked: plain data -> a typed msgspec Struct, or an error at the line that is wrong.
+"""Conversion of plain data to a typed msgspec Struct. An error names the line that is wrong.
 
 The messages of msgspec leave mapping keys out of paths (`$.nodes[...].rows`). So this module walks to the wrong value
-again, in the data and in the type together, and writes the error from the value and the type that it finds there.
+again, in the data and in the type together, and writes the error from the value and the type at that place.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _WORDS = {
 
 
 class UnknownKeyError(TopologyError):
-    """A key that its part of a topology does not have."""
+    """A key that is unknown in its part of a topology."""
 
 
 class WrongValueError(TopologyError):
-    """A value whose type or range its place in a topology never takes."""
+    """A value whose type or range is never allowed at its place in a topology."""
 
 
 class _Problem(msgspec.Struct):
@@ -57,7 +57,7 @@ class _Problem(msgspec.Struct):
 def convert_checked(
     raw: object, type_: type[T], source: YamlSource, base_path: YamlPath = (), *, also_known: Iterable[str] = ()
 ) -> T:
-    """*raw*, which stands at *base_path* of *source*, as a *type_*.
+    """*raw*, the data at *base_path* of *source*, converted to *type_*.
 
     *also_known* are legal keys that *type_* does not have, because the caller took them out of *raw*. The error about
     an unknown key lists them. Raises WrongValueError for the first value of a wrong type or range, UnknownKeyError for
@@ -128,7 +128,7 @@ def _keys(type_: Any) -> list[str]:
 
 
 def _choices(type_: Any) -> list[str]:
-    """The values of every Enum and Literal among the members of *type_*, as a YAML file has them."""
+    """The values of every Enum and Literal among the members of *type_*, in their form in a YAML file."""
     choices: list[str] = []
     for member in _members(type_):
         if isinstance(member, type) and issubclass(member, Enum):

@@ -1,4 +1,4 @@
-"""The meaning of an unquoted YAML scalar: null, a bool, an integer, a float, or else a string."""
+"""The value of an unquoted YAML scalar: null, a bool, an integer, a float, or else a string."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of error sentences."""
+"""Parts of error sentences: hints at near names, lists, and values that are short enough to quote."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 _SHOWN = 60
 _LIKE = 0.6  # Source: assumed; the cutoff of difflib.get_close_matches
-_PART = 0.85  # what a word of a name counts beside the whole name; Source: assumed
+_PART = 0.85  # the weight of one word of a name; the whole name has 1. Source: assumed
 _MOST = 3
 
 
@@ -31,25 +31,29 @@ def near_names(name: str, names: Iterable[str]) -> list[str]:
 
 
 def _likenesses(name: str, names: Iterable[str]) -> dict[str, tuple[int, float]]:
-    """How like *name* each of the *names* is that is like it at all: how many characters of a namespace they share,
-    and how like they are below, up to 1."""
+    """The likeness of each of the *names* that resembles *name*.
+
+    A likeness is (shared characters of a namespace, likeness of the rest, at most 1).
+    """
     scores = {each: _likeness(name[:_SHOWN], each) for each in names}
     return {each: score for each, score in scores.items() if score[1] > 0}
 
 
 def _likeness(name: str, other: str) -> tuple[int, float]:
-    """The characters of the namespace that two names share, and how like they are below: as a whole, or *name* and one
-    word of *other*."""
+    """The characters of the namespace that two names share, and the likeness of the rest.
+
+    The rest is compared as a whole, and *name* also with each word of *other*.
+    """
     shared = 0
     for end in re.finditer(r"[./]", name):
         if name[: end.end()] != other[: end.end()]:
             break
         shared = end.end()
-    asked, told = name[shared:].casefold(), other[shared:].casefold()
-    if asked == told:
+    rest, other_rest = name[shared:].casefold(), other[shared:].casefold()
+    if rest == other_rest:
         return shared, 1.0
-    words = [word for word in re.split(r"[\W_]+", told) if word not in ("", told)]
-    return shared, max([0.99 * _ratio(asked, told), *(_PART * _ratio(asked, word) for word in words)])
+    words = [word for word in re.split(r"[\W_]+", other_rest) if word not in ("", other_rest)]
+    return shared, max([0.99 * _ratio(rest, other_rest), *(_PART * _ratio(rest, word) for word in words)])
 
 
 def _ratio(one: str, other: str) -> float:

@@ -1,4 +1,4 @@
-"""A YAML text that knows the line and column of its parts, so that errors can point at them."""
+"""A YAML text that finds the line and column of its parts, so that errors can point at them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kb_topology.text.yaml_reader import YamlPath, format_path, read_marks
 
 
 class YamlSource(Struct, frozen=True):
-    """A YAML text and the path of its file, as the user wrote the path.
+    """A YAML text and the path of its file, in the form in which the user wrote the path.
 
-    Positions are computed only when an error needs them. Reading the text again takes no time beside the user's reading
-    of the error, and files without errors pay nothing.
+    Positions are computed only when an error needs them. Files without errors pay nothing, and with an error the second
+    reading of the text is short beside the user's reading of the error.
     """
 
     path: str
@@ -26,7 +26,7 @@ class YamlSource(Struct, frozen=True):
         return marks.get(yaml_path, (1, 1))
 
     def position(self, yaml_path: YamlPath) -> str:
-        """The place of *yaml_path* as `FILE:LINE:COL`."""
+        """The place of *yaml_path* in the form `FILE:LINE:COL`."""
         line, column = self.locate(yaml_path)
         return f"{self.path}:{line}:{column}"
 

@@ -1,6 +1,6 @@
-"""From YAML text to plain data, by the event stream of libyaml.
+"""Reading of YAML text into plain data, by the event stream of libyaml.
 
-The reader accepts a strict subset of YAML, so that a file means what it looks like: only `true` and `false` are bools
+The reader accepts a strict subset of YAML, so that a file means what it looks like. Only `true` and `false` are bools
 (`on` and `no` are strings), `1e9` is a float, numbers are finite and fit 64 bits, keys are strings and occur once, and
 there are no tags, no aliases and no control characters. The reader takes events instead of a composed tree, because
 events let it limit depth and size, and give every value a position.
@@ -27,7 +27,7 @@ MAX_DEPTH = 64
 
 _NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""The characters that steer a terminal, or that change the order of what it shows: escapes can spell them."""
+"""The characters that control a terminal or change the order of text on a screen. Escapes can spell them."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -57,7 +57,7 @@ def read_marks(text: str) -> dict[YamlPath, Mark]:
 
 
 class _Position(Protocol):
-    """A position as PyYAML counts it, from 0."""
+    """A position in the form of PyYAML: line and column, both from 0."""
 
     line: int
     column: int

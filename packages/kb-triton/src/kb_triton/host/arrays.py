@@ -19,9 +19,11 @@ from kb_triton.language.tensors.dtypes import OF_KB, bfloat16, dtype, float8e4nv
 
 @dataclass
 class TensorDescriptor:
-    """The elements of *base* at *strides*, of *shape*, in blocks of *block_shape*. A load beyond the shape is padded.
+    """A host tensor that kernels load and store in blocks, under the name that Triton gives it.
 
-    Raises KernelError when the lists are not of one length of 1 to 5, or the last stride is not 1.
+    *base* is the array, *shape* its sizes and *strides* its strides in elements, and *block_shape* the sizes of a
+    block. Elements beyond the shape are loaded as 0, or as NaN with "nan" as *padding*. *round_f32_to_tf32* does
+    nothing. Raises KernelError when the lists are not of one length of 1 to 5, or the last stride is not 1.
     """
 
     base: Any
@@ -41,7 +43,7 @@ class TensorDescriptor:
 
     @staticmethod
     def from_tensor(tensor: Any, block_shape: list[int], padding: str = "zero") -> TensorDescriptor:
-        """The descriptor of a whole array, in its own shape and strides."""
+        """Returns the descriptor of the whole array *tensor*, in its own shape and strides."""
         if callable(getattr(tensor, "stride", None)):
             strides = list(tensor.stride())
         else:
@@ -49,12 +51,12 @@ class TensorDescriptor:
         return TensorDescriptor(tensor, list(tensor.shape), strides, list(block_shape), padding)
 
     def with_base(self, base: Any) -> TensorDescriptor:
-        """The same blocks of another *base*."""
+        """Returns a descriptor of the same blocks of another *base*."""
         return replace(self, base=base)
 
 
 class TensorStorage:
-    """The bytes of *tensor*, which is on the chip already. Their addresses are those of the chip.
+    """The bytes of *tensor*, a tensor of a benchmark's host. Kernels see addresses of the chip, not of this process.
 
     Raises KernelError for a tensor that is cut into blocks, copied or mapped.
     """
@@ -69,7 +71,7 @@ class TensorStorage:
         self._tensor = tensor
 
     def view(self, dtype: DType) -> Tensor:
-        """The tensor as elements of *dtype*, in one dimension."""
+        """Returns the tensor as elements of *dtype*, in one dimension."""
         count = self.nbytes // dtype.nbytes
         return structs.replace(self._tensor, shape=(count,), dtype=dtype, row_bounds=(0, 1), col_bounds=(0, count))
 
@@ -82,7 +84,7 @@ _OF_TORCH: Final = {"bfloat16": bfloat16, "float8_e4m3fn": float8e4nv, "float8_e
 
 
 class Reinterpreted:
-    """An array whose elements a kernel takes for those of another type. `triton.reinterpret` makes it."""
+    """An array whose bytes a kernel takes for elements of another type. `triton.reinterpret` makes it."""
 
     def __init__(self, base: Any, kind: dtype) -> None:
         self.base = base
@@ -95,17 +97,17 @@ class Reinterpreted:
         return address_of(self.base)
 
     def stride(self, *axis: int) -> Any:
-        """As that of the array."""
+        """The stride of the array along *axis* in elements, or all of its strides."""
         return self.base.stride(*axis)
 
 
 def is_view(value: object) -> bool:
-    """Whether *value* stands for elements of an array: it says `data_ptr()` and `dtype`, as a tensor does."""
+    """Whether *value* is no array and stands for one: it has `data_ptr()` and `dtype`, as a tensor has."""
     return not is_array(value) and callable(getattr(value, "data_ptr", None)) and hasattr(value, "dtype")
 
 
 def arrays_in(arguments: Mapping[str, Any]) -> Iterator[Named]:
-    """Every array among *arguments*, after the name of its argument."""
+    """Yields the name of the argument and the array for each array among *arguments*, also for arrays in tuples."""
     for name, value in arguments.items():
         if is_array(value):
             yield name, value
@@ -118,7 +120,10 @@ def arrays_in(arguments: Mapping[str, Any]) -> Iterator[Named]:
 
 
 def with_pointers(value: Any, name: str, storages: Storages) -> Any:
-    """*value*, the argument *name*, with pointers in place of arrays. Raises KernelError for a type without name."""
+    """Returns *value*, the argument *name*, with pointers into *storages* in place of arrays.
+
+    Raises KernelError for an element type that Triton lacks, and for an array that is not aligned to its elements.
+    """
     if is_array(value):
         return _pointer(value, type_of(value, name), name, storages)
     if isinstance(value, Tensor):
@@ -136,7 +141,10 @@ def with_pointers(value: Any, name: str, storages: Storages) -> Any:
 
 
 def type_of(array: Any, name: str = "") -> dtype:
-    """Triton's type for the elements of *array*. Raises KernelError, which says *name*, for one that Triton lacks."""
+    """Returns Triton's type for the elements of *array*.
+
+    Raises KernelError, which names the argument *name*, for a type that Triton lacks.
+    """
     if isinstance(array.dtype, dtype):
         return array.dtype
     shown = str(array.dtype).removeprefix("torch.")
@@ -152,7 +160,7 @@ def type_of(array: Any, name: str = "") -> dtype:
 
 
 def shown(value: Any) -> object:
-    """*value* as reports show it: an array by type and shape, a number or text as it is, one of numpy as Python's."""
+    """Returns *value* as reports show it: an array as its type and shape, a number of numpy as a number of Python."""
     if is_array(value) or is_view(value):
         return f"{type_of(value)}[{', '.join(map(str, value.shape))}]"
     if isinstance(value, TensorDescriptor):
@@ -185,7 +193,7 @@ def _has_array(value: Any) -> bool:
 
 
 def _viewed(view: Any, name: str) -> Any:
-    """The array that *view* stands for elements of. Raises KernelError where *view* does not have the array."""
+    """Returns the array that *view* stands for. Raises KernelError where no attribute of *view* is an array."""
     found = next(filter(is_array, getattr(view, "__dict__", {}).values()), None)
     if found is None and hasattr(view, "base"):
         found = _viewed(view.base, name)

@@ -23,8 +23,8 @@ class HostBuffer(NamedTuple):
     is_writeable: bool
     owner: object
 
-    def look(self) -> npt.NDArray[np.uint8]:
-        """The bytes themselves, which change with the array and may be written."""
+    def as_bytes(self) -> npt.NDArray[np.uint8]:
+        """Returns an array of uint8 over the same memory. A write to one of the two arrays changes the other."""
         return np.ctypeslib.as_array((c_uint8 * (self.end - self.address)).from_address(self.address))
 
 
@@ -40,15 +40,15 @@ def is_torch_tensor(value: object) -> bool:
 
 
 def address_of(array: Any) -> int:
-    """The address, in this process, of the first element of a numpy array or a torch tensor."""
+    """Returns the address, in this process, of the first element of a numpy array or a torch tensor."""
     return int(array.ctypes.data) if isinstance(array, np.ndarray) else int(array.data_ptr())
 
 
 def address(array: Any) -> int:
-    """The address of the first element of *array*, for an array of addresses that a kernel loads.
+    """Returns the address of the first element of *array*, for an array of addresses that a kernel loads.
 
-    Numpy arrays whose addresses a kernel loads have to be asked for theirs here, because Python has no list of them.
-    Tensors of torch need not.
+    A kernel can reach a numpy array by its address only after this call, because Python has no list of numpy arrays.
+    Tensors of torch are found without it.
     """
     if _is_numpy(array):
         root = _root(array)
@@ -57,9 +57,9 @@ def address(array: Any) -> int:
 
 
 def buffer_of(array: Any, name: str) -> HostBuffer:
-    """The allocation that a numpy array or a torch tensor is a view of.
+    """Returns the allocation that a numpy array or a torch tensor is a view of.
 
-    Raises KernelError, which says *name*, for a tensor whose bytes are not in the memory of this process.
+    Raises KernelError, which names the argument *name*, for a tensor whose bytes are not in the memory of this process.
     """
     if _is_numpy(array):
         return _numpy_buffer(array)
@@ -73,7 +73,10 @@ def buffer_of(array: Any, name: str) -> HostBuffer:
 
 
 def expanded(array: Any, name: str) -> str:
-    """What errors say behind *name* if several elements of *array* are one in memory, as of `expand`; "" otherwise."""
+    """Returns a hint for errors where several elements of *array* share memory, as after `expand`; "" otherwise.
+
+    The hint names *name*, the argument, and the call that copies it.
+    """
     steps = array.strides if _is_numpy(array) else array.stride()
     if not any(step == 0 and size > 1 for step, size in zip(steps, array.shape, strict=True)):
         return ""
@@ -82,8 +85,9 @@ def expanded(array: Any, name: str) -> str:
 
 
 def live_buffers() -> Iterator[HostBuffer]:
-    """The allocations that live in this process: of arrays that `address` was asked for, and of all torch tensors that
-    are dense and on the CPU.
+    """Yields allocations of this process that a kernel may reach by an address.
+
+    They are the numpy arrays that `address` has seen, and all dense torch tensors on the CPU.
     """
     for array in list(_NUMPY.values()):
         yield _numpy_buffer(array)
@@ -96,7 +100,7 @@ def live_buffers() -> Iterator[HostBuffer]:
 
 
 def _device_of(tensor: Any) -> str:
-    """The type of device that really has *tensor*, whatever a mode of torch has it answer."""
+    """Returns the type of the device of *tensor*, without the modes of torch that change its answer."""
     with sys.modules["torch"]._C.DisableTorchFunction():
         return str(tensor.device.type)
 
@@ -106,11 +110,11 @@ def _is_numpy(array: object) -> TypeGuard[npt.NDArray[Any]]:
 
 
 _NUMPY: Final = WeakValueDictionary[int, Any]()
-"""Allocations of numpy whose addresses were asked for, by id."""
+"""Allocations of numpy that `address` has seen, by id."""
 
 
 def _root(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array that *array* is a view of, directly or not; *array* itself if it is of none."""
+    """Returns the array that owns the memory of *array*: *array* itself where it is no view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array

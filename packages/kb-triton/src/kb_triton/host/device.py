@@ -29,13 +29,14 @@ from kb_triton.host.launches import (
 from kb_triton.host.options import Options, options_of, topology_of
 
 _MOST_REPEATED_LOADS: Final = 1 << 10
-"""Source: assumed. Each PE that polls does so as often before the launch counts as stuck: some seconds."""
+"""The loads that a polling PE repeats before its launch counts as stuck, which takes some seconds. Source: assumed."""
 
 
 class RunningChip:
-    """The chip of *topology*, with an op log for each launch or without. *watched* gives the observers of an engine.
+    """Keeps the engine of *topology* from launch to launch, and builds another after a launch that failed.
 
-    *templates* is as for `Engine`.
+    With *has_log*, each launch has an op log. *watched* returns the observers of an engine. *templates* is the
+    parameter of `Engine`.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class RunningChip:
         self._engine: Engine | None = None
 
     def new_host(self, root: Path) -> Host:
-        """A host whose memories are empty, for one launch. Kernel lines are relative to *root*."""
+        """Returns a host with empty memories, for one launch. Kernel lines are relative to *root*."""
         if self._engine is not None and not self._engine.clock.is_broken:
             self._engine.rebase(MemoryStore(self._engine.memory.store.regions), self._writer())
         return Host(self.engine(), root)
@@ -62,7 +63,10 @@ class RunningChip:
         return self._engine.standing() if self._engine is not None else []
 
     def log_so_far(self) -> OpLog | None:
-        """The op log of the last launch up to here, if there is one. Nothing may be simulated before the next one."""
+        """Returns the op log of an interrupted launch, up to the interrupt; None without a log.
+
+        Call `new_host` before the next simulation.
+        """
         if self._engine is None or not self._has_log:
             return None
         self._engine.flush_log()
@@ -70,7 +74,7 @@ class RunningChip:
         return log if isinstance(log, OpLog) else None
 
     def engine(self) -> Engine:
-        """The engine, which is built if there is none that works."""
+        """Returns the engine, after building one where there is none or the last launch failed."""
         if self._engine is None or self._engine.clock.is_broken:
             self._engine = Engine(
                 self.topology,
@@ -88,12 +92,12 @@ class RunningChip:
 class Device:
     """The chip of *topology*. Each launch computes its data before it returns. Launches of several threads take turns.
 
-    Arrays count as resident on the chip; with *transfers*, their way there and back takes time on a topology with a
-    host. *schedule* is that of the programs of a grid, as for `Host.launch`. *autotune* is how many
-    configurations a tuned kernel tries, None for all. *watched* gives the observers of a chip. *templates* is as for
-    `Engine`. `on_launch` is called with each finished launch. *around* is a block around each launch, and with True
-    around each one that is timed alone. `elapsed_ps` adds up the time of all launches. `tunings` are what autotuners
-    found out.
+    Arrays count as resident on the chip; with *transfers*, their transfer to the chip and back takes time on a topology
+    with a host. *schedule* is the parameter of `Host.launch`. *autotune* is the number of configurations that a tuned
+    kernel tries, None for all. *watched* returns the observers of a chip. *templates* is the parameter of `Engine`.
+    *on_launch* is called with each finished launch. *around* returns a context for each launch; its argument says
+    whether the launch is only timed. `elapsed_ps` is the simulated time of all launches together, and `tunings` has the
+    outcomes of autotuners.
     """
 
     def __init__(
@@ -125,16 +129,16 @@ class Device:
 
     @classmethod
     def of(cls, options: Options, **more: Any) -> Device:
-        """The device that *options* describe. *more* are further arguments. Raises TopologyError for a bad chip."""
+        """Returns the device of *options*, with *more* arguments of the class. Raises TopologyError for a bad chip."""
         more = {"templates": options.templates, **more}
         return cls(topology_of(options), options.transfers, options.schedule, options.autotune, **more)
 
     def launch(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> None:
-        """Run *function* over *grid*. Arrays among *arguments* reach it as pointers, and get the results.
+        """Runs *function* over *grid*. Arrays among *arguments* reach the kernel as pointers, and get the results.
 
-        Raises OutOfResources when the TCM of a PE is full, KernelError for what the kernel does wrong, and
-        SimulationStuckError for programs that wait for ever. Below this method, their tracebacks have the frames of the
-        author's files alone.
+        Raises OutOfResources when the TCM of a PE is full, KernelError for a mistake of the kernel, and
+        SimulationStuckError for programs that wait forever. Their tracebacks show, below this method, only frames of
+        the author's files.
         """
         with self._lock:
             try:
@@ -151,7 +155,7 @@ class Device:
         return self._running.standing()
 
     def log_so_far(self) -> OpLog | None:
-        """The op log of a launch that an interrupt has stopped, up to there; None for one that is timed alone."""
+        """The op log of an interrupted launch, up to the interrupt; None for a launch that is only timed."""
         return self._running.log_so_far()
 
     def _launch(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> None:
@@ -188,17 +192,17 @@ class Device:
             )
 
     def run_on(self, host: Host, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> LaunchResult:
-        """Run pass 1 of a launch on *host*, whose chip may be another. No array changes. Raises as `launch`."""
+        """Runs pass 1 of a launch on *host*, also on another chip. No array changes. Raises the errors of `launch`."""
         return PreparedLaunch(function, grid, arguments, self._schedule, self._transfers, host).run()
 
     @property
     def is_timing(self) -> bool:
-        """Whether launches are timed alone, because a block of `timing` is open."""
+        """Whether launches are only timed, because a block of `timing` is open."""
         return self._times_ps is not None
 
     @contextmanager
     def timing(self) -> Iterator[list[int]]:
-        """Launches in the block are timed by `time_ps` alone, which fills the list."""
+        """Within the block, launches are only timed, and their picoseconds are appended to the list."""
         before, self._times_ps = self._times_ps, []
         try:
             yield self._times_ps
@@ -206,12 +210,12 @@ class Device:
             self._times_ps = before
 
     def tuned(self, tuning: Tuning) -> None:
-        """Keep *tuning* for reports."""
+        """Keeps *tuning* for reports."""
         self.tunings.append(tuning)
 
     @property
     def properties(self) -> dict[str, int]:
-        """The chip under the names that host code knows from a GPU."""
+        """Facts of the chip under the names that host code knows from a GPU."""
         pes = list(self._timed.engine().pes.values())
         tcm = min(pe.tcm_nbytes - pe.scheduler.reserved_nbytes for pe in pes)
         return {
@@ -223,13 +227,13 @@ class Device:
 
     @property
     def hbm_nbytes(self) -> int:
-        """Bytes of HBM of the chip."""
+        """The bytes of HBM of the chip."""
         regions = self.topology.address_map.regions
         return sum(each.nbytes for each in regions if each.space is MemorySpace.HBM)
 
     @property
     def hbm_gbs(self) -> float:
-        """GB/s of all HBM of the chip together; 0 where no block states a bandwidth."""
+        """The bandwidth of all HBM of the chip in GB/s; 0 where no block states one."""
         nodes = self.topology.graph.nodes
         hbm = [
             each for each in self._components()
@@ -238,7 +242,7 @@ class Device:
         return fsum(getattr(each.spec, "bw_gbs", 0) for each in hbm)
 
     def peak_flops(self, kind: DType) -> float:
-        """Operations a second of all arrays for products of *kind*; 0 where none takes such operands."""
+        """Returns the operations per second of all arrays for products of *kind*; 0 where no array takes the type."""
         total = 0.0
         for each in self._components():
             with suppress(PlanError):
@@ -247,7 +251,7 @@ class Device:
 
     @property
     def clock_ghz(self) -> float:
-        """The fastest clock of an array for products; 0 where the chip has none."""
+        """The fastest clock of an array for products in GHz; 0 where the chip has no array."""
         clocks = (float(each.spec.clock_ghz) for each in self._components() if hasattr(each, "peak_flops"))
         return max(clocks, default=0.0)
 
@@ -255,7 +259,10 @@ class Device:
         return self._timed.engine().components.values()
 
     def time_ps(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> int:
-        """Picoseconds that `launch` would take. No array changes, and the time counts nowhere. Raises as `launch`."""
+        """Returns the picoseconds that `launch` would take. No array changes, and `elapsed_ps` stays.
+
+        Raises the errors of `launch`.
+        """
         with self._around(True):
             return self._timed_alone(function, grid, arguments)
 
@@ -267,14 +274,15 @@ class Device:
             result = call.run()
         except OutOfResources:
             raise
-        except KernelError:  # without a log, no kernel can look at what is computed; any other error comes again
+        except KernelError:
+            # A kernel that reads computed values needs a log. An error with another cause is raised again.
             self._running = chip = RunningChip(self.topology, has_log=True, templates=self._templates)
             result = PreparedLaunch(function, grid, arguments, self._schedule, False, chip.new_host(root)).run()
         return result.response_ps - result.call_ps
 
 
 def _root_of(function: LaunchedFunction) -> Path:
-    """The folder to which lines of *function* are relative."""
+    """Returns the folder to which kernel lines of *function* are relative."""
     return Path(function.fn.__code__.co_filename).parent
 
 
@@ -285,12 +293,12 @@ class _Current:
         self._device: Device | None = None
 
     def use(self, device: Device | None) -> Device | None:
-        """As the function `use`. Returns the device before."""
+        """Makes *device* the current one, and returns the device before."""
         before, self._device = self._device, device
         return before
 
     def current(self) -> Device:
-        """As the function `current`."""
+        """Returns the current device, after making one of the environment variables where there is none."""
         if self._device is None:
             self._device = Device.of(options_of())
         return self._device
@@ -300,13 +308,13 @@ _CURRENT = _Current()
 
 
 def use(device: Device | None) -> None:
-    """Have *device* run the launches from now on; None for the one that the environment variables describe."""
+    """Makes *device* run the launches from now on; None for the device that the environment variables describe."""
     _CURRENT.use(device)
 
 
 @contextmanager
 def using(device: Device) -> Iterator[None]:
-    """In the block, *device* runs the launches."""
+    """Makes *device* run the launches within the block."""
     before = _CURRENT.use(device)
     try:
         yield
@@ -315,8 +323,8 @@ def using(device: Device) -> Iterator[None]:
 
 
 def current() -> Device:
-    """The device that runs launches; without `use`, the one that the environment variables describe.
+    """Returns the device that runs launches; without `use`, the one that the environment variables describe.
 
-    Raises KbError for variables that describe none.
+    Raises KbError for environment variables with wrong values.
     """
     return _CURRENT.current()

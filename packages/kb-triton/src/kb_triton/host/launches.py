@@ -1,4 +1,4 @@
-"""Launches: results of a finished one, the error of one without room, and the outcome of autotuning."""
+"""Launches: one that is ready to run, the results of a finished one, the error where the TCM is full, and tunings."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Grid: TypeAlias = tuple[int, ...]
 
 
 class OutOfResources(KernelError):
-    """A kernel that needs more TCM than a PE has. Autotuning skips such a configuration.
+    """A kernel needs more TCM than a PE has. Autotuning skips such a configuration. The name is Triton's.
 
-    `required` is the bytes that were asked for, `limit` those that were free, and `name` the memory.
+    `required` is the number of bytes that the kernel asked for, `limit` the free bytes, and `name` the memory.
     """
 
     name = "TCM"
@@ -33,7 +33,7 @@ class OutOfResources(KernelError):
 
     @classmethod
     def of(cls, error: TcmFullError) -> OutOfResources:
-        """The error under Triton's name."""
+        """Returns *error* as an error of this class."""
         found = cls(error.where, error.got, error.needs, error.fix)
         found.required, found.limit = error.required, error.limit
         return found
@@ -42,8 +42,9 @@ class OutOfResources(KernelError):
 class Launched(NamedTuple):
     """A finished launch of *kernel*, a function of *file*, whose data are computed.
 
-    *arguments* are those of the kernel as reports show them. *timing_s* and *data_s* are seconds of this machine: of
-    pass 1 with the log, and of pass 2.
+    *arguments* has the kernel's arguments as reports show them. *initial* and *after* are the memories of the chip
+    before and after the launch. *timing_s* and *data_s* are seconds of this machine, for pass 1 with the log and for
+    pass 2.
     """
 
     kernel: str
@@ -60,13 +61,14 @@ class Launched(NamedTuple):
 
 
 def write_back(log: OpLog, after: MemoryStore, storages: list[Storage]) -> list[Storage]:
-    """Copy what stores and atomics of *log* wrote, as *after* has it, into the arrays of this process.
+    """Copies the bytes that stores and atomics of *log* wrote from *after* into the arrays of this process.
 
     Returns the storages that were written. Raises KernelError for bytes of a read-only array.
     """
     written = list[Storage]()
     operands = log.operands
-    is_written = (operands["role"] == Role.DST) | (operands["role"] == Role.OUT)  # an atomic has an OUT
+    # A store has a DST, and an atomic an OUT.
+    is_written = (operands["role"] == Role.DST) | (operands["role"] == Role.OUT)
     writes = operands[is_written & (operands["space"] == MemorySpace.HBM.code)]
     first = writes["offset"].astype(np.int64)
     last = first + (writes["rows"].astype(np.int64) - 1) * writes["stride"] + writes["row_nbytes"]
@@ -79,7 +81,7 @@ def write_back(log: OpLog, after: MemoryStore, storages: list[Storage]) -> list[
             raise read_only(storage, _line_of(log, int(writes["op_id"][mine][0])))
         low, high = int(first[mine].min()), int(last[mine].max())
         found = after.read(owner, low, 1, high - low, high - low, DType.U8)
-        storage.look()[low - base : high - base] = found[0]
+        storage.as_bytes()[low - base : high - base] = found[0]
         written.append(storage)
     return written
 
@@ -90,7 +92,7 @@ def _line_of(log: OpLog, op_id: int) -> str:
 
 
 class TunedConfig(NamedTuple):
-    """A configuration and the picoseconds of a launch with it; None where *why_not* says what was in the way."""
+    """A configuration and the picoseconds of a launch with it; *ps* is None where the launch failed with *why_not*."""
 
     config: str
     ps: int | None
@@ -98,7 +100,7 @@ class TunedConfig(NamedTuple):
 
 
 class Tuning(NamedTuple):
-    """The configurations that were tried for *kernel* with the arguments *key*, in their order, and the best one."""
+    """The configurations that an autotuner tried for *kernel* with the arguments *key*, in order, and the best one."""
 
     kernel: str
     key: Mapping[str, Any]
@@ -111,24 +113,24 @@ class LaunchedKernel(Protocol):
 
     @property
     def __name__(self) -> str:
-        """That of the author's function."""
+        """The name of the author's function."""
 
     def __call__(self, machine: Machine) -> None:
-        """Run the program of *machine*."""
+        """Runs the program of *machine*."""
 
 
 class LaunchedFunction(Protocol):
-    """What a launch runs: a `JITFunction`."""
+    """A kernel that can be launched: a `JITFunction`."""
 
     fn: Callable[..., Any]
     __name__: str
 
     def entry(self, arguments: Mapping[str, Any]) -> LaunchedKernel:
-        """The function that a program calls with its machine; *arguments* has pointers in place of arrays."""
+        """Returns the function that each program calls. *arguments* has pointers in place of arrays."""
 
 
 class PreparedLaunch:
-    """A launch on *host* before it runs, whose arrays are on the chip. With *transfers*, their way takes time."""
+    """A launch on *host* that is ready to run: its arrays are on the chip. *transfers* charges their transfers."""
 
     def __init__(
         self,
@@ -150,7 +152,10 @@ class PreparedLaunch:
         self._kernel = function.entry(passed)
 
     def run(self) -> LaunchResult:
-        """Run the programs."""
+        """Runs the programs.
+
+        Raises OutOfResources when the TCM of a PE is full, and the errors of `Host.launch`.
+        """
         front_end = partial(Machine, storage_at=self.storages.at)
         try:
             return self.host.launch(
@@ -164,12 +169,12 @@ class PreparedLaunch:
             raise OutOfResources.of(error) from None
 
     def charge_results(self, written: Sequence[Storage]) -> None:
-        """Let the time pass that the bytes of *written* take to the host."""
+        """Charges the transfer of the bytes of *written* to the host."""
         for each in written:
             self.host.read(self._tensors[each.chip_address])
 
     def _place(self, name: str, data: npt.NDArray[np.uint8]) -> int:
-        """Put *data* into the HBM of the chip: the cubes take storages in turn. Returns the address."""
+        """Puts *data* into the HBM of the chip, and returns the address. The cubes take the storages in turn."""
         host = self.host
         memory = host.engine.memory
         number, cubes = len(self._tensors), _n_cubes(host)
@@ -183,12 +188,13 @@ class PreparedLaunch:
             host.write(tensor, data)
             return address
         memory.store.write(*split_address(address), data)
-        if memory.initial is not None:  # a kernel has loaded the address of an array, which was there from the start
+        # A kernel has loaded the address of an array while the launch runs. The array was there before the launch.
+        if memory.initial is not None:
             memory.initial.write(*split_address(address), data)
         return address
 
 
 def _n_cubes(host: Host) -> int:
-    """Cubes over whose slices a tensor may lie; 0 for a chip that interleaves no HBM, whose slices take turns."""
+    """The number of cubes over whose slices a tensor may be interleaved; 0 for a chip that interleaves no HBM."""
     regions = host.engine.topology.address_map.interleaved.values()
     return len({each.memory for each in regions if not each.is_named})

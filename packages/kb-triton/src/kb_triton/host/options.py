@@ -14,20 +14,21 @@ from kb_messages import KbError, TopologyError
 from kb_topology import NodeKind, Topology, load_topology, loads_topology, with_values
 
 BUNDLED: Final = "kb.topologies"
-"""The entry points of packages that bring chips: functions that give the file of a name."""
+"""Entry points of packages that bring chips: functions from the name of a chip to its file."""
 _PE_CPU: Final = "builtin.pe_cpu"
 _ISSUES: Final = ("blocking", "scoreboard", "decoupled")
 _SCHEDULES: Final = ("dynamic", "static")
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """How launches run.
+    """The options of a process's device.
 
-    `topology` is the name of a bundled chip, or the path of a YAML file. `issue` is how the PE_CPUs issue commands:
-    `blocking`, `scoreboard` or `decoupled`; without it, what the chip's file says, and else `scoreboard`. `transfers`
-    charges the way of arrays to the chip and back. `schedule` is that of the programs of a grid, `dynamic` or
-    `static`. `autotune` is how many configurations are tried, None for all; with 1, the first one is taken untried.
-    Without `templates`, every program runs its kernel, which gives the same and takes longer.
+    `topology` is the name of a bundled chip, or the path of a YAML file. `issue` is the way in which the PE_CPUs issue
+    commands, `blocking`, `scoreboard` or `decoupled`; None leaves it to the chip's file, and then to `scoreboard`.
+    `transfers` charges the transfers of arrays to the chip and back. `schedule` assigns the programs of a grid to PEs,
+    `dynamic` or `static`. `autotune` is the number of configurations that an autotuner tries, None for all; with 1,
+    the first one is taken untried. Without `templates`, every program runs its kernel, which gives the same results
+    and takes longer.
     """
 
     topology: str = "one_cube"
@@ -39,9 +40,9 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 def options_of(environment: Mapping[str, str] = os.environ) -> Options:
-    """The options in KB_TOPOLOGY, KB_ISSUE, KB_TRANSFERS, KB_SCHEDULE, KB_AUTOTUNE and KB_TEMPLATES.
+    """Returns the options in KB_TOPOLOGY, KB_ISSUE, KB_TRANSFERS, KB_SCHEDULE, KB_AUTOTUNE and KB_TEMPLATES.
 
-    Raises KbError for a value that is none of theirs.
+    Raises KbError for a value that its variable does not take.
     """
     return Options(
         topology=environment.get("KB_TOPOLOGY") or "one_cube",
@@ -54,7 +55,10 @@ def options_of(environment: Mapping[str, str] = os.environ) -> Options:
 
 
 def most_configurations(where: str, text: str) -> int | None:
-    """How many configurations `all`, `first` or a number stand for; None for all. Raises KbError for another *text*."""
+    """Returns the number of configurations that *text* stands for: None for `all`, 1 for `first`, or the number.
+
+    Raises KbError, which begins with *where*, for another text.
+    """
     if text in ("all", "first"):
         return None if text == "all" else 1
     if not text.isascii() or not text.isdecimal() or not int(text):
@@ -63,12 +67,15 @@ def most_configurations(where: str, text: str) -> int | None:
 
 
 def topology_of(options: Options) -> Topology:
-    """The chip of *options*. Raises TopologyError for a name that no package brings, and for a file that is no chip."""
+    """Returns the chip of *options*.
+
+    Raises TopologyError for a name that no package brings, and for a file that describes no chip.
+    """
     return issuing(load_topology(_file_of(options.topology)), options.issue)
 
 
 def issuing(topology: Topology, issue: str | None) -> Topology:
-    """*topology* with PE_CPUs that issue as *issue* says; without it, as the file says, and else by `scoreboard`."""
+    """Returns *topology* with PE_CPUs that issue by *issue*; None leaves it to the file, and then to `scoreboard`."""
     places = {
         (*node.yaml_path, "issue"): issue or "scoreboard"
         for node in topology.graph.nodes_of_kind(NodeKind.PE_CPU)

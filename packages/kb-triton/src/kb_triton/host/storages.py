@@ -19,15 +19,15 @@ from kb_triton.host.buffers import HostBuffer, buffer_of, expanded, live_buffers
 
 Place = Callable[[str, npt.NDArray[np.uint8]], int]
 """Puts bytes on the chip, under a name, and returns their address there."""
-
-
-_LATE: Final = "a tensor by its address"
+_BY_ADDRESS: Final = "a tensor by its address"
+"""The name, in errors, of an array that is no argument."""
 
 
 class Storage:
     """The bytes [`address`, `address + nbytes`) of this process, which are at `chip_address` on the chip.
 
-    `name` is that of the first argument that is a view of them, and errors say *called*.
+    `name` is the name of the first argument that is a view of them. `called` is the same name, with a hint for errors
+    where elements of the argument share memory.
     """
 
     def __init__(self, name: str, buffer: HostBuffer, chip_address: int, called: str) -> None:
@@ -46,7 +46,7 @@ class Storage:
         return self.address + self.nbytes
 
     def view(self, dtype: DType) -> Tensor:
-        """The chip's tensor of one dimension that has the bytes as elements of *dtype*, as many as there are whole."""
+        """Returns the bytes as a tensor of the chip, of one dimension, with all whole elements of *dtype*."""
         found = self._views.get(dtype)
         if found is None:
             count = self.nbytes // dtype.nbytes
@@ -60,13 +60,13 @@ class Storage:
             )
         return found
 
-    def look(self) -> npt.NDArray[np.uint8]:
-        """The bytes in this process, which may be written."""
-        return self._buffer.look()
+    def as_bytes(self) -> npt.NDArray[np.uint8]:
+        """Returns an array of uint8 over the bytes in this process, for reading and writing."""
+        return self._buffer.as_bytes()
 
 
 class Storages:
-    """All storages that a launch has, in the order in which it got them. *place* puts the bytes of each on the chip."""
+    """The storages of a launch, in the order in which they were added. *place* puts the bytes of each on the chip."""
 
     def __init__(self, place: Place) -> None:
         self.found: list[Storage] = []
@@ -75,7 +75,7 @@ class Storages:
         self._place = place
 
     def add_all(self, arrays: Sequence[tuple[str, Any]]) -> None:
-        """Make storages of the allocations of *arrays*, each after its name. Allocations that overlap become one."""
+        """Adds the allocations of *arrays*, pairs of name and array. Allocations that overlap become one storage."""
         buffers = [(name, buffer_of(array, name)) for name, array in arrays]
         joined: list[tuple[str, HostBuffer]] = []
         for name, buffer in buffers:
@@ -93,7 +93,7 @@ class Storages:
             self._add(name, buffer, called.get(name, name))
 
     def at(self, address: int) -> Storage | None:
-        """The storage with the byte at *address*; None if the process has no array there.
+        """Returns the storage with the byte at *address*; None if the process has no array there.
 
         An array that is no argument of the launch, and whose address the kernel has loaded, is put on the chip now.
         """
@@ -104,11 +104,11 @@ class Storages:
             if buffer.address <= address < buffer.end:
                 if any(each.address < buffer.end and buffer.address < each.end for each in self.found):
                     return None
-                return self._add(_LATE, buffer, _LATE)
+                return self._add(_BY_ADDRESS, buffer, _BY_ADDRESS)
         return None
 
     def of(self, address: int) -> Storage:
-        """The storage of an argument whose first element is at *address*, which may be the end of an empty one."""
+        """Returns the storage of an argument whose first element is at *address*. The argument may be empty."""
         found = self._known_at(address)
         if found is None:
             found = next(each for each in self.found if each.address <= address <= each.end)
@@ -121,8 +121,8 @@ class Storages:
         return None
 
     def _add(self, name: str, buffer: HostBuffer, called: str) -> Storage:
-        """Put *buffer* on the chip, unless it is empty."""
-        chip_address = self._place(name, buffer.look()) if buffer.end > buffer.address else -1
+        """Adds a storage for *buffer*, and puts its bytes on the chip unless it is empty."""
+        chip_address = self._place(name, buffer.as_bytes()) if buffer.end > buffer.address else -1
         storage = Storage(name, buffer, chip_address, called)
         if storage.nbytes:
             at = bisect_right(self._starts, storage.address)
@@ -142,6 +142,6 @@ def _union(one: HostBuffer, other: HostBuffer) -> HostBuffer:
 
 
 def read_only(storage: Storage, line: str) -> KernelError:
-    """The error for a kernel that wrote *storage*, which is read-only, at *line*."""
+    """Returns the error of a kernel that wrote to *storage*, which is read-only, at *line*."""
     got, needs = f"a store into {storage.name}, a read-only array", "an array that may be written"
     return KernelError(line, got, needs, "pass a copy: x.copy()")

@@ -1,4 +1,4 @@
-"""What `@jit` makes of a function."""
+"""`@jit`: kernels as objects that can be launched, and the functions that their programs run."""
 
 from kb_triton.jit.arguments import UnknownArgumentError
 from kb_triton.jit.compiled import CompiledKernel, launching

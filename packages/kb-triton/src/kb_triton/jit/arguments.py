@@ -15,7 +15,7 @@ from kb_triton.language.tensors.dtypes import float32, int1, type_of_number
 
 
 class KernelParameter:
-    """Parameter number `num` of a kernel. Decorators of others that prepare launches read these facts."""
+    """Parameter number *num* of a kernel. Libraries with decorators of their own read these attributes."""
 
     def __init__(self, num: int, parameter: inspect.Parameter, not_specialized: bool) -> None:
         self.num = num
@@ -29,7 +29,7 @@ class KernelParameter:
 
     @property
     def text(self) -> str:
-        """The parameter as the kernel's author writes it, such as `BLOCK: tl.constexpr = 64`."""
+        """The parameter as its author writes it, such as `BLOCK: tl.constexpr = 64`."""
         default = f"{' = ' if self.is_constexpr else '='}{self.default!r}" if self.has_default else ""
         return f"{self.name}{': tl.constexpr' if self.is_constexpr else ''}{default}"
 
@@ -45,7 +45,7 @@ def is_constexpr(annotation: Any) -> bool:
 
 
 class UnknownArgumentError(KernelError):
-    """A launch has arguments that the kernel has no parameters for. `names` are theirs."""
+    """A launch has arguments, *names*, that the kernel has no parameters for."""
 
     names: tuple[str, ...] = ()
 
@@ -58,9 +58,11 @@ def misfit(
     options: Collection[str],
     why: str,
 ) -> KernelError:
-    """The error of a launch of *kernel*, whose *params* do not take *n_given* arguments and the *named* ones.
+    """Returns the error of a launch whose arguments do not fit *kernel* and its *params*.
 
-    *why* is what Python says. Python speaks of a missing argument also where its name is misspelt.
+    *n_given* is the number of positional arguments, *named* has the names of the others, and *options* the names that a
+    launch takes for itself. *why* is Python's message, which speaks of a missing argument also where a name is
+    misspelt.
     """
     where, needs = f"launch of {kernel}", f"those of {kernel}({', '.join(each.text for each in params)})"
     known = {each.name for each in params}
@@ -76,7 +78,7 @@ def misfit(
 
 
 def check_integers(arguments: Iterable[tuple[str, Any]]) -> None:
-    """Raise KernelError, which names the argument, for an integer beyond 64 bits among *arguments*."""
+    """Raises KernelError, which names the argument, for an integer beyond 64 bits among *arguments*."""
     for name, value in arguments:
         if isinstance(value, int):
             if not -(1 << 63) <= value < 1 << 64:
@@ -86,14 +88,15 @@ def check_integers(arguments: Iterable[tuple[str, Any]]) -> None:
 
 
 def _described(value: int) -> str:
-    """*value* in words. Python writes no integers of thousands of digits."""
+    """Describes *value* in words. Python refuses to print an integer of more than 4,300 digits."""
     return f"the integer {value}" if value.bit_length() <= 128 else f"an integer of {value.bit_length()} bits"
 
 
 def as_argument(value: Any, is_constant: bool) -> Any:
-    """*value* in a kernel: a constant as it is, a pointer or a number as a tensor, tuples element by element.
+    """Returns the object that a kernel gets for the argument *value*.
 
-    A descriptor of the host becomes one of the kernel.
+    A constant stays as it is. A pointer or a number becomes a tensor, a tuple is taken element by element, and a
+    descriptor of the host becomes a descriptor of the kernel.
     """
     if isinstance(value, Pointer):
         return pointer_of(value)

@@ -1,4 +1,4 @@
-"""CompiledKernel: the result of a launch and of a warm-up. There is no compiled code: its facts are those of a PE."""
+"""CompiledKernel: the result of a launch and of a warm-up. There is no compiled code: the facts describe a PE."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kb_triton.host import current
 
 
 def launching(run: Callable[..., Any], grid: Any) -> Callable[..., Any]:
-    """A function that calls *run* with its arguments and *grid*.
+    """Returns `kernel[grid]`: a function that calls *run* with its arguments and *grid*.
 
-    The tracebacks of its KbErrors have no frames of kernbench below its own one: the author's kernel comes next.
+    The traceback of a KbError goes from this function straight to the author's kernel, without frames of kernbench.
     """
 
     def launch(*arguments: Any, **named: Any) -> Any:
@@ -28,7 +28,7 @@ def launching(run: Callable[..., Any], grid: Any) -> Callable[..., Any]:
 
 
 class KernelMetadata(NamedTuple):
-    """Facts of compiled code that host code asks for. `shared` is the TCM that a program has, in bytes."""
+    """Facts of compiled code that host code reads. `shared` is the number of bytes of TCM that a program has."""
 
     name: str
     shared: int
@@ -39,10 +39,10 @@ class KernelMetadata(NamedTuple):
 
 
 class CompiledKernel:
-    """The kernel *name* with the arguments of a launch or warm-up. `kernel[grid](...)` launches it with others.
+    """The kernel *name* with the options and constants of a launch or warm-up. `kernel[grid](...)` launches it again.
 
-    A program has a PE for itself. So host code that divides what a multiprocessor has by what a program takes, to find
-    out how many programs one runs at once, finds one.
+    A program has a whole PE. So host code that divides the resources of a multiprocessor by the resources of a program
+    computes that one program runs at once.
     """
 
     n_spills = 0
@@ -51,9 +51,9 @@ class CompiledKernel:
     def __init__(
         self, name: str, launch: Callable[..., Any], options: Mapping[str, Any], constants: Mapping[str, Any]
     ) -> None:
-        """*launch* takes arguments, named ones, a grid, and what later launches keep: *constants* and options.
+        """Keeps *options* and *constants*, the constexpr arguments, for later launches by *launch*.
 
-        *constants* are the constexpr arguments that there were.
+        *launch* is called with the positional arguments, the named ones, the grid, and the kept options and constants.
         """
         self.name = name
         self.asm: dict[str, str] = {}
@@ -64,12 +64,12 @@ class CompiledKernel:
 
     @cached_property
     def metadata(self) -> KernelMetadata:
-        """What host code knows of compiled code."""
+        """The facts of compiled code that host code reads."""
         return KernelMetadata(self.name, current().properties["max_shared_mem"], **self._options)
 
     @cached_property
     def n_regs(self) -> int:
-        """The registers of 4 bytes that each thread of the warps would have, if a program's threads share a PE's.
+        """The number of registers of 4 bytes for each thread, if the threads of a program share the registers of a PE.
 
         Raises KernelError where there are more threads than registers.
         """

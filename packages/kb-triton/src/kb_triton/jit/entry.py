@@ -1,4 +1,4 @@
-"""KernelEntry: what each program of a launch runs."""
+"""KernelEntry: the function that each program of a launch runs, with its arguments."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from kb_triton.language.tensors import program as programs
 _OWN = ("kb_triton", "triton")
 
 
-class _Looks(NamedTuple):
-    """What has to be looked at of a kernel's arguments: values of the front end, and types of other values."""
+class _ToCheck(NamedTuple):
+    """The parts of a kernel's arguments whose purity has to be checked: values of the front end, and other types."""
 
     values: list[object]
     kinds: list[type]
 
 
 class KernelEntry:
-    """*function*, a copy of the author's *fn* that runs, with *arguments*. *constants* names those of `tl.constexpr`.
+    """Runs *function*, a runnable copy of the author's *fn*, with *arguments* in each program of a launch.
 
-    *inner* gives the function that an object which kernels call, such as a `JITFunction`, stands for, and None for
-    anything else.
+    *constants* has the names of the `tl.constexpr` arguments. *inner* returns the function behind an object that
+    kernels call, such as a `JITFunction`, and None for any other object.
     """
 
     def __init__(
@@ -45,43 +45,44 @@ class KernelEntry:
         self._inner = inner
 
     def __call__(self, machine: Machine) -> None:
-        """Run the program of *machine*."""
+        """Runs the program of *machine*."""
         with programs.running_on(machine):
             self._function(**self._values())
 
     def _values(self) -> dict[str, Any]:
-        """The arguments as the kernel sees them."""
+        """Returns the arguments as the kernel gets them."""
         return {name: as_argument(each, name in self._constants) for name, each in self._arguments.items()}
 
     def is_repeatable(self) -> bool:
-        """Whether programs of the launch differ by their number alone, as `kb_engine.fastforward.replay.MadeKernel` says."""
+        """Whether programs of the launch differ by nothing but their number, so that one may repeat another's steps."""
         from kb_engine.fastforward.replay import parts_of  # the wing alone asks, so a launch without it needs no import
 
-        looks = _Looks([], [])
-        if not all(self._is_fixed(each, name in self._constants, looks) for name, each in self._arguments.items()):
+        to_check = _ToCheck([], [])
+        if not all(self._is_fixed(each, name in self._constants, to_check) for name, each in self._arguments.items()):
             return False
         if not isinstance(self._fn, FunctionType):
             return False
-        return parts_of(self._fn, looks.values, looks.kinds, self._unfold, (tensor,)) is not None
+        return parts_of(self._fn, to_check.values, to_check.kinds, self._unfold, (tensor,)) is not None
 
-    def _is_fixed(self, value: object, is_constant: bool, looks: _Looks) -> bool:
-        """Whether nothing can change the argument *value*, if nothing can change what *looks* gets of it.
+    def _is_fixed(self, value: object, is_constant: bool, to_check: _ToCheck) -> bool:
+        """Whether nothing changes the argument *value* while programs run, if *to_check* turns out pure.
 
-        Kernels see a list as a tuple, unless it *is_constant*.
+        Adds the parts of *value* that have to be checked to *to_check*. A kernel gets a list as a tuple, unless the
+        list *is_constant*.
         """
         if isinstance(value, Pointer):
             return True
         if isinstance(value, tuple) or (isinstance(value, list) and not is_constant):
-            looks.kinds.append(type(value))
-            return all(self._is_fixed(each, is_constant, looks) for each in value)
+            to_check.kinds.append(type(value))
+            return all(self._is_fixed(each, is_constant, to_check) for each in value)
         if value is None or isinstance(value, (int, float, str, np.generic)):
-            looks.kinds.append(type(value))
+            to_check.kinds.append(type(value))
             return True
-        looks.values.append(value)
+        to_check.values.append(value)
         return self._unfold(value) is not None
 
     def _unfold(self, value: object) -> Iterable[FunctionType] | None:
-        """The functions that *value* stands for; None for what is not known to be harmless."""
+        """Returns the functions behind *value*; None for a value that is not known to be pure."""
         if isinstance(value, (dtype, constexpr)) or _is_own(value):
             return ()
         inner = self._inner(value)
@@ -89,6 +90,6 @@ class KernelEntry:
 
 
 def _is_own(value: object) -> bool:
-    """Whether *value* is a module, a class or a function of Triton's names."""
+    """Whether *value* is a module or a class of kb_triton."""
     name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
     return isinstance(value, (ModuleType, type)) and isinstance(name, str) and name.partition(".")[0] in _OWN

@@ -32,11 +32,11 @@ OPTIONS = frozenset(
         "supported_fp8_dtypes", "default_dot_input_precision", "instrumentation_mode", "enable_reflect_ftz",
     )
 )  # fmt: skip
-"""Named arguments of a launch that are no arguments of the kernel. They do nothing."""
+"""Named arguments that a launch takes for itself. They do nothing here."""
 
 
 class JITFunction:
-    """The function *fn*, which `@jit` decorates. `f[grid](...)` launches it, and kernels call it."""
+    """A function *fn* under `@jit`: `f[grid](...)` launches it, and kernels call it. Its source runs as it stands."""
 
     def __init__(self, fn: Callable[..., Any], do_not_specialize: Any = None, noinline: Any = None) -> None:
         self.fn = fn
@@ -60,7 +60,7 @@ class JITFunction:
 
     @property
     def is_as_made(self) -> bool:
-        """Whether nobody gave the function an attribute, which a kernel could read."""
+        """Whether no attribute was added to the function. A kernel could read such an attribute."""
         return self._made_with.issuperset(name for name in vars(self) if name != "_made_with")
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
@@ -68,35 +68,38 @@ class JITFunction:
 
     @property
     def src(self) -> str:
-        """The source of the function from its `def` on, without indentation; code generators of libraries copy it."""
+        """The source of the function from its `def` on, without indentation. Code generators of libraries copy it."""
         source = textwrap.dedent(inspect.getsource(self.fn))
         found = re.search(r"^def\s", source, re.MULTILINE)
         return source[found.start() :] if found else source
 
     @property
     def cache_key(self) -> str:
-        """The sha256 of the source, in hex, by which libraries remember what they know of a kernel."""
+        """The sha256 of the source in hex. Libraries use it as the key of facts that they cache about a kernel."""
         return hashlib.sha256(self.src.encode()).hexdigest()
 
     def add_pre_run_hook(self, hook: Callable[..., None]) -> None:
-        """Call *hook* with the arguments of each launch, before it."""
+        """Adds *hook*, which is called with the arguments of each launch before the launch."""
         self.pre_run_hooks.append(hook)
 
     def warmup(self, *arguments: Any, grid: Any = (1,), **named: Any) -> CompiledKernel:
-        """What `run` returns, without a launch. Nothing is compiled."""
+        """Returns the result of `run` without a launch. Nothing is compiled."""
         return self.run(*arguments, grid=grid, warmup=True, **named)
 
     def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> CompiledKernel:
-        """Launch the kernel over *grid*, a tuple or a function of the arguments."""
+        """Launches the kernel over *grid*, a tuple or a function of the arguments by name; with *warmup*, does not.
+
+        Raises KernelError for arguments or a grid that do not fit, and the errors of `Device.launch`.
+        """
         return self._run(arguments, named, grid, warmup)
 
     def _run_again(
         self, arguments: tuple[Any, ...], named: Mapping[str, Any], grid: Any, kept: Mapping[str, Any]
     ) -> CompiledKernel:
-        """Launch a compiled kernel, which has *kept* its constexpr arguments and options.
+        """Launches a compiled kernel, which has *kept* its constexpr arguments and options.
 
-        *arguments* are those of all parameters, or as until Triton 3.2 those of all that are no constexpr. Raises
-        KernelError for arguments that can be read both ways, and for another value of a constexpr argument.
+        *arguments* are for all parameters, or, as until Triton 3.2, for all parameters that are no constexpr. Raises
+        KernelError for arguments that fit both readings, and for another value of a constexpr argument.
         """
         names = self._names_again(len(arguments), named)
         stated = {**dict(zip(names, arguments, strict=False)), **named}
@@ -113,7 +116,7 @@ class JITFunction:
         return self._run(arguments, {**others, **named}, grid)
 
     def _names_again(self, n_arguments: int, named: Mapping[str, Any]) -> list[str]:
-        """The parameters that the positional arguments of `_run_again` are for."""
+        """Returns the names of the parameters that take the positional arguments of `_run_again`."""
         plain = [name for name in self.arg_names if name not in self._constants]
         first = self.arg_names[:n_arguments]
         if n_arguments != len(plain) or plain == first or not named.keys().isdisjoint(plain):
@@ -129,7 +132,7 @@ class JITFunction:
     def _run(
         self, arguments: tuple[Any, ...], named: Mapping[str, Any], grid: Any, warmup: bool = False
     ) -> CompiledKernel:
-        """As `run`."""
+        """Launches the kernel, or with *warmup* only binds it, and returns it as compiled. `run` has the errors."""
         kept = {
             name: value for name, value in named.items() if name in self.signature.parameters or name not in OPTIONS
         }
@@ -153,16 +156,16 @@ class JITFunction:
 
     @property
     def cache(self) -> dict[int, dict[str, CompiledKernel]]:
-        """What launches returned, by device and key, as host code looks for facts of compiled kernels."""
+        """The results of launches by device and key, in which host code finds facts of compiled kernels."""
         return {device: found[0] for device, found in self.device_caches.items()}
 
     @property
     def starting_line_number(self) -> int:
-        """The line at which the function begins, with its decorators."""
+        """The line of the file at which the function begins, decorators included."""
         return self.fn.__code__.co_firstlineno
 
     def bound(self, arguments: Any, named: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments by name, with defaults."""
+        """Returns the arguments by name, with defaults. Raises KernelError for arguments that do not fit."""
         try:
             found = self.signature.bind(*arguments, **named)
         except TypeError as error:
@@ -171,7 +174,7 @@ class JITFunction:
         return dict(found.arguments)
 
     def entry(self, arguments: Mapping[str, Any]) -> KernelEntry:
-        """The function that a program calls with its machine. *arguments* has pointers in place of arrays.
+        """Returns the function that each program calls. *arguments* has pointers in place of arrays.
 
         Raises KernelError for an integer beyond 64 bits that is no constant.
         """
@@ -179,13 +182,13 @@ class JITFunction:
         return KernelEntry(self.fn, self._copy(), arguments, self._constants, _inner)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Call the function from a kernel."""
+        """Calls the function from a kernel. Raises RuntimeError, as Triton does, outside of a kernel."""
         if not programs.is_running():
             raise RuntimeError("Cannot call @triton.jit'd outside of the scope of a kernel")
         return self._copy()(*arguments, **named)
 
     def _copy(self) -> Callable[..., Any]:
-        """The function that runs."""
+        """Returns the runnable copy of the function."""
         if not isinstance(self.fn, FunctionType):
             return self.fn
         if self._runnable is None or self._runnable.fn is not self.fn:
@@ -197,24 +200,24 @@ class JITFunction:
 
 
 def _inner(value: object) -> Any:
-    """The function of a JITFunction that is as it was made; None for anything else."""
+    """Returns the function of a JITFunction without added attributes; None for any other value."""
     return value.fn if isinstance(value, JITFunction) and value.is_as_made else None
 
 
 def _is_same(stated: Any, fixed: Any) -> bool:
-    """Whether the constants are equal. An array, which is compared by elements, equals none."""
+    """Whether the two constants are equal. An array, which numpy compares by elements, equals no constant."""
     same = stated is fixed or stated == fixed
     return isinstance(same, (bool, np.bool_)) and bool(same)
 
 
 def _untraced(launch: Callable[..., CompiledKernel]) -> Callable[..., CompiledKernel]:
-    """*launch*, which `torch.compile` calls as it is: the simulator is nothing to compile."""
+    """Returns *launch* marked so that `torch.compile` calls it and does not trace into the simulator."""
     dynamo = sys.modules.get("torch._dynamo")
     return launch if dynamo is None else dynamo.disable(launch)
 
 
 def grid_sizes(grid: Any, name: str) -> tuple[int, ...]:
-    """The sizes of a grid. Raises KernelError, which says the *name* of the kernel, for what is no grid."""
+    """Returns the sizes of *grid*, up to three. Raises KernelError, with the kernel's *name*, for another object."""
     sizes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
     try:
         found = tuple(operator.index(getattr(each, "value", each)) for each in sizes)
@@ -226,10 +229,10 @@ def grid_sizes(grid: Any, name: str) -> tuple[int, ...]:
 
 
 def jit(fn: Any = None, *, do_not_specialize: Any = None, **options: Any) -> Any:
-    """A decorator for kernels, and for functions that kernels call.
+    """Decorates kernels, and functions that kernels call.
 
-    *do_not_specialize*, names or numbers of parameters, is what libraries read in `params`. All other options do
-    nothing.
+    *do_not_specialize*, names or numbers of parameters, appears in `params`, where libraries read it. All other options
+    do nothing.
     """
     if fn is None:
         return lambda function: JITFunction(function, do_not_specialize)

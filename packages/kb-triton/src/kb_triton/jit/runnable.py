@@ -28,7 +28,7 @@ _OF_NUMBERS: Final = frozenset(("to", "dtype"))
 
 
 def both(first: Any, second: Callable[[], Any]) -> Any:
-    """`first and second()`: elementwise if one is a block. *second* is not called if *first* decides."""
+    """Returns `first and second()`, elementwise for blocks. *second* is not called if *first*, no block, is false."""
     if not _is_block(first) and not first:
         return first
     other = second()
@@ -36,7 +36,7 @@ def both(first: Any, second: Callable[[], Any]) -> Any:
 
 
 def either(first: Any, second: Callable[[], Any]) -> Any:
-    """`first or second()`: elementwise if one is a block. *second* is not called if *first* decides."""
+    """Returns `first or second()`, elementwise for blocks. *second* is not called if *first*, no block, is true."""
     if not _is_block(first) and first:
         return first
     other = second()
@@ -44,25 +44,23 @@ def either(first: Any, second: Callable[[], Any]) -> Any:
 
 
 def inverse(value: Any) -> Any:
-    """`not value`: a tensor for a tensor, elementwise."""
+    """Returns `not value`, elementwise for a tensor."""
     return value == 0 if type(value) is tensor and value.dtype.kind != "void" else not value
 
 
 def typed(value: Any) -> Any:
-    """*value*, a number of Python as the scalar that Triton makes of it."""
+    """Returns *value*, with a number of Python as the scalar that Triton makes of it."""
     return to_tensor(value) if isinstance(value, (int, float)) else value
 
 
 OPERATORS: Final = {_AND: both, _OR: either, _NOT: inverse, _ASSERT: device_assert, _TYPED: typed}
-"""The functions by the names under which code that `elementwise_code` made calls them."""
-
-
+"""The functions that code of `elementwise_code` calls, by their names there."""
 _CODES: Final = WeakKeyDictionary[FunctionType, tuple[CodeType, CodeType]]()
-"""For each function, the code that it had, and what was made of that."""
+"""The code that each function had, and the code that was made of it."""
 
 
 def elementwise_code(fn: FunctionType) -> CodeType:
-    """The code of *fn*, with calls of OPERATORS for the operators of this file; as it is where there are none."""
+    """Returns the code of *fn* with calls of OPERATORS in place of its operators; unchanged where there are none."""
     code, found = _CODES.get(fn, (None, None))
     if found is None or code is not fn.__code__:
         found = _with_calls(fn)
@@ -71,7 +69,7 @@ def elementwise_code(fn: FunctionType) -> CodeType:
 
 
 def _with_calls(fn: FunctionType) -> CodeType:
-    """As `elementwise_code`."""
+    """Compiles the code that `elementwise_code` returns."""
     body, shift = _definition(fn)
     if body is None:
         return fn.__code__
@@ -91,12 +89,13 @@ def _with_calls(fn: FunctionType) -> CodeType:
 
 
 def _definition(fn: FunctionType) -> tuple[ast.FunctionDef | None, int]:
-    """The definition of *fn*, and how many lines are before it in the file; None for a function without source."""
+    """Returns the definition of *fn* and the number of lines before it in its file; None for one without source."""
     try:
         lines, first = inspect.getsourcelines(fn)
         indented = lines[0][:1].isspace()
         tree = ast.parse("".join(["if True:\n", *lines] if indented else lines))
-    except (OSError, TypeError, SyntaxError):  # made by `exec`, or a lambda within a line
+    except (OSError, TypeError, SyntaxError):
+        # The function was made by `exec`, or is a lambda within a line.
         return None, 0
     first_statement = tree.body[0]
     found = first_statement.body[0] if isinstance(first_statement, ast.If) else first_statement
@@ -104,7 +103,7 @@ def _definition(fn: FunctionType) -> tuple[ast.FunctionDef | None, int]:
 
 
 def _future(code: CodeType) -> int:
-    """The flags of `from __future__` imports that *code* was compiled with."""
+    """Returns the flags of the `from __future__` imports that *code* was compiled with."""
     known: int = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
     return code.co_flags & known
 
@@ -118,12 +117,12 @@ def _is_block(value: Any) -> bool:
 
 
 def _as_bool(value: Any) -> Any:
-    """*value*, of which every element that is not 0 is true."""
+    """Returns *value* as booleans: every element that is not 0 is true."""
     return value != 0 if isinstance(value, tensor) else bool(value)
 
 
 class _Calls(ast.NodeTransformer):
-    """Puts calls in place of operators. Nested functions keep theirs, and get calls when they are called."""
+    """Puts calls in place of operators. A nested function gets its calls when it is called."""
 
     def __init__(self) -> None:
         self.has_changed = False
@@ -138,13 +137,13 @@ class _Calls(ast.NodeTransformer):
         return self._call(node, _NOT, node.operand) if isinstance(node.op, ast.Not) else node
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        """An assertion of the run, as `tl.device_assert`: a block may be pending, and then nobody looks at it."""
+        """Makes `assert` a `tl.device_assert`, which does not wait for a pending block."""
         self.generic_visit(node)
         arguments = [node.test] if node.msg is None else [node.test, node.msg]
         return ast.copy_location(ast.Expr(self._call(node, _ASSERT, *arguments)), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """A type that is asked of a number, such as the first value of what a loop changes."""
+        """Gives numbers `.to` and `.dtype`. A loop variable is such a number before its first change."""
         self.generic_visit(node)
         if node.attr not in _OF_NUMBERS or not isinstance(node.ctx, ast.Load):
             return node
@@ -157,7 +156,8 @@ class _Calls(ast.NodeTransformer):
         left, parts = node.left, list[ast.expr]()
         for number, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
             again: ast.expr = right
-            if number + 1 < len(node.ops) and not isinstance(right, ast.Name | ast.Constant):  # to be evaluated once
+            if number + 1 < len(node.ops) and not isinstance(right, ast.Name | ast.Constant):
+                # Two comparisons use this operand, and it has to be evaluated once.
                 self._names += 1
                 kept = f"__kb_{self._names}"
                 right, again = ast.NamedExpr(ast.Name(kept, ast.Store()), right), ast.Name(kept, ast.Load())
@@ -182,14 +182,14 @@ def _later(value: ast.expr) -> ast.Lambda:
 
 
 def _smallest(*values: Any, **named: Any) -> Any:
-    """As Python's `min`, also of scalars of the kernel."""
+    """Python's `min`, which takes scalars of the kernel too."""
     if len(values) == 2 and any(isinstance(each, tensor) for each in values):
         return minimum(*values)
     return builtins.min(*values, **named)
 
 
 def _largest(*values: Any, **named: Any) -> Any:
-    """As Python's `max`, also of scalars of the kernel."""
+    """Python's `max`, which takes scalars of the kernel too."""
     if len(values) == 2 and any(isinstance(each, tensor) for each in values):
         return maximum(*values)
     return builtins.max(*values, **named)
@@ -203,9 +203,9 @@ _BUILTINS: Final = {**vars(builtins), **_REPLACED, **OPERATORS}
 
 
 class Runnable:
-    """Gives copies of *fn* that see Triton's builtins, and whose `and`, `or` and `not` take blocks.
+    """Makes runnable copies of *fn*, which see Triton's builtins and whose `and`, `or` and `not` take blocks.
 
-    Their lines are those of *fn*. There is one copy until a name that its code uses means something else.
+    A copy has the lines of *fn*. The same copy is used until a name that its code uses gets another value.
     """
 
     def __init__(self, fn: FunctionType) -> None:
@@ -214,7 +214,7 @@ class Runnable:
         self._values: list[Any] = []
 
     def function(self) -> FunctionType:
-        """The copy."""
+        """Returns the copy for the present values of the names that *fn* uses."""
         fn = self.fn
         names = _names_in(fn.__code__)
         values = [fn.__code__, *map(fn.__globals__.get, names, repeat(_NOTHING)), fn.__defaults__, fn.__kwdefaults__]
@@ -225,7 +225,7 @@ class Runnable:
 
 @lru_cache(maxsize=_MOST_CODES)
 def _names_in(code: CodeType) -> frozenset[str]:
-    """The names that *code*, and the code in it, may look up."""
+    """Returns the names that *code*, and code nested in it, may look up."""
     return frozenset(code.co_names).union(*[_names_in(each) for each in code.co_consts if isinstance(each, CodeType)])
 
 

@@ -1,4 +1,4 @@
-"""Block pointers and tensor descriptors: a part of a tensor of any strides, with bounds."""
+"""Block pointers and tensor descriptors: blocks of a tensor of any strides, with bounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kb_triton.language.tensors.tensor import describe, tensor
 
 
 def known_integer(value: Any, what: str) -> int:
-    """*value* as an integer that the kernel knows, or computes now."""
+    """Returns *value* as an integer, which is computed now if it is pending. Raises KernelError, with *what*."""
     if isinstance(value, tensor):
         given: Any = value.value
         return given if type(given) is Symbol else int(value)  # type: ignore[return-value]  # it stands for an integer
@@ -31,7 +31,7 @@ def _integers(values: Any, what: str) -> tuple[int, ...]:
 
 
 class StridedTensor:
-    """A tensor of `shape` and `strides` in elements, from `base` on. *what* is what errors call it."""
+    """A tensor of `shape` and `strides` in elements, from `base` on. *what* is its name in errors."""
 
     __slots__ = ("base", "element_ty", "shape", "strides")
 
@@ -44,13 +44,13 @@ class StridedTensor:
         self.strides = _integers(strides, f"the strides of {what}")
 
     def block(self, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> AnyAddress:
-        """The elements of the block of *sizes* at *offsets*."""
+        """Returns the places of the block of *sizes* at *offsets*."""
         at = sum(offset * stride for offset, stride in zip(offsets, self.strides, strict=True))
         steps = tuple(stride if n > 1 else 0 for n, stride in zip(sizes, self.strides, strict=True))
         return self.base.plus(Affine(sizes, at, steps), ())
 
     def inside(self, offsets: tuple[int, ...], sizes: tuple[int, ...], axes: Any) -> IndexBox | None:
-        """The elements of a block that lie inside the tensor along *axes*; None for all."""
+        """Returns a mask of the elements of a block that lie inside the tensor along *axes*; None for all elements."""
         intervals = [(0, n) for n in sizes]
         for axis in axes:
             offset, n = offsets[axis], self.shape[axis]
@@ -60,7 +60,7 @@ class StridedTensor:
 
 
 class BlockPointer:
-    """A block of `shape` elements at `offsets` of a region, as `tl.make_block_ptr` makes it."""
+    """A block of `shape` elements at `offsets` of a region, from `tl.make_block_ptr`."""
 
     __slots__ = ("offsets", "region", "shape")
 
@@ -85,19 +85,25 @@ class BlockPointer:
         return self.dtype
 
     def elements(self, boundary_check: Any) -> tuple[AnyAddress, IndexBox | None]:
-        """Where the elements lie, and those inside the bounds of the axes that *boundary_check* names."""
+        """Returns the places of the elements, and a mask of the elements inside the bounds.
+
+        *boundary_check* has the axes with bounds. Without such axes, the mask is None.
+        """
         axes = () if boundary_check is None or boundary_check == "" else boundary_check
         checked = axes if isinstance(axes, (tuple, list)) else (axes,)
         address = self.region.block(self.offsets, self.shape)
         return address, self.region.inside(self.offsets, self.shape, [int(each) for each in checked])
 
     def advance(self, offsets: Any) -> BlockPointer:
-        """As `tl.advance`."""
+        """Returns the block *offsets* further."""
         return advance(self, offsets)
 
 
 def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any) -> BlockPointer:
-    """A pointer to a block of *block_shape* at *offsets* of a tensor of *shape* and *strides*. *order* does nothing."""
+    """Returns a pointer to the block of *block_shape* at *offsets* of a tensor of *shape* and *strides*.
+
+    *order* does nothing. Raises KernelError for lists of different lengths.
+    """
     region = StridedTensor(base, shape, strides, "tl.make_block_ptr")
     sizes, at = shape_of((block_shape,)), _integers(offsets, "the offsets of tl.make_block_ptr")
     if not len(region.shape) == len(region.strides) == len(sizes) == len(at):
@@ -106,7 +112,7 @@ def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shap
 
 
 def advance(base: Any, offsets: Any) -> BlockPointer:
-    """The block *offsets* further."""
+    """Returns the block pointer *base* moved by *offsets*. Raises KernelError for another object or length."""
     if not isinstance(base, BlockPointer):
         refuse(f"tl.advance of {describe(base)}", "a block pointer")
     steps = _integers(offsets, "the offsets of tl.advance")
@@ -116,7 +122,7 @@ def advance(base: Any, offsets: Any) -> BlockPointer:
 
 
 class tensor_descriptor:
-    """A tensor of `shape` and `strides`, read and written in blocks of `block_shape`, and 0 beyond its bounds."""
+    """A tensor of `shape` and `strides`, loaded and stored in blocks of `block_shape`, and 0 beyond its bounds."""
 
     __slots__ = ("_padding", "_region", "block_shape", "shape", "strides")
 
@@ -150,18 +156,18 @@ class tensor_descriptor:
         return self._region.block(at, sizes), self._region.inside(at, sizes, range(len(sizes)))
 
     def load(self, offsets: Any, cache_modifier: str = "", eviction_policy: str = "") -> tensor:
-        """The block at *offsets*."""
+        """Returns the block at *offsets*."""
         address, chosen = self._block(offsets, "load")
         other = float("nan") if self._padding == "nan" and chosen is not None else None
         return load_elements(address, self.block_shape, self.dtype, chosen, other)
 
     def store(self, offsets: Any, value: Any) -> None:
-        """Write *value* to the block at *offsets*."""
+        """Stores *value* to the block at *offsets*."""
         address, chosen = self._block(offsets, "store")
         store_elements(address, self.block_shape, self.dtype, _of_shape(value, self.block_shape), chosen)
 
     def _gathered(self, x_offsets: Any, y_offset: Any) -> tuple[tensor, tensor]:
-        """The pointers and the mask of rows *x_offsets*, from column *y_offset* on."""
+        """Returns the pointers and the mask of rows *x_offsets*, from column *y_offset* on."""
         rows, columns = as_tensor(x_offsets), self.block_shape[-1]
         first = known_integer(y_offset, "the column of a gather")
         along = tensor(Affine((columns,), first, (int(columns > 1),)), (columns,), int32)[None, :]
@@ -172,37 +178,37 @@ class tensor_descriptor:
         return pointers, inside
 
     def gather(self, x_offsets: Any, y_offset: Any) -> tensor:
-        """The rows *x_offsets*, from column *y_offset* on."""
+        """Returns the rows *x_offsets*, from column *y_offset* on."""
         pointers, inside = self._gathered(x_offsets, y_offset)
         return load(pointers, inside, 0)
 
     def scatter(self, value: Any, x_offsets: Any, y_offset: Any) -> None:
-        """Write *value* to the rows *x_offsets*, from column *y_offset* on."""
+        """Stores *value* to the rows *x_offsets*, from column *y_offset* on."""
         pointers, inside = self._gathered(x_offsets, y_offset)
         store(pointers, value, inside)
 
     def atomic_add(self, offsets: Any, value: Any) -> None:
-        """Add *value* to the block at *offsets*."""
+        """Adds *value* to the block at *offsets*."""
         self._changed("add", offsets, value)
 
     def atomic_max(self, offsets: Any, value: Any) -> None:
-        """The larger one of each element of the block at *offsets* and *value*."""
+        """Replaces each element of the block at *offsets* by the larger one of it and *value*."""
         self._changed("max", offsets, value)
 
     def atomic_min(self, offsets: Any, value: Any) -> None:
-        """The smaller one of each element of the block at *offsets* and *value*."""
+        """Replaces each element of the block at *offsets* by the smaller one of it and *value*."""
         self._changed("min", offsets, value)
 
     def atomic_and(self, offsets: Any, value: Any) -> None:
-        """The bits that are set in the block at *offsets* and in *value*."""
+        """Replaces the block at *offsets* by its bitwise `and` with *value*."""
         self._changed("and", offsets, value)
 
     def atomic_or(self, offsets: Any, value: Any) -> None:
-        """The bits that are set in the block at *offsets* or in *value*."""
+        """Replaces the block at *offsets* by its bitwise `or` with *value*."""
         self._changed("or", offsets, value)
 
     def atomic_xor(self, offsets: Any, value: Any) -> None:
-        """The bits that are set in either the block at *offsets* or *value*."""
+        """Replaces the block at *offsets* by its bitwise `xor` with *value*."""
         self._changed("xor", offsets, value)
 
     def _changed(self, op: str, offsets: Any, value: Any) -> None:
@@ -218,7 +224,10 @@ def _of_shape(value: Any, shape: tuple[int, ...]) -> tensor:
 def make_tensor_descriptor(
     base: Any, shape: Any, strides: Any, block_shape: Any, padding_option: Any = "zero"
 ) -> tensor_descriptor:
-    """A descriptor of the tensor of *shape* and *strides* at *base*."""
+    """Returns a descriptor of the tensor of *shape* and *strides* at *base*, with blocks of *block_shape*.
+
+    Raises KernelError for lists of different lengths.
+    """
     region = StridedTensor(base, shape, strides, "tl.make_tensor_descriptor")
     sizes = shape_of((block_shape,))
     if not len(region.shape) == len(region.strides) == len(sizes):
@@ -227,12 +236,12 @@ def make_tensor_descriptor(
 
 
 def load_tensor_descriptor(desc: Any, offsets: Any) -> tensor:
-    """The block of *desc* at *offsets*."""
+    """Returns the block of *desc* at *offsets*."""
     return _descriptor(desc).load(offsets)
 
 
 def store_tensor_descriptor(desc: Any, offsets: Any, value: Any) -> None:
-    """Write *value* to the block of *desc* at *offsets*."""
+    """Stores *value* to the block of *desc* at *offsets*."""
     _descriptor(desc).store(offsets, value)
 
 

@@ -41,10 +41,10 @@ _CONSTANTS: Final = frozenset(("LOAD_CONST", "LOAD_SMALL_INT", "RETURN_CONST"))
 
 
 def reduction_of(combine: Combine, kind: dtype) -> str | None:
-    """The chip's reduction that *combine* is for values of *kind*; None for a function of its own.
+    """Returns the name of the chip's reduction that *combine* equals for values of *kind*; None where it equals none.
 
-    The function is called with some numbers of the type. A function with numbers of its own may do something else for
-    a number that is not tried, so such a function is never taken for a reduction.
+    The function is called with some pairs of numbers of the type. A function with numeric constants may do something
+    else for a number that is not tried, so such a function is never taken for a reduction of the chip.
     """
     fn, names = getattr(combine, "fn", combine), _names_of(combine)
     if not isinstance(fn, FunctionType):
@@ -57,7 +57,7 @@ def reduction_of(combine: Combine, kind: dtype) -> str | None:
 
 
 class _Found(NamedTuple):
-    """What a function was found to be, as long as the names in its code stand for the same."""
+    """The cached result for a function. It holds while the names in the function's code have the same values."""
 
     names: tuple[Hashable, ...]
     reduction: str | None
@@ -67,7 +67,7 @@ _FOUND: Final = WeakKeyDictionary[FunctionType, dict[dtype, _Found]]()
 
 
 def _tried(combine: Combine, kind: dtype) -> str | None:
-    """As `reduction_of`."""
+    """Tries *combine* on pairs of numbers, and returns the result of `reduction_of`."""
     if not _is_without_numbers(combine):
         return None
     own = float32 if kind.is_float else kind
@@ -87,14 +87,16 @@ def _tried(combine: Combine, kind: dtype) -> str | None:
 
 
 def _names_of(combine: Combine) -> tuple[Hashable, ...]:
-    """What the names in the code of *combine*, and of the functions that it calls, stand for: functions, or types.
+    """Returns references to the functions, or types, behind the names in the code of *combine* and of its callees.
 
-    Nothing is kept alive by it. Functions of kb_triton are not looked into, because they stay what they are.
+    The references are weak, so they keep nothing alive. Functions of kb_triton do not change, so their names are left
+    out.
     """
     ahead: list[Any] = [combine]
     found: dict[Hashable, None] = {}
     for each in ahead:
-        fn = each if isinstance(each, ModuleType) else getattr(each, "fn", each)  # a module looks long for a name
+        # A module of Triton's would search for near names of "fn".
+        fn = each if isinstance(each, ModuleType) else getattr(each, "fn", each)
         if isinstance(fn, FunctionType) and ref(fn) not in found and not _is_own(fn):
             ahead += [fn.__globals__.get(name) for name in fn.__code__.co_names]
         found[ref(fn) if isinstance(fn, FunctionType) else (len(found), ref(type(fn)))] = None
@@ -102,12 +104,12 @@ def _names_of(combine: Combine) -> tuple[Hashable, ...]:
 
 
 def _agree(one: Any, two: Any, kind: dtype) -> bool:
-    """Whether *one* is *two*; a float may be rounded otherwise."""
+    """Whether the two results are equal; two floats may differ by a rounding."""
     return bool(one == two or (kind.is_float and abs(one - two) <= 1e-5 * abs(two)))
 
 
 def _candidates(kind: dtype) -> list[str]:
-    """The reductions that *kind* has. The bits of floats have none, and booleans have no others."""
+    """Returns the reductions for *kind*: floats have no bitwise ones, and booleans have only bitwise ones."""
     if kind.is_float:
         return [each for each in _REDUCTIONS if not each.startswith("reduce")]
     return [each for each in _REDUCTIONS if kind is not int1 or each.startswith("reduce")]
@@ -118,7 +120,7 @@ def _scalars(pair: tuple[Any, Any], kind: dtype) -> tuple[tensor, tensor]:
 
 
 def _integers(kind: dtype) -> list[tuple[int, int]]:
-    """Pairs of small integers, of the limits of *kind*, and of integers of all sizes."""
+    """Returns pairs of small integers, of the limits of *kind*, and of random integers of *kind*."""
     low, high = bounds(kind)
     edges = [(0, 0), (0, high), (low, 0), (low, high), (high, low), (high, high), (low, low), (7, 7)]
     drawn = np.random.default_rng(1).integers(low, high, (12, 2), NUMPY[kind.name], endpoint=True)
@@ -126,13 +128,13 @@ def _integers(kind: dtype) -> list[tuple[int, int]]:
 
 
 def _drops_nan(combine: Combine) -> bool:
-    """Whether the extreme *combine* of NaN and a number is the number, in one of their orders at least."""
+    """Whether *combine*, an extreme, returns the number for NaN and a number in at least one order."""
     pair = _scalars((nan, 1.0), float32)
     return any(each.value == each.value for each in (combine(*pair), combine(*pair[::-1])))
 
 
 def _is_without_numbers(combine: Any, seen: frozenset[Any] = frozenset()) -> bool:
-    """Whether the code of *combine*, and of the functions that it calls, has no number, default or closure."""
+    """Whether the code of *combine* and of its callees has no numeric constant, default or closure."""
     fn = getattr(combine, "fn", combine)
     if fn in seen or _is_own(fn):
         return True
@@ -152,14 +154,14 @@ def _constants(fn: FunctionType) -> Iterator[Any]:
 
 
 def _is_without_number(constant: Any) -> bool:
-    """Whether *constant* is None, a text, or a tuple of such. The code of a lambda is none of them."""
+    """Whether *constant* is None, a text, or a tuple of these. The code of a nested lambda is not."""
     if isinstance(constant, tuple):
         return all(map(_is_without_number, constant))
     return constant is None or isinstance(constant, str)
 
 
 def _is_known(value: Any, seen: frozenset[Any]) -> bool:
-    """Whether *value*, of a name of the module, brings no number. None stands for attributes and Python's functions."""
+    """Whether *value*, of a global name, brings no number. None stands for attributes and builtins of Python."""
     if value is None or isinstance(value, dtype):
         return True
     if isinstance(value, ModuleType):
@@ -174,7 +176,7 @@ _SCANS: Final = {
 
 
 def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:  # noqa: A002
-    """The elements of *input*, a block or a tuple of blocks, combined over *axis* by *combine_fn*."""
+    """Returns *input*, a block or a tuple of blocks, combined over *axis* by *combine_fn*."""
     blocks, is_tuple = _blocks(input)
     if axis is None:
         blocks, axis = [reshape(each, (each.numel,)) for each in blocks], 0
@@ -188,7 +190,10 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> An
 
 
 def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:  # noqa: A002
-    """For each element of *input*, a block or a tuple of blocks, all up to it along *axis*, combined."""
+    """Returns, for each element of *input*, all elements up to it along *axis* combined by *combine_fn*.
+
+    *input* is a block or a tuple of blocks. With *reverse*, the elements from the element on are combined.
+    """
     blocks, is_tuple = _blocks(input)
     at = axis_of(blocks[0], axis, "tl.associative_scan")
     name = reduction_of(combine_fn, blocks[0].dtype) if len(blocks) == 1 else None
@@ -214,7 +219,7 @@ def _without(x: tensor, axis: int, keep_dims: Any) -> tensor:
 
 
 def _halved(blocks: list[tensor], axis: int, combine: Combine) -> list[tensor]:
-    """*blocks* combined over *axis* in pairs, until its length is 1."""
+    """Returns *blocks* combined over *axis*, pair by pair until the axis has length 1."""
     while blocks[0].shape[axis] > 1:
         halves = [_halves(each, axis) for each in blocks]
         blocks = _combined(combine, [each[0] for each in halves], [each[1] for each in halves], blocks)
@@ -230,12 +235,16 @@ def _combined(combine: Combine, one: list[tensor], two: list[tensor], like: list
 
 
 def _halves(x: tensor, axis: int) -> tuple[tensor, tensor]:
-    """The elements of *x* at even and at odd indices along *axis*."""
+    """Returns the elements of *x* at even and at odd indices along *axis*."""
     return picked(x, axis, 0, 2), picked(x, axis, 1, 2)
 
 
 def _scanned(blocks: list[tensor], axis: int, combine: Combine) -> list[tensor]:
-    """The scan of *blocks*: that of neighbours combined, which has every second element, and from it the others."""
+    """Returns the scan of *blocks* along *axis*.
+
+    The scan of combined neighbours, half as long, has the results at odd indices. The results at even indices combine
+    these with the elements of *blocks*.
+    """
     if blocks[0].shape[axis] == 1:
         return blocks
     halves = [_halves(each, axis) for each in blocks]

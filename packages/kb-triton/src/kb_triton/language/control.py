@@ -19,7 +19,7 @@ from kb_triton.language.tensors.values import FORMS, NUMBERS, Data
 
 
 def runtime_range(*bounds: Any) -> Iterator[tensor]:
-    """As Python's `range`; the integers are scalars of the kernel."""
+    """Python's `range` with scalars of the kernel as its integers."""
     kind = int32
     for each in bounds:
         kind = promoted(kind, each.dtype if isinstance(each, tensor) else type_of_number(int(each)))
@@ -29,7 +29,10 @@ def runtime_range(*bounds: Any) -> Iterator[tensor]:
 
 
 def _turns(*bounds: Any) -> Iterator[Any]:
-    """The integers of a loop whose bounds follow from the program's number. Programs with as many turns do the same."""
+    """Yields the integers of a loop whose bounds follow from the program's number.
+
+    Only the number of turns becomes a plain integer, so programs with the same number of turns issue the same commands.
+    """
     start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     step = plain(step)
     span = stop - start if step > 0 else start - stop
@@ -38,7 +41,7 @@ def _turns(*bounds: Any) -> Iterator[Any]:
 
 
 class range:  # noqa: A001 - Triton's name
-    """As Python's `range`, with hints for a compiler, which do nothing."""
+    """Python's `range` in a kernel. The hints for a compiler do nothing."""
 
     def __init__(
         self,
@@ -61,7 +64,7 @@ class range:  # noqa: A001 - Triton's name
 
 
 class static_range:
-    """As Python's `range` of constants; the integers are constants too."""
+    """Python's `range` of constants, with constants as its integers. Raises KernelError for values of the run."""
 
     def __init__(self, arg1: Any, arg2: Any = None, step: Any = None) -> None:
         bounds = (0, arg1) if arg2 is None else (arg1, arg2)
@@ -76,12 +79,12 @@ class static_range:
 
 
 def condition(arg1: Any, disable_licm: Any = False) -> Any:
-    """*arg1*, the condition of a `while`. The hint does nothing."""
+    """Returns *arg1*, the condition of a `while`. The hint does nothing."""
     return arg1
 
 
 def expect_zero(x: Any, mask: Any) -> Any:
-    """*x*. That *x* is 0 where *mask* is true is not checked."""
+    """Returns *x*. The promise that *x* is 0 where *mask* is true is not checked."""
     return x
 
 
@@ -93,20 +96,20 @@ def _constant(value: Any) -> int:
 
 
 def static_assert(cond: Any, msg: Any = "") -> None:
-    """Refuse to go on unless *cond* holds."""
+    """Raises KernelError unless *cond* holds."""
     if not cond:
         refuse(f"a tl.static_assert that does not hold{f': {msg}' if msg else ''}", "one that holds")
 
 
 def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None, flush: Any = False) -> None:
-    """Print *values* as Python does."""
+    """Prints *values* as Python's `print` does."""
     if is_running():
         machine().leave("prints")
     sys.stdout.write(sep.join(map(str, values)) + end)
 
 
 def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:  # noqa: A002
-    """Print *prefix* and each of *args*, with the kernel line. Elements that are pending are printed as such."""
+    """Prints the kernel's line, *prefix* and each of *args*. A pending block is printed as pending."""
     machine().leave("prints")
     shown = [_shown(each) for each in args]
     sys.stdout.write(" ".join([f"{line()}:", str(prefix), *shown]) + "\n")
@@ -123,7 +126,7 @@ def _shown(value: Any) -> str:
 
 
 def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
-    """Refuse to go on where *cond* is known and does not hold. A pending condition is not looked at."""
+    """Raises KernelError where *cond* does not hold and *mask* is true. A pending *cond* is not checked."""
     given = as_tensor(cond)
     if type(given.value) in NUMBERS or type(given.value) in FORMS or type(given.value) is Data:
         holds = np.asarray(elements_of(given)) != 0
@@ -141,24 +144,24 @@ def debug_barrier() -> None:
 
 
 def assume(cond: Any) -> None:
-    """Does nothing."""
+    """Does nothing: the hint is for a compiler."""
 
 
 def multiple_of(input: Any, values: Any) -> Any:  # noqa: A002
-    """*input*."""
+    """Returns *input*. The hint does nothing."""
     return input
 
 
 def max_contiguous(input: Any, values: Any) -> Any:  # noqa: A002
-    """*input*."""
+    """Returns *input*. The hint does nothing."""
     return input
 
 
 def max_constancy(input: Any, values: Any) -> Any:  # noqa: A002
-    """*input*."""
+    """Returns *input*. The hint does nothing."""
     return input
 
 
 def inline_asm_elementwise(*arguments: Any, **named: Any) -> NoReturn:
-    """Refused: the chip has no GPU's instructions."""
+    """Raises KernelError: the chip has no instructions of a GPU."""
     refuse("tl.inline_asm_elementwise", "functions of tl: the chip does not have the instructions of a GPU")

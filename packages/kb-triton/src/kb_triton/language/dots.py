@@ -37,7 +37,10 @@ def dot(
     max_num_imprecise_acc: Any = None,
     out_dtype: Any = float32,
 ) -> tensor:
-    """The matrix product of two blocks, plus *acc*. Sums are exact f32, whatever *input_precision* allows."""
+    """Returns the matrix product of two blocks, plus *acc*. Sums are f32 for every *input_precision*.
+
+    Raises KernelError for blocks whose shapes or types do not fit.
+    """
     a, b = as_tensor(input), as_tensor(other)
     if not 2 <= a.rank == b.rank <= 3 or a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
         refuse(f"tl.dot of {describe(a)} and {describe(b)}", "blocks of M x K and K x N")
@@ -62,7 +65,7 @@ def dot(
 
 
 def accumulator(x: tensor) -> Any:
-    """The value of *x* as what a product adds to."""
+    """Returns the value of *x* as the accumulator of a product: a handle, or 0."""
     if type(x.value) in NUMBERS and x.value == 0:
         return 0
     return full_handle(x)
@@ -97,11 +100,12 @@ def dot_scaled(
     rhs_k_pack: Any = True,
     out_dtype: Any = float32,
 ) -> tensor:
-    """The matrix product of two blocks in formats of few bits with scales, plus *acc*.
+    """Returns the matrix product of two blocks in formats of few bits with scales, plus *acc*.
 
     A format is `e2m1` (two elements a byte, the first in the lower bits), `e4m3`, `e5m2`, `bf16` or `fp16`. Scales are
     e8m0 in `uint8`, or `e4m3`: M x K / 32 for *lhs*, N x K / 32 for *rhs*, or a scale for each 16 elements. Elements
-    are widened, scaled and rounded to bf16, or to fp16 where one format is fp16; sums are f32.
+    are widened, scaled and rounded to bf16, or to fp16 where one format is fp16; sums are f32. Raises KernelError for
+    formats, types and shapes that do not fit.
     """
     kind = float16 if "fp16" in (lhs_format, rhs_format) else bfloat16
     a = _widened(as_tensor(lhs), lhs_format, lhs_k_pack, "lhs")
@@ -114,12 +118,12 @@ def dot_scaled(
 
 
 def _turned(x: tensor) -> tensor:
-    """*x* with its last two axes exchanged."""
+    """Returns *x* with its last two axes exchanged."""
     return permute(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
 
 def _widened(x: tensor, name: Any, is_packed_along_k: Any, side: str) -> tensor:
-    """The elements of *x*, ... x K, in the format *name*: those of two a byte as f32, the others as they are."""
+    """Returns the elements of *x*, ... x K, of the format *name*: e2m1 as f32, other formats unchanged."""
     if name == "e2m1":
         if x.dtype not in (uint8, int8):
             refuse(f"{side} of {x.dtype} in the format e2m1", "tl.uint8, two elements in each")
@@ -138,13 +142,17 @@ def _widened(x: tensor, name: Any, is_packed_along_k: Any, side: str) -> tensor:
 
 
 def _of_e2m1(codes: tensor) -> tensor:
-    """Codes of 4 bits, i32, as f32: their exponent and mantissa in those of f32, and the biases made equal."""
+    """Returns *codes*, i32 with 4 bits of e2m1, as f32.
+
+    The sign, exponent and mantissa move to their places in an f32. The factor makes up for the difference of the
+    exponents' biases, 127 - 1.
+    """
     bits: Any = ((codes & 7) << 22) | ((codes & 8) << 28)
     return as_bits(bits, float32) * 2.0**126  # type: ignore[no-any-return]
 
 
 def _scaled(x: tensor, scale: Any, side: str) -> tensor:
-    """*x*, ... x K, times its scales."""
+    """Returns *x*, ... x K, times its scales, as f32; *x* where there is no *scale*."""
     if scale is None:
         return x
     scales = as_tensor(scale)
@@ -158,7 +166,7 @@ def _scaled(x: tensor, scale: Any, side: str) -> tensor:
 
 
 def _of_scales(scales: tensor, side: str) -> tensor:
-    """Scales as f32: those of e8m0 are powers of 2, the least of which is no normal f32."""
+    """Returns the scales as f32. Scales of e8m0 are powers of 2, and the smallest is a subnormal f32."""
     kind: dtype = scales.dtype
     if kind == float8e4nv:
         return cast(scales, float32)

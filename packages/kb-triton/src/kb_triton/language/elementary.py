@@ -34,7 +34,7 @@ _OF_NUMBERS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def of_floats(op: str, x: Any, name: str = "") -> tensor:
-    """The function *op* of each float of *x*."""
+    """Returns the function *op* of each float of *x*. Raises KernelError, with *name*, for other types."""
     given = as_tensor(x)
     if not given.dtype.is_float:
         refuse(f"tl.{name or op} of {describe(given)}", "floats", "cast to tl.float32 first")
@@ -50,7 +50,7 @@ def of_floats(op: str, x: Any, name: str = "") -> tensor:
 
 
 def two_floats(op: str, x: Any, y: Any, name: str) -> tensor:
-    """The function *op* of each pair of floats."""
+    """Returns the function *op* of each pair of floats; integers become f32. Errors have *name*."""
     one, two = as_tensor(x), as_tensor(y)
     kind = common_type(x, y)
     if not kind.is_float:
@@ -66,7 +66,7 @@ def two_floats(op: str, x: Any, y: Any, name: str) -> tensor:
 
 
 def common_type(*values: Any) -> dtype:
-    """The type that tensors and numbers have together."""
+    """Returns the type that an op of all *values*, tensors and numbers, computes in."""
     kinds = [each.dtype for each in values if isinstance(each, tensor)]
     if not kinds:
         return as_tensor(values[0]).dtype if len(values) == 1 else _of_numbers(values)
@@ -87,7 +87,7 @@ def _of_numbers(values: Any) -> dtype:
 
 
 def as_number(value: Any) -> Any:
-    """*value* as a Python number. Raises KernelError for anything else."""
+    """Returns *value* as a Python number. Raises KernelError for an object that is no number."""
     number = plain_number(value)
     if number is None:
         refuse(describe(value), "a tensor or a number")
@@ -172,7 +172,7 @@ def abs(x: Any) -> tensor:  # noqa: A001 - Triton's name
 
 
 def fma(x: Any, y: Any, z: Any) -> tensor:
-    """`x * y + z`, of a product that is rounded to f32."""
+    """`x * y + z`. The product of floats is rounded to f32 before the sum."""
     kind = common_type(x, y, z)
     if not kind.is_float or kind.is_f64:
         return binary("add", binary("mul", as_tensor(x), y), z)  # type: ignore[no-any-return]
@@ -206,19 +206,19 @@ def umulhi(x: Any, y: Any) -> tensor:
 
 
 class PropagateNan(IntEnum):
-    """What `propagate_nan` may be: with ALL, the result is NaN where an operand is; with NONE, the other operand."""
+    """Values of `propagate_nan` where one operand is NaN: with ALL, the result is NaN; with NONE, the other operand."""
 
     NONE = 0
     ALL = 0xFFFF
 
 
 def maximum(x: Any, y: Any, propagate_nan: Any = None) -> tensor:
-    """The larger element of each pair. Where one is NaN, the other, unless *propagate_nan* is ALL."""
+    """The larger element of each pair. With one NaN, the result is the other unless *propagate_nan* is ALL."""
     return _extreme("maximum", x, y, propagate_nan)
 
 
 def minimum(x: Any, y: Any, propagate_nan: Any = None) -> tensor:
-    """The smaller element of each pair. Where one is NaN, the other, unless *propagate_nan* is ALL."""
+    """The smaller element of each pair. With one NaN, the result is the other unless *propagate_nan* is ALL."""
     return _extreme("minimum", x, y, propagate_nan)
 
 
@@ -235,7 +235,7 @@ def _extreme(op: str, x: Any, y: Any, propagate_nan: Any) -> tensor:
 
 
 def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = None) -> tensor:  # noqa: A002
-    """The elements of *x*, those below *min* as *min*, and those above *max* as *max*."""
+    """The elements of *x* limited to the range from *min* to *max*."""
     return minimum(maximum(x, min, propagate_nan), max, propagate_nan)
 
 

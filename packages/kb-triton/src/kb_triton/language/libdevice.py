@@ -59,7 +59,11 @@ def sad(x: Any, y: Any, z: Any) -> tensor:
 
 
 def byte_perm(x: Any, y: Any, s: Any) -> tensor:
-    """Four of the eight bytes of *y* and *x*. Each four bits of *s* say which; the highest of them spreads its sign."""
+    """Four of the eight bytes of *y* and *x*, chosen by four bits of *s* each.
+
+    The lower three of these bits are the number of a byte. The highest bit replaces the byte by eight copies of its
+    sign.
+    """
     low, high = (cast(cast(_integer(each, "byte_perm"), uint32), uint64) for each in (x, y))
     both = binary("bit_or", binary("lshift", high, 32), low)
     selector = cast(cast(_integer(s, "byte_perm"), uint32), uint64)
@@ -161,12 +165,12 @@ def _inverse(x: Any) -> tensor:
 
 
 def saturatef(x: Any) -> tensor:
-    """*x*, between 0 and 1."""
+    """The elements of *x* limited to the range from 0 to 1."""
     return minimum(maximum(x, 0.0), 1.0)
 
 
 def _length(*parts: Any) -> tensor:
-    """The length of vectors with so many elements."""
+    """The Euclidean length of vectors whose elements are the *parts*."""
     floats = [_as_float(each) for each in parts]
     return of_floats("sqrt", sum((each * each for each in floats[1:]), floats[0] * floats[0]))
 
@@ -192,7 +196,7 @@ def rnorm4d(x: Any, y: Any, z: Any, w: Any) -> tensor:
 
 
 def fma_rn(x: Any, y: Any, z: Any) -> tensor:
-    """`x * y + z`, rounded once."""
+    """`x * y + z`, computed as `fma` does: the product is rounded to f32 before the sum."""
     return fma(x, y, z)
 
 
@@ -220,7 +224,7 @@ def _table() -> dict[str, Callable[..., tensor]]:
 
 
 FUNCTIONS: Final = _table()
-"""Every function by its name."""
+"""All functions of the module by name."""
 
 
 def __getattr__(name: str) -> Callable[..., tensor]:

@@ -33,7 +33,7 @@ from kb_triton.language.selection import where
 
 
 def __getattr__(name: str) -> Any:
-    """The names of `libdevice`, which were here in earlier releases of Triton."""
+    """Returns a name of `libdevice`. Earlier releases of Triton have these names here."""
     return getattr(libdevice, name)
 
 

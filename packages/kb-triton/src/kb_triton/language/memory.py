@@ -35,9 +35,10 @@ def load(
     eviction_policy: str = "",
     volatile: bool = False,
 ) -> tensor:
-    """The elements that *pointer* points to, where *mask* is true, and *other*, by default 0, elsewhere.
+    """Returns the elements that *pointer* points to, where *mask* is true, and *other*, by default 0, elsewhere.
 
-    The hints for caches do nothing.
+    A block pointer has *boundary_check* and *padding_option* in place of *mask* and *other*. The hints for caches do
+    nothing. Raises KernelError for another object than a pointer, and for a mask that is no block of booleans.
     """
     if not isinstance(pointer, tensor):
         return _load_block(pointer, mask, other, boundary_check, padding_option)
@@ -50,7 +51,7 @@ def load(
 
 
 def _load_block(pointer: Any, mask: Any, other: Any, boundary_check: Any, padding_option: str) -> tensor:
-    """What a block pointer points to."""
+    """Returns the block that a block pointer points to."""
     elements = getattr(pointer, "elements", None)
     if elements is None:
         refuse(f"tl.load of {describe(pointer)}", "a pointer, a block of pointers, or a block pointer")
@@ -62,14 +63,14 @@ def _load_block(pointer: Any, mask: Any, other: Any, boundary_check: Any, paddin
 
 
 def parts(address: ChosenAddress, shape: tuple[int, ...], chosen: Any, call: str) -> tuple[Any, Any]:
-    """The masks of a transfer of *shape* to and from the two places of *address*, where the mask *chosen* is true."""
+    """Returns the masks of the two transfers of *shape*, one for each place of *address*, where *chosen* is true."""
     masks = address.masks(tensor(True if chosen is None else chosen, shape, int1))
     first, second = (mask_for(each, shape, call) for each in masks)
     return first, second
 
 
 def load_elements(address: AnyAddress, shape: tuple[int, ...], kind: dtype, chosen: Any, other: Any) -> tensor:
-    """The elements of type *kind* at *address*, where the mask *chosen* is true; all with None."""
+    """Returns elements of *kind* at *address* where the mask *chosen* is true, None for all; *other* elsewhere."""
     if isinstance(address, ChosenAddress):
         first, second = parts(address, shape, chosen, "tl.load")
         return load_elements(address.one, shape, kind, first, load_elements(address.two, shape, kind, second, other))
@@ -112,14 +113,14 @@ def _value(loaded: Any, kind: dtype) -> Any:
 
 
 def is_nowhere(chosen: Any) -> bool:
-    """Whether the mask *chosen* leaves nothing."""
+    """Whether the mask *chosen* is false everywhere."""
     if isinstance(chosen, IndexBox):
         return chosen.is_empty
     return chosen is False or (type(chosen) is Data and not chosen.array.any())
 
 
 def joint_shape(pointers: tuple[int, ...], others: Iterable[Any], call: str) -> tuple[int, ...]:
-    """The shape of a transfer: that of the *pointers* and *others* together. A scalar pointer stays one."""
+    """Returns the shape of a transfer, which *pointers* and *others* broadcast to. A scalar pointer stays a scalar."""
     shape = pointers
     for each in others:
         if shape and isinstance(each, tensor):
@@ -128,9 +129,9 @@ def joint_shape(pointers: tuple[int, ...], others: Iterable[Any], call: str) -> 
 
 
 def as_mask(mask: Any, call: str) -> tensor:
-    """*mask* as booleans. Raises KernelError, which says the *call*, for elements of another type, as Triton does.
+    """Returns *mask* as booleans. Raises KernelError, with *call*, for elements of another type, as Triton does.
 
-    The numbers 0 and 1 are taken for False and True, which Triton does not do.
+    Unlike Triton, takes the numbers 0 and 1 for False and True.
     """
     given = as_tensor(mask)
     if given.dtype == int1:
@@ -142,7 +143,10 @@ def as_mask(mask: Any, call: str) -> tensor:
 
 
 def mask_for(mask: Any, shape: tuple[int, ...], call: str) -> Any:
-    """The mask of a transfer of *shape*: a form, `Data`, False for none, or None for all elements."""
+    """Returns the mask of a transfer of *shape*: a form, `Data`, False for no element, or None for all elements.
+
+    Raises KernelError, with *call*, for a mask that is no block of booleans or has another shape.
+    """
     if mask is None:
         return None
     given = as_mask(mask, call)
@@ -157,7 +161,7 @@ def mask_for(mask: Any, shape: tuple[int, ...], call: str) -> Any:
     if type(value) is not Data:
         value = Data(np.asarray(elements_of(given), np.bool_), int1.kb)
     if not shape:
-        return None if value.look().item() else False
+        return None if value.awaited().item() else False
     return value
 
 
@@ -169,9 +173,10 @@ def store(
     cache_modifier: str = "",
     eviction_policy: str = "",
 ) -> None:
-    """Write *value*, cast to the type of the elements, to where *pointer* points and *mask* is true.
+    """Stores *value*, cast to the type of the elements, where *pointer* points and *mask* is true.
 
-    The hints for caches do nothing.
+    A block pointer has *boundary_check* in place of *mask*. The hints for caches do nothing. Raises KernelError for
+    another object than a pointer, and for shapes that do not fit.
     """
     if not isinstance(pointer, tensor):
         elements = getattr(pointer, "elements", None)
@@ -188,7 +193,7 @@ def store(
 
 
 def store_elements(address: AnyAddress, shape: tuple[int, ...], kind: dtype, value: Any, chosen: Any) -> None:
-    """Write *value* to the elements at *address* where the mask *chosen* is true."""
+    """Stores *value* to the elements at *address* where the mask *chosen* is true."""
     given = cast(as_tensor(value), kind)
     if given.shape != shape and broadcast_shapes(given.shape, shape, "tl.store") != shape:
         refuse(f"tl.store of {describe(given)} to {' x '.join(map(str, shape)) or 'a scalar'}", "equal shapes")
@@ -211,7 +216,10 @@ _ORDERS: Final = "acq_rel", "acquire", "release", "relaxed"
 def change(
     op: str, address: AnyAddress, shape: tuple[int, ...], kind: dtype, values: tuple[Any, ...], chosen: Any, sem: Any
 ) -> tensor:
-    """Change the elements at *address*, where the mask *chosen* is true, by *values*. Returns them as they were."""
+    """Changes the elements at *address*, where the mask *chosen* is true, by *values*. Returns the elements before.
+
+    *op* is a name such as "add", and *sem* the memory order. Raises KernelError for a wrong order, type or shape.
+    """
     order = sem or "acq_rel"
     if order not in _ORDERS:
         refuse(f"tl.atomic_{op} with sem={sem!r}", f"one of {', '.join(map(repr, _ORDERS))}")
@@ -259,53 +267,53 @@ def _changed(op: str, pointer: Any, values: tuple[Any, ...], mask: Any, sem: Any
 
 
 def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """Add *val* to the elements at *pointer*. Returns them as they were."""
+    """Adds *val* to the elements at *pointer*. Returns the elements before."""
     return _changed("add", pointer, (val,), mask, sem)
 
 
 def atomic_max(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """The larger one of each element and *val*. Returns the elements as they were."""
+    """Replaces each element by the larger one of it and *val*. Returns the elements before."""
     return _changed("max", pointer, (val,), mask, sem)
 
 
 def atomic_min(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """The smaller one of each element and *val*. Returns the elements as they were."""
+    """Replaces each element by the smaller one of it and *val*. Returns the elements before."""
     return _changed("min", pointer, (val,), mask, sem)
 
 
 def atomic_and(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """The bits that are set in each element and in *val*. Returns the elements as they were."""
+    """Replaces each element by its bitwise `and` with *val*. Returns the elements before."""
     return _changed("and", pointer, (val,), mask, sem)
 
 
 def atomic_or(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """The bits that are set in each element or in *val*. Returns the elements as they were."""
+    """Replaces each element by its bitwise `or` with *val*. Returns the elements before."""
     return _changed("or", pointer, (val,), mask, sem)
 
 
 def atomic_xor(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """The bits that are set in either each element or *val*. Returns the elements as they were."""
+    """Replaces each element by its bitwise `xor` with *val*. Returns the elements before."""
     return _changed("xor", pointer, (val,), mask, sem)
 
 
 def atomic_xchg(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """*val* in place of each element. Returns the elements as they were."""
+    """Replaces each element by *val*. Returns the elements before."""
     return _changed("xchg", pointer, (val,), mask, sem)
 
 
 def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> tensor:
-    """*val* in place of each element that equals *cmp*. Returns the elements as they were."""
+    """Replaces each element that equals *cmp* by *val*. Returns the elements before."""
     return _changed("cas", pointer, (cmp, val), None, sem)
 
 
 def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
-    """The elements at *pointer*, where *mask* is true, and 0 elsewhere. Every load here is one step, as this one."""
+    """Returns the elements at *pointer*, where *mask* is true, and 0 elsewhere. Every load here is atomic."""
     _checked_order("load", sem, ("acquire", "relaxed"))
     return load(pointer, mask)
 
 
 def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> None:
-    """*val* in place of the elements at *pointer*, after the program's earlier commands unless *sem* is relaxed."""
+    """Stores *val* at *pointer*, after the program's earlier commands unless *sem* is relaxed."""
     _checked_order("store", sem, ("release", "relaxed"))
     _changed("xchg", pointer, (val,), mask, sem or "release")
 
@@ -313,7 +321,7 @@ def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scop
 def atomic_poll(
     pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None
 ) -> tensor:
-    """Load the integers at *pointer* until each was *expected_value* once. Returns true for each."""
+    """Loads the integers at *pointer* until each was *expected_value* once. Returns true for each."""
     _checked_order("poll", sem, ("acquire", "relaxed"))
     if timeout_ns is not None:
         refuse(f"tl.atomic_poll with timeout_ns={timeout_ns}", "None: kernels have no clock here")

@@ -28,15 +28,15 @@ _INSTEAD: Final = {
     "thread_id": "a program has no threads; use tl.arange", "sync_threads": "use tl.debug_barrier",
     "isnan": "use x != x", "isinf": "use libdevice.isinf",
 }  # fmt: skip
-"""What to use instead of names that people look for and that are no near misses."""
+"""Hints for names that users look for and that resemble no name of tl."""
 
 
 class MissingNameError(KernelError, AttributeError):
-    """A name that a module of Triton does not have here."""
+    """A module of Triton has no such name here. `hasattr` takes the error as an AttributeError."""
 
 
 def missing(module: str, name: str, names: Iterable[str] = (), fix: str = "") -> MissingNameError:
-    """The error for *name* of *module*, such as `tl`. It lists the ones of *names* that are near to *name*."""
+    """Returns the error for *name* of *module*, such as `tl`, at the kernel's line. It lists near names of *names*."""
     near = near_names(name, names)
     if not fix and module == "tl":
         fix = _INSTEAD.get(name, "")
@@ -47,7 +47,7 @@ def missing(module: str, name: str, names: Iterable[str] = (), fix: str = "") ->
 
 
 class VendorNames(SimpleNamespace):
-    """What `tl.extra.VENDOR` has. Raises AttributeError for the extensions of the vendor."""
+    """The namespace `tl.extra` or `tl.extra.VENDOR`. Extensions of a vendor raise AttributeError."""
 
     def __getattr__(self, name: str) -> Any:
         vendor = self.__dict__.get("__name__", "tl.extra")
@@ -55,7 +55,7 @@ class VendorNames(SimpleNamespace):
 
 
 def refusing(name: str, needs: str) -> Callable[..., NoReturn]:
-    """A function under the full *name* that is there to be imported. It refuses each call, and says what it *needs*."""
+    """Returns a function with the full *name* that can be imported. A call raises KernelError with *needs*."""
 
     def call(*arguments: Any, **named: Any) -> NoReturn:
         refuse(name, needs)

@@ -66,7 +66,7 @@ def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> tensor:
 
 
 def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:  # noqa: A002
-    """How many elements of *input* are 0, 1, ... *num_bins* - 1."""
+    """The number of elements of *input* that are 0, 1, ... *num_bins* - 1, where *mask* is true."""
     given, bins = as_tensor(input), plain_number(num_bins)
     if given.dtype.is_float or not isinstance(bins, int):
         refuse(f"tl.histogram of {describe(given)} in {num_bins!r} bins", "integers, and a tl.constexpr number")
@@ -87,7 +87,7 @@ def softmax(x: Any, dim: Any = None, keep_dims: Any = False, ieee_rounding: Any 
 
 
 def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple[Any, Any]:
-    """The indices of a row-major matrix of *size_i* x *size_j*, in groups of *size_g* rows that go column by column."""
+    """Swizzled indices of a row-major matrix of *size_i* x *size_j*: groups of *size_g* rows go column by column."""
     number = as_tensor(i) * size_j + j
     size_gj = as_tensor(size_g) * size_j
     group = number // size_gj
@@ -103,12 +103,12 @@ def _log2(i: Any) -> int:
 
 
 def sort_impl(x: Any, k: Any = None, dim: Any = None, descending: Any = False) -> tensor:
-    """The elements of *x* in order along *dim*; with *k*, only so many of them."""
+    """The elements of *x* in order along *dim*; with *k*, the first *k* of them."""
     return sort(x, dim, descending) if k is None else topk(x, k, dim, descending)
 
 
 def bitonic_merge(x: Any, dim: Any = None, descending: Any = False) -> tensor:
-    """The elements of *x*, which rise and then fall along *dim*, in order. It costs what `sort` costs."""
+    """Sorts *x*, a bitonic sequence along *dim*, at the cost of `sort`."""
     return sort(x, dim, descending)
 
 

@@ -40,7 +40,10 @@ def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUN
 
 
 def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
-    """As `philox`, with the two halves of the key, of the type of the counters."""
+    """Four blocks of random unsigned integers from counters *c0* to *c3* and the two halves of the key.
+
+    Raises KernelError for counters of other types than uint32 and uint64.
+    """
     first = as_tensor(c0)
     if first.dtype not in (uint32, uint64):
         refuse(f"tl.philox_impl of {first.dtype}", "counters of tl.uint32 or tl.uint64")
@@ -50,7 +53,7 @@ def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: 
 
 
 def _of_chip(key: tensor, counters: list[tensor], n_rounds: int) -> Any:
-    """As `philox`, by the chip's function of 32 bits."""
+    """Computes `philox` by the chip's function for 32 bits."""
     shape = counters[0].shape
     for each in counters[1:]:
         shape = broadcast_shapes(shape, each.shape, "tl.philox")
@@ -89,7 +92,7 @@ def randint(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> tensor:
 
 
 def uint_to_uniform_float(x: Any) -> tensor:
-    """Floats from 0 to below 1 of random integers."""
+    """Random integers as floats from 0 to below 1."""
     given = as_tensor(x)
     is_wide = given.dtype.primitive_bitwidth == 64
     signed = cast(given, int64 if is_wide else int32)
@@ -109,7 +112,7 @@ def rand4x(seed: Any, offsets: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
 
 
 def pair_uniform_to_normal(u1: Any, u2: Any) -> tuple[tensor, tensor]:
-    """Two blocks of normal numbers of two of uniform ones."""
+    """Two blocks of normal numbers from two blocks of uniform numbers, by the Box-Muller transform."""
     low = maximum(1.0e-7, u1)
     angle = 6.283185307179586 * as_tensor(u2)
     radius = sqrt(-2.0 * log(low))

@@ -24,7 +24,7 @@ _KNOWN: Final[dict[str, Any]] = {
 
 
 def axis_of(x: tensor, axis: Any, call: str) -> int:
-    """*axis* as a number from 0. Raises KernelError for an axis that *x* does not have."""
+    """Returns *axis* as a number from 0. Raises KernelError, with *call*, for an axis that *x* does not have."""
     number = plain_number(axis)
     if not isinstance(number, int) or not -x.rank <= number < x.rank:
         refuse(f"{call} of {describe(x)} over axis {axis}", f"an axis from 0 to {x.rank - 1}")
@@ -32,7 +32,7 @@ def axis_of(x: tensor, axis: Any, call: str) -> int:
 
 
 def reduced(op: str, x: tensor, axis: Any, keep_dims: Any, out: dtype | None = None) -> tensor:
-    """The reduction *op* of *x* over *axis*, or over all elements with None, as elements of *out*."""
+    """Returns the reduction *op* of *x* over *axis*, or over all elements with None, as elements of *out*."""
     kind, rank = out or x.dtype, x.rank
     if kind.is_f64:
         refuse_f64(f"tl.{op}")
@@ -67,7 +67,7 @@ def _reduced_bytes(op: str, x: tensor, at: int, kind: dtype, shape: tuple[int, .
 
 
 def scanned(op: str, x: tensor, axis: Any, reverse: Any, out: dtype | None = None) -> tensor:
-    """The scan *op* of *x* along *axis*, as elements of *out*."""
+    """Returns the scan *op* of *x* along *axis*, as elements of *out*."""
     kind = out or x.dtype
     if kind.is_f64:
         refuse_f64(f"tl.{op}")
@@ -96,7 +96,7 @@ def _sum_type(x: tensor, given: Any) -> dtype:
 
 
 def _wide(x: tensor) -> tensor:
-    """*x* in 32 bits at least, as Triton's extremes are computed."""
+    """Returns *x* in at least 32 bits, the width in which Triton computes extremes."""
     if x.dtype.primitive_bitwidth >= 32:
         return x
     return cast(x, float32 if x.dtype.is_float else int32)
@@ -138,7 +138,7 @@ def _extreme(op: str, x: tensor, axis: Any, return_indices: Any, keep_dims: Any)
 
 
 def _among_numbers(op: str, x: tensor) -> str:
-    """The reduction *op* of *x*, which leaves out NaN as Triton's does."""
+    """Returns the name of the reduction *op* for *x* that ignores NaN, which Triton's extremes ignore."""
     return f"{op}_number" if x.dtype.is_float else op
 
 
@@ -147,22 +147,22 @@ def _searched(op: str, x: tensor, axis: Any, keep_dims: Any) -> tensor:
 
 
 def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> tensor:  # noqa: A002
-    """The index of the largest element over *axis* that is not NaN; of equals the lowest."""
+    """The index of the largest element over *axis* that is not NaN; the lowest index of equal elements."""
     return _searched("max", as_tensor(input), axis, keep_dims)
 
 
 def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> tensor:  # noqa: A002
-    """The index of the smallest element over *axis* that is not NaN; of equals the lowest."""
+    """The index of the smallest element over *axis* that is not NaN; the lowest index of equal elements."""
     return _searched("min", as_tensor(input), axis, keep_dims)
 
 
 def xor_sum(input: Any, axis: Any = None, keep_dims: Any = False) -> tensor:  # noqa: A002
-    """The bits that an odd number of integers over *axis* has."""
+    """The bitwise `xor` of all integers over *axis*."""
     return reduced("reduce_xor", _integers(input, "xor_sum"), axis, keep_dims)
 
 
 def reduce_or(input: Any, axis: Any, keep_dims: Any = False) -> tensor:  # noqa: A002
-    """The bits that some integer over *axis* has."""
+    """The bitwise `or` of all integers over *axis*."""
     return reduced("reduce_or", _integers(input, "reduce_or"), axis, keep_dims)
 
 

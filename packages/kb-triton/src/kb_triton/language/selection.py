@@ -30,7 +30,10 @@ from kb_triton.language.tensors.values import NUMBERS, Data, array_of, as_argume
 
 
 def where(condition: Any, x: Any, y: Any) -> tensor:
-    """The elements of *x* where *condition* is not 0, and those of *y* elsewhere."""
+    """Returns the elements of *x* where *condition* is not 0, and the elements of *y* elsewhere.
+
+    Raises KernelError for operands that are no tensors or numbers, and for pointers to elements of two types.
+    """
     chosen = cast(as_tensor(condition), int1)
     kind = _type(x, y)
     if isinstance(kind, pointer_type):
@@ -115,13 +118,14 @@ provide(where=where)
 
 
 MOST_WAYS: Final = 256
-"""The most ways through the branches of one function."""
+"""The most paths through the branches of one function. Source: assumed."""
 
 
 def map_elementwise(scalar_fn: Callable[..., Any], *args: Any, pack: Any = 1) -> Any:
-    """What *scalar_fn* returns for each element of *args*, which are broadcast to one shape.
+    """Returns the results of *scalar_fn* for each element of *args*, which are broadcast to one shape.
 
-    With *pack*, a call takes so many neighbouring elements of each block, and returns as many of each result.
+    With *pack*, a call takes *pack* neighbouring elements of each block, and returns *pack* elements of each result.
+    Raises KernelError for a wrong *pack*, for results whose number varies, and for more than MOST_WAYS paths.
     """
     count = plain_number(pack)
     if not args or not isinstance(count, int) or count < 1 or count & (count - 1):
@@ -143,7 +147,7 @@ def map_elementwise(scalar_fn: Callable[..., Any], *args: Any, pack: Any = 1) ->
 
 
 def _elements(block: tensor, count: int) -> list[tensor]:
-    """The blocks of every first, second, ... of *count* neighbours in *block*."""
+    """Returns *count* blocks: the first, second, ... element of each group of *count* neighbours in *block*."""
     if count == 1:
         return [block]
     if block.numel % count:
@@ -154,14 +158,14 @@ def _elements(block: tensor, count: int) -> list[tensor]:
 
 
 def _in_turn(blocks: list[tensor]) -> tensor:
-    """The elements of as many *blocks* as a power of two, the first of each, then the second of each, and so on."""
+    """Returns the elements of *blocks*, a power of two of them, in turn: the first of each, the second of each, ..."""
     if len(blocks) == 1:
         return blocks[0]
     return stacked(_in_turn(blocks[::2]), _in_turn(blocks[1::2]), blocks[0].rank)
 
 
 class _Ways:
-    """The ways of *function* with *blocks* through its branches."""
+    """The paths of *function* with *blocks* through its branches."""
 
     def __init__(self, function: Callable[..., Any], blocks: list[tensor]) -> None:
         self._function = function
@@ -170,11 +174,11 @@ class _Ways:
         self._n_calls = 0
 
     def results(self) -> tuple[list[tensor], bool]:
-        """What the function returns, and whether that is one value and no tuple."""
+        """Returns the results of the function, and whether it returns a single value and no tuple."""
         return self._after(()), self._is_single
 
     def _after(self, answers: tuple[bool, ...]) -> list[tensor]:
-        """What the function returns if its first questions have *answers*: of all further answers together."""
+        """Returns the results over all paths on which the first questions of the function have *answers*."""
         self._n_calls += 1
         self._check(self._n_calls)
         asked: list[tensor] = []

@@ -28,7 +28,7 @@ from kb_triton.language.tensors.values import FORMS, NUMBERS, Data, Turned, as_a
 
 
 def shape_of(given: Any) -> tuple[int, ...]:
-    """A shape as a kernel writes it: numbers one by one, or a tuple of them."""
+    """Returns the shape *given*, numbers one by one or one tuple of numbers. Raises KernelError for other sizes."""
     sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
     found: list[Any] = [plain_number(each) if not isinstance(each, tensor) else None for each in sizes]
     if not all(isinstance(each, int) and each > 0 for each in found):
@@ -37,12 +37,12 @@ def shape_of(given: Any) -> tuple[int, ...]:
 
 
 def times(shape: tuple[int, ...]) -> str:
-    """A shape in words."""
+    """Describes a shape in words."""
     return " x ".join(map(str, shape)) or "a scalar"
 
 
 def expand_dims(input: Any, axis: Any) -> tensor:  # noqa: A002
-    """*input* with an axis of length 1 more, which becomes number *axis*; several for a tuple."""
+    """Returns *input* with a new axis of length 1 at number *axis*; several axes for a tuple."""
     x = as_tensor(input)
     if isinstance(axis, (tuple, list)):
         for each in sorted(int(one) % (x.rank + len(axis)) for one in axis):
@@ -62,7 +62,7 @@ def expand_dims(input: Any, axis: Any) -> tensor:  # noqa: A002
 
 
 def _reshaped(value: Any, before: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-    """*value* in another *shape* of as many elements; *before* is the shape it is broadcast to."""
+    """Returns *value*, which stands for a block of shape *before*, in another *shape* of as many elements."""
     if type(value) in NUMBERS:
         return value
     if type(value) is Data:
@@ -98,7 +98,10 @@ def _reshaped_offset(offset: Any, before: tuple[int, ...], shape: tuple[int, ...
 
 
 def reshape(input: Any, *shape: Any, can_reorder: Any = False) -> tensor:  # noqa: A002
-    """*input* in another shape of as many elements, row by row."""
+    """Returns *input* in another shape of as many elements, row by row. One size may be -1.
+
+    Raises KernelError for a shape with another number of elements.
+    """
     x, given = as_tensor(input), shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     sizes = list(given)
     if sizes.count(-1) == 1:
@@ -111,30 +114,30 @@ def reshape(input: Any, *shape: Any, can_reorder: Any = False) -> tensor:  # noq
 
 
 def view(input: Any, *shape: Any) -> tensor:  # noqa: A002
-    """As `reshape`."""
+    """Returns *input* in another shape of as many elements, row by row: another name of `reshape`."""
     return reshape(input, *shape)
 
 
 def ravel(x: Any, can_reorder: Any = False) -> tensor:
-    """*x* as a vector, row by row."""
+    """Returns *x* as a vector, row by row."""
     given = as_tensor(x)
     return reshape(given, (given.numel,))
 
 
 def squeeze(x: Any, dim: Any) -> tensor:
-    """*x* without its axis *dim*, of length 1."""
+    """Returns *x* without its axis *dim*, of length 1."""
     given = as_tensor(x)
     at = int(dim) % given.rank
     return reshape(given, (*given.shape[:at], *given.shape[at + 1 :]))
 
 
 def unsqueeze(x: Any, dim: Any) -> tensor:
-    """As `expand_dims`."""
+    """Returns *x* with a new axis of length 1 at number *dim*: another name of `expand_dims`."""
     return expand_dims(x, dim)
 
 
 def full_handle(x: tensor) -> Handle:
-    """The bytes of all elements of *x*, in its shape."""
+    """Returns a handle of all elements of *x*, in its shape."""
     running, kind = machine(), x.dtype.kb
     if type(x.value) in NUMBERS:
         return running.full(x.shape, stored_number(plain(x.value), x.dtype), kind)
@@ -146,7 +149,7 @@ def full_handle(x: tensor) -> Handle:
 
 
 def laid_out(x: tensor, shape: tuple[int, ...]) -> Any:
-    """*x*, which broadcasts to *shape*, as `tl.store` of the chip takes it."""
+    """Returns *x*, which broadcasts to *shape*, as the operand of a store of the chip."""
     value, running = x.value, machine()
     if type(value) in FORMS:
         return as_known(value, shape, running.line)
@@ -156,7 +159,7 @@ def laid_out(x: tensor, shape: tuple[int, ...]) -> Any:
 
 
 def broadcast_to(input: Any, *shape: Any) -> tensor:  # noqa: A002
-    """*input* repeated over *shape*."""
+    """Returns *input* repeated over *shape*. Raises KernelError where *input* does not broadcast to it."""
     x, sizes = as_tensor(input), shape_of(shape) if shape != ((),) else ()
     if x.shape == sizes:
         return x
@@ -171,19 +174,19 @@ def broadcast_to(input: Any, *shape: Any) -> tensor:  # noqa: A002
 
 
 def broadcast(input: Any, other: Any) -> tuple[tensor, tensor]:  # noqa: A002
-    """Both blocks, repeated over the shape that they have together."""
+    """Returns both blocks, repeated over the shape that they broadcast to."""
     one, two = as_tensor(input), as_tensor(other)
     shape = broadcast_shapes(one.shape, two.shape, "tl.broadcast")
     return broadcast_to(one, shape), broadcast_to(two, shape)
 
 
 def steps_of(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The elements from one index to the next along each axis, row by row."""
+    """Returns the strides in elements of a row-major block of *shape*."""
     return tuple(prod(shape[at + 1 :]) for at in range(len(shape)))
 
 
 def stacked(x: tensor, y: tensor, axis: int) -> tensor:
-    """Two blocks of one shape and type along a new *axis* of length 2."""
+    """Returns two blocks of one shape and type along a new *axis* of length 2."""
     shape, steps = (*x.shape[:axis], 2, *x.shape[axis:]), steps_of(x.shape)
     strides = (*steps[:axis], x.numel, *steps[axis:])
     handle = machine().rearranged([full_handle(x), full_handle(y)], shape, strides)
@@ -191,7 +194,7 @@ def stacked(x: tensor, y: tensor, axis: int) -> tensor:
 
 
 def picked(x: tensor, axis: int, number: int, step: int) -> tensor:
-    """The elements of *x* at *number*, *number* + *step* and so on along *axis*."""
+    """Returns the elements of *x* at *number*, *number* + *step* and so on along *axis*."""
     shape, steps = (*x.shape[:axis], x.shape[axis] // step, *x.shape[axis + 1 :]), steps_of(x.shape)
     if type(x.value) in NUMBERS:
         return tensor(x.value, shape, x.dtype)
@@ -208,19 +211,19 @@ def _pair(a: Any, b: Any, call: str) -> tuple[tensor, tensor]:
 
 
 def join(a: Any, b: Any) -> tensor:
-    """Both blocks along a new last axis of length 2."""
+    """Returns both blocks along a new last axis of length 2."""
     one, two = _pair(a, b, "tl.join")
     return stacked(one, two, one.rank)
 
 
 def interleave(a: Any, b: Any) -> tensor:
-    """The elements of both blocks in turn, along the last axis."""
+    """Returns the elements of both blocks in turn, along the last axis."""
     found = join(a, b)
     return found if found.rank == 1 else reshape(found, (*found.shape[:-2], 2 * found.shape[-2]))
 
 
 def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> tensor:  # noqa: A002
-    """*input*, and then *other*, along axis *dim*."""
+    """Returns *input* followed by *other* along axis *dim*."""
     one, two = _pair(input, other, "tl.cat")
     if not one.rank:
         return join(one, two)
@@ -230,7 +233,7 @@ def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> tenso
 
 
 def split(a: Any) -> tuple[tensor, tensor]:
-    """The two halves of a block along its last axis, of length 2."""
+    """Returns the two halves of a block along its last axis, of length 2."""
     x = as_tensor(a)
     if not x.rank or x.shape[-1] != 2:
         refuse(f"tl.split of {describe(x)}", "a block whose last axis has length 2")
@@ -239,7 +242,7 @@ def split(a: Any) -> tuple[tensor, tensor]:
 
 
 def permute(input: Any, *dims: Any) -> tensor:  # noqa: A002
-    """*input* with its axes in another order: axis i of the result is axis `dims[i]` of *input*."""
+    """Returns *input* with its axes in another order: axis i of the result is axis `dims[i]` of *input*."""
     x = as_tensor(input)
     order = shape_of_axes(dims, x)
     shape = tuple(x.shape[each] for each in order)
@@ -276,7 +279,7 @@ def _permuted_bytes(value: Data, x: tensor, order: tuple[int, ...]) -> Handle:
 
 
 def shape_of_axes(dims: Any, x: tensor) -> tuple[int, ...]:
-    """The order of axes that a kernel gives, each from 0."""
+    """Returns the order of axes *dims* with numbers from 0. Raises KernelError unless it has each axis once."""
     given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
     order = tuple(int(each) % max(x.rank, 1) for each in given)
     if sorted(order) != list(range(x.rank)):
@@ -285,7 +288,7 @@ def shape_of_axes(dims: Any, x: tensor) -> tuple[int, ...]:
 
 
 def trans(input: Any, *dims: Any) -> tensor:  # noqa: A002
-    """*input* with its last two axes exchanged, or with its axes in the order *dims*."""
+    """Returns *input* with its last two axes exchanged, or with its axes in the order *dims*."""
     x = as_tensor(input)
     if dims:
         return permute(x, *dims)
@@ -301,17 +304,20 @@ provide(
 
 
 def program_id(axis: Any) -> tensor:
-    """This program's number along *axis* of the grid."""
+    """Returns the program's number along *axis* of the grid."""
     return tensor(machine().program_id(int(axis)), (), int32)
 
 
 def num_programs(axis: Any) -> tensor:
-    """The number of programs along *axis* of the grid."""
+    """Returns the number of programs along *axis* of the grid."""
     return tensor(machine().num_programs(int(axis)), (), int32)
 
 
 def arange(start: Any, end: Any) -> tensor:
-    """The integers from *start* to *end* - 1. Their number is a power of two, as Triton has it."""
+    """Returns the integers from *start* to *end* - 1.
+
+    Raises KernelError for bounds that are no constants, and, as Triton does, unless their number is a power of two.
+    """
     first, last = plain_number(start), plain_number(end)
     if not isinstance(first, int) or not isinstance(last, int):
         refuse(
@@ -325,7 +331,7 @@ def arange(start: Any, end: Any) -> tensor:
 
 
 def full(shape: Any, value: Any, dtype: Any) -> tensor:
-    """A block whose elements are all *value*."""
+    """Returns a block whose elements are all *value*, a number or a scalar."""
     sizes, kind = shape_of((shape,)), element_type_of(dtype)
     if isinstance(value, tensor):
         given = cast(value, kind)
@@ -343,17 +349,17 @@ def full(shape: Any, value: Any, dtype: Any) -> tensor:
 
 
 def zeros(shape: Any, dtype: Any) -> tensor:
-    """A block of zeros."""
+    """Returns a block of zeros."""
     return full(shape, 0, dtype)
 
 
 def zeros_like(input: Any) -> tensor:  # noqa: A002
-    """A block of zeros with the shape and type of *input*."""
+    """Returns a block of zeros with the shape and type of *input*."""
     x = as_tensor(input)
     return tensor(rounded(0, x.dtype), x.shape, x.dtype)
 
 
 def full_like(input: Any, value: Any) -> tensor:  # noqa: A002
-    """A block with the shape and type of *input* whose elements are all *value*."""
+    """Returns a block with the shape and type of *input* whose elements are all *value*."""
     x = as_tensor(input)
     return full(x.shape, value, x.dtype)

@@ -1,4 +1,4 @@
-"""What stands around a kernel's launch: configurations and their choice, heuristics, and the driver's answers."""
+"""Host code around a launch: autotuning, heuristics, benchmarks, and the answers of the driver."""
 
 from kb_triton.runtime.autotuner import Autotuner, Config, autotune
 from kb_triton.runtime.driver import DRIVER, GPUTarget, Knobs

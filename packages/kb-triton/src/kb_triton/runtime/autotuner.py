@@ -14,10 +14,10 @@ from kb_triton.runtime.heuristics import Wrapper
 
 
 class Config:
-    """Values of constants, by name, that a tuned kernel may be launched with.
+    """A configuration of a tuned kernel: values of its constants by name.
 
-    `num_warps`, `num_ctas`, `maxnreg` and `ir_override` do nothing here, and `num_stages` neither: how many loads run
-    ahead follows from the TCM. *pre_hook* is called with all arguments by name before each launch with this choice.
+    The options of a GPU do nothing here. `num_stages` is one of them, since the free TCM decides how many loads run
+    ahead. *pre_hook* is called with all arguments by name before each launch with this configuration.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Config:
         self.ir_override = ir_override
 
     def all_kwargs(self) -> dict[str, Any]:
-        """The constants and the options, by name, of a launch with this choice."""
+        """Returns the constants and the options of a launch with this configuration, by name."""
         options = {name: getattr(self, name) for name in ("num_warps", "num_ctas", "num_stages", "maxnreg")}
         return {**self.kwargs, **{name: value for name, value in options.items() if value is not None}}
 
@@ -60,10 +60,10 @@ Arguments = dict[str, Any]
 
 
 class Pruning(NamedTuple):
-    """Which configurations are tried at all, as `prune_configs_by` says.
+    """The rule of `prune_configs_by`, which chooses the configurations to try.
 
-    `early` makes a shorter list of them. `model` estimates a time, and the `most` of the least ones stay: a number, or
-    a share of all.
+    `early` returns a shorter list of configurations. `model` estimates the time of one, and the `most` fastest ones
+    stay: a number of configurations, or a share of all as a float.
     """
 
     early: Callable[..., Sequence[Config]] | None = None
@@ -72,12 +72,15 @@ class Pruning(NamedTuple):
 
     @classmethod
     def of(cls, stated: Mapping[str, Any] | None) -> Pruning:
-        """What the dict *stated* says under Triton's names."""
+        """Returns the rule of the dict *stated*, which has Triton's names."""
         found = stated or {}
         return cls(found.get("early_config_prune"), found.get("perf_model"), found.get("top_k", 1.0))
 
     def kept(self, configs: Sequence[Config], known: Arguments, named: Arguments) -> list[Config]:
-        """The ones of *configs* to try. *known* are the arguments by position, by their names."""
+        """Returns the configurations of *configs* to try. *known* has the positional arguments by name.
+
+        Raises KernelError where `early` returns no configuration.
+        """
         found = list(configs)
         if self.early is not None:
             found = list(self.early(found, known, **named))
@@ -93,11 +96,11 @@ class Pruning(NamedTuple):
 class Autotuner(Wrapper):
     """A kernel with several *configs*, tried once for each combination of the arguments *key* and of the arrays' types.
 
-    What is tried runs on copies, so no array changes. After a trial the arrays *reset_to_zero* are zeroed, as on a GPU.
+    A trial is only timed, so it changes no array. After the trials, the arrays *reset_to_zero* are zeroed, as on a GPU.
     *pre_hook* and *post_hook* are called around each trial; *restore_value* names arrays that these two may change.
 
-    Parameters, attributes and the methods that tuners of others override or call are those of Triton's class. How a
-    GPU would measure (`warmup`, `rep`, `use_cuda_graph`, `do_bench`, `cache_results`) makes no difference here.
+    The parameters and attributes are Triton's, and so are the methods that libraries override or call. The parameters
+    of a GPU's measurement (`warmup`, `rep`, `use_cuda_graph`, `do_bench`, `cache_results`) make no difference here.
     """
 
     def __init__(
@@ -132,7 +135,10 @@ class Autotuner(Wrapper):
         self._pruning = Pruning.of(prune_configs_by)
 
     def run(self, *arguments: Any, **named: Any) -> Any:
-        """Launch the kernel with the best configuration, after a trial of all if the key is new."""
+        """Launches the kernel with the best configuration, after trying the configurations if the key is new.
+
+        Raises OutOfResources where no configuration fits the TCM, and the errors of `JITFunction.run`.
+        """
         self.nargs = dict(zip(self.arg_names, arguments, strict=False))
         if named.get("warmup"):
             return self.fn.run(*arguments, **{**named, **self.configs[0].all_kwargs()})
@@ -143,11 +149,11 @@ class Autotuner(Wrapper):
         return self._run(chosen, arguments, named)
 
     def prune_configs(self, named: Arguments) -> list[Config]:
-        """The configurations to try: the ones that `prune_configs_by` keeps, and no more than the device tries."""
+        """Returns the configurations to try: `prune_configs_by` chooses them, and the device limits their number."""
         return self._pruning.kept(self.configs, self.nargs, named)[: current().autotune]
 
     def pre_hook(self, every: Arguments, reset_only: bool = False) -> None:
-        """What comes before a trial, with the arguments *every*; with *reset_only*, what comes after all trials."""
+        """Runs before a trial with the arguments *every*. With *reset_only*, runs after all trials and only zeroes."""
         if reset_only:
             self._zero(every)
             return
@@ -156,7 +162,7 @@ class Autotuner(Wrapper):
             self.user_defined_pre_hook(every)
 
     def post_hook(self, every: Arguments, exception: BaseException | None) -> None:
-        """What comes after a trial, which *exception* ended if there is one."""
+        """Runs after a trial. *exception* is the error that ended the trial, or None."""
         if self.user_defined_post_hook is not None:
             self.user_defined_post_hook(every, exception=exception)
         for array, value in self._kept:
@@ -164,7 +170,10 @@ class Autotuner(Wrapper):
         self._kept = []
 
     def _bench(self, *arguments: Any, config: Config, **named: Any) -> list[float]:
-        """Simulated milliseconds of a launch with *config*: median, 20 % and 80 %, which are equal; inf beyond TCM."""
+        """Returns the simulated milliseconds of a launch with *config* three times: as median, 20 % and 80 % quantile.
+
+        Returns infinity where the TCM is full.
+        """
         took_ps, _ = self._took(config, arguments, named)
         return [float("inf") if took_ps is None else took_ps / 1e9] * 3
 
@@ -183,7 +192,7 @@ class Autotuner(Wrapper):
         return (*values, *(str(each.dtype) for each in given.values() if hasattr(each, "dtype")))
 
     def _best(self, tried: Sequence[Config], arguments: Sequence[Any], named: Arguments, key: Any) -> Config:
-        """The one of *tried* that takes the least time; of equals the first."""
+        """Returns the fastest configuration of *tried*; of equally fast ones the first."""
         rows = [TunedConfig(str(each), *self._took(each, arguments, named)) for each in tried]
         times = [each.ps for each in rows]
         if all(each is None for each in times):
@@ -197,7 +206,7 @@ class Autotuner(Wrapper):
         return tried[best]
 
     def _took(self, config: Config, arguments: Sequence[Any], named: Arguments) -> tuple[int | None, str]:
-        """Picoseconds of a launch with *config*, or None and why there are none."""
+        """Returns the picoseconds of a launch with *config* and ""; None and the error's text if the TCM is full."""
         clash = sorted(named.keys() & config.kwargs.keys())
         if clash:
             fix = "leave them out of the launch, because the configurations set them"
@@ -216,7 +225,7 @@ class Autotuner(Wrapper):
         return (sum(times), "") if failed is None else (None, str(failed))
 
     def _run(self, config: Config, arguments: Sequence[Any], named: Arguments) -> Any:
-        """Launch the kernel with *config*, which an error names that speaks of an argument of it."""
+        """Launches the kernel with *config*. An error about an argument of *config* names the configuration."""
         try:
             return self.fn.run(*arguments, **{**named, **config.all_kwargs()})
         except UnknownArgumentError as error:
@@ -244,9 +253,9 @@ def autotune(
     post_hook: Callable[..., Any] | None = None,
     **ignored: Any,
 ) -> Callable[[Any], Autotuner]:
-    """A decorator for kernels: a launch takes the one of *configs* with the least simulated time.
+    """Decorates a kernel: a launch takes the configuration of *configs* with the least simulated time.
 
-    The best one is remembered for each combination of the arguments *key*. The other parameters are those of Autotuner.
+    The choice is cached for each combination of the arguments *key*. `Autotuner` describes the other parameters.
     """
     return lambda fn: Autotuner(
         fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by

@@ -12,7 +12,7 @@ from kb_triton.runtime.testing import do_bench
 
 
 class GPUTarget(NamedTuple):
-    """What kernels are made for. *backend* is `kb`, or what host code was told to find; *arch* is the chip's name."""
+    """The target of kernels. *backend* is `kb`, or `cuda` under `--pretend cuda`; *arch* is the name of the chip."""
 
     backend: str
     arch: Any
@@ -23,19 +23,19 @@ class DriverUtilities:
     """The facts of the chip under the names that host code knows from a GPU."""
 
     def get_device_properties(self, device: Any = 0) -> dict[str, int]:
-        """PEs as multiprocessors, the TCM that a kernel has of a PE as shared memory, registers of 4 bytes."""
+        """Returns facts of the chip: PEs as multiprocessors, a kernel's TCM as shared memory, registers of 4 bytes."""
         return current().properties
 
 
 class ChipDriver:
-    """The active driver. There is one device, number 0, and its arrays are in the memory of this process."""
+    """The driver of the one device, number 0. The arrays of the device are in the memory of this process."""
 
     def __init__(self) -> None:
         self.utils = DriverUtilities()
         self.backend = "kb"
 
     def get_current_target(self) -> GPUTarget:
-        """The chip."""
+        """Returns the target; under `--pretend cuda` its *arch* is 90."""
         arch: Any = 90 if self.backend == "cuda" else current().topology.name
         return GPUTarget(self.backend, arch)
 
@@ -51,27 +51,27 @@ class ChipDriver:
         return 0
 
     def get_active_torch_device(self) -> Any:
-        """torch's CPU. Without torch, the text `cpu`."""
+        """Returns torch's CPU device; without an imported torch, the text `cpu`."""
         torch = sys.modules.get("torch")
         return "cpu" if torch is None else torch.device("cpu")
 
     def get_device_capability(self, device: Any = 0) -> tuple[int, int]:
-        """(9, 0)."""
+        """Returns (9, 0), the capability that `--pretend cuda` answers with."""
         return 9, 0
 
     def get_benchmarker(self) -> Any:
-        """`triton.testing.do_bench`."""
+        """Returns `triton.testing.do_bench`."""
         return do_bench
 
     def get_empty_cache_for_benchmark(self) -> None:
-        """None: there is no cache."""
+        """Returns None: there is no cache to fill."""
 
     def clear_cache(self, cache: Any) -> None:
         """Does nothing."""
 
 
 class DriverConfig:
-    """The drivers that there are: one, which is active and the default."""
+    """`triton.runtime.driver`: its one driver is the active one and the default."""
 
     def __init__(self) -> None:
         self.active = self.default = ChipDriver()
@@ -92,11 +92,11 @@ _GROUPS: Final = (
 
 
 class Knobs:
-    """A group of settings. Each may be set and read back, and does nothing; one that nobody has set is None."""
+    """A group of settings. A setting may be set and read back, and does nothing; a setting that was not set is None."""
 
     @staticmethod
     def groups() -> dict[str, Knobs]:
-        """A group for each of Triton's, by name."""
+        """Returns a new group for each group of Triton's, by name."""
         return {name: Knobs() for name in _GROUPS}
 
     def __getattr__(self, name: str) -> Any:
@@ -106,7 +106,7 @@ class Knobs:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """After the block, the settings are what they were before it."""
+        """Restores the settings at the end of the block."""
         before = dict(vars(self))
         try:
             yield

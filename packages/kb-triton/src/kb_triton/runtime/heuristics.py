@@ -9,9 +9,9 @@ from kb_triton.jit import launching
 
 
 class Wrapper:
-    """A kernel that is launched by way of another: *fn* is a JITFunction, or what a decorator made of one.
+    """A kernel that wraps another kernel, *fn*: a JITFunction, or the result of a decorator for kernels.
 
-    It has the attributes of *fn*, so decorators of others may wrap it in turn.
+    The wrapper has the attributes of *fn*, so decorators of libraries may wrap it in turn.
     """
 
     def __init__(self, fn: Any) -> None:
@@ -19,18 +19,18 @@ class Wrapper:
 
     @property
     def base_fn(self) -> Any:
-        """The function as it was written."""
+        """The function of the innermost kernel, as its author wrote it."""
         inner = self.fn
         while hasattr(inner, "fn"):
             inner = inner.fn
         return inner
 
     def run(self, *arguments: Any, **named: Any) -> Any:
-        """Launch the kernel. *named* has the grid, too."""
+        """Launches the kernel. *named* has the grid, too."""
         return self.fn.run(*arguments, **named)
 
     def warmup(self, *arguments: Any, **named: Any) -> Any:
-        """As that of the kernel."""
+        """Returns the kernel as compiled, without a launch."""
         return self.run(*arguments, warmup=True, **{"grid": (1,), **named})
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
@@ -43,14 +43,14 @@ class Wrapper:
 
 
 class Heuristics(Wrapper):
-    """A kernel of which *values* makes some arguments: functions of all other arguments by name."""
+    """A kernel with heuristics: *values* has a function for each argument that is computed from the other arguments."""
 
     def __init__(self, fn: Any, values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> None:
         super().__init__(fn)
         self.values = dict(values)
 
     def run(self, *arguments: Any, **named: Any) -> Any:
-        """Launch the kernel with the arguments that the functions make."""
+        """Launches the kernel with the computed arguments."""
         known = dict(zip(self.fn.arg_names, arguments, strict=False))
         for name, make in self.values.items():
             named[name] = make({**known, **named})
@@ -58,5 +58,5 @@ class Heuristics(Wrapper):
 
 
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Heuristics]:
-    """A decorator for kernels: *values* has a function for each argument that it makes, by name."""
+    """Decorates a kernel: *values* has, by name, a function for each argument that is computed from the others."""
     return lambda fn: Heuristics(fn, values)

@@ -31,10 +31,11 @@ def do_bench(
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
-    """Simulated milliseconds of the launches in one call of *fn*. The same call takes the same time each time.
+    """Returns the simulated milliseconds of the launches in one call of *fn*. Every call takes the same time.
 
-    With *quantiles*, a list of that time for each; with *return_mode* `all`, a list of it. NaN for a call that launches
-    nothing, because work of this machine has no simulated time. *warmup*, *rep* and *grad_to_none* do nothing.
+    With several *quantiles*, returns a list with the time for each; with *return_mode* `all`, a list of one time.
+    Returns NaN for a call that launches nothing, because work of this machine has no simulated time. *warmup*, *rep*
+    and *grad_to_none* do nothing.
     """
     device = current()
     launches, before_ps = device.n_launches, device.elapsed_ps
@@ -46,12 +47,12 @@ def do_bench(
 
 
 def do_bench_cudagraph(fn: Callable[[], Any], rep: int = 20, **options: Any) -> Any:
-    """As `do_bench`."""
+    """Returns the simulated milliseconds of the launches in one call of *fn*, as `do_bench` does."""
     return do_bench(fn, **options)
 
 
 def assert_close(x: Any, y: Any, atol: float | None = None, rtol: float | None = None, err_msg: str = "") -> None:
-    """Raise AssertionError unless |x - y| <= atol + rtol |y| for all elements. Without them, 0.01 and 0."""
+    """Raises AssertionError unless |x - y| <= atol + rtol |y| for all elements. The defaults are 0.01 and 0."""
     got, expected = _as_array(x), _as_array(y)
     atol = 1e-2 if atol is None else atol
     rtol = 0.0 if rtol is None else rtol
@@ -67,7 +68,7 @@ def _as_array(value: Any) -> npt.NDArray[Any]:
 
 
 class Measurements:
-    """What a function is measured for, `triton.testing.Benchmark`: each of *x_vals* with each of *line_vals*."""
+    """The points of a measurement, `triton.testing.Benchmark`: each of *x_vals* with each of *line_vals*."""
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class Measurements:
 
 
 class Mark:
-    """A function with what it is measured for. `run` measures; there are tables and no pictures."""
+    """A function with the points at which `run` measures it. The results are tables; there are no pictures."""
 
     def __init__(self, fn: Callable[..., Any], benchmarks: Measurements | Sequence[Measurements]) -> None:
         self.fn = fn
@@ -109,10 +110,10 @@ class Mark:
         return_df: bool = False,
         **named: Any,
     ) -> Any:
-        """Call the function for each combination, with *named* beside it.
+        """Calls the function at each point, with *named* as further arguments.
 
-        With *print_data* the tables are printed, with *save_path* written there as CSV files, and with *return_df*
-        returned, each as a list of dicts. *show_plots* shows nothing.
+        With *print_data*, prints the tables; with *save_path*, writes them there as CSV files; with *return_df*,
+        returns each as a list of dicts. *show_plots* shows nothing.
         """
         several = not isinstance(self.benchmarks, Measurements)
         every: Any = self.benchmarks if several else [self.benchmarks]
@@ -139,17 +140,17 @@ class Mark:
 
 
 def row_of(bench: Measurements, values: Sequence[Any]) -> dict[str, Any]:
-    """The arguments of one point along x."""
+    """Returns the arguments of one point along x."""
     return dict(zip(bench.x_names, values, strict=True))
 
 
 def perf_report(benchmarks: Measurements | Sequence[Measurements]) -> Callable[[Callable[..., Any]], Mark]:
-    """A decorator for functions that measure: *benchmarks* says for which arguments."""
+    """Decorates a function that measures. *benchmarks* has the arguments to measure with."""
     return lambda fn: Mark(fn, benchmarks)
 
 
 def _shown(rows: Sequence[dict[str, Any]]) -> str:
-    """*rows* as a table of text."""
+    """Returns *rows* as a table of text."""
     if not rows:
         return "(no rows)"
     cells = [[str(name) for name in rows[0]], *([_cell(value) for value in row.values()] for row in rows)]
@@ -174,12 +175,12 @@ Benchmark = Measurements
 
 
 def get_dram_gbps(device: Any = None) -> float:
-    """GB/s of all HBM of the chip together."""
+    """Returns the bandwidth of all HBM of the chip in GB/s."""
     return current().hbm_gbs
 
 
 def get_max_tensorcore_tflops(dtype: Any, clock_rate: float | None = None, device: Any = None) -> float:
-    """10^12 operations a second of all arrays of the chip for products of *dtype*, at their own clock.
+    """Returns the 10^12 operations per second of all arrays of the chip for products of *dtype*, at their own clock.
 
     *dtype* is a type of torch, of numpy or of `tl`. Raises KbError for a type that the chip does not have.
     """
@@ -191,12 +192,12 @@ def get_max_tensorcore_tflops(dtype: Any, clock_rate: float | None = None, devic
 
 
 def get_max_simd_tflops(dtype: Any, clock_rate: float | None = None, device: Any = None) -> float:
-    """Refused with KbError: the chip states no peak rate of its vector units."""
+    """Raises KbError: the chip states no peak rate of its vector units."""
     raise KbError("triton.testing", "get_max_simd_tflops", "get_max_tensorcore_tflops: vector units state no peak rate")
 
 
 def nvsmi(attrs: Sequence[str]) -> list[int]:
-    """The clock of the arrays in MHz for each of *attrs* that asks for a clock. Raises KbError for other facts."""
+    """Returns the clock of the arrays in MHz for each of *attrs*, all of clocks. Raises KbError for other facts."""
     others = [each for each in attrs if not each.startswith("clocks.")]
     if others:
         raise KbError("triton.testing", f"nvsmi of {', '.join(others)}", "clocks: the chip is no GPU")

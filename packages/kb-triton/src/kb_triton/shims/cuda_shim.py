@@ -1,4 +1,4 @@
-"""`--pretend cuda`: host code that knows CUDA devices alone gets tensors on the CPU, and the chip's answers."""
+"""`--pretend cuda`: host code written for CUDA devices alone gets tensors on the CPU, and facts of the chip."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from kb_triton.runtime import DRIVER
 
 
 class _Event:
-    """A moment in simulated time, as torch.cuda.Event."""
+    """A moment in simulated time, in place of `torch.cuda.Event`."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self._at_ps = 0
 
     def record(self, *arguments: Any) -> None:
-        """The moment is now."""
+        """Makes now the moment."""
         self._at_ps = current().elapsed_ps
 
     def elapsed_time(self, end: _Event) -> float:
-        """Milliseconds from this moment to *end*."""
+        """Returns the simulated milliseconds from this moment to *end*."""
         return (end._at_ps - self._at_ps) / 1e9
 
     def synchronize(self) -> None:
@@ -41,12 +41,12 @@ class _Event:
 
 
 class _Stream:
-    """A stream, as torch.cuda.Stream. All are the same."""
+    """A stream, in place of `torch.cuda.Stream`. All streams are the same."""
 
     cuda_stream = 0
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        """Takes what torch's takes."""
+        """Takes the arguments of torch's class, and ignores them."""
 
     def __enter__(self) -> _Stream:
         return self
@@ -60,7 +60,7 @@ class _Stream:
     wait_stream = wait_event = synchronize
 
     def record_event(self, event: Any = None) -> Any:
-        """*event*, or a new one, at this moment."""
+        """Records *event*, or a new one, now, and returns it."""
         event = _Event() if event is None else event
         event.record()
         return event
@@ -72,9 +72,9 @@ class _Stream:
 
 @contextmanager
 def shim_cuda() -> Iterator[None]:
-    """In the block, `device="cuda"` makes tensors on the CPU, and `torch.cuda` says what the chip is.
+    """Makes `device="cuda"` mean the CPU within the block, and `torch.cuda` answer with facts of the chip.
 
-    Every tensor says that it is on the first CUDA device, because code for that device alone asks.
+    Every tensor answers that it is on the first CUDA device, because code for CUDA alone asks.
 
     Raises KbError where torch is not installed.
     """
@@ -85,7 +85,7 @@ def shim_cuda() -> Iterator[None]:
     of_tensors = _said_of_tensors(torch)
 
     class OnTheCpu(mode):  # type: ignore[misc]  # a class of torch, which need not be there
-        """Puts on the CPU what is asked for on CUDA."""
+        """Makes tensors on the CPU where CUDA is asked for."""
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func in of_tensors:
@@ -120,7 +120,10 @@ def shim_cuda() -> Iterator[None]:
 
 
 def _but_to_torch(said: Callable[..., Any], answer: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that says what *said* does to libraries, and what *answer* does to torch itself, which compiles."""
+    """Returns a function that calls *said* for libraries, and *answer* for torch itself.
+
+    torch would compile kernels if it got the answer that libraries get.
+    """
 
     def function(*arguments: Any, **named: Any) -> Any:
         asks = str(sys._getframe(1).f_globals.get("__name__"))
@@ -130,7 +133,7 @@ def _but_to_torch(said: Callable[..., Any], answer: Callable[..., Any]) -> Calla
 
 
 def _within(mode: Callable[[], Any], call: Callable[..., Any]) -> Callable[..., Any]:
-    """*call* in a *mode* of torch, which leaves its modes while it runs functions of its own, such as `backward`."""
+    """Returns *call* within a *mode* of torch. torch leaves its modes while it runs functions such as `backward`."""
 
     def entered(*arguments: Any, **named: Any) -> Any:
         with mode():
@@ -140,7 +143,7 @@ def _within(mode: Callable[[], Any], call: Callable[..., Any]) -> Callable[..., 
 
 
 def _generator_class(torch: Any) -> type:
-    """A stand-in for the class torch.Generator, which makes generators of the CPU whatever device is asked for."""
+    """Returns a class in place of `torch.Generator` whose generators are on the CPU for every device."""
     made: type = torch.Generator
 
     class OnTheCpu(type(made)):  # type: ignore[misc]  # a metaclass of torch, which need not be there
@@ -151,18 +154,18 @@ def _generator_class(torch: Any) -> type:
             return made(_on_cpu(device, torch))
 
     class Generator(made, metaclass=OnTheCpu):  # type: ignore[misc]
-        """As torch.Generator."""
+        """`torch.Generator`, with generators on the CPU."""
 
     return Generator
 
 
 def _is_number(*values: Any) -> bool:
-    """Whether there is one value, which is a device's number."""
+    """Whether *values* is one value, and this value is the number of a device."""
     return [type(each) for each in values] == [int]
 
 
 def _said_of_tensors(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """What methods and attributes of tensors answer, by torch's function for them."""
+    """Returns the answers of methods and attributes of tensors, by torch's function for each."""
     return {
         torch.Tensor.cuda: lambda tensor, *arguments: tensor,
         torch.Tensor.pin_memory: lambda tensor, *arguments: tensor,
@@ -173,7 +176,7 @@ def _said_of_tensors(torch: Any) -> dict[Any, Callable[..., Any]]:
 
 
 def _of_generated_code(torch: Any) -> list[tuple[Any, str, Any]]:
-    """What the code that Inductor generates imports from torch: places, names and values."""
+    """Returns (place, name, value) for each name that code generated by Inductor imports from torch."""
     guards = torch._C._dynamo.guards
     return [
         (torch._C, "_cuda_getCurrentRawStream", lambda device: 0),
@@ -207,7 +210,7 @@ def _on_cpu(value: Any, torch: Any) -> Any:
 
 
 def _answers(torch: Any) -> dict[str, Any]:
-    """What `torch.cuda` says, by name."""
+    """Returns the functions and classes of `torch.cuda` under the shim, by name."""
     answers: dict[str, Callable[..., Any]] = {
         "_exchange_device": lambda device: 0,
         "_maybe_exchange_device": lambda device: 0,
@@ -249,7 +252,7 @@ def _answers(torch: Any) -> dict[str, Any]:
 
 
 def _accelerator(torch: Any) -> dict[str, Any]:
-    """What `torch.accelerator` says, by name."""
+    """Returns the functions of `torch.accelerator` under the shim, by name."""
     alike = {
         "current_device_idx": "current_device", "current_device_index": "current_device", "device_index": "device",
         "get_memory_info": "mem_get_info", "set_device_idx": "set_device", "set_device_index": "set_device",

@@ -19,12 +19,12 @@ _NAN: Final = 255
 
 
 class _Coded:
-    """`data` are the codes, a tensor of uint8; None where only a *size* was given."""
+    """A tensor of codes: `data` has them as uint8. It is None where only a *size* was given."""
 
     def __init__(self, data: Any = None, size: Sequence[int] | int | None = None, device: Any = None) -> None:
-        """*data* is a tensor of floats, which are rounded to the format, or there is a *size* for `random`.
+        """Rounds *data*, a tensor of floats, to the format; without *data*, keeps *size* and *device* for `random`.
 
-        Raises KernelError where there is neither.
+        Raises KernelError without *data* and *size*.
         """
         if data is None and size is None:
             raise KernelError(type(self).__name__, "no data and no size", "a tensor of floats, or a size")
@@ -33,11 +33,11 @@ class _Coded:
         self.data: Any = None if data is None else self._from_float(data)
 
     def _from_float(self, values: Any) -> Any:
-        """The codes of *values*."""
+        """Returns the codes of *values*."""
         raise NotImplementedError
 
     def _codes(self) -> Any:
-        """`data`. Raises KernelError where there is none yet."""
+        """Returns `data`. Raises KernelError where it is None."""
         if self.data is None:
             raise KernelError(type(self).__name__, "a size without elements", "random() before elements are read")
         return self.data
@@ -49,20 +49,20 @@ class _Coded:
 
 
 class MXFP4Tensor(_Coded):
-    """Elements of E2M1: a sign, two bits of exponent and one of mantissa. A code is a byte of `data`."""
+    """Elements of E2M1: a sign, two bits of exponent and one of mantissa. Each byte of `data` has one code."""
 
     def random(self) -> Self:
-        """Draw all codes alike."""
+        """Draws codes, each with the same probability."""
         return self._drawn(0, 15)
 
     def to(self, dtype: Any) -> Any:
-        """The elements as floats of *dtype*."""
+        """Returns the elements as floats of *dtype*."""
         torch = import_module("torch")
         codes = self._codes().long()
         return torch.tensor([*_E2M1, *[-each for each in _E2M1]], dtype=dtype, device=codes.device)[codes]
 
     def _from_float(self, values: Any) -> Any:
-        """Nearest, of two the one with the even code. Values beyond the largest become the largest, and NaN 6."""
+        """Rounds to nearest, ties to the even code. Values beyond 6 become 6, and so does NaN."""
         torch = import_module("torch")
         magnitudes = values.abs().double().nan_to_num(nan=_E2M1[-1])
         middles = torch.tensor([(a + b) / 2 for a, b in pairwise(_E2M1)], device=values.device)
@@ -72,7 +72,7 @@ class MXFP4Tensor(_Coded):
         return (codes + 8 * torch.signbit(values)).to(torch.uint8)
 
     def to_packed_tensor(self, dim: int) -> Any:
-        """Two codes in a byte, the first one of a pair along *dim* in its low bits; a last one alone beside a 0."""
+        """Packs pairs of codes along *dim* into bytes, the first code in the low bits. An odd last code gets a 0."""
         torch = import_module("torch")
         codes = self._codes().movedim(dim, -1)
         if codes.shape[-1] % 2:
@@ -80,7 +80,7 @@ class MXFP4Tensor(_Coded):
         return (codes[..., ::2] | codes[..., 1::2] << 4).movedim(-1, dim).contiguous()
 
     def unpack_packed_tensor(self, packed_tensor: Any, dim: int, original_shape: Sequence[int]) -> Any:
-        """The codes that `to_packed_tensor` packed along *dim*, of the shape *original_shape*."""
+        """Returns the codes that `to_packed_tensor` has packed along *dim*, in the shape *original_shape*."""
         torch = import_module("torch")
         packed = packed_tensor.movedim(dim, -1)
         codes = torch.stack((packed & 15, packed >> 4), dim=-1).flatten(-2)
@@ -88,13 +88,13 @@ class MXFP4Tensor(_Coded):
 
 
 class MXScaleTensor(_Coded):
-    """Scales of E8M0: powers of two from 2^-127 to 2^127. A code is a byte of `data`."""
+    """Scales of E8M0: powers of two from 2^-127 to 2^127. Each byte of `data` has one code."""
 
     def random(self, low: float | None = None, high: float | None = None) -> Self:
-        """Draw all powers of two alike, from that below or at *low* to that below or at *high* if they are given.
+        """Draws powers of two from *low* to *high*, each with the same probability.
 
-        An end below 2^-127 counts as 2^-127. Raises KernelError for an end that is no positive number below 2^128, and
-        for a *low* above *high*.
+        An end is rounded down to a power of two, and an end below 2^-127 counts as 2^-127. Raises KernelError for an
+        end that is no positive number below 2^128, and for a *low* above *high*.
         """
         ends = [0 if low is None else _code_of("low", low), _NAN - 1 if high is None else _code_of("high", high)]
         if ends[0] > ends[1]:
@@ -102,11 +102,11 @@ class MXScaleTensor(_Coded):
         return self._drawn(*ends)
 
     def to(self, dtype: Any) -> Any:
-        """The scales as floats of *dtype*."""
+        """Returns the scales as floats of *dtype*."""
         return fp8e8m0_to_float32(self._codes()).to(dtype)
 
     def _from_float(self, values: Any) -> Any:
-        """The power of two below or at the value. What is no positive number becomes NaN."""
+        """Rounds down to a power of two. A value that is no positive number becomes NaN."""
         torch = import_module("torch")
         exponents = torch.frexp(values.double())[1] - 1 + _BIAS
         codes = exponents.clamp(0, _NAN - 1)
@@ -114,14 +114,14 @@ class MXScaleTensor(_Coded):
 
 
 def fp8e8m0_to_float32(scale: Any) -> Any:
-    """The float32 that the codes *scale* of E8M0 stand for."""
+    """Returns the codes *scale* of E8M0 as float32."""
     torch = import_module("torch")
     powers = torch.ldexp(torch.ones_like(scale, dtype=torch.float32), scale.int() - _BIAS)
     return torch.where(scale == _NAN, torch.nan, powers)
 
 
 def _code_of(name: str, value: float) -> int:
-    """The code of the power of two below or at the end *value* of `random`."""
+    """Returns the code of *value*, the argument *name* of `random`, rounded down to a power of two."""
     if not 0 < value < 2.0**128:
         raise KernelError("MXScaleTensor.random", f"{name}={value}", "a number above 0 and below 2^128")
     return max(0, frexp(value)[1] - 1 + _BIAS)

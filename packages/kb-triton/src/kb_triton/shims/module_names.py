@@ -1,4 +1,4 @@
-"""What the modules that stand for Triton's have beside the kernel language: names for host code."""
+"""The names for host code in the modules that stand for Triton's, by module."""
 
 from __future__ import annotations
 
@@ -45,37 +45,37 @@ _REFUSED: Final = {
     ),
     "triton.runtime.build": (("get_cc", "compile_module_from_src"), "kernels in Python: nothing is compiled"),
 }
-"""Functions that are there to be imported by module, and what a call of one needs instead."""
+"""Functions, by module, that can be imported and whose calls are refused, with the text of what to use instead."""
 
 
 def cdiv(x: Any, y: Any) -> Any:
-    """x / y, rounded up, of integers of the host or of a kernel."""
+    """Returns x / y rounded up, of integers of the host or of a kernel."""
     return (x + y - 1) // y
 
 
 def next_power_of_2(n: Any) -> int:
-    """The least power of 2 that is *n* or more; 0 for 0. *n* is an integer, or a constant of a kernel."""
+    """Returns the least power of 2 that is *n* or more; 0 for 0. *n* is an integer, or a constant of a kernel."""
     n = operator.index(getattr(n, "value", n))
     return 1 << (n - 1).bit_length() if n > 0 else 0
 
 
 def reinterpret(tensor: Any, dtype: Any) -> Any:
-    """*tensor* for a launch that takes its elements for those of *dtype*, of as many bytes."""
+    """Returns *tensor* as an argument whose bytes a kernel takes for elements of *dtype*."""
     base = tensor.base if isinstance(tensor, Reinterpreted) else tensor
     return Reinterpreted(base, dtype)
 
 
 def cuda_capability_geq(major: Any, minor: Any = 0) -> bool:
-    """Whether host code was told to find a CUDA device, of capability *major*.*minor* at least."""
+    """Whether `--pretend cuda` is on, and its capability is at least *major*.*minor*."""
     return DRIVER.active.backend == "cuda" and DRIVER.active.get_device_capability() >= (major, minor)
 
 
 def set_allocator(allocator: Any) -> None:
-    """Does nothing: kernels here need no memory beside their arguments, which an *allocator* would give them."""
+    """Does nothing: an *allocator* gives a kernel memory beside its arguments, and kernels here need none."""
 
 
 class Scope(ContextDecorator):
-    """A part of host code that a profiler would name. It does nothing: starting the profiler is refused."""
+    """A named part of host code for a profiler. It does nothing, since starting the profiler is refused."""
 
     def __init__(self, *names: Any, **metrics: Any) -> None: ...
 
@@ -89,11 +89,11 @@ def no_profile(*arguments: Any, **named: Any) -> None:
 
 
 class HostError(KbError):
-    """An error of Triton that nothing here raises; it is there to be caught."""
+    """An error of Triton that host code may catch. Nothing here raises it."""
 
 
 def host_names() -> dict[str, dict[str, Any]]:
-    """The names of each module for host code, by the module's name."""
+    """Returns the names for host code of each module, by the name of the module."""
     found = _of_launches() | _of_the_compiler() | _of_tools()
     for name, (functions, needs) in _REFUSED.items():
         found[name] = {each: refusing(f"{name}.{each}", needs) for each in functions} | found.get(name, {})
@@ -165,5 +165,5 @@ def _of_tools() -> dict[str, dict[str, Any]]:
 
 
 def _same(fn: Any, *options: Any) -> Any:
-    """*fn*, for decorators that mean something to a compiler only."""
+    """Returns *fn*: stands for decorators with a meaning for a compiler alone."""
     return fn

@@ -1,4 +1,4 @@
-"""The modules that stand for Triton's: made of the names here, and put into `sys.modules` by `install`."""
+"""The modules that stand for Triton's in `sys.modules`: `install` makes them and puts them there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIBDEVICE: Final = tuple(f"triton.language.extra.{each}libdevice" for each in (
 
 
 class TritonModule(ModuleType):
-    """The module *name*, which stands for one of Triton's, with *names*. Any other name is refused with near ones."""
+    """The module *name* of Triton with the attributes *names*. Another attribute is an error that lists near names."""
 
     def __init__(self, name: str, names: Mapping[str, Any]) -> None:
         super().__init__(name)
@@ -35,7 +35,7 @@ class TritonModule(ModuleType):
 
 
 class _Installed:
-    """What `install` has put into `sys.modules`, and what was there before."""
+    """The modules that `install` has put into `sys.modules`, and the modules of the same names before it."""
 
     def __init__(self) -> None:
         self.modules: dict[str, ModuleType] = {}
@@ -44,7 +44,7 @@ class _Installed:
         self._finder = TorchFinder(self)
 
     def install(self) -> None:
-        """As the function `install`."""
+        """Puts the modules in place, unless they are there."""
         if self.modules:
             return
         self._before = {name: module for name, module in sys.modules.items() if _is_triton(name)}
@@ -57,7 +57,7 @@ class _Installed:
         sys.meta_path.insert(0, self._finder)
 
     def uninstall(self) -> None:
-        """As the function `uninstall`."""
+        """Takes the modules away, and puts the earlier ones back."""
         if not self.modules:
             return
         for name in [each for each in sys.modules if _is_triton(each)]:
@@ -68,35 +68,35 @@ class _Installed:
         sys.modules.update(self._before)
 
     def show(self) -> None:
-        """Let `import triton` find the modules, when each `hide` was followed by a `show`."""
+        """Makes `import triton` find the modules again, once each `hide` was followed by a `show`."""
         self._hidden -= 1
         if not self._hidden:
             sys.modules.update(self.modules)
 
     def hide(self) -> None:
-        """Let `import triton` find nothing, even where a Triton is installed."""
+        """Makes `import triton` find nothing, even where a Triton is installed."""
         self._hidden += 1
         if self._hidden == 1:
             for name in self.modules:
                 sys.modules.pop(name, None)
-            sys.modules["triton"] = None  # type: ignore[assignment]  # Python's mark for what cannot be imported
+            sys.modules["triton"] = None  # type: ignore[assignment]  # Python's mark for a failing import
 
 
 _INSTALLED = _Installed()
 
 
 def install() -> None:
-    """Have `import triton` find kernbench's modules in this process. torch does not notice them."""
+    """Makes `import triton` find kernbench's modules in this process. torch does not notice them."""
     _INSTALLED.install()
 
 
 def is_installed() -> bool:
-    """Whether `install` was called, and not taken back."""
+    """Whether the modules are in place."""
     return bool(_INSTALLED.modules)
 
 
 def uninstall() -> None:
-    """Take back `install`: modules that were there before are there again."""
+    """Takes back `install`: modules that were there before are there again."""
     _INSTALLED.uninstall()
 
 
@@ -105,7 +105,7 @@ def _is_triton(name: str) -> bool:
 
 
 def _made() -> dict[str, ModuleType]:
-    """All modules by name, each an attribute of the one above it."""
+    """Returns all modules by name, each as an attribute of the module above it."""
     language = importlib.import_module("kb_triton.language")
     libdevice = _language_part("libdevice", language)
     modules: dict[str, ModuleType] = {}
@@ -123,6 +123,6 @@ def _made() -> dict[str, ModuleType]:
 
 
 def _language_part(name: str, language: ModuleType) -> ModuleType:
-    """The module *name* of the language, or the whole *language* where its names are the same."""
+    """Returns the module *name* of *language*; *language* itself where it has no module of that name."""
     full = f"{language.__name__}.{name}"
     return importlib.import_module(full) if find_spec(full) is not None else language

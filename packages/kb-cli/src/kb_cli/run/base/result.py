@@ -77,16 +77,12 @@ class ChosenTile(Struct, frozen=True, kw_only=True):
 
 
 class Compared(Struct, frozen=True, kw_only=True):
-    """The work that a run with `--exact check` simulated event by event as well, to compare both ways.
+    """The work that a run with `--exact check` simulated once more on an engine that simulates every event.
 
-    `commands` counts the commands that were compared, among the `known_commands` that took a known isolated result.
-    `programs` counts the programs that were compared, beside the `skipped_programs`.
+    `launches` counts the launches whose times, counts, bytes and rows of the log were compared and are equal.
     """
 
-    commands: int
-    known_commands: int
-    programs: int
-    skipped_programs: int
+    launches: int
 
 
 class SlowPathReason(Struct, frozen=True, kw_only=True):

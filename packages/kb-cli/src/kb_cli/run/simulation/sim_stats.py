@@ -86,23 +86,11 @@ def _reason_text(reason: SlowPathReason) -> str:
 
 
 def compared_of(engine: Engine) -> Compared:
-    """Returns the numbers of commands and programs of *engine* that `exact="check"` compared with every event."""
-    (commands, taken), (programs, skipped) = engine.checked
-    return Compared(
-        commands=commands,
-        known_commands=taken,
-        programs=programs,
-        skipped_programs=skipped,
-    )
+    """Returns the number of launches of *engine* that `exact="check"` simulated once more, event by event."""
+    return Compared(launches=engine.n_checked)
 
 
 def compared_text(found: Compared) -> str:
-    """Returns the line that `kb run --exact check` prints. It leaves out kinds of work that the run does not have."""
-    parts = []
-    if found.known_commands:
-        parts.append(f"{found.commands} of {found.known_commands} isolated commands with a known result")
-    if found.skipped_programs or found.programs:
-        parts.append(f"{found.programs} programs beside {found.skipped_programs} that were skipped")
-    if not parts:
-        return "note: --exact check compared nothing, because every event was simulated"
-    return f"note: --exact check simulated {' and '.join(parts)}, event by event: no difference"
+    """Returns the line that `kb run --exact check` prints."""
+    many = "1 launch" if found.launches == 1 else f"{found.launches} launches"
+    return f"note: --exact check simulated {many} once more, event by event: no difference"

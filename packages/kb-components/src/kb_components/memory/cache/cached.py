@@ -1,28 +1,32 @@
-"""A memory with a cache in front of it, which all who read and write the memory share."""
+"""A memory with a cache in front of it. All requests of the memory share the cache."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from kb_components.memory.cache.lines import LineFinder
-from kb_components.memory.cache.shared_reads import SharedReads
+import numpy as np
+
 from kb_components.memory.cache.spec import MOST_LINES, CachedMemorySpec
 from kb_components.memory.cache.tags import Lines, Tags
 from kb_engine.block import Context, MemoryComponent, Rate, ps_from_ns
-from kb_messages import Rectangle, TopologyError
+from kb_messages import OFFSET_MASK, CountedPieces, Rectangle, TopologyError
 
+_MOST_OPEN: Final = 1 << 12
+_MOST_SHAPES: Final = 1 << 10
 _MOST_NBYTES: Final = 16 << 30
-"""Of a cache. Source: assumed (the 16 GiB of MCDRAM that Intel's Knights Landing uses as a cache)."""
+"""The largest cache. Source: assumed (the 16 GiB of MCDRAM that Intel's Knights Landing uses as a cache)."""
 
 
 class CachedMemory(MemoryComponent[CachedMemorySpec]):
-    """One port serves requests in order of arrival; lines that are missing come from the memory behind, in order too.
+    """One port serves requests in order of arrival.
 
-    A read's last byte leaves when the port has moved its bytes and all its lines are there: those that it had to fetch,
-    and those that an earlier request is still fetching. Other reads overtake it. A write allocates lines without
-    fetching them, as a cache that keeps a mask of valid bytes does.
+    Missing lines come from the memory behind the cache, in order too.
 
-    A write takes the port as a whole, when its last byte has come: a buffer collects what comes slowly.
+    A read's last byte leaves when the port has moved its bytes and all its lines are there: the lines that it had to
+    fetch, and the lines that an earlier request is still fetching. Other reads overtake it. A write allocates lines
+    without fetching them, like a cache that keeps a mask of valid bytes.
+
+    A write takes the port as a whole, when its last byte has come: a buffer collects bytes that come slowly.
 
     Source: assumed (first in, first out; no limit to the number of misses under way; rows and banks of the memory
     behind are not modelled).
@@ -48,7 +52,7 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
         self.line_hits = self.line_misses = self.lines_written_back = 0
 
     def _check_size(self) -> None:
-        """Raise TopologyError for a cache whose tables would take the memory of the machine."""
+        """Raises TopologyError for a cache whose tables would fill the memory of the machine."""
         lines, nbytes = self.spec.sets * self.spec.ways, self.spec.sets * self.spec.ways * self.spec.line_nbytes
         if lines > MOST_LINES:
             got, needs = f"{lines:,} lines in {self.spec.ways} ways", f"sets * ways of at most {MOST_LINES:,}"
@@ -59,15 +63,15 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
 
     @property
     def burst_nbytes(self) -> int:
-        """The Spec's."""
+        """The bytes of a burst, from the Spec."""
         return self.spec.burst_nbytes
 
     def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
-        """Those of bytes that are in the cache."""
+        """(latency, time of the bytes) of a request that finds all its bytes in the cache."""
         return self._hit_ps, self._port.ps(memory.nbytes)
 
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
-        """Take the port for the request's bytes, and the memory behind for the lines that the cache lacks."""
+        """Takes the port for the request's bytes, and the memory behind for the lines that the cache lacks."""
         nbytes = memory.rows * memory.row_nbytes
         if not nbytes:
             return t_ps + self._hit_ps, max(t_ps, last_byte_ps) + self._hit_ps
@@ -92,7 +96,10 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
         return served
 
     def _read(self, lines: Lines, start_ps: int, end_ps: int) -> tuple[int, int]:
-        """When the first and the last byte of *lines* are at the port, which moves them from *start_ps* to *end_ps*."""
+        """The times at which the first and the last byte of *lines* are at the port.
+
+        The port moves the lines from *start_ps* to *end_ps*.
+        """
         missing, ready_ps = self._tags.look(lines)
         self.line_misses += len(missing)
         self.line_hits += len(lines) - len(missing)
@@ -106,7 +113,7 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
         return first, max(end_ps, ready_ps, fetched)
 
     def _write(self, lines: Lines, start_ps: int, end_ps: int) -> int:
-        """When *lines*, which the port moves from *start_ps* to *end_ps*, are written."""
+        """The time at which *lines* are written. The port moves them from *start_ps* to *end_ps*."""
         missing, _ = self._tags.look(lines)
         self.line_misses += len(missing)
         self.line_hits += len(lines) - len(missing)
@@ -123,3 +130,72 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
     def _write_back(self, n_lines: int) -> None:
         self.lines_written_back += n_lines
         self._memory_free_ps += self._behind.ps(n_lines * self.spec.line_nbytes)
+
+
+class SharedReads:
+    """Serves up to *receivers* reads of the same bytes as one, while the first of them is under way."""
+
+    def __init__(self, receivers: int) -> None:
+        self._more = receivers - 1
+        self._open: dict[Rectangle, tuple[int, tuple[int, int]]] = {}
+
+    def begin(self, memory: Rectangle, served: tuple[int, int]) -> None:
+        """Notes that a read of *memory* has begun. Its first and last byte leave at *served*, in picoseconds."""
+        if not self._more:
+            return
+        if len(self._open) >= _MOST_OPEN:
+            self._open.pop(next(iter(self._open)))
+        self._open[memory] = self._more, served
+
+    def join(self, memory: Rectangle, t_ps: int) -> tuple[int, int] | None:
+        """The times of the first and the last byte of a read of *memory* that arrives at *t_ps* and joins another read.
+
+        None where it can join no read.
+        """
+        found = self._open.get(memory)
+        if found is None:
+            return None
+        more, (first, last) = found
+        if last < t_ps:
+            del self._open[memory]
+            return None
+        if more > 1:
+            self._open[memory] = more - 1, (first, last)
+        else:
+            del self._open[memory]
+        return max(first, t_ps), last
+
+
+class LineFinder:
+    """Finds the lines of *line_nbytes* bytes that requests touch.
+
+    The lines of one shape of request are computed once.
+    """
+
+    def __init__(self, line_nbytes: int) -> None:
+        self._line_nbytes = line_nbytes
+        self._known: dict[tuple[int, int, int, int], Lines] = {}
+
+    def lines(self, memory: Rectangle) -> Lines:
+        """The numbers of all lines that bytes of *memory* lie in, each once and in ascending order."""
+        pieces = memory.pieces if isinstance(memory, CountedPieces) else (memory,)
+        if len(pieces) == 1:
+            return self._of_rectangle(pieces[0])
+        return np.unique(np.concatenate([self._of_rectangle(piece) for piece in pieces]))
+
+    def _of_rectangle(self, memory: Rectangle) -> Lines:
+        first, within = divmod(memory.base & OFFSET_MASK, self._line_nbytes)
+        key = within, memory.rows, memory.row_nbytes, memory.stride
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_SHAPES:
+                self._known.clear()
+            found = self._known[key] = self._of_shape(*key)
+        return found + first
+
+    def _of_shape(self, within: int, rows: int, row_nbytes: int, stride: int) -> Lines:
+        begins = within + stride * np.arange(rows, dtype=np.int64)
+        first, last = begins // self._line_nbytes, (begins + row_nbytes - 1) // self._line_nbytes
+        each = np.arange(int((last - first).max()) + 1)
+        lines = first[:, None] + each
+        return np.unique(lines[lines <= last[:, None]])

@@ -13,7 +13,7 @@ _HASH = 2654435761  # the prime next to 2^32 over the golden ratio
 
 
 class ReferenceCache:
-    """`reserve` like CachedMemory, without multicast. A set is a list of lines, the oldest one first."""
+    """Has the same `reserve` as CachedMemory, without multicast. A set is a list of lines, the oldest one first."""
 
     def __init__(self, spec: CachedMemorySpec) -> None:
         self._spec = spec
@@ -24,7 +24,7 @@ class ReferenceCache:
         self.hits = self.misses = self.written_back = 0
 
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
-        """Looks every line up, and then makes room for those that are missing, one by one."""
+        """Looks every line up, and then makes room for the missing lines, one by one."""
         spec, hit_ps = self._spec, ps_from_ns(self._spec.cache_latency_ns)
         lines = sorted({byte // spec.line_nbytes for byte in _bytes(memory)})
         start = max(t_ps, self._port_ps)

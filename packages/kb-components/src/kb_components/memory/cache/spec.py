@@ -9,21 +9,25 @@ from msgspec import Meta, Struct
 from kb_messages import Lever
 
 MOST_LINES: Final = 1 << 24
-"""Of a cache, whose tables take 8 bytes a line. Source: assumed (16 times the lines of the largest bundled cache)."""
+"""The most lines of a cache, whose tables take 8 bytes a line.
+
+Source: assumed (16 times the lines of the largest bundled cache).
+"""
 _MOST_LINE_NBYTES: Final = 1 << 20
-"""Of a line. Source: assumed."""
+"""The longest line. Source: assumed."""
 
 
 class CachedMemorySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A cache of `sets` x `ways` lines of `line_nbytes` bytes, in front of a memory.
 
-    `cache_bw_gbs` and `cache_latency_ns` are those of the cache's port, in GB/s (reads and writes together) and ns.
-    `bw_gbs` and `latency_ns` are those of the memory behind it: a missing line takes that latency on top.
+    `cache_bw_gbs` and `cache_latency_ns` are bandwidth and latency of the cache's port, in GB/s (reads and writes
+    together) and ns. `bw_gbs` and `latency_ns` are bandwidth and latency of the memory behind it: a missing line adds
+    that latency.
 
     `index`: line x lies in set x modulo `sets` (`modulo`), or in a set by a multiplicative hash of x (`hashed`; Knuth,
     The Art of Computer Programming, vol. 3, 6.4). `write`: with `back`, a written line goes to the memory when another
-    line takes its place; with `through`, at once, and a line that is missing stays so. `multicast`: so many reads of
-    the same bytes, each of which comes before the one before it has left, take the port once.
+    line takes its place; with `through`, at once, and a line that is missing stays missing. `multicast`: so many reads
+    of the same bytes take the port once, if each of them comes before the one before it has left.
 
     `burst_nbytes`: a write that other requests interrupt is served in whole bursts. Source of all defaults: assumed.
     """

@@ -1,4 +1,4 @@
-"""Which lines a cache holds, from when on, and which of them the memory behind it lacks.
+"""The tags of a cache: the lines that it holds, the time from which it holds each, and the lines to be written back.
 
 A line that comes in takes the place of the line that has been longest in its set (first in, first out).
 """
@@ -22,14 +22,17 @@ Source: assumed."""
 
 
 class LinesFound(NamedTuple):
-    """The lines of a request that were missing, and when the last of the others is there (0 for none)."""
+    """The missing lines of a request, and the time at which the last of the other lines is there (0 for none)."""
 
     missing: Lines
     ready_ps: int
 
 
 class Tags:
-    """The lines of *sets* x *ways*. The tables have room for the pages of lines that were asked for, in that order."""
+    """The lines of *sets* x *ways*.
+
+    The tables have room for the pages of lines that requests touched, in that order.
+    """
 
     def __init__(self, sets: int, ways: int, hashed: bool) -> None:
         self._sets = sets
@@ -42,7 +45,7 @@ class Tags:
         self._dirty = np.zeros(0, np.bool_)
 
     def look(self, lines: Lines) -> LinesFound:
-        """Which of *lines*, in ascending order, are here."""
+        """The result of a lookup of *lines*, in ascending order."""
         places = self._places(lines)
         since = self._since[places]
         is_here = since > 0
@@ -51,7 +54,7 @@ class Tags:
         return LinesFound(lines[~is_here], max(0, int(since.max()) - 1))
 
     def take(self, missing: Lines, since_ps: int) -> int:
-        """Hold *missing*, in ascending order, from *since_ps* on. Returns how many lines have to be written back."""
+        """Holds *missing*, in ascending order, from *since_ps* on. Returns how many lines have to be written back."""
         if not len(missing):
             return 0
         number = self._set_of(missing)
@@ -76,7 +79,7 @@ class Tags:
         return n_written
 
     def _drop(self, gone: Lines) -> int:
-        """Hold the lines at *gone* no more. Returns how many have to be written back."""
+        """Drops the lines at *gone*. Returns how many have to be written back."""
         if not len(gone):
             return 0
         self._since[gone] = 0
@@ -85,7 +88,7 @@ class Tags:
         return int(np.count_nonzero(dirty))
 
     def soil(self, lines: Lines) -> None:
-        """The memory behind lacks what was written to *lines*. Lines that are not here stay clean."""
+        """Marks *lines* as written: the memory behind lacks their bytes. Lines that the cache lacks stay clean."""
         places = self._places(lines)
         self._dirty[places] = self._since[places] > 0
 
@@ -93,7 +96,7 @@ class Tags:
         return ((lines * _HASH & 0xFFFFFFFF) if self._hashed else lines) % self._sets
 
     def _places(self, lines: Lines) -> Lines:
-        """Where *lines*, in ascending order, are in the tables."""
+        """The places of *lines*, in ascending order, in the tables."""
         first, last = int(lines[0]) // _PAGE, int(lines[-1]) // _PAGE
         if first == last:
             return lines + self._shift(first)
@@ -102,7 +105,7 @@ class Tags:
         return lines + shifts
 
     def _shift(self, page: int) -> int:
-        """What to add to the number of a line of *page* for its place."""
+        """The number to add to a line of *page* for its place."""
         begin = self._pages.get(page)
         if begin is None:
             begin = self._pages[page] = len(self._pages) * _PAGE

@@ -1,7 +1,7 @@
 """The pattern of a request on each pseudo-channel: bursts grouped into visits to banks, and repetitions of visits.
 
-The timing of a request follows from where its visits begin and from the cycles between their column commands. So no
-state is kept per burst.
+The timing of a request depends on the begins of its visits and on the cycles between their column commands. So no state
+is kept per burst.
 """
 
 from __future__ import annotations

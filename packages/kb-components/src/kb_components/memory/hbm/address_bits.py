@@ -1,4 +1,4 @@
-"""Which bits of an address are the row, the bank, the column and the pseudo-channel of a burst."""
+"""The mapping of address bits to the row, the bank, the column and the pseudo-channel of a burst."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from functools import lru_cache
 from kb_messages import TopologyError
 
 PATTERN = r"[0-9]+(R|PC|BG|B|C)(-[0-9]+(R|PC|BG|B|C))*"
-"""A mapping as PG313 of Xilinx writes it, from the highest address bits to the lowest: `14R-1BG-2B-5C-1BG`."""
+"""The pattern of a mapping in the notation of PG313 of Xilinx, from the highest address bits to the lowest.
+
+An example is `14R-1BG-2B-5C-1BG`.
+"""
 
 
 class AddressMapping:
-    """The address bits above those of a burst: R row, PC pseudo-channel, BG bank group, B bank in its group, C column.
+    """The address bits above a burst: R row, PC pseudo-channel, BG bank group, B bank in its group, C column.
 
     A field may have several parts, the higher parts first, but R has one part. The bits below the row number
     `below_row` bursts, and these bits with the row number `below_top` bursts.
@@ -47,7 +50,7 @@ class AddressMapping:
         return channel, bank, burst >> self.row_shift & (self.n_rows - 1)
 
     def check(self, where: str, burst_nbytes: int, memory_nbytes: int) -> None:
-        """Raise TopologyError unless the mapping has one row field and covers the memory exactly."""
+        """Raises TopologyError unless the mapping has one row field and covers the memory exactly."""
         if self.row_parts != 1:
             raise TopologyError(
                 f"{where}.mapping", f"{self.row_parts} row fields", "one", "write all row bits as one R"

@@ -48,12 +48,15 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
 
     @property
     def burst_nbytes(self) -> int:
-        """The Spec's."""
+        """The bytes of a burst, from the Spec."""
         return self.spec.burst_nbytes
 
     @property
     def sends_in_order(self) -> bool:
-        """A pseudo-channel is no queue for the others: their data leave while it waits for its rows."""
+        """Whether reads leave one after the other.
+
+        With several pseudo-channels they do not: data of one leave while another waits for its rows.
+        """
         return len(self.channels) == 1
 
     @property
@@ -82,9 +85,9 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         return sum(channel.refreshes for channel in self.channels)
 
     def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
-        """A row that is opened first, then bytes at the bandwidth of all data buses: as long as rows and banks let it.
+        """(latency with the opening of a row, time of the bytes at the bandwidth of all data buses) of a request.
 
-        Rows that are opened between the bytes, banks that collide and refreshes come on top.
+        More rows to open, banks that collide and refreshes make a request longer.
         """
         spec = self.spec
         column = spec.wl_cycles if write else spec.rl_cycles
@@ -118,7 +121,10 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         return self._data_ps(first, last, write)
 
     def _data_ps(self, first: int, last: int, write: bool) -> tuple[int, int]:
-        """When the data of column commands at *first* and at *last* are out (read), or twice when all are written."""
+        """The times at which the data of column commands *first* and *last* are out (read).
+
+        For a write, both are the time at which all data are written.
+        """
         wall, spec = self._refresh.wall, self.spec
         if write:
             committed = self._cycle.ps(wall(last) + spec.wl_cycles + spec.tccd_s_cycles) + self._latency_ps

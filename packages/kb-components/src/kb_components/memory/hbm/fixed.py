@@ -49,7 +49,7 @@ class HbmFixed(SingleChannelMemory[HbmFixedSpec]):
 
     @property
     def burst_nbytes(self) -> int:
-        """The Spec's."""
+        """The bytes of a burst, from the Spec."""
         return self.spec.burst_nbytes
 
     def latency_ps(self, nbytes: int, write: bool) -> int:

@@ -15,9 +15,9 @@ class PseudoChannel:
     """Serves requests in order of arrival, and the bursts of a request in order of their addresses.
 
     Column commands are in order, at least tCCD apart. A row is opened as soon as its request is there and its bank,
-    tRRD and tFAW allow, even if earlier bursts are still to be read. So rows of other banks open behind the bytes of
-    this bank. All times are in active cycles (RefreshClock). A refresh between two requests closes all rows. A refresh
-    within a request delays the rest of the request and leaves rows open.
+    tRRD and tFAW allow, even if earlier bursts are still to be read. So rows of other banks open while the bytes of
+    this bank move. All times are in active cycles (RefreshClock). A refresh between two requests closes all rows. A
+    refresh within a request delays the rest of the request and leaves rows open.
     """
 
     __slots__ = (
@@ -54,7 +54,7 @@ class PseudoChannel:
         self.hits = self.closed = self.misses = self.turnarounds = self.refreshes = 0
 
     def serve(self, arrival: int, part: RequestPart, row: int, last_byte: int, write: bool) -> tuple[int, int]:
-        """When the first and the last column command of a request are sent.
+        """The cycles at which the first and the last column command of a request are sent.
 
         The rows of *part* count from *row*. The last command is not sent before *last_byte*.
         """
@@ -81,11 +81,11 @@ class PseudoChannel:
 
     @property
     def last(self) -> int:
-        """The last column command so far; long ago, if there was none."""
+        """The cycle of the last column command so far; a cycle long ago, if there was none."""
         return self._last
 
     def soonest(self, now: int, part: RequestPart, row: int, write: bool) -> int:
-        """When the first column command of *part* can be sent, if it is chosen *now*. Nothing changes.
+        """The cycle at which the first column command of *part* can be sent, if it is chosen *now*. Nothing changes.
 
         A refresh is left out of account.
         """
@@ -177,7 +177,7 @@ class PseudoChannel:
         return self._distance(group, write)
 
     def _distance(self, group: int, write: bool) -> int:
-        """From the last column command to one in *group*."""
+        """The cycles from the last column command to a column command in *group*."""
         timing, same = self._timing, group == self._last_group
         if write == self._last_write:
             return timing.ccd_l if same else timing.ccd_s

@@ -1,8 +1,7 @@
-"""The reference model of the banked HBM, burst by burst: slow and plain. `builtin.hbm_banked` has to agree with it to
-the picosecond.
+"""The reference model of the banked HBM, burst by burst: slow and plain.
 
-The two share attributes and their conversion to cycles (Timing). Mapping, grouping, repetition and refresh arithmetic
-are written twice.
+`builtin.hbm_banked` has to agree with it to the picosecond. The two share attributes and their conversion to cycles
+(Timing). Mapping, grouping, repetition and refresh arithmetic are written twice.
 """
 
 from __future__ import annotations
@@ -20,7 +19,10 @@ _NEVER = -(10**30)
 
 
 class ReferenceHbm:
-    """`reserve` like HbmBanked. `counts` has hits, closed, misses and turnarounds. Inner times are active cycles."""
+    """Has the same `reserve` as HbmBanked. Inner times are active cycles.
+
+    `counts` has hits, closed, misses and turnarounds.
+    """
 
     def __init__(self, spec: HbmBankedSpec) -> None:
         self._spec = spec

@@ -8,25 +8,15 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from kb_components.memory.hbm.banked import HbmBanked
-from kb_components.memory.hbm.request_queue import RequestQueue, WaitingPart
+from kb_components.memory.hbm.pseudo_channel import PseudoChannel
+from kb_components.memory.hbm.request_part import RequestPart
 from kb_components.memory.hbm.timing import HbmBankedSpec
 from kb_engine.block import Context
 from kb_messages import OFFSET_MASK, CountedPieces, Rectangle
 
 
-class HbmReorderedSpec(HbmBankedSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Attributes of HbmBanked, and those of the choice.
-
-    `window`: among how many requests, the oldest of a pseudo-channel, the controller chooses. `most_passed`: how often
-    later requests may go before one, which is next then. Source of both defaults: assumed.
-    """
-
-    window: Annotated[int, Meta(ge=1)] = 32
-    most_passed: Annotated[int, Meta(ge=0)] = 64
-
-
 class _Waiting:
-    """A request of which `n_left` parts wait. The column commands of the others are from `first` to `last`."""
+    """A request of which `n_left` parts wait. The column commands of the other parts are from `first` to `last`."""
 
     __slots__ = ("first", "last", "n_left", "then", "write")
 
@@ -35,19 +25,80 @@ class _Waiting:
         self.first, self.last = -1, -1
 
     def is_served(self, first: int, last: int) -> bool:
-        """One part more has its column commands, from *first* to *last*. Returns whether it was the last part."""
+        """Notes the column commands of one more part, from *first* to *last*. Returns whether it was the last part."""
         self.first = first if self.first < 0 else min(first, self.first)
         self.last = max(last, self.last)
         self.n_left -= 1
         return not self.n_left
 
 
-class HbmReordered(HbmBanked):
-    """As HbmBanked, but a pseudo-channel serves the request next whose first column command can be sent soonest.
+class WaitingPart:
+    """The part of `request` at one pseudo-channel, with the arguments of `PseudoChannel.serve`.
 
-    Of equal ones the oldest goes first. So open rows go before others, and reads before writes while the bus reads. A
-    pseudo-channel chooses when the bus has commands for no longer than it takes to close a row and open another: so
-    rows open behind the bytes of requests that were chosen before. A write waits for its last byte first.
+    `n_passed` later parts went before it.
+    """
+
+    __slots__ = ("arrival", "last_byte", "n_passed", "part", "request", "row", "write")
+
+    def __init__(
+        self, arrival: int, part: RequestPart, row: int, last_byte: int, write: bool, request: _Waiting
+    ) -> None:
+        self.arrival, self.part, self.row = arrival, part, row
+        self.last_byte, self.write, self.request = last_byte, write, request
+        self.n_passed = 0
+
+    def is_passed(self) -> None:
+        """Counts one more later part that goes before."""
+        self.n_passed += 1
+
+
+class RequestQueue:
+    """Parts in order of arrival. With `has_event`, the next choice is an event to come."""
+
+    __slots__ = ("_most_passed", "_window", "has_event", "parts")
+
+    def __init__(self, window: int, most_passed: int) -> None:
+        self._window = window
+        self._most_passed = most_passed
+        self.parts: list[WaitingPart] = []
+        self.has_event = False
+
+    def add(self, part: WaitingPart) -> None:
+        """Adds *part*, which has come."""
+        self.parts.append(part)
+
+    def expects(self, has_event: bool) -> None:
+        """Sets whether the next choice is an event to come."""
+        self.has_event = has_event
+
+    def take(self, channel: PseudoChannel, now: int) -> tuple[WaitingPart, int]:
+        """(part that goes next at *now*, number of older parts that it passes). The part is removed from the queue."""
+        parts, at = self.parts, 0
+        if len(parts) > 1 and parts[0].n_passed < self._most_passed:
+            soonest = [channel.soonest(now, each.part, each.row, each.write) for each in parts[: self._window]]
+            at = soonest.index(min(soonest))
+        for older in parts[:at]:
+            older.is_passed()
+        return parts.pop(at), at
+
+
+class HbmReorderedSpec(HbmBankedSpec, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The attributes of HbmBanked, and the attributes of the choice.
+
+    `window`: the controller chooses among so many requests, the oldest of a pseudo-channel. `most_passed`: so many
+    later requests may go before a request, which is next then. Source of both defaults: assumed.
+    """
+
+    window: Annotated[int, Meta(ge=1)] = 32
+    most_passed: Annotated[int, Meta(ge=0)] = 64
+
+
+class HbmReordered(HbmBanked):
+    """A banked HBM whose pseudo-channels serve the request next whose first column command can be sent soonest.
+
+    Of equal requests the oldest goes first. So open rows go before others, and reads before writes while the bus reads.
+    A pseudo-channel chooses when the bus has commands for no longer than it takes to close a row and open another. So
+    rows open while the bytes of earlier choices move. A write waits for its last byte first.
 
     The data of a request on several pseudo-channels leave when its last part was chosen, at the soonest.
 
@@ -67,11 +118,11 @@ class HbmReordered(HbmBanked):
     def __init__(self, spec: HbmReorderedSpec, context: Context) -> None:
         super().__init__(spec, context)
         self._lead = self._timing.rp + self._timing.rcd
-        self._queues = [RequestQueue[_Waiting](spec.window, spec.most_passed) for _ in self.channels]
+        self._queues = [RequestQueue(spec.window, spec.most_passed) for _ in self.channels]
         self.passed_requests = 0
 
     def request(self, memory: Rectangle, last_byte_ps: int, write: bool, then: Callable[[int, int], None]) -> None:
-        """Take a request that is here now. `then` gets its two times, as of `reserve`, when its last part is chosen."""
+        """Takes a request that arrives now. `then` gets the two times of `reserve` when the last part is chosen."""
         now_ps, nbytes = self.clock.now_ps, memory.rows * memory.row_nbytes
         if not nbytes:
             then(*self.reserve(now_ps, memory, last_byte_ps, write))
@@ -94,7 +145,7 @@ class HbmReordered(HbmBanked):
             self._choose(number)
 
     def _choose(self, number: int) -> None:
-        """Serve requests of pseudo-channel *number* as long as the bus runs out of commands soon."""
+        """Serves requests of pseudo-channel *number* as long as the bus runs out of commands soon."""
         channel, queue = self.channels[number], self._queues[number]
         now = self._refresh.active(self._cycle_at(self.clock.now_ps))
         while queue.parts and not queue.has_event:

@@ -22,7 +22,7 @@ class HbmBankedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     `clock_mhz` is the clock of the controller, which takes requests and sends commands at its edges. A burst of
     `burst_nbytes` holds the data bus for `tccd_s_cycles`. `trefi_ns: 0` means no refresh. `latency_ns` is the time from
     the port to the controller and back, and overlaps everything else. AddressMapping describes `mapping`. `page_policy`
-    says whether rows stay open after the request that used them.
+    decides whether rows stay open after the request that used them.
     """
 
     clock_mhz: Annotated[float, clock_mhz(("hbm", "pe_dma: service"))]

@@ -30,7 +30,7 @@ from kb_engine.observe.chip import Chip
 from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.slow_path import COMMANDS, SkipRefusal, SlowPathReasons
 from kb_engine.timing.clock import Clock
-from kb_messages import KbError, PipelinePlan
+from kb_messages import PipelinePlan
 
 Look = Callable[[list[Any]], None]
 """Called with the heap of a private run between two of its entries."""
@@ -56,8 +56,6 @@ def run_apart(clock: Clock, begin: Callable[[], None], look: Look | None = None)
 LEAST_CLOSED_STAGES: Final = 256
 """Stages of a command that is worth closing. Source: assumed; a key and a footprint cost as much as some 50 stages."""
 _MOST_PLANS: Final = 1 << 10
-_SHARE: Final = 8
-"""With checks, one of so many commands that would take a known outcome is run, too."""
 VIRTUAL: Final = SkipRefusal("the command has virtual addresses", "pass tensors that are not mapped")
 NOT_ALONE: Final = SkipRefusal(
     "its program issues commands while another one is under way",
@@ -133,13 +131,11 @@ class IsolatedCommands:
         chip: Chip,
         recorder: Recorder | None,
         event_by_event: Callable[[], AbstractContextManager[None]],
-        checks: bool,
         reasons: SlowPathReasons,
     ) -> None:
         self._clock = chip.clock
         self._event_by_event = event_by_event
         self._recorder = recorder
-        self._checks = checks
         self._reasons = reasons
         self._forms: dict[Hashable, int] = {}
         self._plans: dict[int, tuple[PipelinePlan, PlanForm | SkipRefusal]] = {}
@@ -149,7 +145,7 @@ class IsolatedCommands:
         self._is_apart = False
         self._ran_ps = 0
         self._has_peers = True
-        self.n_run = self.n_taken = self.n_opened = self.n_checked = self.n_closed = 0
+        self.n_run = self.n_taken = self.n_opened = self.n_closed = 0
         chip.fabric.watch(self._closed.keys(), self._meet)
 
     def begin_launch(self, n_pes: int) -> None:
@@ -225,9 +221,6 @@ class IsolatedCommands:
         else:
             self.n_taken += 1
             self.known.use(shape.known)
-            if self._checks and self.n_taken % _SHARE == 1:
-                with self._event_by_event():
-                    self._check(outcome, self._find_out(shape, work), work.command)
         closed = IsolatedCommand(work, now_ps, shape, outcome, self._end, event_order)
         if self._recorder is not None and outcome.rows is not None:
             span_ps = now_ps, now_ps + outcome.duration_ps
@@ -279,15 +272,6 @@ class IsolatedCommands:
     def _leave_stuck(self, event_order: Iterator[int]) -> None:
         """The command that ran last, apart, never ends: the clock has to come to where the command got stuck."""
         self._clock.push((self._clock.now_ps + self._ran_ps, NORMAL, next(event_order), _do_nothing, None))
-
-    def _check(self, known: IsolatedResult, found: IsolatedResult | None, command: CommandInFlight) -> None:
-        """Raises KbError where *command* came to something else than a command with its key before."""
-        self.n_checked += 1
-        differs = "ends" if found is None else known.differs_from(found)
-        if differs:
-            where = f"{command.submitted.line} on {command.submitted.pe}"
-            got, needs = f"other {differs} than those of a command with the same key", "the same"
-            raise KbError(where, got, needs, "run with --exact events, and report the block whose state is missing")
 
     def _end(self, closed: IsolatedCommand) -> None:
         self._forget(closed)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from kb_dataexec.log.compressed import CompressedTables
 from kb_messages import Place
 
@@ -33,12 +31,3 @@ class IsolatedResult(NamedTuple):
     moved: dict[Place, dict[int, int]]
     firsts: tuple[int, ...]
     rows: CompressedTables | None
-
-    def differs_from(self, other: IsolatedResult) -> str:
-        """What of this differs from *other*: the names of these parts, or ""."""
-        parts = ("duration_ps", "served", "requested", "ports_free", "links_free", "flows", "moved")
-        names = [name for name in parts if getattr(self, name) != getattr(other, name)]
-        if self.rows is not None and other.rows is not None:
-            pairs = zip(self.rows._fields, self.rows, other.rows, strict=True)
-            names += [name for name, mine, others in pairs if not np.array_equal(mine.rows, others.rows)]
-        return ", ".join(names)

@@ -9,25 +9,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from kb_dataexec.log.compressed import Table
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.block.state_rules import can_visit_state
 from kb_engine.block.state_visitor import NotPeriodic
 from kb_engine.fastforward.replay import Templates
 from kb_engine.fastforward.steady_state.clock_entries import visit_entries
 from kb_engine.fastforward.steady_state.cycle_search import CycleSearch
-from kb_engine.fastforward.steady_state.expected_period import ExpectedPeriod
 from kb_engine.fastforward.steady_state.program_period import Again, GridSnapshot, Period
 from kb_engine.fastforward.steady_state.program_snapshot import Numbers, ProgramShift
-from kb_engine.fastforward.steady_state.tile_path import can_visit_state, why_no_state
+from kb_engine.fastforward.steady_state.tile_path import why_no_state
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.slow_path import NO_REMEDY, SkipRefusal
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
 from kb_engine.program.values.symbols import Ints
-from kb_messages import OFFSET_BITS, OFFSET_MASK, KbError
+from kb_messages import OFFSET_BITS, OFFSET_MASK
 
 _MOST_ENTRIES: Final = 448
 """Entries of the clock among which states are looked for. Source: assumed; there are fewer with 64 PEs."""
@@ -48,8 +47,7 @@ class ProgramSkipper:
     """Looks for periods of programs of *launch*, which *templates* repeat, on *pes* of *chip*.
 
     *on_issue* is called with each command of programs that are skipped, if there is an op log.
-    With *checks*, one period before each jump and one behind it are simulated and compared with those that repeat.
-    `skipped` counts programs that were not simulated, `skipped_commands` theirs, `checked` programs that were compared.
+    `skipped` counts programs that were not simulated, and `skipped_commands` counts their commands.
     """
 
     def __init__(
@@ -60,7 +58,6 @@ class ProgramSkipper:
         chip: Chip,
         pes: Sequence[ProcessingElement],
         on_issue: Callable[[CommandInFlight], None] | None,
-        checks: bool = False,
     ) -> None:
         self._launch = launch
         self._templates = templates
@@ -75,10 +72,7 @@ class ProgramSkipper:
         self._looks = 0
         self._holds = False
         self._on_issue = on_issue
-        self._checks = checks
-        self._expected: ExpectedPeriod | None = None
-        self._has_jumped = False
-        self.skipped = self.checked = self.skipped_commands = 0
+        self.skipped = self.skipped_commands = 0
         self._found_other = self._has_state = self._cannot_look = self._has_too_many = False
         session.keep_commands(session.recorder is None and session.listeners.on_issue_again is not None)
         launch.watch(self._took)
@@ -146,9 +140,6 @@ class ProgramSkipper:
         if self.kept > _MOST_PROGRAMS or len(self._session.kept or ()) > _MOST_COMMANDS:
             self._restart()
         entries = clock.entries(_MOST_ENTRIES)
-        if self._expected is not None:
-            self._compare(self._expected, entries)
-            return
         if entries is None:
             self._has_too_many = True
             return
@@ -157,53 +148,14 @@ class ProgramSkipper:
         if found is None:
             return
         period = self._period(*found)
-        if self._checks:
-            if self._n_planned_alike(period):
-                self._expected, self._has_jumped = ExpectedPeriod(*found, found[1], self._rows_since(found[0])), False
-        elif self._jump(period, entries):
+        if self._jump(period, entries):
             self._restart()
 
     def _period(self, before: GridSnapshot, after: GridSnapshot) -> Period:
         return Period(self._launch, self._session, self._templates, self._pes_by_id.__getitem__, before, after)
 
-    def _compare(self, expected: ExpectedPeriod, entries: Sequence[Any] | None) -> None:
-        """A period that could be skipped was simulated, or one after those that were: compare it with the one before.
-
-        Raises KbError where something differs.
-        """
-        if not expected.is_over(len(self._launch.taken)):
-            return
-        look = None if entries is None else self._look_at(entries)
-        self._refuse(expected.differs_from(look, self._rows_since(expected.begin)))
-        assert look is not None
-        assert entries is not None
-        self.checked += expected.n_programs
-        self._expected = None
-        if self._has_jumped or not self._jump(self._period(expected.begin, look), entries):
-            self._restart()
-            return
-        self._restart()
-        after = self._look_at(self._chip.clock.entries(_MOST_ENTRIES) or ())
-        self._refuse(expected.jump_differs(look, after))
-        assert after is not None
-        self._expected, self._has_jumped = expected.again(after), True
-
-    def _refuse(self, differs: str) -> None:
-        """Raise KbError where programs that come in periods differ, by what *differs*."""
-        if differs:
-            got, fix = f"other {differs} than in the period before", "run with --exact events, and report the kernel"
-            raise KbError(f"programs from number {self._looked_at} on", got, "the same", fix)
-
-    def _rows_since(self, look: GridSnapshot) -> Sequence[Table] | None:
-        """The rows of the log since *look*; None if there are none, or if some are written."""
-        recorder = self._session.recorder
-        if recorder is None or look.mark is None or not recorder.can_repeat(look.mark):
-            return None
-        return recorder.rows_since(look.mark, look.so_far.ops, look.now_ps)
-
     def _restart(self) -> None:
         """Look for a period from now on, and forget what was before."""
-        self._expected = None
         self._search.restart()
         self._played.forget(self._launch.running)
         if self._session.kept:
@@ -212,9 +164,10 @@ class ProgramSkipper:
     def _is_equal(self, earlier: GridSnapshot, look: GridSnapshot) -> bool:
         """Whether the state of *look* is that of the *earlier* one, whose records since then can be repeated."""
         recorder = self._session.recorder
-        return look.is_like(earlier) and (
-            recorder is None or (earlier.mark is not None and recorder.can_repeat(earlier.mark))
-        )
+        if not look.is_like(earlier):
+            return False
+        n_ops = look.so_far.ops - earlier.so_far.ops
+        return recorder is None or (earlier.mark is not None and recorder.can_repeat(earlier.mark, n_ops))
 
     def _take(self, entries: Sequence[Any]) -> GridSnapshot | None:
         """The whole state now. None where it would cost too much, or where something cannot be folded now."""
@@ -269,11 +222,7 @@ class ProgramSkipper:
 
     def _jump(self, period: Period, entries: Sequence[Any]) -> bool:
         """Skip as many periods as there are alike. Whether there were any."""
-        if self._checks:  # one more period is simulated and compared, and programs are left to look behind it
-            n = self._n_planned_alike(period)
-            n -= min(max(1, n - 1), 1 + -(-(len(self._pes) + 1) // period.by.programs)) if n else 0
-        else:
-            n = self._n_meeting_alike(period)
+        n = self._n_meeting_alike(period)
         n, issued, commands = period.commands(n, self._on_issue is not None)
         told = period.tell(n)
         if told < n:
@@ -312,10 +261,6 @@ class ProgramSkipper:
                 assert isinstance(command, CommandInFlight), "each command was made to tell of it"
                 self._on_issue(command)
         self._session.tell_again([each for each in commands[:n_each] if isinstance(each, CommandInFlight)], n)
-
-    def _n_planned_alike(self, period: Period) -> int:
-        """How many periods follow whose programs do and meet what those of *period* did, with the same plans."""
-        return period.commands(self._n_meeting_alike(period))[0]
 
     def _n_meeting_alike(self, period: Period) -> int:
         """How many periods follow whose programs do and meet what those of *period* did; 0 if it is not whole."""

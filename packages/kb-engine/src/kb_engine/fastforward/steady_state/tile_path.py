@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kb_engine.block.component import ComponentBase
-from kb_engine.block.fabric_roles import Initiator, MemoryComponent, Scratchpad
+from kb_engine.block.fabric_roles import Scratchpad
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.block.register_file import RegisterFileOwner
 from kb_engine.block.stage_server import StageServer
+from kb_engine.block.state_rules import can_visit_state
 from kb_engine.block.state_visitor import NotPeriodic, StateVisitor
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.fabric.paths import MemoryPath
@@ -20,8 +21,6 @@ from kb_engine.fastforward.steady_state.clock_entries import arguments_of
 from kb_engine.observe.slow_path import SkipRefusal
 from kb_messages import OFFSET_BITS, StageType, memory_side
 
-_WORK: Final = ("begin", "process", "reserve", "held_ps", "issued_ps", "state")
-"""What a class may change in what its base does: a class that has one of these says with a `fold` how to fold it."""
 _TRANSFERS: Final = (StageType.DMA_READ, StageType.DMA_WRITE)
 
 
@@ -105,19 +104,3 @@ def why_no_state(block: ComponentBase[Any]) -> SkipRefusal:
     """The reason that *block* cannot be folded."""
     cause = f"the block {block.node_id} is of the class {type(block).__name__}, which does not say how to fold it"
     return SkipRefusal(cause, "give the class a `fold`, or a pure cost")
-
-
-def can_visit_state(block: ComponentBase[Any]) -> bool:
-    """Whether the class of *block* says so: by a `fold`, or by changing nothing of what a base with one does."""
-    own = vars(type(block))
-    if isinstance(block, (CommandScheduler, Initiator)):
-        return "fold" in own
-    for owner in type(block).__mro__:
-        attributes = vars(owner)
-        if owner is ComponentBase:
-            return block.has_pure_cost
-        if "fold" in attributes and owner is not MemoryComponent:
-            return True
-        if any(attributes.get(name) for name in _WORK):
-            return False
-    return False

@@ -105,7 +105,8 @@ class TileSkipper:
         kept = search.earlier(signature)
         if kept is None:
             return None
-        if self._recorder is not None and kept.mark is not None and not self._recorder.can_repeat(kept.mark):
+        n_ops = self._feeding.next_op - kept.next_op
+        if self._recorder is not None and kept.mark is not None and not self._recorder.can_repeat(kept.mark, n_ops):
             search.restart()
             return None
         period = made - kept.made

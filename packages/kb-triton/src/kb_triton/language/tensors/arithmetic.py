@@ -32,7 +32,7 @@ _SYMBOLS: Final = {
 _INTEGERS_ONLY: Final = frozenset(("tdiv", "lshift", "rshift", "bit_and", "bit_or", "bit_xor"))
 _SIGNS_MATTER: Final = frozenset(("tdiv", "trem", "rshift", "maximum", "minimum", *COMPARISONS))
 _OF_BITS: Final = {"add": "bit_xor", "sub": "bit_xor", "mul": "bit_and"}
-"""The functions that arithmetic is on integers of one bit."""
+"""The bitwise functions that arithmetic on integers of one bit amounts to."""
 _FLOATS: Final[dict[str, Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "maximum": np.maximum,
     "minimum": np.minimum, "maximum_number": np.fmax, "minimum_number": np.fmin, "trem": np.fmod, **COMPARISONS,
@@ -40,7 +40,7 @@ _FLOATS: Final[dict[str, Any]] = {
 
 
 def as_tensor(value: Any) -> tensor:
-    """*value*, a tensor or a number, as a tensor. Raises KernelError for anything else."""
+    """Returns *value*, a tensor or a number, as a tensor. Raises KernelError for any other object."""
     if type(value) is tensor:
         return value
     number = plain_number(value)
@@ -51,7 +51,7 @@ def as_tensor(value: Any) -> tensor:
 
 
 def plain_number(value: Any) -> Any:
-    """*value* as a plain Python number; None for anything else."""
+    """Returns *value* as a plain Python number; None for an object that is no number."""
     if type(value) in NUMBERS:
         return value
     if isinstance(value, np.generic):
@@ -65,7 +65,7 @@ def plain_number(value: Any) -> Any:
 
 
 def rounded(number: float, kind: dtype) -> Any:
-    """*number* as the type *kind* has it."""
+    """Returns *number* rounded or wrapped to the type *kind*."""
     if not kind.is_float:
         return bool(number) if kind is int1 else wrapped(whole(number), kind)
     if kind.is_f64 or number == 0:
@@ -75,24 +75,24 @@ def rounded(number: float, kind: dtype) -> Any:
 
 @lru_cache(maxsize=4096)
 def _rounded_float(number: float, kind: dtype) -> float:
-    """*number*, which is not 0 because 0 and -0 are one key, as the type *kind* has it."""
+    """Returns *number*, which is not 0, rounded to *kind*. The cache would take 0 and -0 for one key."""
     return float(round_to(np.array([number], np.float32), kind.kb)[0])
 
 
 def whole(number: Any) -> Any:
-    """*number* as an integer, toward zero; 0 for NaN and infinity. What follows from the program's number stays so."""
+    """Returns *number* rounded toward zero; 0 for NaN and infinity. A `Symbol` stays a `Symbol`."""
     if type(number) in INTEGERS:
         return number
     return int(number) if isfinite(number) else 0
 
 
 def stored_number(number: Any, kind: dtype) -> Any:
-    """*number*, of type *kind*, as the chip's type for *kind* has it: a float64 is moved as the integer of its bits."""
+    """Returns *number* in the chip's type for *kind*, its type. A float64 is moved as the integer of its bits."""
     return int(np.float64(number).view(np.uint64)) if kind.is_f64 else number
 
 
 def broadcast_shapes(one: tuple[int, ...], two: tuple[int, ...], what: str) -> tuple[int, ...]:
-    """The shape of an op of blocks of two shapes. Raises KernelError, which names *what*, where there is none."""
+    """Returns the shape of an op, *what*, of blocks of two shapes. Raises KernelError where they do not broadcast."""
     if one == two or not two:
         return one
     if not one:
@@ -109,7 +109,10 @@ def broadcast_shapes(one: tuple[int, ...], two: tuple[int, ...], what: str) -> t
 
 
 def binary(op: str, x: Any, y: Any) -> Any:
-    """The result of the operator *op* of two values, of which one at least is a tensor."""
+    """Returns the result of the operator *op* of two values, of which at least one is a tensor.
+
+    Returns NotImplemented for a value that is no tensor and no number.
+    """
     if type(x) is not tensor:
         x = plain_number(x)
     if type(y) is not tensor:
@@ -123,17 +126,17 @@ def binary(op: str, x: Any, y: Any) -> Any:
 
 
 def add(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
-    """`x + y`."""
+    """Returns `x + y`."""
     return _operated("add", x, y)
 
 
 def sub(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
-    """`x - y`."""
+    """Returns `x - y`."""
     return _operated("sub", x, y)
 
 
 def mul(x: Any, y: Any, sanitize_overflow: Any = True) -> tensor:
-    """`x * y`."""
+    """Returns `x * y`."""
     return _operated("mul", x, y)
 
 
@@ -145,7 +148,7 @@ def _operated(op: str, x: Any, y: Any) -> tensor:
 
 
 def _type(op: str, x: Any, y: Any) -> dtype:
-    """The type that *op* of tensors and numbers computes in."""
+    """Returns the type that *op* of tensors and numbers computes in."""
     divides = op in ("div", "trem")
     if type(x) is tensor:
         kind = promoted(x.dtype, y.dtype, divides) if type(y) is tensor else with_number(x.dtype, y, divides)
@@ -162,14 +165,17 @@ def _type(op: str, x: Any, y: Any) -> dtype:
 
 
 def refuse_f64(what: str) -> None:
-    """Refuse arithmetic on float64."""
+    """Raises KernelError for *what*, an op on float64."""
     refuse(
         f"{what} of tl.float64", "a type of 32 bits or less: the chip has no arithmetic on float64", "use tl.float32"
     )
 
 
 def compute(op: str, x: Any, y: Any, kind: dtype) -> tensor:
-    """The function *op* of two tensors or numbers, computed in the type *kind*."""
+    """Returns the function *op* of two tensors or numbers, computed in the type *kind*.
+
+    Two numbers give a number, known integers give known integers, and all else becomes an op of the chip.
+    """
     one, two = (x, y)
     if kind.is_float and kind.primitive_bitwidth < 32:
         one, two = (_rounded_operand(each, kind) for each in (one, two))
@@ -200,12 +206,12 @@ def compute(op: str, x: Any, y: Any, kind: dtype) -> tensor:
 
 
 def _rounded_operand(x: Any, kind: dtype) -> Any:
-    """*x* as *kind*, a float of 16 bits or less: a tensor of another type is rounded before an op, not after it."""
+    """Returns *x* as *kind*, a float of 16 bits or less. A tensor of another type is rounded before the op."""
     return provided("cast")(x, kind) if type(x) is tensor and x.dtype != kind else x
 
 
 def _added(one: Any, two: Any, shape: tuple[int, ...], kind: dtype) -> Any:
-    """A product that adds to the other term, if that is a value of the same shape and type, or 0."""
+    """Returns a product that adds to the other term; None where the term has another shape or type."""
     for product, term in ((two, one), (one, two)):
         if type(product) is not tensor or type(product.value) is not DotResult or product.shape != shape:
             continue
@@ -231,21 +237,21 @@ def _of_two_numbers(op: str, a: Any, b: Any, kind: dtype) -> Any:
 
 
 def _known_in_type(x: Any, value: Any, kind: dtype) -> Any:
-    """The known integers *value* of the tensor *x*, converted where *kind* has other signs."""
+    """Returns the known integers *value* of *x*, cast where one of their type and *kind* is signed alone."""
     if type(x) is not tensor or x.dtype.kind in (kind.kind, "bool"):
         return value
     return cast_known(value, x.dtype, kind)
 
 
 def _in_type(x: Any, value: Any, kind: dtype) -> Any:
-    """*value* of the tensor *x*, converted where *kind* has other signs."""
+    """Returns *value* of *x*, cast on the chip where one of its type and *kind* is signed alone."""
     if type(x) is not tensor or x.dtype.kind in (kind.kind, "bool") or type(value) in NUMBERS:
         return value
     return machine().math("copy", [as_argument(value)], kind.kb)
 
 
 def negative(x: Any) -> tensor:
-    """-x."""
+    """Returns `-x`."""
     if type(x.value) in NUMBERS:
         kind = int32 if x.dtype is int1 else x.dtype
         return tensor(rounded(-x.value, kind), x.shape, kind)
@@ -255,7 +261,7 @@ def negative(x: Any) -> tensor:
 
 
 def inverted(x: Any) -> tensor:
-    """~x."""
+    """Returns `~x`. Raises KernelError for floats."""
     if x.dtype.is_float:
         refuse("~ of floats", "integers")
     if type(x.value) in NUMBERS:
@@ -266,7 +272,7 @@ def inverted(x: Any) -> tensor:
 
 
 def elementwise(op: str, x: tensor, kind: dtype | None = None) -> tensor:
-    """The function *op* of each element, of type *kind*, by default that of *x*."""
+    """Returns the function *op* of each element, as elements of *kind*, by default the type of *x*."""
     if x.dtype.is_f64:
         refuse_f64(f"tl.{op}")
     out = kind or x.dtype
@@ -274,7 +280,7 @@ def elementwise(op: str, x: tensor, kind: dtype | None = None) -> tensor:
 
 
 def bytes_of(x: tensor) -> Any:
-    """The value of *x* as an operand of math that is no number: a handle, or known integers."""
+    """Returns the value of *x* as an operand of math that is no number: a handle, or known integers."""
     value = x.value
     if type(value) in NUMBERS:
         return machine().full((1,), plain(value), x.dtype.kb)

@@ -19,7 +19,10 @@ from kb_triton.language.tensors.values import NUMBERS, as_argument, is_known, va
 
 
 def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: bool = False) -> tensor:  # noqa: A002
-    """*input* as elements of *dtype*. A float becomes an integer toward zero."""
+    """Returns *input* as elements of *dtype*. A float becomes an integer toward zero; *bitcast* keeps the bits.
+
+    Raises KernelError for a type that the chip does not have, and for another rounding than to nearest.
+    """
     x, kind = as_tensor(input), element_type_of(dtype)
     if fp_downcast_rounding not in (None, "rtne"):
         refuse(f"fp_downcast_rounding={fp_downcast_rounding!r}", "'rtne': the chip rounds to nearest, ties to even")
@@ -33,7 +36,7 @@ def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: bool
 
 
 def element_type_of(given: Any) -> dtype:
-    """*given*, a type of elements or of a block, as a type of elements. Raises KernelError for anything else."""
+    """Returns *given*, a type of elements or of a block, as a type of elements. Raises KernelError for no type."""
     if not isinstance(given, ElementType):
         refuse(f"{given!r} as a type", "a type such as tl.float32")
     return given.scalar
@@ -64,7 +67,7 @@ def _converted(x: tensor, kind: dtype) -> tensor:
 
 
 def as_bits(x: tensor, kind: dtype) -> tensor:
-    """The bits of *x* as elements of *kind*, of the same width."""
+    """Returns the bits of *x* as elements of *kind*. Raises KernelError for a type of another width."""
     if isinstance(x.dtype, pointer_type) or isinstance(kind, pointer_type):
         return _of_pointers(x, kind)
     if x.dtype.primitive_bitwidth != kind.primitive_bitwidth:
@@ -84,13 +87,13 @@ def as_bits(x: tensor, kind: dtype) -> tensor:
 
 
 def _bits_of(number: Any, source: dtype, target: dtype) -> Any:
-    """The bits of a number of type *source* as a number of type *target*."""
+    """Returns the bits of a number of type *source* as a number of type *target*."""
     bits = np.array(number).astype(numpy_dtype(source.kb)).reshape(1).view(numpy_dtype(target.kb))[0]
     return float(bits) if target.is_float else int(bits)
 
 
 def to(self: tensor, dtype: Any, fp_downcast_rounding: Any = None, bitcast: bool = False) -> tensor:
-    """As `cast`."""
+    """Returns the tensor as elements of *dtype*: the method for `cast`."""
     return cast(self, dtype, fp_downcast_rounding, bitcast)
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 class _ConstexprMeta(type):
     def __instancecheck__(cls, instance: object) -> bool:
-        """A constant is what has `.value`. Code that asks unwraps it; other values are as they would be then."""
+        """Whether *instance* has `.value`: code that asks `isinstance(x, tl.constexpr)` goes on to read it."""
         return isinstance(instance, constexpr_int | constexpr_float | constexpr_str)
 
 
 class constexpr_int(int):
-    """An integer with `.value`, as Triton's constexpr has it."""
+    """An integer with `.value`, which Triton's constexpr has."""
 
     __slots__ = ()
 
@@ -26,7 +26,7 @@ class constexpr_int(int):
 
 
 class constexpr_float(float):
-    """A float with `.value`, as Triton's constexpr has it."""
+    """A float with `.value`, which Triton's constexpr has."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class constexpr_float(float):
 
 
 class constexpr_str(str):
-    """A text with `.value`, as Triton's constexpr has it."""
+    """A text with `.value`, which Triton's constexpr has."""
 
     __slots__ = ()
 
@@ -48,15 +48,15 @@ class constexpr_str(str):
 
 
 class constexpr(metaclass=_ConstexprMeta):
-    """Marks an argument as constant, as an annotation. `constexpr(v)` is *v*, with `.value` if *v* can have one."""
+    """The annotation of a constant argument. `constexpr(v)` returns *v*, with `.value` for a number or a text."""
 
     def __new__(cls, value: Any) -> Any:
-        """*value* as a constant."""
+        """Returns *value* as a constant."""
         return constant_of(value)
 
 
 def constant_of(value: Any) -> Any:
-    """*value* as a constant of a kernel."""
+    """Returns *value* as a constant of a kernel: an integer, float or text gets `.value`, others stay as they are."""
     kind = type(value)
     if kind is int:
         return constexpr_int(value)
@@ -69,14 +69,14 @@ _FIELDS = "__aggregate_fields__"
 
 
 def aggregate(cls: type) -> type:
-    """*cls* with its annotated names as fields. Without an `__init__`, the fields are its arguments."""
+    """Decorates a class: its annotated names become fields. Without an `__init__`, its arguments are the fields."""
     fields: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         fields |= dict.fromkeys(get_annotations(base))
     setattr(cls, _FIELDS, tuple(fields))
     for name, member in list(vars(cls).items()):
         if callable(member) and not isinstance(member, (FunctionType, staticmethod, type)):
-            setattr(cls, name, _method(member))  # a function that @jit made, which is no method by itself
+            setattr(cls, name, _method(member))  # an object of @jit, which does not bind to an instance by itself
     if "__init__" not in vars(cls):
         cls.__init__ = _initialize  # type: ignore[misc]
     return cls
@@ -97,7 +97,7 @@ def _initialize(self: Any, *arguments: Any, **named: Any) -> None:
 
 
 def aggregate_replace(instance: Any, **changes: Any) -> Any:
-    """A copy of *instance*, an aggregate, with *changes* of its fields. Raises TypeError for anything else."""
+    """Returns a copy of *instance* with *changes* of its fields. Raises TypeError for no aggregate."""
     names = getattr(type(instance), _FIELDS, None)
     if names is None or set(changes) - set(names):
         needs = "an aggregate" if names is None else f"fields of {list(names)}"

@@ -19,9 +19,9 @@ from kb_triton.language.tensors.program import refuse
 
 
 class dtype:
-    """An element type of Triton. *kb* is the chip's type for the bytes; None for a type that it does not have.
+    """An element type of Triton, *bits* wide. *kind* is "float", "int", "uint", "bool" or "void".
 
-    *bits* is the width, and *kind* one of "float", "int", "uint", "bool" and "void".
+    *kb* is the chip's type for the bytes; None for a type that the chip does not have.
     """
 
     def __init__(self, name: str, kind: str = "void", bits: int = 0, kb: DType | None = None) -> None:
@@ -49,7 +49,7 @@ class dtype:
 
     @property
     def scalar(self) -> dtype:
-        """The type of one element: this one."""
+        """The type of one element: the type itself."""
         return self
 
     @property
@@ -59,7 +59,7 @@ class dtype:
 
     @property
     def is_f64(self) -> bool:
-        """Whether it is float64, which is stored and moved only."""
+        """Whether it is float64, which the chip only stores and moves."""
         return self.name == "fp64"
 
     def is_floating(self) -> bool:
@@ -107,14 +107,14 @@ class dtype:
         return self.kind == "bool"
 
     def __getattr__(self, name: str) -> Callable[[], bool]:
-        """`is_int64()` and the like."""
+        """Returns `is_int64` and further tests for one type."""
         if name.startswith("is_") and name[3:] in _NAMED:
             return lambda: self.name == _NAMED[name[3:]]
         raise AttributeError(f"a dtype has no {name!r}", name=name)
 
     @property
     def value(self) -> dtype:
-        """The type itself, as a constant of a kernel has it."""
+        """The type itself: a type among the constants of a kernel is asked for its `.value`."""
         return self
 
     def is_ptr(self) -> bool:
@@ -153,7 +153,7 @@ class pointer_type(dtype):
 
 
 class const:
-    """Marks an argument as a pointer to what the kernel only reads, as an annotation."""
+    """The annotation of a pointer to elements that the kernel only reads."""
 
 
 class block_type(dtype):
@@ -170,7 +170,7 @@ class block_type(dtype):
         return self.element_ty
 
     def get_block_shapes(self) -> tuple[int, ...]:
-        """Elements along each axis."""
+        """Returns the number of elements along each axis."""
         return self.shape
 
 
@@ -179,7 +179,7 @@ _NAMED: Final = {
     "uint16": "uint16", "uint32": "uint32", "uint64": "uint64", "fp8e4nv": "fp8e4nv", "fp8e4b8": "fp8e4b8",
     "fp8e4b15": "fp8e4b15", "fp8e5": "fp8e5", "fp8e5b16": "fp8e5b16",
 }  # fmt: skip
-"""Types by what `is_int64()` and the like ask."""
+"""The name of the type for each test such as `is_int64()`."""
 
 void: Final = dtype("void")
 int1: Final = dtype("int1", "bool", 1, DType.BOOL)
@@ -206,14 +206,14 @@ _ALL = (
     int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float8e5, float8e4nv, float16, bfloat16, float32,
 )  # fmt: skip
 OF_KB: Final = {each.kb: each for each in _ALL}
-"""The type of Triton for each type of the chip."""
+"""Triton's type for each type of the chip."""
 
 _NUMPY: Final = {"i": (int8, int16, int32, int64), "u": (uint8, uint16, uint32, uint64)}
 NUMPY: Final[dict[str, Any]] = {
     "int1": np.bool_, "int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64,
     "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64,
 }  # fmt: skip
-"""numpy's type for the integers of each integer type, by name."""
+"""numpy's type for each integer type, by name."""
 
 _BOUNDS: Final = {
     each.name: (0, 1) if each is int1 else (int(np.iinfo(NUMPY[each.name]).min), int(np.iinfo(NUMPY[each.name]).max))
@@ -223,12 +223,12 @@ _BOUNDS: Final = {
 
 
 def bounds(kind: dtype) -> tuple[int, int]:
-    """The smallest and the largest integer of an integer type."""
+    """Returns the smallest and the largest integer of an integer type."""
     return _BOUNDS[kind.name]
 
 
 def wrapped(value: Any, kind: dtype) -> Any:
-    """The integer of the type *kind* that is congruent to *value*."""
+    """Returns *value* wrapped to the range of the integer type *kind*."""
     low, high = _BOUNDS[kind.name]
     if (type(value) is Symbol and value.bound <= min(-low, high)) or low <= value <= high:
         return value
@@ -238,7 +238,7 @@ def wrapped(value: Any, kind: dtype) -> Any:
 
 
 def of_numpy(kind: npt.DTypeLike) -> dtype | None:
-    """Triton's type for the elements of a numpy array; None for a type that Triton does not have."""
+    """Returns Triton's type for the elements of a numpy array; None for a type that Triton does not have."""
     found = np.dtype(kind)
     names = {
         "bool": int1, "float16": float16, "float32": float32, "float64": float64, "bfloat16": bfloat16,
@@ -251,7 +251,7 @@ def of_numpy(kind: npt.DTypeLike) -> dtype | None:
 
 
 def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
-    """The integer type of *bitwidth* bits, with a sign or without."""
+    """Returns the integer type of *bitwidth* bits, *signed* or not. Raises ValueError where there is none."""
     kinds = {1: int1} if bitwidth == 1 else {8 * each.itemsize: each for each in _NUMPY["i" if signed else "u"]}
     if bitwidth not in kinds:
         raise ValueError(f"no integer type of {bitwidth} bits")
@@ -263,7 +263,7 @@ _KINDS: Final[dict[type, int]] = {bool: 0, int: 1, float: 2}
 
 @lru_cache(maxsize=4096)
 def promoted(one: dtype, two: dtype, divides: bool = False) -> dtype:
-    """The type that an op of *one* and *two* computes in; *divides* for `/` and `%`."""
+    """Returns the type that an op of *one* and *two* computes in. *divides* is true for `/` and `%`."""
     if one.is_float != two.is_float:
         return _of_float_and_integer(one if one.is_float else two, divides)
     if one.is_float:
@@ -289,12 +289,15 @@ def _of_floats(one: dtype, two: dtype, divides: bool) -> dtype:
 
 
 def _of_float_and_integer(kind: dtype, divides: bool) -> dtype:
-    """As of two floats of which one is narrower than *kind*: bf16 is kept by two bf16 alone."""
+    """Returns the type of an op of *kind* and a narrower type. Only an op of two bf16 stays in bf16."""
     return float32 if kind == bfloat16 or (divides and kind == float16) else kind
 
 
 def type_of_number(number: float) -> dtype:
-    """The type of a Python number as a value of its own."""
+    """Returns the type of a Python number that no tensor stands beside.
+
+    Raises KernelError for an integer beyond 64 bits.
+    """
     if type(number) in (bool, float):
         return int1 if type(number) is bool else float32
     for kind in (int32, uint32, int64, uint64):
@@ -305,7 +308,12 @@ def type_of_number(number: float) -> dtype:
 
 
 def with_number(kind: dtype, number: float, divides: bool = False) -> dtype:
-    """The type that an op of a tensor of *kind* and a constant *number* computes in."""
+    """Returns the type that an op of a tensor of *kind* and a constant *number* computes in.
+
+    *divides* is true for `/` and `%`.
+
+    Raises KernelError for an integer that *kind*, an integer type, does not hold.
+    """
     rank = 2 if kind.is_float else 0 if kind is int1 else 1
     if _KINDS[type(number)] <= rank:
         if kind.is_float:

@@ -1,4 +1,4 @@
-"""Math of integers that the kernel knows: on the forms that they follow from if that gives a form, else on arrays."""
+"""Math of integers that the simulator knows: on forms where the result is a form, and on arrays elsewhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ON_FORMS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    """The quotient rounded toward zero; 0 where y is 0."""
+    """Returns the quotient rounded toward zero; 0 where y is 0."""
     if isinstance(x, int):
         return 0 if y == 0 else -(-x // y) if (x < 0) != (y < 0) else x // y
     whole = np.floor_divide(x, np.where(y == 0, 1, y))
@@ -44,11 +44,11 @@ FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "lshift": operator.lshift, "rshift": operator.rshift, "bit_and": operator.and_, "bit_or": operator.or_,
     "bit_xor": operator.xor, "maximum": np.maximum, "minimum": np.minimum, **COMPARISONS,
 }  # fmt: skip
-"""The functions of two integers, on Python's and on numpy's."""
+"""Functions of two integers, of Python or of numpy."""
 
 
 def of_numbers(op: str, x: int, y: int, kind: dtype) -> int:
-    """The function *op* of two integers, computed in the type *kind*."""
+    """Returns the function *op* of two integers, computed in *kind*. Raises KernelError for a division by zero."""
     if op == "maximum" or op == "minimum":
         return max(x, y) if op == "maximum" else min(x, y)
     if op in ("tdiv", "trem") and y == 0:
@@ -60,12 +60,12 @@ def of_numbers(op: str, x: int, y: int, kind: dtype) -> int:
 
 
 def _integer(value: Any) -> Any:
-    """*value*, an integer or a boolean, as an integer."""
+    """Returns *value*, an integer or a boolean, as an integer."""
     return int(value) if type(value) is bool else value
 
 
 def of_known(op: str, x: Any, y: Any, shape: tuple[int, ...], kind: dtype) -> Any:
-    """The function *op* of known integers, not both numbers, computed in the type *kind*."""
+    """Returns the function *op* of known integers, not both numbers, over *shape*, computed in *kind*."""
     function = _ON_FORMS.get(op)
     if function is not None and type(x) is not Data and type(y) is not Data:
         found = _of_forms(op, function, x, y, kind)
@@ -92,7 +92,7 @@ def _of_forms(op: str, function: Callable[[Any, Any], Any], x: Any, y: Any, kind
 
 
 def _mask_with_number(op: str, x: Any, y: Any) -> Any:
-    """`mask & True` and the like; None for all else."""
+    """Returns `&` or `|` of a mask and a boolean; None for other operands."""
     mask, number = (x, y) if type(y) is bool else (y, x)
     if type(number) is not bool or op not in ("bit_and", "bit_or") or isinstance(mask, (Affine, int)):
         return None
@@ -112,7 +112,7 @@ def _fits(form: Affine, kind: dtype) -> bool:
 
 
 def settled(form: Any, kind: dtype) -> Any:
-    """*form*, or the number that every element is."""
+    """Returns *form*, or the number that all elements are."""
     if isinstance(form, Affine):
         if any(form.steps):
             return form
@@ -138,7 +138,7 @@ def _apply(op: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[Any
 
 
 def cast_known(value: Any, source: dtype, target: dtype) -> Any:
-    """Known integers *value* of type *source* as the integer type *target*."""
+    """Returns the known integers *value* of type *source* as the integer type *target*."""
     if type(value) is Data:
         array = value.array != 0 if target is int1 else value.array.astype(NUMPY[target.name])
         of = ("ne", (value, 0)) if target is int1 else ("copy", (value,))
@@ -157,7 +157,7 @@ def cast_known(value: Any, source: dtype, target: dtype) -> Any:
 
 
 def inverted_known(value: Any, kind: dtype) -> Any:
-    """~ of known integers *value* of type *kind*."""
+    """Returns `~` of the known integers *value* of type *kind*."""
     if type(value) is not Data:
         found = inverted(value)
         if found is not None and (not isinstance(found, Affine) or _fits(found, kind)):

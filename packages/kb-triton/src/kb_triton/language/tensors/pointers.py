@@ -20,7 +20,7 @@ Offset: TypeAlias = "int | Affine | npt.NDArray[np.int64]"
 
 
 class Pointer(NamedTuple):
-    """A pointer argument of a kernel: element number *element_offset* of the elements of *dtype* of a storage."""
+    """A pointer argument of a kernel: it points to element *element_offset* of a storage with elements of *dtype*."""
 
     storage: ChipStorage
     element_offset: int
@@ -28,9 +28,9 @@ class Pointer(NamedTuple):
 
 
 class Address:
-    """Where the elements of a block of pointers are: *offset*, in elements of the pointers' type, into *storage*.
+    """The places of a block of pointers: *offset*, in elements of the pointers' type, into *storage*.
 
-    `waits` are the commands on their way that bring what the offset was computed from.
+    `waits` are the commands in flight that load the data from which the offset was computed.
     """
 
     __slots__ = ("offset", "storage", "waits")
@@ -41,7 +41,7 @@ class Address:
         self.waits = waits
 
     def broadcast(self, shape: tuple[int, ...]) -> Address:
-        """The same elements over *shape*."""
+        """Returns the same places over *shape*."""
         offset = self.offset
         if isinstance(offset, Affine):
             offset = offset.broadcast(shape)
@@ -50,11 +50,11 @@ class Address:
         return Address(self.storage, offset, self.waits)
 
     def plus(self, offset: Offset, waits: tuple[Completion, ...]) -> Address:
-        """The elements *offset* elements further."""
+        """Returns the places *offset* elements further."""
         return Address(self.storage, added(self.offset, offset), self.waits + waits if waits else self.waits)
 
     def reference(self, kind: dtype, shape: tuple[int, ...]) -> TensorRef:
-        """The elements, of type *kind*, after a wait for the offset."""
+        """Returns the elements, of type *kind* over *shape*, after a wait for the offset."""
         if self.waits:
             machine().wait_for_each(self.waits)
             self.waits = ()
@@ -70,7 +70,7 @@ class Address:
 
 
 def added(one: Offset, two: Offset) -> Offset:
-    """The sum of two offsets."""
+    """Returns the sum of two offsets."""
     if isinstance(one, int) and isinstance(two, int):
         return one + two
     if isinstance(one, np.ndarray | np.generic) or isinstance(two, np.ndarray | np.generic):
@@ -83,7 +83,7 @@ def added(one: Offset, two: Offset) -> Offset:
 
 
 def offset_of(x: tensor) -> tuple[Offset, tuple[Completion, ...]]:
-    """The integers of *x* as an offset, and what they wait for. Pending ones are computed now."""
+    """Returns the integers of *x* as an offset, and the commands they wait for. Pending integers are computed now."""
     value = x.value
     if type(value) in INTEGERS or isinstance(value, Affine):
         return value, ()
@@ -93,7 +93,7 @@ def offset_of(x: tensor) -> tuple[Offset, tuple[Completion, ...]]:
 
 
 def _binary(op: str, x: Any, y: Any) -> tensor:
-    """An operator of pointers, and of a pointer and integers."""
+    """Returns the operator *op* of pointers, or of pointers and integers. Raises KernelError for other operators."""
     x, y = as_tensor(x), as_tensor(y)
     if op in ("eq", "ne", "lt", "le", "gt", "ge"):
         found: tensor = _compared(op, x, y)
@@ -116,7 +116,7 @@ def _compared(op: str, x: tensor, y: tensor) -> Any:
 
 
 def as_integers(x: tensor) -> tensor:
-    """The addresses of pointers, tl.int64."""
+    """Returns the addresses of pointers as tl.int64. Raises KernelError for pointers into two tensors."""
     address = x.value
     assert isinstance(x.dtype, pointer_type)
     if not isinstance(address, Address):
@@ -130,7 +130,10 @@ def as_integers(x: tensor) -> tensor:
 
 
 def as_pointers(x: tensor, kind: pointer_type) -> tensor:
-    """Pointers, or the addresses of such, as pointers of the type *kind*."""
+    """Returns pointers or integer addresses *x* as pointers of the type *kind*.
+
+    Raises KernelError for an address that no reachable tensor has, and for one within an element.
+    """
     nbytes = kind.element_ty.itemsize
     if isinstance(x.dtype, pointer_type):
         address, before = x.value, x.dtype.element_ty.itemsize
@@ -150,7 +153,7 @@ def as_pointers(x: tensor, kind: pointer_type) -> tensor:
 
 
 def _scaled(offset: Offset, before: int, nbytes: int) -> Offset:
-    """*offset* in elements of *before* bytes as one in elements of *nbytes*."""
+    """Returns *offset*, in elements of *before* bytes, in elements of *nbytes* bytes."""
     if before == nbytes:
         return offset
     if isinstance(offset, Affine):
@@ -168,12 +171,12 @@ def _scaled(offset: Offset, before: int, nbytes: int) -> Offset:
 
 
 def pointer_of(argument: Pointer) -> tensor:
-    """A pointer argument as a tensor."""
+    """Returns a pointer argument as a scalar of the kernel."""
     return tensor(Address(argument.storage, argument.element_offset), (), pointer_type(argument.dtype))
 
 
 def element_type(x: Any, call: str) -> dtype:
-    """The type that the pointers *x* point to. Raises KernelError for what is no pointer."""
+    """Returns the type of the elements that *x* points to. Raises KernelError, with *call*, for another object."""
     if not isinstance(x, tensor) or not isinstance(x.dtype, pointer_type):
         refuse(f"{call} of {describe(x)}", "a pointer, or a block of pointers")
     return x.dtype.element_ty
@@ -186,9 +189,9 @@ AnyAddress: TypeAlias = "Address | ChosenAddress"
 
 
 class ChosenAddress:
-    """Where elements are: at *one* where *chosen*, a tensor of booleans, is true, and at *two* elsewhere.
+    """Places in one of two tensors, from `tl.where`: *one* where *chosen*, booleans, is true, and *two* elsewhere.
 
-    A transfer becomes one of each, with masks.
+    A transfer becomes two transfers with masks, one for each tensor.
     """
 
     __slots__ = ("chosen", "one", "two")
@@ -199,15 +202,15 @@ class ChosenAddress:
         self.two = two
 
     def broadcast(self, shape: tuple[int, ...]) -> ChosenAddress:
-        """The same elements over *shape*."""
+        """Returns the same places over *shape*."""
         return ChosenAddress(self.chosen, self.one.broadcast(shape), self.two.broadcast(shape))
 
     def plus(self, offset: Offset, waits: tuple[Completion, ...]) -> ChosenAddress:
-        """The elements *offset* elements further."""
+        """Returns the places *offset* elements further."""
         return ChosenAddress(self.chosen, self.one.plus(offset, waits), self.two.plus(offset, waits))
 
     def masks(self, mask: Any) -> tuple[tensor, tensor]:
-        """Where *mask*, a tensor of booleans, takes elements at *one*, and where at *two*."""
+        """Returns the parts of *mask*, a tensor of booleans, for elements at *one* and for elements at *two*."""
         first: tensor = mask & self.chosen
         second: tensor = mask & ~self.chosen
         return first, second

@@ -20,11 +20,11 @@ from kb_messages import DType, KernelError
 
 
 class ChipStorage(Protocol):
-    """The bytes of a host tensor, as they lie on the chip. `address` is unique among the bytes of all storages."""
+    """The bytes of a host tensor on the chip. The ranges from `address` on of different storages do not overlap."""
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """The name of the tensor in errors."""
 
     @property
     def address(self) -> int:
@@ -35,7 +35,7 @@ class ChipStorage(Protocol):
         """The number of bytes."""
 
     def view(self, dtype: DType) -> Tensor:
-        """The chip's tensor of one dimension that has the bytes as elements of *dtype*."""
+        """Returns the bytes as a tensor of the chip, of one dimension, with elements of *dtype*."""
 
 
 FindStorage: TypeAlias = Callable[[int], ChipStorage | None]
@@ -46,9 +46,10 @@ def _nothing(address: int) -> None:
 
 
 class Machine(Language):
-    """What a Triton kernel runs on. Values in TCM are those of `Language`; their types are chosen by the caller.
+    """The machine of one program: the chip's own kernel language, with calls that names of Triton need beside it.
 
-    *storage_at* finds the storage that has the byte at an address, of all that the kernel may have addresses of.
+    The caller of a function chooses the type of its result. *storage_at* returns the storage with the byte at an
+    address, or None where no storage that the kernel may reach has it.
     """
 
     def __init__(self, port: ProgramPort, storage_at: FindStorage = _nothing) -> None:
@@ -62,21 +63,24 @@ class Machine(Language):
 
     @property
     def port_line(self) -> Callable[[], str]:
-        """Gives the line of the kernel."""
+        """A function that returns the line of the kernel."""
         return self._port.line
 
     def in_order(self, handle: Handle, order: tuple[int, ...]) -> Handle:
-        """*handle* with its axes in another *order*, as it would be stored."""
+        """Returns the bytes of *handle* with its axes in another *order*."""
         return handle.reordered(order)
 
     def rearranged(
         self, handles: Sequence[Handle], shape: tuple[int, ...], strides: tuple[int, ...], first: int = 0
     ) -> Handle:
-        """The elements of *handles*, one behind the other, that *strides* from number *first* on choose for *shape*."""
+        """Returns a block of *shape* from the elements of *handles*, which are counted one behind the other.
+
+        *first* is the number of the first element, and *strides* are the steps between numbers along each axis.
+        """
         return self._ordered("combine" if len(handles) > 1 else "rearrange", handles, shape, strides, shape, first)
 
     def view(self, handle: Handle, before: tuple[int, ...], shape: tuple[int, ...]) -> Handle:
-        """*handle*, which stands for a block of shape *before*, in another *shape* of as many elements."""
+        """Returns *handle*, which stands for a block of shape *before*, in another *shape* of as many elements."""
         if prod(handle.shape) == 1:
             return handle.reshape((1,) * len(shape))
         if prod(handle.shape) != prod(before):
@@ -84,12 +88,12 @@ class Machine(Language):
         return handle if handle.shape == shape else handle.reshape(shape)
 
     def with_axis(self, handle: Handle, rank: int, at: int) -> Handle:
-        """*handle*, which stands for a block of *rank* axes, with an axis of length 1 more as number *at*."""
+        """Returns *handle*, which stands for a block of *rank* axes, with a new axis of length 1 at number *at*."""
         sizes = (1,) * (rank - len(handle.shape)) + handle.shape
         return handle.reshape((*sizes[:at], 1, *sizes[at:]))
 
     def spread(self, handle: Handle, before: tuple[int, ...], shape: tuple[int, ...]) -> Handle:
-        """*handle*, which stands for a block of shape *before*, repeated over all of *shape*."""
+        """Returns *handle*, which stands for a block of shape *before*, repeated over all of *shape*."""
         if handle.shape == shape:
             return handle
         if prod(handle.shape) == prod(shape):
@@ -107,21 +111,21 @@ class Machine(Language):
         axis: int | None = None,
         reverse: bool = False,
     ) -> Handle:
-        """The result, of type *dtype*, of the math function *op* of values in TCM and numbers."""
+        """Returns the result, of type *dtype*, of the math function *op* of values in TCM and numbers."""
         return self._call(op, arguments, axis, dtype, reverse)
 
     def array(self, data: npt.NDArray[Any], dtype: DType) -> Handle:
-        """*data*, of numpy's type for *dtype*, in TCM, as constants of the op log."""
+        """Returns *data*, of numpy's type for *dtype*, in TCM, as constants of the op log."""
         return self.constants(np.array(data), dtype, self._port.line())
 
     def elements(self, handle: Handle) -> npt.NDArray[Any]:
-        """The elements of *handle* for the kernel to look at, after a wait for the commands that bring or make them."""
+        """Returns the elements of *handle* to the kernel, after a wait for the commands that load or compute them."""
         if handle.is_pending:
             self.materialize(handle)
         return handle.look("a look")
 
     def wait_for_each(self, completions: Sequence[Completion]) -> None:
-        """Return when the commands of *completions* are done."""
+        """Waits until the commands of *completions* are done."""
         for each in completions:
             if not each.done:
                 self.wait_for(each)
@@ -133,7 +137,7 @@ _ANSWER: ContextVar[Callable[[Any], bool] | None] = ContextVar("kb_triton_answer
 
 @contextmanager
 def running_on(machine: Machine) -> Iterator[None]:
-    """In the block, the coroutine that enters it is a program on *machine*."""
+    """Makes the coroutine that enters the block a program on *machine*."""
     token = _RUNNING.set(machine)
     try:
         yield
@@ -142,7 +146,7 @@ def running_on(machine: Machine) -> Iterator[None]:
 
 
 def machine() -> Machine:
-    """The machine of the program that runs now. Raises KernelError outside of a kernel."""
+    """Returns the machine of the running program. Raises KernelError outside of a kernel."""
     try:
         return _RUNNING.get()
     except LookupError:
@@ -151,7 +155,7 @@ def machine() -> Machine:
 
 @contextmanager
 def answering(answer: Callable[[Any], bool]) -> Iterator[None]:
-    """In the block, *answer* gives the truth of tensors that are no numbers."""
+    """Makes *answer* give the truth of tensors within the block. The truth of a number stays its own."""
     token = _ANSWER.set(answer)
     try:
         yield
@@ -160,21 +164,21 @@ def answering(answer: Callable[[Any], bool]) -> Iterator[None]:
 
 
 def answer_of() -> Callable[[Any], bool] | None:
-    """What gives the truth of tensors; None where a tensor gives its own."""
+    """Returns the function of an open block of `answering`; None where the truth of a tensor is its own."""
     return _ANSWER.get()
 
 
 def is_running() -> bool:
-    """Whether a program runs now."""
+    """Whether a program is running."""
     return _RUNNING.get(None) is not None
 
 
 def line() -> str:
-    """The line of the kernel at which the running program stands."""
+    """Returns the line of the kernel at which the running program stands."""
     return machine().line
 
 
 def refuse(got: str, needs: str, fix: str = "") -> NoReturn:
-    """Raise KernelError at the line of the running program."""
+    """Raises KernelError at the line of the running program."""
     where = line() if is_running() else "triton.language"
     raise KernelError(where, got, needs, fix)

@@ -1,4 +1,4 @@
-"""tensor: what a Triton kernel computes with. A scalar is a tensor without axes."""
+"""tensor: the blocks and scalars of a kernel. A scalar is a tensor without axes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
 
 
 def provide(**functions: Callable[..., Any]) -> None:
-    """Give `tensor` its operators and methods, which stand in modules above this one."""
+    """Gives `tensor` operators and methods. They are defined in modules that import this one."""
     _FUNCTIONS.update(functions)
 
 
 def provided(name: str) -> Callable[..., Any]:
-    """A function that a module above this one has provided."""
+    """Returns the function *name* of `provide`."""
     return _FUNCTIONS[name]
 
 
@@ -37,8 +37,8 @@ def _reflected(op: str) -> Callable[[Any, Any], Any]:
 class tensor:
     """A block of elements of type `dtype`, or a scalar with the shape ().
 
-    `value` is a number that every element has, an affine form or a mask of known integers, `Data`, a handle of bytes in
-    TCM, or an `Address` of pointers. A handle may be smaller than `shape`: it is then repeated as numpy broadcasts it.
+    `value` is a number for all elements, an affine form or mask of known integers, `Data`, a handle of bytes in TCM, a
+    product, or an `Address` of pointers. A handle may be smaller than `shape`: numpy's broadcasting repeats it.
     """
 
     __slots__ = ("__weakref__", "dtype", "shape", "value")
@@ -50,7 +50,7 @@ class tensor:
 
     @property
     def type(self) -> dtype:
-        """The type of the whole: a block type, or that of a scalar."""
+        """The type of the tensor: a block type, or the element type of a scalar."""
         return block_type(self.dtype, self.shape) if self.shape else self.dtype
 
     @property
@@ -134,7 +134,7 @@ class tensor:
     __rpow__ = __pow__
 
     def __bool__(self) -> bool:
-        if self.dtype.kind == "void" and self.numel == 1:  # a pointer; what is None is no tensor
+        if self.dtype.kind == "void" and self.numel == 1:  # a pointer is true; a missing one is None and no tensor
             return True
         answer = answer_of()
         if answer is not None:
@@ -163,7 +163,7 @@ class tensor:
         return repr(self)
 
     def _only_element(self, what: str) -> Any:
-        """The element of a tensor of one, for the kernel to steer by."""
+        """Returns the one element, for *what* the kernel does with it. Raises KernelError for several elements."""
         value = self.value
         if type(value) in NUMBERS and (not self.shape or self.numel == 1):
             return value
@@ -174,7 +174,10 @@ class tensor:
 
 
 def elements_of(x: tensor) -> Any:
-    """The elements of *x*, after a wait for them: known ones, or such as are computed now."""
+    """Returns the elements of *x* after a wait for them. Pending elements are computed now.
+
+    Raises KernelError for pointers.
+    """
     value = x.value
     kind = type(value)
     if kind in NUMBERS:
@@ -182,7 +185,7 @@ def elements_of(x: tensor) -> Any:
     if kind in FORMS:
         return value.data()
     if kind is Data:
-        return np.broadcast_to(value.look(), x.shape)
+        return np.broadcast_to(value.awaited(), x.shape)
     if isinstance(value, Handle):
         return np.broadcast_to(machine().elements(value).reshape(value.shape), x.shape)
     if kind is DotResult:
@@ -193,7 +196,7 @@ def elements_of(x: tensor) -> Any:
 
 
 def describe(value: object) -> str:
-    """What a kernel passed, in words."""
+    """Describes *value*, an argument of a call, in words."""
     if isinstance(value, tensor):
         sizes = " x ".join(map(str, value.shape))
         return f"a block of {sizes} {value.dtype}" if value.shape else f"a scalar of {value.dtype}"

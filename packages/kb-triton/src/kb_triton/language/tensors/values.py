@@ -1,4 +1,4 @@
-"""What a tensor of a kernel may be: a number, integers that follow from ranges, known data, or bytes in TCM."""
+"""Values of tensors: numbers, forms of integers that follow from ranges, known data, products, and bytes in TCM."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from kb_triton.language.tensors.program import machine, refuse
 Number: TypeAlias = "int | float"
 Form: TypeAlias = "Affine | IndexBox | HalfSpace"
 NUMBERS: Final = frozenset((int, float, bool, Symbol))
-"""The types of a value that every element has. A `Symbol` is an integer that follows from the program's number."""
+"""Types of numbers, which all elements share. A `Symbol` is an integer that follows from the program's number."""
 INTEGERS: Final = frozenset((int, Symbol))
 FORMS: Final = frozenset((Affine, IndexBox, HalfSpace))
 
 _MOST_DEEP: Final = 16
-"""Data that follow from more ops in a row than these are computed on the chip. So a chain of them ends."""
+"""The longest chain of ops before its data are computed on the chip. Source: assumed."""
 
 
 class Data:
-    """Integers or booleans that the kernel knows, and that no range gives.
+    """Integers or booleans that the simulator knows and that are no form, such as loaded indices.
 
-    `array` has them, in numpy's type. They are made by *of*: a math function and its arguments, or a function that
-    gives a handle. Their bytes are made so when an op needs these; without *of* the bytes are constants. `handle` is
-    where the bytes lie, if they were made. `waits` are the commands on their way that bring what the integers were
-    computed from: a look at the integers waits for these.
+    `array` has them in numpy's type. `handle` is the place of their bytes on the chip; it is None until an op needs the
+    bytes. *of* makes the bytes then: a math function with its arguments, or a function that returns a handle. Without
+    *of*, the bytes are constants. `waits` are the commands in flight that load the data from which the integers were
+    computed. A kernel that reads the integers waits for these commands.
     """
 
     __slots__ = ("_depth", "_of", "array", "handle", "kind", "waits")
@@ -55,7 +55,7 @@ class Data:
             self.bytes()
 
     def bytes(self) -> Handle:
-        """The integers in TCM, or as a recorded result."""
+        """Returns the integers as a handle, after making their bytes where there are none yet."""
         if self.handle is None:
             if self._of is None:
                 self.handle = machine().array(self.array, self.kind)
@@ -67,8 +67,8 @@ class Data:
             self._of, self._depth = None, 0
         return self.handle
 
-    def look(self) -> npt.NDArray[Any]:
-        """The integers, after a wait for what they were computed from."""
+    def awaited(self) -> npt.NDArray[Any]:
+        """Returns the integers after the wait for `waits`."""
         if self.waits:
             machine().wait_for_each(self.waits)
             self.waits = ()
@@ -76,7 +76,7 @@ class Data:
 
 
 def data_of(handle: Handle) -> Data:
-    """The known integers of *handle*."""
+    """Returns the integers of *handle*, which the simulator knows."""
     machine().leave("looks at integers of memory")
     assert handle.known is not None
     completion = handle.__dict__.get("completion")
@@ -86,7 +86,7 @@ def data_of(handle: Handle) -> Data:
 
 
 class Turned:
-    """A transposed matrix: `factor` is what a product and a store take as it lies."""
+    """A transposed matrix. A product and a store take `factor`, which transposes without moving bytes."""
 
     __slots__ = ("_laid_out", "factor")
 
@@ -96,20 +96,20 @@ class Turned:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns, after the exchange."""
+        """The rows and columns of the transposed matrix."""
         return self.factor.shape
 
     def bytes(self) -> Handle:
-        """The matrix as it would be stored."""
+        """Returns the transposed matrix, laid out in TCM."""
         if self._laid_out is None:
             self._laid_out = machine().in_order(self.factor.of, (1, 0))
         return self._laid_out
 
 
 class DotResult:
-    """A product that is not issued yet: `acc + tl.dot(a, b)` becomes a product that adds to its accumulator.
+    """A product that is not issued yet, so that `acc + tl.dot(a, b)` becomes a product that adds to its accumulator.
 
-    `handle` gives its bytes. A product that nobody asks for is not computed.
+    `issued` returns its bytes. A product whose result is not used is not computed.
     """
 
     __slots__ = ("_factors", "_handle", "shape")
@@ -120,7 +120,7 @@ class DotResult:
         self.shape = shape
 
     def issued(self) -> Handle:
-        """The bytes of the product."""
+        """Returns the bytes of the product, after issuing it where that is not done yet."""
         if self._handle is None:
             assert self._factors is not None
             self._handle = machine().dot(*self._factors)
@@ -128,14 +128,14 @@ class DotResult:
         return self._handle
 
     def added_to(self, acc: Any) -> Handle | None:
-        """The sum of the product and *acc*, a handle or 0; None if the product is issued already."""
+        """Returns the sum of the product and *acc*, a handle or 0; None if the product is issued already."""
         if self._factors is None:
             return None
         return machine().dot(*self._factors, acc=acc)
 
 
 def value_of(handle: Handle, kind: dtype) -> Any:
-    """*handle* as the value of a tensor of type *kind*: its integers, if the kernel knows them."""
+    """Returns *handle* as the value of a tensor of type *kind*: as `Data` if its integers are known."""
     if kind.is_float:
         return handle
     if handle.known is None:
@@ -145,7 +145,10 @@ def value_of(handle: Handle, kind: dtype) -> Any:
 
 
 def as_argument(value: Any) -> Any:
-    """*value* as an operand of math on the chip: a handle, or a number."""
+    """Returns *value* as an operand of math on the chip: a handle, known integers, or a number.
+
+    Raises KernelError for pointers.
+    """
     kind = type(value)
     if kind is Symbol:
         return plain(value)
@@ -163,7 +166,7 @@ def as_argument(value: Any) -> Any:
 
 
 def array_of(value: Any, kind: dtype) -> npt.NDArray[Any]:
-    """The known integers or booleans *value* in numpy's type for *kind*, without a wait."""
+    """Returns the known integers or booleans *value* in numpy's type for *kind*, without a wait."""
     found = value.array if type(value) is Data else value.data() if type(value) in FORMS else value
     if type(found) in INTEGERS:
         found = np.array(plain(found)).astype(NUMPY[kind.name]) if -(1 << 63) <= found < 1 << 63 else np.uint64(found)
@@ -171,13 +174,13 @@ def array_of(value: Any, kind: dtype) -> npt.NDArray[Any]:
 
 
 def waits_of(*values: Any) -> tuple[Completion, ...]:
-    """The commands on their way that *values* were computed from."""
+    """Returns the commands in flight that load the data from which *values* were computed."""
     found = [each for value in values if type(value) is Data for each in value.waits if not each.done]
     return tuple(dict.fromkeys(found))
 
 
 def is_known(value: Any) -> bool:
-    """Whether *value* is integers or booleans that the kernel knows."""
+    """Whether *value* is integers or booleans that the simulator knows."""
     return type(value) in _KNOWN
 
 
@@ -185,7 +188,7 @@ _KNOWN: Final = FORMS | INTEGERS | {bool, Data}
 
 
 def as_known(value: Any, shape: tuple[int, ...], line: str) -> HostValue:
-    """Known integers or booleans, not a number, as the chip's language takes them."""
+    """Returns known integers or booleans *value*, no number, over *shape*, for a call of the chip's language."""
     if type(value) is Data:
-        return HostValue(np.broadcast_to(value.look(), shape), lambda: line)
+        return HostValue(np.broadcast_to(value.awaited(), shape), lambda: line)
     return HostValue.of(value.broadcast(shape), lambda: line)

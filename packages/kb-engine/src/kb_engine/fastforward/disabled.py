@@ -1,17 +1,22 @@
-"""Why an engine skips no part of a run, or closes no command, as it was made."""
+"""SlowPathReasons for which an engine, as it was made, skips no part of a run or isolates no command."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+from kb_engine.observe.listeners import listener, told_of_each
+from kb_engine.observe.observer import Observer
 from kb_engine.observe.slow_path import SkipRefusal
 
 WITHOUT_TEMPLATES: Final = SkipRefusal(
     "the engine was made with `templates=False`",
     "make it with `templates=True`: `kb run` does so without --no-templates and --sanitize",
 )
-_EVENTS: Final = SkipRefusal("`exact` is `events`", "simulate with `exact` as `closed`")
+OF_STAGES: Final = ("on_stage", "on_wait")
+"""Methods by which observers hear of every stage of every tile."""
+_OF_PROGRAMS: Final = ("on_allocate", "on_free", "on_program_end")
+"""Methods by which observers hear of programs that look at no values. They do not hear of skipped programs."""
 _TIES: Final = SkipRefusal(
     "links of the chip decide who goes first when requests wait", "take a chip without such links"
 )
@@ -29,20 +34,25 @@ _HEARS: Final = {
 """What an observer is told of, by its method."""
 
 
-def why_nothing_skips(exact: str, is_foreseen: bool, told: Sequence[str]) -> SkipRefusal:
-    """Why an engine skips no part of a run: *exact* as it was made with, whether its fabric *is_foreseen*, and what
-    observers are *told*."""
-    if exact == "events":
-        return _EVENTS
-    if not is_foreseen:
-        return _TIES
-    return why_heard(told)
+def heard_of_programs(observers: Sequence[Observer]) -> list[str]:
+    """The methods by which some of *observers* would miss a program that is skipped."""
+    heard = [name for name in _OF_PROGRAMS if listener(observers, name) is not None]
+    if told_of_each(observers, "on_issue", "on_issue_again") is not None:
+        heard.insert(0, "on_issue")
+    return heard
 
 
-def why_nothing_isolates(exact: str, is_foreseen: bool, told: Sequence[str]) -> SkipRefusal:
-    """Why an engine closes no command: as `why_nothing_skips`, where *told* may be empty."""
-    if exact == "events":
-        return _EVENTS
+def why_nothing_skips(is_foreseen: bool, told: Sequence[str]) -> SkipRefusal:
+    """The reason that no program and no tile is skipped.
+
+    *is_foreseen* says whether the order of transfers follows from their times, and *told* names the methods by which
+    observers hear of each event.
+    """
+    return why_heard(told) if is_foreseen else _TIES
+
+
+def why_nothing_isolates(is_foreseen: bool, told: Sequence[str]) -> SkipRefusal:
+    """The reason that no command is isolated, with the arguments of `why_nothing_skips`; *told* may be empty."""
     if told:
         return why_heard(told)
     if not is_foreseen:

@@ -1,0 +1,107 @@
+"""ExactCheck: runs each launch a second time, event by event on another engine, and compares the two.
+
+The other engine has a clock, blocks, memories and a log of its own, and skips nothing. So a wing that loses rows, times
+or counts cannot be compared with itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from copy import deepcopy
+from io import StringIO
+from typing import TYPE_CHECKING, Any, Final
+
+from kb_dataexec import LogWriter, MemoryLogWriter, OpLog
+from kb_dataexec.log import LogSummary
+from kb_engine.launch.launch import LaunchResult
+from kb_messages import KbError, Matrix, MmuMessage
+
+if TYPE_CHECKING:
+    from kb_engine.engine.engine import Engine
+
+_FIX: Final = "run with --exact events, and report the kernel"
+
+
+class ExactCheck:
+    """Compares *engine*, which skips work, with *other*, which simulates every event.
+
+    Each call that lets time pass on the chip is made on both. A kernel runs twice, and what it prints the second time
+    is dropped; a kernel that does something else when it runs again makes the two differ. `n_launches` counts the
+    launches that were compared.
+    """
+
+    def __init__(self, engine: Engine, other: Engine) -> None:
+        self._engine = engine
+        self._other = other
+        self.n_launches = 0
+
+    def before_launch(self) -> None:
+        """Gives the memories of the other engine the bytes of this one: the host may have written some."""
+        memory, other = self._engine.memory, self._other.memory
+        other.store = memory.store.snapshot()
+        other.pending = deepcopy(memory.pending)
+        for pe_id, pe in self._engine.pes.items():
+            self._other.pes[pe_id].tcm = deepcopy(pe.tcm)
+
+    def launched(self, result: LaunchResult, *call: Any) -> None:
+        """Makes the launch again, with the arguments *call* of `Engine.launch`. *result* is that of the first engine.
+
+        Raises KbError where the second launch comes to something else.
+        """
+        with redirect_stdout(StringIO()):
+            try:
+                again = self._other.launch(*call)
+            except KbError as error:
+                raise self._differs("launch", f"the error {error}", "none") from error
+        where = f"launch {self.n_launches}"
+        self._compare(f"{where}: times", result, again)
+        mine, others = self._engine.session, self._other.session
+        self._compare(f"{where}: commands and ops", _numbers(mine), _numbers(others))
+        for node_id, block in self._engine.components.items():
+            self._compare(f"{where}: counts of {node_id}", _counts(block), _counts(self._other.components[node_id]))
+        known = mine.memory.store.differs_from(others.memory.store)
+        if known:
+            raise self._differs(f"{where}: {known}", "other bytes", "those of every event")
+        self._compare(f"{where}: pending bytes", mine.memory.pending.places(), others.memory.pending.places())
+        self.n_launches += 1
+
+    def moved(self, times_ps: Sequence[tuple[int, int]], matrices: Sequence[Matrix], write: bool) -> None:
+        """Makes a transfer of the host again, which took *times_ps* on the first engine."""
+        self._compare("transfer of the host", times_ps, self._other.move(matrices, write))
+
+    def sent(self, messages: Sequence[MmuMessage]) -> None:
+        """Sends *messages* to the MMUs of the other engine, too."""
+        self._other.send(messages)
+
+    def host_wrote(self, matrix: Matrix, data: bytes, times_ps: tuple[int, int]) -> None:
+        """Records a write of the host in the log of the other engine, too."""
+        self._other.log_host_write(matrix, data, times_ps)
+
+    def rebased(self, writer: LogWriter | None) -> None:
+        """Begins anew on the other engine, too, with a log of its own if there is a *writer*."""
+        store = self._engine.memory.store.snapshot()
+        self._other.rebase(store, None if writer is None else MemoryLogWriter())
+
+    def closed(self, log: OpLog | LogSummary | None) -> None:
+        """Closes the log of the other engine, and compares it with *log*. Raises KbError where rows differ."""
+        other = self._other.close_log()
+        if log is not None and other is not None:
+            self._compare("op log: number of rows", log.n_ops, other.n_ops)
+            self._compare("op log: digest of all rows", log.digest, other.digest)
+
+    def _compare(self, where: str, got: object, needs: object) -> None:
+        if got != needs:
+            raise self._differs(where, str(got), str(needs))
+
+    def _differs(self, where: str, got: str, needs: str) -> KbError:
+        self._engine.clock.mark_broken()
+        return KbError(where, f"{got} with parts skipped", f"{needs}, as with every event", _FIX)
+
+
+def _numbers(session: Any) -> tuple[int, int]:
+    return session.commands_issued, session.n_ops
+
+
+def _counts(block: Any) -> tuple[object, ...]:
+    return block.counts(), [(each.busy_ps, each.served) for each in block.servers.values()]
