@@ -81,7 +81,7 @@ from kb_topology import load_topology
     default="closed",
     show_default=True,
     help="How to find the times, which are the same: closed isolates commands and skips programs in a steady state; "
-    "events simulates every event; check simulates a share both ways and compares.",
+    "events simulates every event; check simulates each launch both ways and compares.",
 )
 @click.option(
     "--sim-stats",
