@@ -52,7 +52,7 @@ def said(folder: Path, error: BaseException) -> str:
         (type("\x1b[31m", (Exception,), {})(), "\\x1b[31m"),
     ],
 )
-def test_what_an_author_raises_is_one_sentence(tmp_path: Path, error: BaseException, text: str) -> None:
+def test_an_error_of_the_authors_code_is_one_sentence(tmp_path: Path, error: BaseException, text: str) -> None:
     assert said(tmp_path, error) == f"bench.py:2: got {text}, needs flops() to succeed; see the frames below"
 
 

@@ -197,7 +197,7 @@ def test_times_are_exact_picoseconds() -> None:
         parse_window(None, "0.0001")
 
 
-def test_a_damaged_log_is_told_as_everywhere(invoke: Invoke, folder: Path, tmp_path: Path) -> None:
+def test_a_damaged_log_has_the_error_of_other_commands(invoke: Invoke, folder: Path, tmp_path: Path) -> None:
     run = copied(folder, tmp_path)
     path = run / "log" / "manifest.json"
     manifest = json.loads(path.read_text())

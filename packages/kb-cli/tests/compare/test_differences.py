@@ -47,7 +47,7 @@ def test_links_between_the_same_ends_are_matched_in_order() -> None:
     ]
 
 
-def test_a_link_that_stands_elsewhere_is_told_once() -> None:
+def test_a_link_that_stands_elsewhere_is_listed_once() -> None:
     """Links in another order can give other routes."""
     assert told(LINKS, [LINKS[3], *LINKS[:3]]) == [((3,), (0,), 3, 0, True)]
 
@@ -77,7 +77,7 @@ def test_every_element_is_in_one_pair(before: list[str], after: list[str]) -> No
 
 
 @given(st.permutations(range(6)))
-def test_what_did_not_move_stands_in_order(order: list[int]) -> None:
+def test_rows_that_did_not_move_stand_in_order(order: list[int]) -> None:
     pairs = list(enumerate(order))
     found = moved(pairs)
     stays = [new for old, new in pairs if (old, new) not in found]

@@ -43,7 +43,7 @@ def test_starting_a_kernel_is_not_issuing_commands() -> None:
     )
 
 
-def test_what_is_shown_as_nothing_does_not_come_next() -> None:
+def test_a_block_shown_as_zero_does_not_come_next() -> None:
     big = PathShare(block="pe_gemm", what="gemm", ps=9999, share=0.9999, line="", line_ps=9999)
     small = PathShare(block="pe_cpu", what="issue", ps=1, share=0.0001, line="", line_ps=1)
     assert "next" not in bounded_by([big, small], {})

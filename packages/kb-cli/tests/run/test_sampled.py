@@ -125,7 +125,7 @@ def test_a_stored_factor_that_changed_is_not_verified(invoke: Invoke) -> None:
           "check in full")),
     ],
 )  # fmt: skip
-def test_what_cannot_be_sampled_is_refused(invoke: Invoke, options: tuple[str, ...], message: str) -> None:
+def test_runs_that_cannot_be_sampled_are_refused(invoke: Invoke, options: tuple[str, ...], message: str) -> None:
     done = invoke("run", *options)
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"error: {message}\n")
 

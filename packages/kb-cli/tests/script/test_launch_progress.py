@@ -44,7 +44,7 @@ def go_on(watch: LaunchProgress, chip: Any) -> None:
     watch.on_housekeeping()
 
 
-def test_a_launch_is_told_from_its_begin_to_its_end(chip: Any) -> None:
+def test_a_launch_is_shown_from_its_begin_to_its_end(chip: Any) -> None:
     """Programs may run for ever before the chip is built, or before it begins the launch."""
     told = Told()
     watch = LaunchProgress(told)  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ def test_a_launch_is_told_from_its_begin_to_its_end(chip: Any) -> None:
     assert told.calls[3:] == ["pass 1 (time): launch 0001", (30_000, 7, 10), "removed"]
 
 
-def test_a_trial_is_told_without_the_time_of_another_chip(chip: Any) -> None:
+def test_a_trial_is_shown_without_the_time_of_another_chip(chip: Any) -> None:
     told = Told()
     told.is_due = True
     watch = LaunchProgress(told)  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def test_only_new_points_are_simulated(invoke: Invoke, bench_file: Callable[...,
     assert swept(invoke, bench_file("size**3", "size**2"), "-p", "size=8", "--jobs", 1)["computed"] == 1
 
 
-def test_a_point_is_what_kb_run_gives(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+def test_a_point_has_the_result_of_kb_run(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     bench, place = bench_file(), "$.cube.nodes.hbm.bw_gbs"
     found = swept(invoke, bench, "-p", "size=16", "--set", f"{place}=1.6,102.4", "--verify", "--jobs", 1)
     alone = json.loads(invoke("run", str(bench), "-p", "size=16", "--json").stdout)
@@ -99,7 +99,7 @@ def test_effects_are_against_the_first_value_that_was_given(invoke: Invoke, benc
     assert ratios["8"] == 1.0 < ratios["16"]
 
 
-def test_axes_of_many_values_say_what_is_left_out(
+def test_axes_of_many_values_count_the_values_left_out(
     invoke: Invoke, bench_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = [bench_file(), "-p", "size=8,16,24", "--set", f"{BW}=1.6,102.4", "--jobs", 1]
@@ -107,7 +107,7 @@ def test_axes_of_many_values_say_what_is_left_out(
     assert "8: 1.000x  and 2 more; --json has all" in invoke("sweep", *options).stdout
     monkeypatch.setattr(sensitivity, "MOST_CELLS", 1)
     said = invoke("sweep", *options).stdout
-    assert "What each axis does is not told: two axes have too many values." in said
+    assert "The effects of axes are not computed: two axes have too many values." in said
     assert "take the same time" not in said
 
 
@@ -267,7 +267,7 @@ def test_a_process_that_begins_ends_without_a_word(bench_file: Callable[..., Pat
         (b'"version":2', b'"version":1'),
     ],
 )
-def test_a_damaged_store_is_told_and_mended(
+def test_a_damaged_store_is_reported_and_repaired(
     invoke: Invoke, bench_file: Callable[..., Path], pattern: bytes, damage: bytes
 ) -> None:
     bench = bench_file()

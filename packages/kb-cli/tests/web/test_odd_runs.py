@@ -37,7 +37,7 @@ def test_a_run_without_services_has_every_view(invoke: Invoke, bench_file: Write
             assert found.status == 200, (name, found.text)
 
 
-def test_a_log_too_large_for_the_memory_leaves_out_what_needs_its_rows(
+def test_views_that_need_rows_refuse_a_log_too_large_for_the_memory(
     invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     invoke("run", "gemm", "-p", "M=24", "-p", "N=16", "-p", "K=8", "--out", tmp_path)
@@ -52,7 +52,7 @@ def test_a_log_too_large_for_the_memory_leaves_out_what_needs_its_rows(
     assert sentence in found["overview"].text
 
 
-def test_a_log_of_an_older_version_says_what_it_cannot_tell(invoke: Invoke, tmp_path: Path) -> None:
+def test_a_log_of_an_older_version_names_the_parts_it_lacks(invoke: Invoke, tmp_path: Path) -> None:
     invoke("run", "gemm", "-p", "M=24", "-p", "N=16", "-p", "K=8", "--out", tmp_path)
     (folder,) = tmp_path.glob("gemm-*")
     whole = read_log(folder / "log")

@@ -217,7 +217,9 @@ def test_where_memories_keep_their_order_no_measurement_is_below_its_bound(
 
 
 @pytest.mark.usefixtures("every_lever")
-def test_a_bound_is_passed_by_what_reads_no_longer_wait_for_writes(ran: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_bound_is_passed_by_time_that_reads_no_longer_wait_for_writes(
+    ran: Callable[..., Path], tmp_path: Path
+) -> None:
     """Twice the bandwidth of the TCM: three writes of output tiles come 24 ns earlier, each while a read is served.
 
     A FETCH moves two operands of 64 x 64 f16, 16 KiB at 512 bytes a nanosecond, and a STORE one: 16 and 8 ns less than
