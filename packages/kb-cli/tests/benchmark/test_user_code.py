@@ -100,10 +100,10 @@ def test_the_process_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             run(tmp_path, code, {})
         assert before == (sys.getrecursionlimit(), sys.modules, Path.cwd())
         print("said", flush=True)
-        print("told", file=sys.stderr, flush=True)
+        print("reported", file=sys.stderr, flush=True)
         reopened = sys.stdout is not stream
     os.close(descriptor)
-    assert (tmp_path / "out").read_text() == "said\ntold\n"
+    assert (tmp_path / "out").read_text() == "said\nreported\n"
     assert reopened == ("close()" in code)
 
 

@@ -115,10 +115,10 @@ def test_another_log_is_reported(invoke: Invoke, capsule: Path, tmp_path: Path) 
         files["run.json"] = (tmp_path / "run.json").read_bytes()
 
     rezipped(capsule, other_digest)
-    told = invoke("replay", str(capsule), "--trust")
-    assert told.exit_code == 1
-    assert "not the same run" in told.stdout
-    assert "0000000000000000" in told.stdout
+    replayed = invoke("replay", str(capsule), "--trust")
+    assert replayed.exit_code == 1
+    assert "not the same run" in replayed.stdout
+    assert "0000000000000000" in replayed.stdout
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_names_that_a_file_system_takes_for_the_same_are_refused(capsule: Path, 
 def test_trust_is_asked_for_before_anything_is_unpacked(
     capsule: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the files hold is not looked at: other bytes than those of run.json are told with trust alone."""
+    """The content of the files is not checked here: bytes that differ from run.json are reported with trust alone."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     rezipped(capsule, lambda files: files.update({"topology.yaml": bytes(4 << 20)}))
     assert ended("replay", capsule) == 2

@@ -144,7 +144,7 @@ def test_kb_run_ends_with_the_table_and_the_sentence(invoke: Invoke) -> None:
 def test_without_a_log_there_is_no_table_and_no_cost(invoke: Invoke) -> None:
     done = invoke("run", "gemm", *SMALL, "--no-log")
     assert "where the time went" not in done.stdout
-    assert done.stdout.rstrip().endswith("what that cost is not recorded.")
+    assert done.stdout.rstrip().endswith("the cost of that is not recorded.")
 
 
 def test_the_page_is_one_file_that_asks_nobody_and_runs_nothing(invoke: Invoke, folder: Path) -> None:
@@ -383,7 +383,7 @@ def test_a_log_of_version_1_names_the_parts_it_lacks(invoke: Invoke, folder: Pat
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines()[1:] == [
         f"{folder}: got a log without the table kernels, so the critical path is left out",
-        f"{folder}: got a log without the table transfers, so the services of memories are left out",
+        f"{folder}: got a log without the table transfers, so the service of memories is left out",
     ]
     assert (found["path"], found["latency_ps"]) == ([], before["latency_ps"])
     assert found["sentence"] == json.loads((folder / "run.json").read_text())["results"]["bounded_by"]

@@ -119,8 +119,8 @@ def test_a_folder_without_a_run_stays(invoke: Invoke, three: list[str], tmp_path
 def test_an_interrupted_run_is_listed_and_pruned(invoke: Invoke, three: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "kb-runs" / "small-0123456789ab-interrupted"
     (folder / "log").mkdir(parents=True)
-    told = {"format": "kernbench-progress", "version": 1, "state": "interrupted"}
-    (folder / "progress.json").write_text(json.dumps(told))
+    progress = {"format": "kernbench-progress", "version": 1, "state": "interrupted"}
+    (folder / "progress.json").write_text(json.dumps(progress))
     (first, *_) = json.loads(invoke("runs", "--json").stdout)
     assert (first["state"], first["benchmark"], first["latency_ps"]) == ("interrupted", "small", None)
     assert "interrupted" in invoke("runs").stdout

@@ -224,7 +224,7 @@ def test_a_log_without_transfers_has_no_lanes_of_memories_and_says_so(
     claims = run / "run.json"
     claims.write_text(claims.read_text().replace(log.digest, written.digest))
     done = invoke("trace", "x", "-o", "x.pftrace")
-    said = "x: got a log without the table transfers, so the services of memories are left out"
+    said = "x: got a log without the table transfers, so the service of memories is left out"
     assert (done.exit_code, done.stdout.splitlines()[1:]) == (0, [said])
     decoded = Decoded.file(Path("x.pftrace"))
     assert lanes_of_memories(decoded) == []

@@ -22,7 +22,7 @@ def run_of(topology, *launches):
     tensors = [host.tensor(name, data, "f16", slices=[number]) for number, name in enumerate("ab")]
     for which in launches:
         host.launch(load, tensors[which], pes=[which])
-        host.read(tensors[which])  # the host's own reads are not those of a launch
+        host.read(tensors[which])  # the host's own reads do not belong to a launch
     return {each.counter: each for each in counters.sums if each.kind == "hbm"}
 
 

@@ -80,9 +80,9 @@ def test_runs_of_older_versions_say_nothing():
 
 
 def test_the_json_has_all_figures(bench_file, invoke):
-    told = json.loads(invoke("run", bench_file(), "--json").stdout)["fidelity"]
+    stated = json.loads(invoke("run", bench_file(), "--json").stdout)["fidelity"]
     nothing = dict.fromkeys(("low_ns", "high_ns", "device", "rows", "p90", "source"))
-    assert told == nothing | {"test": "gemm", "validated": False}
+    assert stated == nothing | {"test": "gemm", "validated": False}
 
 
 def test_a_list_of_runs_and_a_report_show_it(bench_file, invoke, tmp_path):

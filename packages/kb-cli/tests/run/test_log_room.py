@@ -33,9 +33,20 @@ def test_a_log_beyond_the_memory_is_refused(invoke, monkeypatch):
     )
 
 
-def test_a_log_that_just_fits_is_kept(invoke, monkeypatch):
-    memory_for(N_RECORDS, monkeypatch)
-    assert invoke(*PRODUCT, *TILES).exit_code == 0
+@pytest.mark.parametrize(
+    ("n_records", "options"),
+    [
+        pytest.param(N_RECORDS, [], id="a log that just fits"),
+        pytest.param(0, ["--no-log"], id="no log"),
+        pytest.param(None, [], id="a system that states no memory"),
+    ],
+)
+def test_runs_that_fit(n_records, options, invoke, monkeypatch):
+    if n_records is None:
+        monkeypatch.setattr(log_room, "available_nbytes", lambda: None)
+    else:
+        memory_for(n_records, monkeypatch)
+    assert invoke(*PRODUCT, *TILES, *options).exit_code == 0
 
 
 def test_a_log_that_is_read_in_parts_has_room_for_its_commands(invoke, monkeypatch):
@@ -52,16 +63,6 @@ def test_a_log_in_memory_is_read_whole(invoke, monkeypatch):
     done = invoke(*PRODUCT, *TILES, "--no-verify", "--keep", "none")
     assert f"gemm on one_pe: got {N_RECORDS} records of the op log or more" in done.stderr
     assert done.stderr.rstrip().endswith("run with --no-log for the time alone, or choose smaller sizes")
-
-
-def test_a_run_without_a_log_has_no_such_limit(invoke, monkeypatch):
-    memory_for(0, monkeypatch)
-    assert invoke(*PRODUCT, *TILES, "--no-log").exit_code == 0
-
-
-def test_a_system_that_states_no_memory_has_no_limit(invoke, monkeypatch):
-    monkeypatch.setattr(log_room, "available_nbytes", lambda: None)
-    assert invoke(*PRODUCT, *TILES).exit_code == 0
 
 
 def test_the_error_of_rows_beyond_the_memory_names_no_unfinished_folder(invoke, monkeypatch):
@@ -93,19 +94,19 @@ def test_a_log_read_in_parts_gives_the_figures_of_one_read_whole(invoke, monkeyp
 
 
 def test_reading_and_following_a_log_in_parts_show_progress(invoke, monkeypatch):
-    told, begin = [], RunProgress.begin
+    shown, begin = [], RunProgress.begin
 
     def begun(progress, phase, what=""):
-        told.append(what)
+        shown.append(what)
         begin(progress, phase, what)
 
     monkeypatch.setattr(read_back, "MOST_WHOLE", 0)
     monkeypatch.setattr(RunProgress, "begin", begun)
-    monkeypatch.setattr(RunProgress, "count", lambda _, *counts: told.append(counts))
+    monkeypatch.setattr(RunProgress, "count", lambda _, *counts: shown.append(counts))
     assert invoke(*PRODUCT, *TILES, "--no-verify").exit_code == 0
     every = (N_RECORDS, N_RECORDS)
-    at = told.index(every)
-    assert told[at - 1 : at + 3] == ["reading the log", every, "following the critical path", (0, N_RECORDS)]
+    at = shown.index(every)
+    assert shown[at - 1 : at + 3] == ["reading the log", every, "following the critical path", (0, N_RECORDS)]
 
 
 def test_reading_all_rows_together_is_noted(invoke, monkeypatch):

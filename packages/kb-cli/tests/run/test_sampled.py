@@ -103,7 +103,7 @@ def test_a_stored_factor_that_changed_is_not_verified(invoke: Invoke) -> None:
     assert verdict(right)[0] == 0
     assert verdict(np.roll(right, 2))[0] == 1
     code, text = verdict(right[:-2])
-    assert (code, "000000.b.npy: got 3454 bytes, needs those of f16 (72, 24)" in text) == (1, True)
+    assert (code, "000000.b.npy: got 3454 bytes, needs the bytes of f16 (72, 24)" in text) == (1, True)
     nan = right.copy()
     nan[:2] = np.float16([np.nan]).view(np.uint8)
     code, text = verdict(nan)

@@ -53,7 +53,7 @@ def test_the_note_names_the_fast_path(what, fast):
 
 def test_the_json_and_the_table_say_why_commands_were_not_isolated(invoke):
     """A product on each of 8 PEs, of 8 x 4 tiles or more."""
-    call = "run", "gemm", "-p", "tile=32x32x32", "--exact", "events"
+    call = "run", "gemm", *SMALL_TILES, "--no-verify", "--exact", "events"
     reasons = json.loads(invoke(*call, "--json").stdout)["simulated"]["slow_path"]
     assert [(each["what"], each["commands"]) for each in reasons] == [("commands", 8)]
     assert reasons[0]["change"] == "simulate with `exact` as `closed`"

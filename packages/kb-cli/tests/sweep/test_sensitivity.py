@@ -58,7 +58,7 @@ def test_ratios_equal_a_least_squares_fit_by_points(seed: int) -> None:
     latencies_ps = [source.randint(1, 10**9) for _ in points]
     columns = [(axis, value) for axis, values in axes.items() for value in values[1:]]
     design = np.array([[1.0, *(point[axis] == value for axis, value in columns)] for point in points])
-    assert np.linalg.matrix_rank(design) == design.shape[1], "the points tell all values"
+    assert np.linalg.matrix_rank(design) == design.shape[1], "the points determine all values"
     wanted, *_ = np.linalg.lstsq(design, np.log(latencies_ps))
     found = {effect.axis: effect.ratios for effect in sensitivity(axes, points, latencies_ps).effects}
     for (axis, value), number in zip(columns, wanted[1:], strict=True):

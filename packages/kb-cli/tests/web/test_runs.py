@@ -1,4 +1,4 @@
-"""The list of runs: complete ones, rows of a shapes run, interrupted ones, those that go on, and those that died."""
+"""The list of runs: complete, rows of a shapes run, interrupted, running, and ones whose process died."""
 
 import json
 import os
@@ -34,10 +34,10 @@ def gone() -> str:
     return f"{pid}-1-{machine}"
 
 
-def unfinished(out: Path, made_by: str, name: str = "gemm-0123456789ab", **told: object) -> Path:
+def unfinished(out: Path, made_by: str, name: str = "gemm-0123456789ab", **progress: object) -> Path:
     folder = out / f".{name}.{made_by}-00000000-new"
     folder.mkdir(parents=True)
-    (folder / "progress.json").write_text(json.dumps({**PROGRESS, **told}))
+    (folder / "progress.json").write_text(json.dumps({**PROGRESS, **progress}))
     return folder
 
 
@@ -66,8 +66,8 @@ def test_runs_of_every_state_are_listed(invoke: Invoke, tmp_path: Path) -> None:
     running = unfinished(out, owner())
     unfinished(out, gone(), "gemm-feedfeedfeed")
     shutil.copytree(running, out / "gemm-00ff00ff00ff-interrupted")
-    told = {**PROGRESS, "state": "interrupted", "standing": ["pe0: at gemm.py:29"]}
-    (out / "gemm-00ff00ff00ff-interrupted" / "progress.json").write_text(json.dumps(told))
+    progress = {**PROGRESS, "state": "interrupted", "standing": ["pe0: at gemm.py:29"]}
+    (out / "gemm-00ff00ff00ff-interrupted" / "progress.json").write_text(json.dumps(progress))
     (out / "strange").mkdir()
     (out / "link").symlink_to(out)
     with served(out) as client:
@@ -142,7 +142,9 @@ def test_news_come_when_a_run_goes_on(tmp_path: Path) -> None:
         assert now["progress"]["done"] == 4
 
 
-def test_nobody_looks_for_news_for_a_page_that_was_closed(tmp_path: Path) -> None:
+def test_nobody_looks_for_news_for_a_page_that_was_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kb_cli.web.answers.runs._SIGN_OF_LIFE_S", 0.0)
+    monkeypatch.setattr("kb_cli.web.answers.runs._LOOK_S", 0.05)
     with served(tmp_path) as client:
         before = set(threading.enumerate())
         stream = client.sent(client.connection(), "/api/live")
@@ -173,10 +175,10 @@ def test_a_folder_whose_name_is_no_text_is_listed(invoke: Invoke, tmp_path: Path
         assert b"gemm-" in stream.readline()
 
 
-@pytest.mark.parametrize("told", ["", "{", "[]", '{"pid": "x"}'])
-def test_a_progress_that_cannot_be_read_is_none(tmp_path: Path, told: str) -> None:
+@pytest.mark.parametrize("progress", ["", "{", "[]", '{"pid": "x"}'])
+def test_a_progress_that_cannot_be_read_is_none(tmp_path: Path, progress: str) -> None:
     folder = unfinished(tmp_path, owner())
-    (folder / "progress.json").write_text(told)
+    (folder / "progress.json").write_text(progress)
     with served(tmp_path) as client:
         (run,) = listed(client)
         found = client.ask(f"/api/lanes?run={run['id']}&table=ops")

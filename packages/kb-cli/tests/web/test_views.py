@@ -169,12 +169,14 @@ def test_the_source_has_the_lines_of_the_report(ask: Any, runs: list[Path]) -> N
 def test_links_in_the_whole_window_are_as_busy_as_the_run_says(ask: Any, runs: list[Path]) -> None:
     found = ask("topology").json
     _, loads = read_loads(runs[0])
-    told = {f"{src} -> {dst}": load for (src, dst), load in loads.links.items() if load.nbytes}
+    loaded = {f"{src} -> {dst}": load for (src, dst), load in loads.links.items() if load.nbytes}
     links = {each["name"]: each for each in found["parts"] if " -> " in each["name"]}
-    assert {name: each["nbytes"] for name, each in links.items()} == {name: load.nbytes for name, load in told.items()}
+    assert {name: each["nbytes"] for name, each in links.items()} == {
+        name: load.nbytes for name, load in loaded.items()
+    }
     span = found["t1_ps"] - found["t0_ps"]
     for name, each in links.items():  # the run counts busy picoseconds, each transfer's rounded up
-        assert each["share"] == pytest.approx(told[name].utilization, abs=64 * 1000 / span)
+        assert each["share"] == pytest.approx(loaded[name].utilization, abs=64 * 1000 / span)
         assert sum(each["by_pe"].values()) == pytest.approx(each["nbytes"], abs=len(each["by_pe"]))
     assert "one_cube: cube" in found["svg"]
     half = ask("topology", t0=0, t1=span // 2).json

@@ -81,7 +81,7 @@ def test_a_value_that_is_no_lever_has_no_bound(invoke: Invoke, folder: Path) -> 
 
 def test_tiles_that_the_chip_chose_anew_are_named(invoke: Invoke, tmp_path: Path) -> None:
     sizes = [word for each in ("M=128", "N=128", "K=128") for word in ("-p", each)]
-    for name, stated, told in ("open", [], True), ("stated", ["-p", "tile=64x64x64"], False):
+    for name, stated, is_named in ("open", [], True), ("stated", ["-p", "tile=64x64x64"], False):
         assert invoke("run", "gemm", *sizes, *stated, "--out", tmp_path / name).exit_code == 0
         (folder,) = (tmp_path / name).iterdir()
         text = invoke("whatif", folder, "--set", "$.cube.nodes.hbm.latency_ns=20").output
@@ -91,13 +91,13 @@ def test_tiles_that_the_chip_chose_anew_are_named(invoke: Invoke, tmp_path: Path
             f"The chips chose other tiles for GEMMs: {line} has {before} before and {after} after."
             for line, before, after in tiles
         ]
-        assert len(said) == told
+        assert len(said) == is_named
         assert (
             all(each in text for each in said),
             "other tiles" in text,
             "%) with the tiles of the run\n" in text,
-        ) == (True, told, told)
-        assert (found["latency_ps"] < found["bound_ps"]) == told, "the bound is that of the tiles of the run"
+        ) == (True, is_named, is_named)
+        assert (found["latency_ps"] < found["bound_ps"]) == is_named, "the bound is that of the tiles of the run"
 
 
 def test_the_answer_on_a_terminal(invoke: Invoke, folder: Path) -> None:

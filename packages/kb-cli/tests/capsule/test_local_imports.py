@@ -30,8 +30,8 @@ def test_local_imports_go_with_the_benchmark(
     Path("late.py").write_text("")
     Path("unused.py").write_text("")
     run = json.loads(invoke("run", str(bench), "--json").stdout)["run_dir"]
-    told = json.loads((Path(run) / "run.json").read_text())["benchmark"]["beside"]
-    assert list(told) == ["deep_ones.py", "late.py", "small_sizes/__init__.py", "small_sizes/of_one.py"]
+    stored = json.loads((Path(run) / "run.json").read_text())["benchmark"]["beside"]
+    assert list(stored) == ["deep_ones.py", "late.py", "small_sizes/__init__.py", "small_sizes/of_one.py"]
     assert invoke("pack", run, "-o", "beside.kbrun").exit_code == 0
     for each in ("deep_ones.py", "late.py", "small_sizes/of_one.py"):
         Path(each).unlink()
