@@ -1,4 +1,4 @@
-"""`diff`: finds the records and the further tables in which two logs differ. Records are matched by id."""
+"""`diff`: finds the records and the auxiliary tables in which two logs differ. Records are matched by id."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _ops_differ(a: OpLog, b: OpLog, at_a: Array, at_b: Array, ignore_times: bool
 
 
 def _tables_differ(a: OpLog, b: OpLog, ignore_times: bool) -> tuple[str, ...]:
-    """The further tables that one log alone has, or whose rows differ. Their order does not matter.
+    """The auxiliary tables that one log alone has, or whose rows differ. Their order does not matter.
 
     *ignore_times* leaves out all but the dependencies, because the others are made of times.
     """

@@ -33,7 +33,7 @@ class Info(Struct, kw_only=True):
     """The counts of a log, as `--json` prints them. `problem` says why the digest is wrong.
 
     `digest` and `digest_ok` are None for a log that was cut off and for lines of JSON. `tables` has the rows of the
-    further tables, and `missing` the names of those that the log does not have.
+    auxiliary tables, and `missing` the names of those that the log does not have.
     """
 
     log: str
@@ -85,7 +85,7 @@ def _collect(log: str, source: LogFolder | LogLines) -> Info:
             _add_times(found, chunk.ops)
             _add_memories(memories, chunk.operands)
             progress(number, source.n_chunks)
-        found.digest = source.digest  # that of a log with formulas is known when its rows have been made
+        found.digest = source.digest  # that of a log with compressed rows is known when its rows have been made
         found.digest_ok = None if source.digest is None else True
     except ManifestError as error:
         found.digest_ok, found.problem = False, str(error)

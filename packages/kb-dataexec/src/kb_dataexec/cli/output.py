@@ -66,7 +66,7 @@ class Progress:
 
     def __call__(self, done: int, total: int) -> None:
         """Show the percentage when it has changed."""
-        done = min(done, total)  # a chunk of formulas comes in parts
+        done = min(done, total)  # a chunk of compressed rows comes in parts
         percent = 100 * done // max(total, 1)
         if percent != self._shown and sys.stderr.isatty():
             self._shown = percent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -75,8 +75,7 @@ class Executor:
         seen: list[Array | StoreError] = [np.empty(0)] * len(looks)
         pending = sorted(range(len(looks)), key=lambda each: looks[each].command_seq, reverse=True)
         begin = 0
-        for part in self._log.parts():
-            schedule = Schedule(part)
+        for schedule in schedules(self._log):
             seqs = np.ascontiguousarray(schedule.ops["command_seq"])
             report = None if progress is None else _progress_behind(begin, self._log.n_ops, progress)
             done = 0
@@ -118,8 +117,20 @@ def _progress_behind(begin: int, total: int, progress: Callable[[int, int], None
     return lambda done: progress(begin + done, total)
 
 
+def schedules(log: LogParts) -> Iterator[Schedule]:
+    """Yields the records of each part of *log* in the order of pass 2.
+
+    Raises LogError for an invalid log, and for a closed log that lacks an op.
+    """
+    for part in log.parts():
+        schedule = Schedule(part)
+        if part is log:  # the parts of a CommandLog are whole commands, which lack nothing
+            part.check_gaps("op log")
+        yield schedule
+
+
 def prepared(log: LogParts, memory: MemoryStore) -> MemoryStore:
-    """A snapshot of *memory* with the immediates of *log* as memory 0."""
+    """Returns a snapshot of *memory* with the immediates of *log* as memory 0."""
     store = memory.snapshot()
     blob = log.immediates
     store.add_region(0, len(blob), MemorySpace.IMMEDIATE)

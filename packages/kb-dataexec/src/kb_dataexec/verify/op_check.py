@@ -17,9 +17,8 @@ from kb_dataexec.analysis.provenance import explained
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.backends.blas_threads import single_threaded
-from kb_dataexec.execute.executor import prepared
+from kb_dataexec.execute.executor import prepared, schedules
 from kb_dataexec.log.rows import Op, OperandRow
-from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import LogParts
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import gemm, math, memory
@@ -80,8 +79,7 @@ def debug(
 
 
 def _ops(log: LogParts) -> Iterator[Op]:
-    for part in log.parts():
-        schedule = Schedule(part)
+    for schedule in schedules(log):
         yield from schedule.iterate(0, len(schedule.ops))
 
 
