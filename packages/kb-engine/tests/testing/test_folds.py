@@ -7,7 +7,7 @@ from engine_toys import Dma, Gemm, Hbm
 from kb_engine.block.fabric_roles import SingleChannelMemory
 from kb_engine.fastforward.steady_state.tile_path import can_visit_state
 from kb_engine.testing import component_checks
-from kb_engine.testing.folds import names_read
+from kb_engine.testing.state_views import names_read
 from kb_engine.testing.line import Line
 from kb_engine.testing.state import names_of
 from kb_engine.testing.subject import Subject
@@ -15,7 +15,7 @@ from kb_engine.timing.clock import Clock
 from kb_messages import StageType
 
 HBM = {"ps_per_byte": 20, "latency_ps": 30000}
-LEFT_OUT = "hand each to the pass, after super().fold(over)"
+LEFT_OUT = "hand each to the pass, after super().visit_state(over)"
 
 
 class Busy(Gemm):
@@ -35,24 +35,24 @@ class Busy(Gemm):
 
 
 class TileSkipper(Busy):
-    def fold(self, over):
-        super().fold(over)
-        self.free_ps, self.served = over.deadline(self.free_ps), over.total(self.served)
+    def visit_state(self, over):
+        super().visit_state(over)
+        self.free_ps, self.served = over.deadline(self.free_ps), over.count(self.served)
 
 
 class LeavesOut(Busy):
-    def fold(self, over):
-        super().fold(over)
-        self.served = over.total(self.served)
+    def visit_state(self, over):
+        super().visit_state(over)
+        self.served = over.count(self.served)
 
 
 class TakesForAnother(Busy):
     """Says that a moment is no moment."""
 
-    def fold(self, over):
-        super().fold(over)
+    def visit_state(self, over):
+        super().visit_state(over)
         over.same(self.free_ps)
-        self.served = over.total(self.served)
+        self.served = over.count(self.served)
 
 
 class Alternating(TileSkipper):
@@ -63,8 +63,8 @@ class Alternating(TileSkipper):
         self.served += 1
         self.clock.call_at(self.free_ps, finish, token)
 
-    def fold(self, over):
-        super().fold(over)
+    def visit_state(self, over):
+        super().visit_state(over)
 
 
 class SlowStart(Hbm):
@@ -82,34 +82,34 @@ class SlowStart(Hbm):
         self.second_ps = max(self.second_ps, t_ps) + 40000
         return self.second_ps, self.second_ps
 
-    def fold(self, over):
-        SingleChannelMemory.fold(self, over)
+    def visit_state(self, over):
+        SingleChannelMemory.visit_state(self, over)
 
 
 @pytest.mark.parametrize(
     ("impl", "attributes", "sentence"),
     [
-        (LeavesOut, {}, f"LeavesOut.fold: got nothing about free_ps, needs all attributes in `state`; {LEFT_OUT}"),
-        (SlowStart, HBM, f"SlowStart.fold: got nothing about second_ps, needs all attributes in `state`; {LEFT_OUT}"),
+        (LeavesOut, {}, f"LeavesOut.visit_state: got nothing about free_ps, needs all attributes in `state`; {LEFT_OUT}"),
+        (SlowStart, HBM, f"SlowStart.visit_state: got nothing about second_ps, needs all attributes in `state`; {LEFT_OUT}"),
     ],
 )
 def test_a_fold_that_leaves_an_attribute_out_is_found(impl, attributes, sentence):
-    assert said_by("folds_what_it_names", impl, attributes) == sentence
+    assert said_by("visits_what_it_names", impl, attributes) == sentence
 
 
 @pytest.mark.parametrize(
     ("impl", "attributes"), [(LeavesOut, {}), (TakesForAnother, {}), (Alternating, {}), (SlowStart, HBM)]
 )
 def test_a_block_that_does_something_else_after_a_fold_is_found(impl, attributes):
-    sentence = said_by("goes_on_after_a_fold", impl, attributes)
-    assert sentence.startswith(f"{impl.__name__}.fold: got ")
-    assert sentence.endswith("hand moments to `moment` or `deadline`, and what nothing depends on alone to `total`")
+    sentence = said_by("goes_on_after_a_shift", impl, attributes)
+    assert sentence.startswith(f"{impl.__name__}.visit_state: got ")
+    assert sentence.endswith("hand moments to `moment` or `deadline`, and what nothing depends on alone to `count`")
 
 
 @pytest.mark.parametrize(("impl", "attributes"), [(TileSkipper, {}), (Busy, {}), (Gemm, {}), (Hbm, HBM), (Dma, {})])
 def test_a_block_that_folds_all_of_its_state_passes_and_one_that_cannot_be_folded_too(impl, attributes):
     for check in component_checks(impl, attributes):
-        if "fold" in str(check):
+        if "visit_state" in str(check):
             check()
 
 

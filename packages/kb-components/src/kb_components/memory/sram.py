@@ -49,9 +49,9 @@ class Sram(SingleChannelMemory[SramSpec]):
         self._latency_ps = ps_from_ns(spec.latency_ns)
         self._write_free_ps = 0
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state of the ports to *over*."""
-        super().fold(over)
+        super().visit_state(over)
         self._write_free_ps = over.deadline(self._write_free_ps)
 
     @property

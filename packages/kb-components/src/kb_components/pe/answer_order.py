@@ -29,7 +29,7 @@ class AnswerOrder:
         self._finish = finish
         return self._answer
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the tokens of the transfers to *over*."""
         for tokens in (self._under_way, self._answered):
             over.same(len(tokens))

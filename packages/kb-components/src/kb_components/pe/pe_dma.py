@@ -217,12 +217,12 @@ class PeDma(Initiator[PeDmaSpec]):
             finish = self._order[write].begins(token, finish)
         self.clock.call_at(self._issued_ps, finish, token, self.event_order)
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state of the channels to *over*."""
-        super().fold(over)
+        super().visit_state(over)
         self._issued_ps = over.deadline(self._issued_ps)
         for order in self._order or ():
-            order.fold(over)
+            order.visit_state(over)
 
     def alone_ps(self, stage_type: StageType, params: StageParams) -> tuple[int, int, int]:
         """(time of a transfer that runs alone, time for which it holds its channel, time of its bytes at the memory).

@@ -174,9 +174,9 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         self._queue.forget(context)
         super().complete(context)
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state of the queue, the feeder and the buffers to *over*."""
-        super().fold(over)
+        super().visit_state(over)
         over.part(self._queue)
         over.part(self._feeder)
         over.part(self._buffers)

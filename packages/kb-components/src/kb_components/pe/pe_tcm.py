@@ -97,9 +97,9 @@ class PeTcm(SingleChannelMemory[PeTcmSpec], Scratchpad[PeTcmSpec]):
         self._dma_latency_ps = self._latency_ps if spec.dma_latency_ns is None else ps_from_ns(spec.dma_latency_ns)
         self.port = ExclusivePort(WaitReason.TCM_PORT)
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state of both ports to *over*."""
-        super().fold(over)
+        super().visit_state(over)
         over.part(self.port)
 
     def access_gates(self, stage_type: StageType) -> tuple[Gate, ...]:

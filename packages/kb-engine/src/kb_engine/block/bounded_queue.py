@@ -53,8 +53,8 @@ class BoundedQueue:
         """
         self.blocked.append((send, token))
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         over.token(self.token)
         over.same(len(self.queue), len(self.blocked))
         for token in self.queue:

@@ -138,12 +138,12 @@ class ComponentBase(ABC, Generic[SpecT]):
         """`service_ps(params)` split into named picoseconds, which add up to it. Pure. By default one part."""
         return {"service": self.service_ps(params)}
 
-    def fold(self, over: StateVisitor) -> None:
-        """Hand all attributes in `state` to *over*, as FoldPass says, after `super().fold(over)`.
+    def visit_state(self, over: StateVisitor) -> None:
+        """Hand all attributes in `state` to *over*, as StateVisitor says, after `super().visit_state(over)`.
 
-        A class that has a `fold` of its own says that its blocks can be folded: what they do follows from these
+        A class that has a `visit_state` of its own says that its blocks can be folded: what they do follows from these
         attributes, from the time that passes and from the kinds of tiles, not from addresses and not from the time of
-        day. A block of stages with a pure cost and without state says so without a `fold`. Tiles that pass any other
+        day. A block of stages with a pure cost and without state says so without a `visit_state`. Tiles that pass any other
         block are all simulated.
         """
 

@@ -113,12 +113,12 @@ class MemoryComponent(ComponentBase[SpecT]):
         self.read_nbytes = 0
         self.written_nbytes = 0
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """As ComponentBase."""
-        super().fold(over)
-        self.busy_ps = over.total(self.busy_ps)
-        self.read_nbytes = over.total(self.read_nbytes)
-        self.written_nbytes = over.total(self.written_nbytes)
+        super().visit_state(over)
+        self.busy_ps = over.count(self.busy_ps)
+        self.read_nbytes = over.count(self.read_nbytes)
+        self.written_nbytes = over.count(self.written_nbytes)
 
     @property
     def burst_nbytes(self) -> int:
@@ -225,9 +225,9 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
         self._costs: tuple[dict[int, _Cost], ...] = ({}, {})
         self._last = [_NO_COST, _NO_COST]
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """As ComponentBase."""
-        super().fold(over)
+        super().visit_state(over)
         self.free_ps = over.deadline(self.free_ps)
 
     @abstractmethod

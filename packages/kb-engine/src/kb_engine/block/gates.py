@@ -57,11 +57,11 @@ class Gate:
         """The smallest change of a capacity that would let *token* in, or "". The report of a stuck simulation asks."""
         return ""
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says. A subclass that overrides this hands over its own attributes, and calls `fold_waiting`."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says. A subclass that overrides this hands over its own attributes, and calls `visit_waiting`."""
         raise NotPeriodic
 
-    def fold_waiting(self, over: StateVisitor) -> None:
+    def visit_waiting(self, over: StateVisitor) -> None:
         """Hand over who waits."""
         over.same(len(self.waiting))
         for waiter, token in self.waiting:
@@ -92,9 +92,9 @@ class ExclusivePort(Gate):
         self.holder = token
         return True
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        self.fold_waiting(over)
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
+        self.visit_waiting(over)
         over.token(self.holder)
 
     def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:

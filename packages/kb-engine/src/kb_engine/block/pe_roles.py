@@ -194,9 +194,9 @@ class CommandScheduler(ComponentBase[SpecT]):
         if self.on_feed is not None:
             self.on_feed(context, feeding)
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """As ComponentBase."""
-        super().fold(over)
+        super().visit_state(over)
         over.same(len(self.completions))
 
     def complete(self, context: CommandInFlight) -> None:

@@ -199,17 +199,17 @@ class RegisterFile(Gate):
         claimed_by = token.context.placement.claimed_by
         return claimed_by is None or _is_at(token, claimed_by)
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, while the tiles of one command hold registers, or of the programs of a grid."""
-        self.fold_waiting(over)
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says, while the tiles of one command hold registers, or of the programs of a grid."""
+        self.visit_waiting(over)
         over.same(tuple(self._held.items()))
         if over.command is None:
             pe_id = self._node_id.rpartition(".")[0]
-            rings = [ring.fold(over, pe_id) for ring in (self._operands, self._accumulators)]
-            self._region.fold_programs(over, rings)
+            rings = [ring.visit_state(over, pe_id) for ring in (self._operands, self._accumulators)]
+            self._region.visit_programs(over, rings)
             return
         placement = over.command.placement
-        self._region.fold(over, [(Place.ACCUMULATOR, placement.accumulators), (Place.REGISTERS, placement.registers)])
+        self._region.visit_state(over, [(Place.ACCUMULATOR, placement.accumulators), (Place.REGISTERS, placement.registers)])
 
     def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
         """Whether *token* has registers, and has yet to be computed or stored."""
@@ -282,9 +282,9 @@ class RegisterFileOwner(ComponentBase[SpecT]):
         super().__init__(spec, context)
         self.registers = RegisterFile(self.node_id, context.memory_nbytes)
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """As ComponentBase."""
-        super().fold(over)
+        super().visit_state(over)
         over.part(self.registers)
 
     def check_plan(self, plan: PipelinePlan) -> None:

@@ -140,11 +140,11 @@ class StageServer(BoundedQueue):
         self.own_gates = self.gates = (*gates, *self.own_gates)
         self.exits = tuple(gate for gate in self.own_gates if type(gate).leave is not Gate.leave)
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        super().fold(over)
-        self.busy_ps = over.total(self.busy_ps)
-        self.served = over.total(self.served)
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
+        super().visit_state(over)
+        self.busy_ps = over.count(self.busy_ps)
+        self.served = over.count(self.served)
 
     @property
     def outstanding(self) -> int:

@@ -1,11 +1,11 @@
 """StateVisitor: how the parts of a simulation say in what state they are, and move on by whole periods.
 
-Every part that changes while tiles are worked on has one method, `fold(over)`, that hands each of its attributes to
+Every part that changes while tiles are worked on has one method, `visit_state(over)`, that hands each of its attributes to
 *over* and takes the answer as the new value:
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         self.free_ps = over.deadline(self.free_ps)
-        self.busy_ps = over.total(self.busy_ps)
+        self.busy_ps = over.count(self.busy_ps)
         over.same(self.row)
 
 One pass only looks: it writes down all values relative to now and to the next tile. Another pass moves the part on by
@@ -27,9 +27,9 @@ class NotPeriodic(Exception):
 
 
 class HasState(Protocol):
-    """What has a `fold`."""
+    """What has a `visit_state`."""
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hand every attribute that changes to *over*."""
 
 
@@ -45,7 +45,7 @@ class StateVisitor(ABC):
         """A moment that matters while it is ahead: to be free at or before now is to be free."""
 
     @abstractmethod
-    def total(self, count: int) -> int:
+    def count(self, count: int) -> int:
         """A number that grows by what is done, and on which nothing depends."""
 
     @abstractmethod

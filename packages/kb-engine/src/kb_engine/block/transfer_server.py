@@ -87,9 +87,9 @@ class TransferServer(StageServer):
         self._begin_transfer = self.begin
         self.begin = self._begin_and_set_up
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        super().fold(over)
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
+        super().visit_state(over)
         for tokens in (self._in_front, self._to_begin, self._under_way, self._done):
             over.same(len(tokens))
             for token in tokens:

@@ -90,8 +90,8 @@ class PathCompiler:
         self._hops_alone = partial(self._hops, at_once=False)
         self._hops_at_once = partial(self._hops, at_once=True)
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         for leg in self.legs.values():
             over.part(leg)
         for requests in self._requests.values():

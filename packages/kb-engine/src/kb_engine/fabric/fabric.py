@@ -75,10 +75,10 @@ class Fabric:
         """Tell the fabric which block is at each node, before the first transfer."""
         self._compiler = PathCompiler(self._clock, self._graph, components, self._deliver, self._on_links)
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says: all links, and the requests to all memories."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says: all links, and the requests to all memories."""
         over.same(len(self._watched), len(self._compiler.legs))
-        self._compiler.fold(over)
+        self._compiler.visit_state(over)
 
     def wait_for_requests(self) -> None:
         """Turn off ahead-of-time reservation for paths compiled later.

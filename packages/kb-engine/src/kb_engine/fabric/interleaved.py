@@ -109,8 +109,8 @@ _BEHIND: Final = 9
 """Columns of a row of `transfers`."""
 
 
-def fold_row(over: StateVisitor, row: tuple[int, ...]) -> tuple[int, ...]:
-    """*row* of `transfers`, as FoldPass says. It is empty where no request has ended yet."""
+def visit_row(over: StateVisitor, row: tuple[int, ...]) -> tuple[int, ...]:
+    """*row* of `transfers`, as StateVisitor says. It is empty where no request has ended yet."""
     over.same(len(row))
     if not row:
         return row
@@ -146,13 +146,13 @@ class Gathering:
         self.op_id = op_id
         self.row: tuple[int, ...] = ()
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         over.token(self.argument)
         over.call(self.then)
         over.same(self._left, self.own_link_ps)
         self._end_ps = moment_or_none(over, self._end_ps)
-        self.op_id, self.row = over.op(self.op_id), fold_row(over, self.row)
+        self.op_id, self.row = over.op(self.op_id), visit_row(over, self.row)
 
     def offer(self, row: tuple[int, ...], end_ps: int) -> None:
         """*row* is that of a request that ends at *end_ps*."""

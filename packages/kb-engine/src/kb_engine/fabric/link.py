@@ -23,6 +23,6 @@ class LinkState:
         self.busy_ps = 0
         self.nbytes = 0
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says. The counts are brought up to date later, from those of the flows."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says. The counts are brought up to date later, from those of the flows."""
         self.free_ps = over.deadline(self.free_ps)

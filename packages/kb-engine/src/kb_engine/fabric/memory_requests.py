@@ -43,8 +43,8 @@ class MemoryRequests:
         """Another op log begins, which has none of the ops so far."""
         self.holders[:] = [-1] * len(self.holders)
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, after the transfers of the writes were visited."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says, after the transfers of the writes were visited."""
         over.same(self.awaited, len(self.writes))
         self.promised_ps = over.deadline(self.promised_ps)
         self.holders[:] = [over.op(each) for each in self.holders]

@@ -97,9 +97,9 @@ class Flow:
             self._sort(self.hops)
         self.unshared = bool(self.nbytes) and not self.shared
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        self.count = over.total(self.count)
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
+        self.count = over.count(self.count)
         over.same(self.under_way, self.read_alone_ps, self.write_alone_ps)
 
     def add(self, count: int, read_alone_ps: int, write_alone_ps: int) -> None:
@@ -241,11 +241,11 @@ class Leg:
         """The flows so far by bytes, also those that were only counted, without those of pieces."""
         return self._counted
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, after the transfers on their way were visited."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says, after the transfers on their way were visited."""
         over.same(len(self._counted), len(self._pieces_flows))
         for flow in chain(self._counted.values(), self._pieces_flows.values()):
-            flow.fold(over)
+            flow.visit_state(over)
         for hop in self._hops or ():
             over.part(hop.state)
             if hop.shared is not None:
@@ -323,8 +323,8 @@ class MemoryPath:
         """Bytes of a burst of the memory."""
         return self.memory.burst_nbytes
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, but for the memory."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says, but for the memory."""
         over.part(self.away)
         over.part(self.back)
         over.part(self.requests)

@@ -42,8 +42,8 @@ class SteadyPace:
         self.nbytes = nbytes
         self.rate = nbytes / (end_ps - start_ps) if end_ps > start_ps else inf
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         over.same(self.nbytes)
         self.start_ps, self.end_ps = over.moment(self.start_ps), over.moment(self.end_ps)
 
@@ -88,8 +88,8 @@ class FairShare:
         self._past: list[tuple[int, float, float]] = []
         self._highs: list[tuple[int, float]] = []
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says. The level counts from the begin of the busy period, so it is one of two equal states."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says. The level counts from the begin of the busy period, so it is one of two equal states."""
         self.t_ps = over.moment(self.t_ps)
         over.same(self.level, self.rate, self.longest_ps, len(self.audience), len(self._held))
         over.same([line[1:] for line in self._past], [rate for _, rate in self._highs])

@@ -66,8 +66,8 @@ class FlowGroup:
         self._heard_ps = -1
         self._waiting: list[Waiting] = []
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         over.part(self.pace)
         over.call(self._link.hear)
         over.same(self.delay_ps, self.rate, self.ceiling, self.n_waiting, len(self.passing), len(self._waiting))

@@ -51,8 +51,8 @@ class LastLink:
         self._offset = 0.0
         self._backlog: _Backlog | None = None
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         over.same(self._link, self._pace is None, self._delay_ps, self._offset, self._backlog is None)
         if self._pace is not None:
             over.part(self._pace)

@@ -1,4 +1,4 @@
-"""Checks of `fold`: it hands over every attribute that changes, each as what it is."""
+"""Checks of `visit_state`: it hands over every attribute that changes, each as what it is."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Later(StateVisitor):
 
     @property
     def command(self) -> Any:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return self._command
 
     @property
@@ -46,70 +46,70 @@ class Later(StateVisitor):
         return False
 
     def moment(self, t_ps: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return t_ps + _LATER_PS
 
     def deadline(self, t_ps: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return t_ps + _LATER_PS
 
-    def total(self, count: int) -> int:
-        """As FoldPass says."""
+    def count(self, count: int) -> int:
+        """As StateVisitor says."""
         return count + _GROWN
 
     def same(self, *values: object) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
 
     def identical(self, *objects: object) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
 
     def op(self, op_id: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return op_id
 
     def tiles_to_go(self, count: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return count
 
     def token(self, token: Any) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         if token is not None:
             self.part(token)
 
     def part(self, part: HasState) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         if self._deep and id(part) not in self._seen:
             self._seen[id(part)] = part
-            part.fold(self)
+            part.visit_state(self)
 
     def call(self, function: Callable[..., Any]) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
 
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return offset
 
     def places(self, claims: dict[int, int], rings: list[tuple[Place, SlotRing | None]]) -> dict[int, int]:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return dict(claims)
 
     def moved(self, moved: dict[Place, dict[int, int]]) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
 
 
-def check_folds_what_it_names(subject: Subject) -> None:
-    """The `fold` of a block that can be folded reads every attribute in `state`."""
+def check_visits_what_it_names(subject: Subject) -> None:
+    """The `visit_state` of a block that can be folded reads every attribute in `state`."""
     block = subject.build(Clock())
     if not can_visit_state(block):
         return
     missing = sorted(names_of(subject.impl, "state") - names_read(block))
     if missing:
-        fix = "hand each to the pass, after super().fold(over)"
-        subject.fail("fold", f"nothing about {', '.join(missing)}", "all attributes in `state`", fix)
+        fix = "hand each to the pass, after super().visit_state(over)"
+        subject.fail("visit_state", f"nothing about {', '.join(missing)}", "all attributes in `state`", fix)
 
 
 def names_read(part: Any) -> set[str]:
-    """The attributes of *part* that its `fold` reads."""
+    """The attributes of *part* that its `visit_state` reads."""
     read: set[str] = set()
     kind = type(part)
 
@@ -122,13 +122,13 @@ def names_read(part: Any) -> set[str]:
 
     part.__class__ = Watched
     try:
-        part.fold(Later(deep=False))
+        part.visit_state(Later(deep=False))
     finally:
         part.__class__ = kind
     return read
 
 
-def check_goes_on_after_a_fold(subject: Subject) -> None:
+def check_goes_on_after_a_shift(subject: Subject) -> None:
     """A block that can be folded does later what it would do now, when the pass has moved it on."""
     if not can_visit_state(subject.build(Clock())):
         return
@@ -136,8 +136,8 @@ def check_goes_on_after_a_fold(subject: Subject) -> None:
     for number, (now, later) in enumerate(found):
         if later != now:
             got, needs = f"{later} ps for number {number} after a fold", f"{now} ps, and as much later as the fold is"
-            fix = "hand moments to `moment` or `deadline`, and what nothing depends on alone to `total`"
-            subject.fail("fold", got, needs, fix)
+            fix = "hand moments to `moment` or `deadline`, and what nothing depends on alone to `count`"
+            subject.fail("visit_state", got, needs, fix)
 
 
 def _tiles_moved_on(subject: Subject) -> list[tuple[Any, Any]]:
