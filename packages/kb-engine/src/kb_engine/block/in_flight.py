@@ -219,7 +219,7 @@ class CommandInFlight:
         over.moved(placement.moved)
 
     def visit_alone(self, over: StateVisitor) -> None:
-        """As StateVisitor says, of a command of a program. Raises NotPeriodic for one of several tiles, or with buffers."""
+        """Hands a command of a program to *over*. Raises NotPeriodic for one of several tiles, or with buffers."""
         placement = self.placement
         if self.shared_plan.n_tiles > 1 or placement.input or placement.panel or placement.output:
             raise NotPeriodic

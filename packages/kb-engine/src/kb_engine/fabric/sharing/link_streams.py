@@ -43,7 +43,7 @@ def _visit_if_ahead(over: StateVisitor, part: Stream | FlowGroup, now: int) -> N
     if part.end_ps > now:
         over.part(part)
     else:
-        over.same(part.state)
+        over.same(part.remainder)
 
 
 class LinkStreams(Departures, ABC):

@@ -126,8 +126,8 @@ class Stream:
         return self.pace.end_ps + self.delay_ps if type(self.pace) is SteadyPace else inf
 
     @property
-    def state(self) -> object:
-        """What is left of it when its bytes have come."""
+    def remainder(self) -> object:
+        """The state that is left when all bytes have come."""
         return self.waits, self.complete, self.done, self.pace.rate
 
     def came_by(self, now_ps: int) -> float:
