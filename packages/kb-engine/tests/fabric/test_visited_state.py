@@ -1,13 +1,13 @@
-"""The `fold` of each part of a shared link hands over every attribute that changes."""
+"""The `visit_state` of each part of a shared link hands over every attribute that changes."""
 
 import pytest
 
-from kb_engine.fabric.interleaved import Gathering, fold_row
+from kb_engine.fabric.interleaved import Gathering, visit_row
 from kb_engine.fabric.sharing.arrival_curve import FairShare, SteadyPace
 from kb_engine.fabric.sharing.flow_group import FlowGroup
 from kb_engine.fabric.sharing.last_link import LastLink, Narrowing
 from kb_engine.fabric.sharing.shared_link import SharedLink
-from kb_engine.testing.folds import Later, names_read
+from kb_engine.testing.state_views import Later, names_read
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import Rate
 
@@ -48,7 +48,7 @@ def test_moments_of_a_share_move_and_levels_stay() -> None:
     later = share.level_at(320)
     share.hold(last_link(), 250)
     Later(deep=False).part(share)
-    share.fold(Later(deep=False))
+    share.visit_state(Later(deep=False))
     assert share.level_at(320 + LATER_PS) == later
     assert share.level_at(250 + LATER_PS) == 25.0
     assert share.changes_after(250 + LATER_PS) == [300 + LATER_PS]
@@ -56,7 +56,7 @@ def test_moments_of_a_share_move_and_levels_stay() -> None:
 
 def test_a_row_of_transfers_moves_where_it_has_moments() -> None:
     """Columns 2 to 6 are moments, of which -1 stays; the memory, the way back and the wait are as they were."""
-    assert fold_row(Later(), ()) == ()
+    assert visit_row(Later(), ()) == ()
     row = 7, 3, 10, 20, -1, 30, 40, 5, 6, -1
     moved = 7, 3, 10 + LATER_PS, 20 + LATER_PS, -1, 30 + LATER_PS, 40 + LATER_PS, 5, 6, -1
-    assert fold_row(Later(), row) == moved
+    assert visit_row(Later(), row) == moved
