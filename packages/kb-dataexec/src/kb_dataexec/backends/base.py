@@ -1,4 +1,4 @@
-"""The protocol of a backend."""
+"""Backend: the protocol of a backend, which computes products and functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Backend(Protocol):
         """Whether several threads may compute at the same time, each on a core of its own."""
 
     def matmul(self, a: Array, b: Array) -> Array:
-        """a @ b of any supported types. The result is f32 for floats and i32, exact modulo 2^32, for integers.
+        """Returns a @ b of any supported types. The result is f32 for floats and i32, exact modulo 2^32, for integers.
 
         *a* and *b* are matrices, or stacks of equal length whose last two axes are a matrix. Sums of floats must be at
         least as precise as f32; products in tf32, bf16 or f16 are wrong.
