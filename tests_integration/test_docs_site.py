@@ -144,7 +144,9 @@ def test_every_part_of_a_topology_file_is_on_the_page_of_the_format() -> None:
 
 def test_the_list_of_design_pages_has_all_of_them(pages: dict[str, str]) -> None:
     listed = re.findall(r"\]\(([\w-]+\.md)\)", pages["design/index.md"])
-    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs" / "design").glob("*.md") if path.name != "README.md")
+    assert sorted(listed) == sorted(
+        path.name for path in (ROOT / "docs" / "design").glob("*.md") if path.name != "README.md"
+    )
 
 
 def test_the_pages_of_what_is_bundled_have_each_file_and_parameter(pages: dict[str, str]) -> None:

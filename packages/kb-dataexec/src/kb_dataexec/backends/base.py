@@ -32,7 +32,7 @@ class Backend(Protocol):
         """
 
     def apply(self, op: str, arguments: Sequence[Array], axis: int | None) -> Array:
-        """Function *op* of `MATH_FUNCTIONS`, applied to *arguments*: matrices or stacks that broadcast.
+        """Returns function *op* of `MATH_FUNCTIONS`, applied to *arguments*: matrices or stacks that broadcast.
 
         All arguments are f32, all are i64, or all are u64. Only the condition of `where` and the argument of `copy`
         keep their own types. A reduction is over *axis*, which stays with length 1; a scan is along *axis*. A function

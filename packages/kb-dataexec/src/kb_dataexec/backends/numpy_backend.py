@@ -28,7 +28,7 @@ class NumpyBackend:
         return out
 
     def apply(self, op: str, arguments: Sequence[Array], axis: int | None) -> Array:
-        """Returns function *op* of `kb_messages.functions`, applied to *arguments*."""
+        """Returns function *op* of `MATH_FUNCTIONS`, applied to *arguments*."""
         function = FUNCTIONS[op]
         return function.apply(*arguments, axis=axis) if function.has_axis else function.apply(*arguments)
 

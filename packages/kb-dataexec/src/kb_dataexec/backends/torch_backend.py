@@ -58,7 +58,7 @@ class TorchBackend:
             return self._to_host(product)
 
     def apply(self, op: str, arguments: Sequence[Array], axis: int | None) -> Array:
-        """Returns function *op* of `kb_messages.functions`, applied to *arguments*."""
+        """Returns function *op* of `MATH_FUNCTIONS`, applied to *arguments*."""
         if op == "copy":
             return np.array(arguments[0])
         if op not in self._functions or arguments[-1].dtype == np.uint64:
@@ -112,7 +112,7 @@ class TorchBackend:
 
 
 def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
-    """The functions of `MATH_FUNCTIONS` as `arrays/functions.py` has them, without `copy` and some of bits."""
+    """The functions of `MATH_FUNCTIONS`, like those of `arrays/functions.py`, without `copy` and some of bits."""
 
     def sigmoid(x: Any) -> Any:
         return 1 / (1 + torch.exp(-x))
