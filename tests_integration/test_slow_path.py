@@ -1,4 +1,5 @@
-"""Reasons of the slow path are true: where the advice of a reason is followed, the reason is gone and more is skipped."""
+"""Reasons of the slow path are true: where the advice of a reason is followed, the reason is gone and more is
+skipped."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -7,13 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import Meta, Struct
 
 from kb_components.clock import clock_ghz
 from kb_components.pe.answer_order import AnswerOrder
-from kb_engine.block import AddressTranslator, Context, Initiator, StateVisitor, TileToken, exact, ps_from_ns
+from kb_engine.block import (
+    DEADLINE,
+    PART,
+    AddressTranslator,
+    Context,
+    Initiator,
+    State,
+    TileToken,
+    each,
+    exact,
+    ps_from_ns,
+)
 from kb_messages import (
     OFFSET_BITS,
     DmaParams,
@@ -100,7 +111,7 @@ class PeDma(Initiator[PeDmaSpec]):
     serves = (StageType.DMA_READ, StageType.DMA_WRITE)
     needs_no_queue = True
     checks_by_form = True
-    state = ("_issued_ps", "_order")
+    state: ClassVar[State] = {"_issued_ps": DEADLINE, "_order": each(PART)}
     caches = ("_last_owner", "_last_path", "_paths")
 
     def __init__(self, spec: PeDmaSpec, context: Context) -> None:
@@ -217,13 +228,6 @@ class PeDma(Initiator[PeDmaSpec]):
         if self._order is not None:
             finish = self._order[write].begins(token, finish)
         self.clock.call_at(self._issued_ps, finish, token, self.event_order)
-
-    def fold(self, over: StateVisitor) -> None:
-        """Hands the state of the channels to *over*."""
-        super().fold(over)
-        self._issued_ps = over.deadline(self._issued_ps)
-        for order in self._order or ():
-            order.fold(over)
 
     def alone_ps(self, stage_type: StageType, params: StageParams) -> tuple[int, int, int]:
         """(time of a transfer that runs alone, time for which it holds its channel, time of its bytes at the memory).

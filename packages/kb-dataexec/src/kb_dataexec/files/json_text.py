@@ -1,4 +1,4 @@
-"""JSON that somebody else may have written: decoded strictly, and converted to a declared type."""
+"""Decodes JSON that somebody else may have written: strictly, and as a declared type."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ T = TypeVar("T")
 
 
 def read_json(path: Path, kind: type[T], error: type[KbError] = KbError, most_nbytes: int = MOST_NBYTES) -> T:
-    """The value of type *kind* that the file *path* holds as JSON.
+    """Reads a value of type *kind* from the file *path* of JSON.
 
-    Raises *error* when *path* is no regular file of at most *most_nbytes*, and as `decode_json` does.
+    Raises *error* if *path* is no regular file of at most *most_nbytes*, or holds no such value (see `decode_json`).
     """
     return decode_json(read_bytes(path, error, most_nbytes), kind, str(path), error)
 
 
 def read_json_lines(path: Path, kind: type[T], error: type[KbError] = KbError) -> Iterator[tuple[int, T]]:
-    """(line number, value of type *kind*) for every line of the file *path* that is not blank.
+    """Yields (line number, value of type *kind*) for every line of the file *path* that is not blank.
 
-    Raises *error* when *path* is no regular file, and as `decode_json` does, naming the line.
+    Raises *error*, which names the line, if *path* is no regular file or a line holds no such value.
     """
     with open_regular(path, error) as file:
         number = 0
@@ -37,7 +37,7 @@ def read_json_lines(path: Path, kind: type[T], error: type[KbError] = KbError) -
 
 
 def decode_json(text: bytes, kind: type[T], where: str, error: type[KbError] = KbError) -> T:
-    """The value of type *kind* in *text*.
+    """Returns the value of type *kind* in *text*.
 
     Raises *error*, naming *where*, for bytes that are no UTF-8 or no JSON, a key that stands twice in one object, NaN
     and infinity, a nesting or a number beyond what Python decodes, and a value of another type than *kind*.
@@ -80,7 +80,7 @@ def _short(text: str) -> str:
 
 
 _VARIABLE: Final = b"0123456789abcdefABCDEF .+-"
-"""What differs between lines that one script writes: numbers, bytes in hexadecimal digits, blanks."""
+"""The bytes that vary between lines of one script: numbers, hexadecimal digits, blanks."""
 _MOST_FORMS: Final = 1 << 12
 _LONGEST_FORM: Final = 1 << 16
 
@@ -97,11 +97,11 @@ class DistinctKeys:
         self._known: set[bytes] = set()
 
     def knows(self, text: bytes) -> bool:
-        """Whether the form of *text*, a whole JSON object, says that no key stands twice."""
+        """Whether the form of *text*, a whole JSON object, proves that no key stands twice."""
         return text.translate(None, _VARIABLE) in self._known
 
     def check(self, text: bytes, where: str, error: type[KbError]) -> None:
-        """Raise *error*, which names *where*, if an object in *text* has a key twice. Remember the form of *text*."""
+        """Raises *error*, which names *where*, if an object in *text* has a key twice. Keeps the form of *text*."""
         form = text.translate(None, _VARIABLE)
         value = decode_json(text, dict, where, error)
         if b"\\" in text or len(form) > _LONGEST_FORM or not _are_forms_distinct(value):

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from io import StringIO
-from typing import Any
+from typing import Any, Final
 
 from kb_dataexec import LogWriter, MemoryLogWriter, OpLog
 from kb_dataexec.log import LogSummary
 from kb_engine.launch.launch import LaunchResult
 from kb_messages import KbError, Matrix, MmuMessage
-
 
 _FIX: Final = "run with --exact events, and report the kernel"
 

@@ -29,8 +29,8 @@ class CommandStream:
         self._completions = pe.scheduler.completions
         self._owners: dict[int, tuple[CommandInFlight, Callable[[CompletionRecord], None]]] = {}
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, after the commands were visited."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says, after the commands were visited."""
         if self.queues is not None:
             over.part(self.queues)
         over.same(len(self._owners), len(self._completions))
@@ -39,7 +39,7 @@ class CommandStream:
             over.call(complete)
         commands = {seq: command for seq, (command, _) in self._owners.items()}
         if self.scoreboard is not None:
-            self.scoreboard.fold(over, commands)
+            self.scoreboard.visit_state(over, commands)
         self._owners = {each[0].submitted.command_seq: each for each in self._owners.values()}
 
     def listen(self) -> None:

@@ -68,8 +68,8 @@ class KernelCoroutine:
         self._returned: Callable[[], None] | None = returned
         self._greenlet: greenlet | None = None
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, but for where the kernel stands, which its template tells."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says, but for where the kernel stands, which its template tells."""
         over.same(self.waiting_at, self.waiting_for is None, self.has_returned)
         if self.waiting_at:
             self.waiting_since_ps = over.moment(self.waiting_since_ps)

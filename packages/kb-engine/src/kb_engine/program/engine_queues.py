@@ -49,8 +49,8 @@ class _Entry(NamedTuple):
     arrival_ps: int
     submitted: Callable[[CommandInFlight], None]
 
-    def folded(self, over: StateVisitor) -> _Entry:
-        """As FoldPass says: the entry as it is then. The completion is a part of its program."""
+    def visited(self, over: StateVisitor) -> _Entry:
+        """As StateVisitor says: the entry as it is then. The completion is a part of its program."""
         over.part(self.context)
         over.call(self.submitted)
         return self._replace(arrival_ps=over.moment(self.arrival_ps))
@@ -74,17 +74,17 @@ class _Queue:
         self._wants_room = False
         self._blocked: tuple[_Entry, GoOn] | None = None
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         over.same(len(self._waiting), self._wants_room, self._blocked is None)
         self._left_seq = over.seq(self._left_seq)
         if self._waiting:
             self._first_since_ps = over.moment(self._first_since_ps)
-        self._waiting = deque([each.folded(over) for each in self._waiting])
+        self._waiting = deque([each.visited(over) for each in self._waiting])
         if self._blocked is not None:
             entry, go_on = self._blocked
             over.call(go_on)
-            self._blocked = entry.folded(over), go_on
+            self._blocked = entry.visited(over), go_on
 
     def put(self, entry: _Entry, go_on: GoOn) -> None:
         """Queue the command of *entry*, if there is room; *go_on* is called when the command is in the queue."""
@@ -144,8 +144,8 @@ class EngineQueues:
         self._clock = clock
         self._queues = [_Queue(clock, scheduler, scoreboard, depth) for _ in EngineKind]
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         for queue in self._queues:
             over.part(queue)
 

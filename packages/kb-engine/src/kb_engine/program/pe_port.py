@@ -48,8 +48,8 @@ class PePort:
         self._lines = lines
         self.line: Callable[..., str] = lines.here
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         if self.grid is not None:
             self.program_id = over.program(self.program_id)
         over.same(tuple(self.tcm.held), self.tcm.has_ended, self.registers.ranges)

@@ -27,8 +27,8 @@ class Completion:
         self._kept: tuple[object, ...] = ()
         self._waiter: Callable[[object], None] | None = None
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         over.same(self.done, self._waiter is None, tuple([getattr(each, "start", None) for each in self._kept]))
         if self._waiter is not None:
             over.call(self._waiter)

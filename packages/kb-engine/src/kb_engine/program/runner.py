@@ -80,8 +80,8 @@ class KernelRunner:
         """The PE, with the number of the program where the launch has a grid."""
         return self.program.on(self.pe.pe_id)
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         over.same(self.pe.pe_id, self.has_begun, self.has_ended)
         if self.program.grid is not None:
             self.program = self.program._replace(number=over.program(self.program.number))

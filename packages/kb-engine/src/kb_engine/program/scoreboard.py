@@ -72,8 +72,8 @@ class Scoreboard:
             self._index.remove(entry)
         self._known_uses.pop(seq, None)
 
-    def fold(self, over: StateVisitor, commands: Mapping[int, CommandInFlight]) -> None:
-        """As FoldPass says. *commands* are those in flight, by the numbers that they had when they were issued.
+    def visit_state(self, over: StateVisitor, commands: Mapping[int, CommandInFlight]) -> None:
+        """As StateVisitor says. *commands* are those in flight, by the numbers that they had when they were issued.
 
         Which of their bytes meet those of commands to come is for others to compare.
         """

@@ -72,7 +72,7 @@ class CountedPieces(Rectangle, frozen=True, gc=False):
     """Several rectangles of one memory that a DMA moves together, each of their runs in whole bursts.
 
     A memory that only counts bytes sees one rectangle, with the sum of the bytes and at the address of the first piece.
-    `ends[i]` is the number of bytes counted up to the end of piece i. The pieces are *counted* in place and moved by
+    `ends[i]` is the number of bytes counted up to the end of piece i. The pieces are the rectangles *counted*, moved by
     *moved_nbytes*.
     """
 

@@ -1,8 +1,8 @@
-"""Matches reads with writes byte by byte, where rectangles are not written and read whole.
+"""match_bytes: matches reads with writes byte by byte, where rectangles are not written and read whole.
 
 The bytes of all rectangles are split into the coarsest sets of which every rectangle is a union. Each set has a history
-of reads, releases and writes of its own. Registers are all released from time to time, so what happens between two such
-moments is looked at by itself: the rectangles of a few ops split the bytes into few sets.
+of reads, releases and writes of its own. From time to time, all registers of a group are released. The accesses between
+two such times (a lifetime) are matched by themselves: the rectangles of a few ops split the bytes into few sets.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from kb_dataexec.execute.fused.accesses.conflicts import IrregularError
 from kb_dataexec.execute.fused.accesses.operands import Operands
 
 _MOST_PARTS: Final = 12
-"""Sets of bytes of an operand, on average. Source: assumed. Logs of kernels have 1 to 4, and a window with more than
-this is halved."""
+"""The most sets of bytes of an operand, on average. Source: assumed; logs of kernels have 1 to 4. A window with more is
+halved."""
 _FEW_PARTS: Final = 1 << 16
-"""Sets of bytes of all operands that are never too many. Source: assumed."""
+"""A number of sets of bytes that is never too large. Source: assumed."""
 
 
 class ByteMatches(NamedTuple):
-    """What was matched by bytes. Writes stand in the order in which they take effect.
+    """The matches by bytes. Writes stand in the order in which they take effect.
 
     `reads`    the operands that read several values, or a part of one. Read i gets the bytes that the operands
-               `writer[first[i]:first[i + 1]]` wrote, later ones over earlier ones, and at a writer of -1 those that
-               no operand wrote from initial memory
+               `writer[first[i]:first[i + 1]]` wrote, later ones over earlier ones; a writer of -1 is initial memory,
+               for the bytes that no operand wrote
     `live`     the operands of whose written values all bytes are valid after the window
-    `partial`  the operands of whose written values some bytes are
+    `partial`  the operands of whose written values some bytes are valid after the window
     `undone`   the operands that read and released bytes which would come back with the values of `partial`
     """
 
@@ -65,10 +65,10 @@ class _History(NamedTuple):
 
 
 def match_bytes(operands: Operands, cells: Cells, events: Array, producer: Array) -> ByteMatches:
-    """Match the reads among *events*, and fill *producer* for them as `Producers` says.
+    """Matches the reads among *events*, and fills *producer* for them (see `Producers`).
 
     *events* are all operands that touch the rectangles that they touch. Raises IrregularError for a read of released
-    bytes, and where bytes are split into too many sets.
+    bytes, and if the bytes are split into too many sets.
     """
     none = events[:0]
     if not len(events):
@@ -94,7 +94,7 @@ def _in_order(operands: Operands, cells: Cells, events: Array) -> Accesses:
 
 
 def _matched(accesses: Accesses, cells: Cells, lifetime: Array) -> _Matched:
-    """The matches where nothing that happened in one lifetime of a group is seen in another one."""
+    """The matches, each within one lifetime of its group."""
     used, place = numbered(accesses.cell * (int(lifetime.max()) + 1) + lifetime)
     cell, own = np.divmod(used, int(lifetime.max()) + 1)
     home = numbered_rows(cells.group[cell], own)
@@ -124,7 +124,7 @@ def _matched(accesses: Accesses, cells: Cells, lifetime: Array) -> _Matched:
 
 
 def _parts(event: Array, reader: Array, writer: Array) -> tuple[Array, Array, Array]:
-    """`reads`, `first` and `writer` of `ByteMatches`, from accesses that read and those that wrote the bytes, or -1."""
+    """`reads`, `first` and `writer` of `ByteMatches`, from pairs of a reading access and the writing access, or -1."""
     pairs = np.unique(reader * (len(event) + 1) + writer + 1)
     reader, writer = np.divmod(pairs, len(event) + 1)
     opens = np.flatnonzero(np.append(True, np.diff(reader) != 0)[: len(reader)])
@@ -185,8 +185,8 @@ def _left(history: _History, sets: ByteSets, place: Array, count: Array) -> tupl
 class Accesses(NamedTuple):
     """Operands in the order in which they take effect: by record, and in a record reads, releases and writes.
 
-    `event` is the number of the operand, `cell` its rectangle and `group` the group of that. A read that releases is
-    one access.
+    `event` is the number of the operand, `cell` its rectangle, and `group` the group of that rectangle. A read that
+    releases is one access.
     """
 
     event: Array
@@ -198,7 +198,7 @@ class Accesses(NamedTuple):
 
 
 def lifetimes(accesses: Accesses) -> Array:
-    """The number of the lifetime of its group to which each access belongs, counted from 0.
+    """Returns the number, from 0, of the lifetime of its group to which each access belongs.
 
     A lifetime ends after a record that leaves no rectangle of the group written and not released. So no byte of the
     group is valid then, except bytes that no access has touched.
