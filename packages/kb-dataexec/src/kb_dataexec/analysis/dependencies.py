@@ -53,8 +53,8 @@ def dependencies(log: OpLog, explicit: Iterable[tuple[int, int]] = ()) -> Depend
 def dependencies_in(schedule: Schedule, explicit: Iterable[tuple[int, int]] = ()) -> Dependencies:
     """Finds the direct dependencies of all records of *schedule*, as `dependencies` does for a log."""
     n_ops = len(schedule.ops)
-    stated = schedule.followers, schedule.leaders, Kind.EXPLICIT
-    found = [*_by_bytes(schedule), stated, _explicit(schedule.ops["op_id"], explicit)]
+    in_table = schedule.followers, schedule.leaders, Kind.EXPLICIT
+    found = [*_by_bytes(schedule), in_table, _explicit(schedule.ops["op_id"], explicit)]
     pair = np.concatenate([follower * n_ops + producer for follower, producer, _ in found])
     kind = np.concatenate([np.full(len(follower), kind, np.int64) for follower, _, kind in found])
     order = np.argsort(pair, kind="stable")
