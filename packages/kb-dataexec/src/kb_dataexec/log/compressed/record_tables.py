@@ -9,8 +9,8 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.compressed.command import CommandLike
-from kb_dataexec.log.compressed.command_group import CommandGroup, Ints, Positions, structure
-from kb_dataexec.log.compressed.int_arrays import addresses_of, owners_and_offsets
+from kb_dataexec.log.compressed.command_group import CommandGroup, Positions, structure
+from kb_dataexec.log.compressed.int_arrays import Ints, addresses_of, owners_and_offsets
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
 from kb_messages import (
     Axis,
