@@ -96,7 +96,9 @@ class CompressedManifest(Stamp, frozen=True, kw_only=True):
 
     @property
     def n_rows(self) -> dict[str, int]:
-        """The auxiliary tables that chunks of compressed rows make, each with 0, since their rows are not counted yet."""
+        """The auxiliary tables that chunks of compressed rows make, each with 0, since their rows are not counted
+        yet.
+        """
         return dict.fromkeys(COMPRESSED_TABLES, 0)
 
 

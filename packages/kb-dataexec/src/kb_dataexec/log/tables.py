@@ -141,7 +141,9 @@ class OpLog:
         return order, self.operands["op_id"][order]
 
     def check(self, where: str) -> None:
-        """Raises LogError, which begins with *where*, for invalid columns, codes, rectangles, string numbers or times."""
+        """Raises LogError, which begins with *where*, for invalid columns, codes, rectangles, string numbers or
+        times.
+        """
         check_rows(where, self.ops, self.operands, len(self.strings))
         check_tables(where, self.tables, len(self.strings))
 

@@ -123,7 +123,9 @@ class LogSurvey:
 
 
 class LoggedTransfers(NamedTuple):
-    """Rows of `transfers`, one for each op, in their order: their indices in the table, and the indices of their ops."""
+    """Rows of `transfers`, one for each op, in their order: their indices in the table, and the indices of their
+    ops.
+    """
 
     rows: Array
     numbers: Array
