@@ -162,6 +162,7 @@ def operand_table(op_ids: Ints, groups: list[CommandGroup]) -> Array:
                 counts[group.rows[group.users(operand, mine)]] += 1
     ends = np.cumsum(counts)
     table = np.empty(int(ends[-1]), dtype=OPERAND_DTYPE)
+    # Rows are assigned as plain bytes: numpy would copy them field by field.
     table_bytes = table.view(_OPERAND_BYTES)
     scratch = np.empty(len(op_ids), dtype=OPERAND_DTYPE)
     scratch_bytes = scratch.view(_OPERAND_BYTES)

@@ -113,6 +113,7 @@ class RowMaker:
                 if is_left_out(int(came.min()), int(came.max())):
                     continue
             ops = ops_table(order.sorted(records, RECORDS), waits)
+            # The rows of all chunks but the last one, which is not empty.
             n_first = max(0, -(-len(ops) // size) - 1) * size
             for start in range(0, n_first, size):
                 yield *self._filled(ops[start : start + size], commands), {}
