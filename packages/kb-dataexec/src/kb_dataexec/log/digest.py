@@ -128,6 +128,7 @@ class Digest:
         if self._last is not None:
             self._last.result()
             self._last = None
+        # The digest covers the rows, so versions with equal rows have the same first line.
         lines = [f"{LOG_FORMAT} {self._version}", *(part.hexdigest() for part in self._parts.values())]
         return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 

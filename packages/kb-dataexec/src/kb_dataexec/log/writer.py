@@ -281,6 +281,7 @@ class FolderLogWriter(LogWriter):
             data = pack(table, str(path))
             with _whole(path) as partial, writing(partial):
                 partial.write_bytes(data)
+        # Ops come last: a reader of a log that was cut off counts a chunk once its ops are there.
         for name, table in (("operands", operands), ("ops", ops)):
             with _whole(chunk_path(self._folder, name, self._chunks)) as partial:
                 write_array(partial, table)

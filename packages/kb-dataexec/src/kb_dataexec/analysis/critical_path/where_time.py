@@ -147,7 +147,7 @@ class _Paths:
         (op,) = self.rows.ops.find(np.array([op_id])).tolist()
         kernel = -1 if op < 0 else int(self.rows.kernel_of[self.rows.ops.command[op]])
         if op < 0 or kernel < 0:
-            needs = "an op whose command and program the log tells of"
+            needs = "an op whose command and program have rows in the log"
             raise LogError("op log", f"op {op_id}", needs, "a program that did not end has no row in the log")
         end, start = self._events.numbers.op(OpEvent.END, np.array(op)), self._kernel_event(KernelEvent.START, kernel)
         back = self._walk.back_from(int(end), start, False)

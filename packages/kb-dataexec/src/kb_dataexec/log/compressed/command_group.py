@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.compressed.command import CommandLike, SlotRing
-from kb_dataexec.log.compressed.int_arrays import addresses_of, owners_and_offsets
+from kb_dataexec.log.compressed.int_arrays import Ints, addresses_of, owners_and_offsets
 from kb_messages import (
     OperandTemplate,
     OpKind,
@@ -30,7 +30,6 @@ from kb_messages import (
     When,
 )
 
-Ints = npt.NDArray[np.int64]
 _Texts = tuple[int, int, int, int, int]
 
 
