@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kb_engine.host.containers import rebuilt
+from kb_engine.host.host import rebuilt
 from kb_engine.program.values.tensors import Tensor, TensorRef
 from kb_messages import KernelError
 

@@ -1,6 +1,6 @@
 import pytest
 
-from kb_engine.host.owners import owning_cubes
+from kb_engine.host.host import owning_cubes
 from kb_messages import CubeTarget, KernelError
 
 TWO = (("toy\n", "toy\nsips: 2\ncubes_per_sip: 2\n"), ("pe_layout: {count: 1}", "pe_layout: {count: 2}"))

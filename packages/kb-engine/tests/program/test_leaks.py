@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 
-from kb_engine.program.author.leaks import Leak, LeakWatch
+from kb_engine.program.author.kernel_findings import Leak, LeakWatch
 
 SIDE = 64
 NBYTES = SIDE * 4

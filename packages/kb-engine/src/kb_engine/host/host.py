@@ -5,7 +5,8 @@ On a topology with a host its calls take time on the fabric, one after the other
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,8 +16,6 @@ from msgspec.structs import replace
 
 from kb_dataexec import numpy_dtype
 from kb_engine.engine.engine import Engine
-from kb_engine.host.containers import rebuilt
-from kb_engine.host.owners import owning_cubes
 from kb_engine.host.read import DeferredRead, read_tensor
 from kb_engine.host.sharding import Sharding
 from kb_engine.host.tensor_memory import TensorMemory
@@ -25,11 +24,56 @@ from kb_engine.language.tl import Language
 from kb_engine.launch.launch import LaunchResult
 from kb_engine.launch.targets import pes_of
 from kb_engine.memory.unwritten_load import UnwrittenLoadError
+from kb_engine.program.author.arguments import describe
 from kb_engine.program.grid import Schedule, grid_of
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel
 from kb_engine.program.values.tensors import Tensor, TensorRef
 from kb_messages import CubeTarget, DType, KernelError, Matrix, MemorySpace, MmuMessage, split_address
+from kb_topology import Topology
+
+
+def rebuilt(container: list[Any] | tuple[Any, ...], items: Sequence[Any]) -> Any:
+    """*container* with *items* in place of its own. The constructor of a subclass is not called: it may want others.
+
+    Raises KernelError for a type that cannot hold other items, unless the items are its own.
+    """
+    kind = type(container)
+    if kind is list or kind is tuple:
+        return kind(items)
+    if len(items) == len(container) and all(new is old for new, old in zip(items, container, strict=True)):
+        return container
+    try:
+        if isinstance(container, tuple):
+            return tuple.__new__(kind, items)  # type: ignore[type-var]
+        same = copy.copy(container)
+        same[:] = items
+    except Exception:  # noqa: BLE001 - a subclass may override anything
+        raise KernelError("launch", f"tensors in {describe(container)}", "them in a list or a tuple") from None
+    return same
+
+
+def owning_cubes(topology: Topology, arguments: Iterable[Any]) -> list[CubeTarget]:
+    """The cubes whose memories hold a part of a tensor in *arguments*, in the topology's order.
+
+    *arguments* are those of a kernel. Tensors inside lists and tuples count too.
+    """
+    owners = {matrix.owner for tensor in _tensors(arguments) for _, matrix in tensor.every_block()}
+    nodes = topology.graph.nodes
+    memories = topology.address_map
+    found = {(nodes[each.node_id].sip, nodes[each.node_id].cube) for each in memories.regions if each.owner in owners}
+    found |= {place for each in memories.interleaved.values() if each.owner in owners for place in each.cubes}
+    cubes = [cube for cube in dict.fromkeys((node.sip, node.cube) for node in nodes.values()) if cube in found]
+    return [CubeTarget(sip=sip, cube=cube) for sip, cube in cubes if sip is not None and cube is not None]
+
+
+def _tensors(arguments: Iterable[Any]) -> Iterator[Tensor]:
+    for argument in arguments:
+        if isinstance(argument, TensorRef):
+            yield argument.tensor
+        elif isinstance(argument, (list, tuple)):
+            yield from _tensors(argument)
+
 
 _Blocks = dict[tuple[int, int, int, int], npt.NDArray[Any]]
 """Blocks of an array by the first and last row and column, the last ones excluded."""

@@ -13,10 +13,10 @@ from weakref import ref
 
 from msgspec.structs import replace
 
-from kb_engine.language.rules.deferred_calls import DeferredCalls
+from kb_engine.language.deferred_calls import DeferredCalls
 from kb_engine.memory.pending import Producer
+from kb_engine.program.accumulator_registers import HeldRegisters
 from kb_engine.program.author.arguments import in_tcm
-from kb_engine.program.held_registers import HeldRegisters
 from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.handles import Handle, LoadedTensor, Operators

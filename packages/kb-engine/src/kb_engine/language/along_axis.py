@@ -6,7 +6,7 @@ from math import prod
 from operator import index as as_integer
 from typing import Final, Literal, overload
 
-from kb_engine.language.special_functions import SpecialFunctions
+from kb_engine.language.functions import SpecialFunctions
 from kb_engine.program.values.handles import Handle, LoadedTensor
 from kb_messages import DType, KernelError
 

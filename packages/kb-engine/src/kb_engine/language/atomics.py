@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 from weakref import ref
@@ -11,18 +12,73 @@ import numpy.typing as npt
 
 from kb_engine.language.access import masks
 from kb_engine.language.access.accesses import ElementAccess, pieces_of
-from kb_engine.language.access.atomic_places import AtomicPlace, constant_piece, places_left_out, places_of
-from kb_engine.language.access.held_atomic import AtomicPart, DeferredAtomic, HeldAtomic, OldValue
+from kb_engine.language.access.element_pieces import TilePiece, pieces_of_elements
+from kb_engine.language.deferred_calls import AtomicPart, DeferredAtomic, HeldAtomic, OldValue
 from kb_engine.language.rules.math_results import Argument, known_value
 from kb_engine.language.transfers import Transfers
 from kb_engine.memory.pending import Producer
+from kb_engine.memory.strided import strided
 from kb_engine.program.author.arguments import describe
 from kb_engine.program.language_base import allocate
 from kb_engine.program.values.affine import sides_of
 from kb_engine.program.values.handles import Handle, LoadedTensor
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.tensors import TensorRef
-from kb_messages import AtomicCommand, KernelError, MathAttributes, Matrix, Piece, Scalar, scalar_of
+from kb_messages import AtomicCommand, DType, KernelError, MathAttributes, Matrix, Piece, Scalar, scalar_of
+
+
+class AtomicPlace(NamedTuple):
+    """`target` in memory, whose elements begin `place` bytes after the first element asked for.
+
+    Its rows are `stride` bytes apart among these elements, which lie row by row.
+    """
+
+    target: Matrix
+    place: int
+    stride: int
+
+    def part(self, value: Matrix) -> Matrix:
+        """The elements of *value*, which lies packed, that go with the target."""
+        rows, cols = self.target.rows, self.target.cols
+        return Matrix(address=value.address + self.place, rows=rows, cols=cols, stride=self.stride, dtype=value.dtype)
+
+    def within(self, elements: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Those of *elements*, all that were asked for in one row, that go with the target, as a view."""
+        nbytes = elements.itemsize
+        strides = self.stride // self.target.dtype.nbytes * nbytes, nbytes
+        first = self.place // self.target.dtype.nbytes
+        shape = self.target.rows, self.target.cols
+        return strided(elements[first:], shape, strides)
+
+
+def places_of(piece: Piece, dtype: DType) -> Iterator[AtomicPlace]:
+    """*piece* of a tile at address 0 as one place, or row by row where its rows share bytes of memory."""
+    row_nbytes = piece.cols * dtype.nbytes
+    together = piece.rows if abs(piece.stride) >= row_nbytes or piece.rows == 1 else 1
+    for first in range(0, piece.rows, together):
+        moved = first * piece.stride
+        target = Matrix(
+            address=piece.address + moved,
+            rows=together,
+            cols=piece.cols,
+            stride=piece.stride if together > 1 else row_nbytes,
+            dtype=dtype,
+            virtual=None if piece.virtual is None else piece.virtual + moved,
+        )
+        yield AtomicPlace(target, piece.place + first * piece.place_stride, piece.place_stride or row_nbytes)
+
+
+def places_left_out(chosen: npt.NDArray[np.bool_]) -> list[TilePiece]:
+    """The places that *chosen* leaves out. Their addresses mean nothing."""
+    places = np.flatnonzero(~chosen)
+    return pieces_of_elements(places, places, np.zeros_like(places), 1)
+
+
+def constant_piece(each: TilePiece, dtype: DType, blob: int) -> Piece:
+    """The place *each* of a tile at address 0, with the constants of the op log from *blob* on."""
+    nbytes = dtype.nbytes
+    return Piece(blob, each.cols * nbytes, each.place * nbytes, each.pitch * nbytes, each.rows, each.cols)
+
 
 _ORDERS: Final = "acq_rel", "acquire", "release", "relaxed"
 

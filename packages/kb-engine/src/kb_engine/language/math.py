@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy.typing as npt
 
 from kb_engine.language.along_axis import AxisFunctions
+from kb_engine.language.deferred_calls import DeferredCalls
 from kb_engine.language.rules.call_rules import call_rule
-from kb_engine.language.rules.deferred_calls import DeferredCalls
 from kb_engine.language.rules.math_results import (
     Argument,
     broadcast,
@@ -22,9 +22,9 @@ from kb_engine.language.rules.math_results import (
     sort_arguments,
     spreads,
     steps_of,
+    wrapped_at,
 )
 from kb_engine.language.rules.result_types import result_dtype
-from kb_engine.language.rules.wraps import wrapped_at
 from kb_engine.language.vector.recorded import RecordedOp, RecordedTensor, VectorInput, recorded_function
 from kb_engine.language.vector.vector_programs import VectorPrograms
 from kb_engine.memory.pending import Producer
@@ -34,10 +34,9 @@ from kb_engine.program.values.affine import Affine, sides_of
 from kb_engine.program.values.affine_masks import HalfSpace, IndexBox
 from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.values.host_values import HostValue
-from kb_engine.program.values.laid_out import LaidOutOperators
 from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
-from kb_engine.program.values.transposed import Transposed
+from kb_engine.program.values.transposed import LaidOutOperators, Transposed
 from kb_messages import (
     MATH_FUNCTIONS,
     DType,

@@ -10,7 +10,7 @@ from kb_engine.language.atomics import AtomicOps
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
 from kb_engine.language.inspection import LookingOps
-from kb_engine.language.rules.lookahead import LookAhead
+from kb_engine.language.transfers import LookAhead
 from kb_engine.language.vector.recorded import RecordedTensor
 from kb_engine.program.author.arguments import describe
 from kb_engine.program.values.affine import Affine

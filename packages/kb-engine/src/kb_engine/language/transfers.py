@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from kb_engine.language.access import masks
-from kb_engine.language.access.accesses import ElementAccess
-from kb_engine.language.access.flat_accesses import flat_rectangle
+from kb_engine.language.access.accesses import ElementAccess, flat_rectangle
 from kb_engine.language.access.piece_transfers import exchanged, permuted, turned
 from kb_engine.language.epilogue import Epilogue
+from kb_engine.language.layout_functions import ViewOps
 from kb_engine.language.random_numbers import RandomNumbers
-from kb_engine.language.views import ViewOps
 from kb_engine.program.author.arguments import describe
+from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.port import Completion
 from kb_engine.program.values.affine import sides_of
-from kb_engine.program.values.handles import Handle, LoadedTensor, TransposedHandle
+from kb_engine.program.values.handles import Handle, LoadedTensor, Permuted, TransposedHandle
 from kb_engine.program.values.host_values import HostValue
-from kb_engine.program.values.permuted import Permuted
+from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
 from kb_engine.program.values.transposed import SWAP, Transposed, refuse
 from kb_messages import VIRTUAL_END, Fill, KernelError, LoadCommand, Matrix, StoreCommand
@@ -202,3 +204,38 @@ def _fix_of(stored: object) -> str:
     if isinstance(stored, Epilogue):
         return "it belongs to the epilogue of a tl.composite"
     return "tl.load it first" if isinstance(stored, TensorRef) else ""
+
+
+ItemT = TypeVar("ItemT")
+
+
+class LookAhead(LanguageBase):
+    """`tl.ahead`."""
+
+    def ahead(self, items: Iterable[ItemT], n: int = 1) -> Iterator[ItemT]:
+        """*items* in their order, each after the next *n* have been made. Takes no time of its own.
+
+        Made of `load_async`, they are loads that run while the loop works on the item before:
+        `for a, b in tl.ahead((tl.load_async(x[k]), tl.load_async(y[k])) for k in steps)`. The TCM holds *n* + 1 items,
+        and the one before that the loop's names still have. Raises KernelError for an *n* that is no integer of at
+        least 0.
+        """
+        n = plain(n)
+        if type(n) is not int or n < 0:
+            raise KernelError(self._port.line(), f"tl.ahead of {n!r}", "an integer of at least 0")
+        if not isinstance(items, Iterable):
+            needs = "what a loop takes, such as (tl.load_async(x[k]) for k in steps)"
+            raise KernelError(self._port.line(), f"tl.ahead of {describe(items)}", needs)
+        return _delayed(items, n)
+
+
+def _delayed(items: Iterable[ItemT], n: int) -> Iterator[ItemT]:
+    """*items*, each when *n* more of them exist. An item that was handed out is not kept."""
+    made: deque[ItemT] = deque()
+    for item in items:
+        made.append(item)
+        del item
+        if len(made) > n:
+            yield made.popleft()
+    while made:
+        yield made.popleft()

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kb_engine.block.fabric_roles import Initiator, MemoryComponent
 from kb_engine.engine.engine import Engine
-from kb_engine.probe.idle_memory import idle_read_ps
+from kb_engine.probe.closed_form import idle_read_ps
 from kb_messages import MemorySpace
 from kb_topology import Interior, MemoryRegion, Search, Topology
 

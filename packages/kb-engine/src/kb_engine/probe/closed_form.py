@@ -8,14 +8,27 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
+from kb_engine.block.component import Context
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_engine.fabric.paths import MemoryPath
 from kb_engine.probe.endpoints import Operation
-from kb_engine.probe.idle_memory import idle_read_ps
+from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import Rate
 from kb_messages import Rectangle
 from kb_topology import Link, Topology
+
+
+def idle_read_ps(block: Any, base: int, nbytes: int) -> tuple[int, int]:
+    """Picoseconds of a read of *nbytes* at address *base*: until its first byte, and from the first to the last byte.
+
+    A new block with the Spec of *block* serves the read at time 0.
+    """
+    context = block.context
+    idle = type(block)(block.spec, Context(block.node_id, Clock(), context.fabric, context.memory_nbytes))
+    first, last = idle.reserve(0, Rectangle(base, 1, nbytes, nbytes), 0, False)
+    return first, last - first
+
 
 _MANY_BYTES: Final = 1 << 20
 

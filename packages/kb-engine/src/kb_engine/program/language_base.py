@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_engine.program.author.arguments import describe, in_tcm
+from kb_engine.program.author.kernel_lines import foreign_value, value_of_ended
 from kb_engine.program.grid import Program
 from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
-from kb_engine.program.values.foreign_values import foreign_value, value_of_ended
 from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.values.tensors import TensorRef
 from kb_engine.program.values.transposed import refuse

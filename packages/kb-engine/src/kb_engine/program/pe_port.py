@@ -10,10 +10,10 @@ import numpy.typing as npt
 from greenlet import GreenletExit, getcurrent
 
 from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.program.accumulator_registers import HeldRegisters
 from kb_engine.program.author.kernel_lines import KernelLines
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.grid import Program
-from kb_engine.program.held_registers import HeldRegisters
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, Deferring
 from kb_engine.program.session import Session

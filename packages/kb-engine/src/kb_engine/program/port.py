@@ -12,8 +12,8 @@ from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.capture import Capture
+from kb_engine.program.accumulator_registers import HeldRegisters
 from kb_engine.program.grid import Grid
-from kb_engine.program.held_registers import HeldRegisters
 from kb_messages import Command, Matrix, VectorProgram
 
 

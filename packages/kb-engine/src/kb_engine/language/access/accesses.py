@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from kb_engine.language.access.element_pieces import (
     pieces_of_affine,
     pieces_of_elements,
 )
-from kb_engine.program.values.affine import Affine, places_before
+from kb_engine.program.values.affine import Affine, places_before, sides_of
 from kb_engine.program.values.affine_masks import IndexBox, where_not_negative
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.indexing import Indices, Integers, rows_and_columns, spread_out
@@ -209,3 +210,47 @@ def _addresses(tensor: Tensor, copy: int, row: Any, col: Any) -> tuple[npt.NDArr
     )
     within = (row - rows[i]) * (cols[j + 1] - cols[j]) + col - cols[j]
     return base[i, j] + within * tensor.dtype.nbytes, i * (len(cols) - 1) + j
+
+
+def flat_rectangle(ref: TensorRef, burst_nbytes: int) -> Matrix | None:
+    """Where all elements of *ref* lie, if they are affine indices of a flat tensor in one block, and one rectangle.
+
+    A tile of them is the rectangle row by row. None for anything else, for an index beyond the tensor, and for several
+    rows that are no whole bursts of *burst_nbytes*, which are moved in pieces.
+    """
+    indices, tensor = ref.indices, ref.tensor
+    if indices is None or len(indices.dimensions) != 1 or len(tensor.col_bounds) != 2:
+        return None
+    along, shape = indices.dimensions[0], indices.shape
+    if type(along) is not Affine or tensor.copies or tensor.virtual or not along.shape == shape == indices.inside:
+        return None
+    dtype = tensor.dtype
+    found = _rectangle(shape, along.steps, dtype.nbytes)
+    (start, end), base = indices.limits[0], along.base
+    if found is None or base < start or base + found.place >= end:
+        return None
+    block = tensor.block(0, 0)
+    address, stride = block.address + base * dtype.nbytes, found.stride
+    if sides_of(shape)[0] == 1:
+        stride = block.stride
+    elif address % burst_nbytes or found.cols * dtype.nbytes % burst_nbytes or stride % burst_nbytes:
+        return None
+    return Matrix(address=address, rows=found.rows, cols=found.cols, stride=stride, dtype=dtype)
+
+
+@lru_cache(maxsize=4096)
+def _rectangle(shape: tuple[int, ...], steps: tuple[int, ...], nbytes: int) -> TilePiece | None:
+    """The one piece of elements of *nbytes*, the first at 0, that is the tile row by row; None where there is none.
+
+    Its `place` is the number of elements from the first to the last.
+    """
+    place = Affine(shape, 0, tuple(n * (size > 1) for n, size in zip(places_before(shape), shape, strict=True)))
+    address = Affine(shape, 0, steps).times(nbytes)
+    pieces = pieces_of_affine(address, place, nbytes)
+    only = pieces[0]
+    rows, cols = only.rows, only.cols
+    if len(pieces) > 1 or only.pitch != cols or only.stride < cols * nbytes:
+        return None
+    if sides_of(shape)[0] == 1 and rows > 1:
+        return None
+    return only._replace(place=address.high // nbytes)

@@ -11,13 +11,15 @@ from msgspec.structs import replace
 
 from kb_engine.language.access.accesses import ElementAccess, pieces_of
 from kb_engine.language.access.element_pieces import TilePiece
-from kb_engine.language.access.masks import constant
+from kb_engine.language.access.masks import constant, constants
 from kb_engine.language.math import MathOps
+from kb_engine.language.rules.math_results import Argument
 from kb_engine.memory.tiles import MadeTile, TilePart
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.affine import Affine, sides_of
 from kb_engine.program.values.handles import Handle, LoadedTensor
+from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
 from kb_messages import OFFSET_BITS, AddressError, DType, KernelError, LoadCommand, Matrix, Piece, StoreCommand
@@ -230,3 +232,31 @@ def _part(piece: Piece, tile: Matrix) -> TilePart:
     nbytes = tile.dtype.nbytes
     pitch, rows, cols = plain(piece.place_stride) // nbytes, plain(piece.rows), plain(piece.cols)
     return TilePart((piece.place - tile.address) // nbytes, pitch, rows, cols)
+
+
+class KnownOperands(PieceTransfers):
+    """Math with known integers and masks that follow from no range: data, such as `tl.arange(0, 8) & 3`."""
+
+    def _as_operand(self, argument: Argument, line: str) -> Argument:
+        given = self._with_bytes(argument) if isinstance(argument, HostValue) else argument
+        return given if isinstance(given, LoadedTensor) else super()._as_operand(given, line)
+
+    def stored(self, known: HostValue, dtype: DType, line: str) -> LoadedTensor:
+        """*known* in TCM as *dtype*: computed if it follows from ranges, else constants.
+
+        Raises KernelError for a number that an integer *dtype* does not have.
+        """
+        data = constants(known.data, dtype, line)
+        return self._call("copy", [known], dtype=dtype) if _is_computed(known) else self.constants(data, dtype, line)
+
+    def _with_bytes(self, known: HostValue) -> HostValue | LoadedTensor:
+        """*known* as constants in TCM, i32 where that is enough, or as it is if it is computed."""
+        if _is_computed(known):
+            return known
+        line, dtype = self._port.line(), known.integers
+        return self.constants(constants(known.data, dtype, line), dtype, line)
+
+
+def _is_computed(known: HostValue) -> bool:
+    """Whether math makes the bytes of *known* from the indices of its axes, of which there are one or two."""
+    return known.form is not None and len(known.shape) in (1, 2)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from sys import getrefcount
 from typing import Final, NamedTuple
 
-from kb_engine.language.vector.bounded_cache import BoundedCache
 from kb_engine.language.vector.op_pieces import may_be_cut
-from kb_engine.language.vector.recorded import RecordedOp, RecordedView, VectorInput, program_of
-from kb_messages import VectorProgram
+from kb_engine.language.vector.recorded import BoundedCache, RecordedOp, RecordedView, VectorInput, program_of
+from kb_messages import MATH_FUNCTIONS, VectorOp, VectorProgram
 
 SMALL: Final = 8
 """A value is small if the largest of its program is so many times larger. Source: assumed."""
@@ -108,3 +108,77 @@ def _chained(ops: list[RecordedOp]) -> set[int]:
 def _unstored(op: RecordedOp) -> list[RecordedOp]:
     """The ops that make the arguments of *op*, unless a command has stored them."""
     return [each.root for each in op.arguments if isinstance(each, RecordedOp) and each.stored is None]
+
+
+def phases_of(ops: list[RecordedOp], outputs: set[int]) -> list[set[int]]:
+    """For each phase of *ops*, the ids of the ops whose results are stored: *outputs*, and totals for later phases.
+
+    One phase where no op needs a piece beside a total.
+    """
+    cols = max((op.value.cols for op in ops), default=1)
+    phase: dict[int, int] = {}
+    totals: set[int] = set()
+    stored: dict[int, set[int]] = {}
+    for op in ops:
+        arguments = [each for each in op.arguments if not isinstance(each, VectorInput) and each.stored is None]
+        is_total = [id(each.root) in totals for each in arguments]
+        made = max((phase[id(each.root)] for each in arguments), default=0)
+        pieces = [each for each in op.arguments if _cols(each) == cols > 1]
+        beside = op.value.cols == cols > 1 or bool(pieces)
+        for each, total in zip(arguments, is_total, strict=True):
+            if total and beside:
+                made = max(made, phase[id(each.root)] + 1)
+        phase[id(op)] = made
+        if (any(is_total) and not beside) or (
+            MATH_FUNCTIONS[op.function.math.op].reduces and op.function.math.axis == 1 and pieces
+        ):
+            totals.add(id(op))
+        for each in arguments:
+            if id(each.root) in totals and phase[id(each.root)] < made:
+                stored.setdefault(phase[id(each.root)], set()).add(id(each.root))
+    for op in ops:
+        if id(op) in outputs:
+            stored.setdefault(phase[id(op)], set()).add(id(op))
+    return [stored[number] for number in sorted(stored)]
+
+
+def _cols(value: VectorInput | RecordedOp) -> int:
+    return value.value.cols if not isinstance(value, RecordedView) else value.root.value.cols
+
+
+_HELD_ONCE: Final = 2
+"""What CPython counts for an object with one reference, because the question itself has another."""
+
+
+def inputs_to_replace(program: VectorProgram, inputs: list[VectorInput], left: list[RecordedOp]) -> list[VectorInput]:
+    """Those of *inputs* that neither the ops *left* nor the kernel need after *program*, whose results may lie there.
+
+    A result takes the place of an input of the same rows, columns and dtype. The tiles of *program* are whole values or
+    strips of them, and such a result is cut into the same strips as the input. So no tile stores to bytes that another
+    tile has yet to fetch. A row is the same for all strips where other values have several rows, and so is a column
+    beside rows: their places are not taken. Nor are any where an op moves elements, or reads a value in another shape.
+    """
+    if not all(map(_is_cut_alike, program.ops)):
+        return []
+    values, kept = program.values, {id(each.stored) for op in left for each in op.arguments}
+    has_rows, has_cols = any(each.rows > 1 for each in values), any(each.cols > 1 for each in values)
+    return [
+        each
+        for each in inputs
+        if id(each) not in kept
+        and (each.value.rows > 1 or not has_rows)
+        and (each.value.cols > 1 or not has_cols)
+        and _is_all_of_its_place(each)
+        and getrefcount(each.holder) == _HELD_ONCE
+    ]
+
+
+def _is_cut_alike(op: VectorOp) -> bool:
+    """Whether *op* takes from each strip of its arguments to the same strip of its result, or to a total."""
+    function = MATH_FUNCTIONS[op.math.op]
+    moves = function.spreads or function.picks or function.lays_out
+    return not (moves or op.shapes or op.math.group is not None)
+
+
+def _is_all_of_its_place(each: VectorInput) -> bool:
+    return each.holder is not None and not each.holder.freed and each.holder.matrix == each.matrix

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language.vector.bounded_cache import BoundedCache
 from kb_engine.memory.pending import Producer
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import COLLECTOR, TcmHolder
 from kb_engine.program.values.handles import LoadedTensor, Operators
 from kb_messages import DType, MathAttributes, Matrix, VectorOp, VectorProgram, VectorValue
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_MOST_KEPT: Final = 4096
+"""Source: assumed; kernels use far fewer."""
+
+
+class BoundedCache(dict[K, V]):
+    """Values that follow from their keys alone. It forgets all of them when they are many."""
+
+    def keep(self, key: K, value: V) -> V:
+        """Remember *value* under *key*, and return it."""
+        if len(self) >= _MOST_KEPT:
+            self.clear()
+        self[key] = value
+        return value
+
 
 _FUNCTIONS: Final[BoundedCache[tuple[MathAttributes, str, VectorValue], RecordedFunction]] = BoundedCache()
 

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from kb_engine.language.vector.closings import Closing, closing_of, needed_ops, used_ops
-from kb_engine.language.vector.in_place import inputs_to_replace
+from kb_engine.language.vector.closings import Closing, closing_of, inputs_to_replace, needed_ops, phases_of, used_ops
 from kb_engine.language.vector.op_pieces import may_be_cut, parts_of
 from kb_engine.language.vector.recorded import (
     RecordedFunction,
@@ -28,7 +27,6 @@ from kb_engine.language.vector.recorded import (
     program_of,
     recorded_function,
 )
-from kb_engine.language.vector.row_phases import phases_of
 from kb_engine.memory.pending import Producer
 from kb_engine.observe.capture import Recipe
 from kb_engine.program.language_base import TcmFullError, allocate

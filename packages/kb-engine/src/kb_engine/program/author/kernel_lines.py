@@ -16,8 +16,19 @@ from types import CodeType, FrameType
 from typing import Final, NoReturn
 
 from kb_engine.memory.unwritten_load import UnwrittenLoadError
-from kb_engine.program.values.foreign_values import value_of_ended
 from kb_messages import KbError, KernelError
+
+
+def foreign_value(got: str, line: str) -> KernelError:
+    """The error of a program that uses a value of another program at *line*; *got* says what it uses."""
+    fix = "tl.load the elements in this program: programs pass data to others through memory"
+    return KernelError(line, got, "values of the program that uses them", fix)
+
+
+def value_of_ended(line: str) -> KernelError:
+    """The error of a program that uses, at *line*, a value whose program has ended."""
+    return foreign_value("a value of a program that has ended, in this run or an earlier one", line)
+
 
 _PACKAGES = "kb_engine", "kb_dataexec", "kb_messages", "kb_topology", "kb_triton"
 _OWN_FOLDERS = tuple(

@@ -7,8 +7,8 @@ from inspect import Parameter, signature
 from typing import Final
 
 from kb_engine.program.values.handles import Handle
-from kb_engine.program.values.laid_out import LaidOutOperators
 from kb_engine.program.values.tensors import TensorRef
+from kb_engine.program.values.transposed import LaidOutOperators
 from kb_messages import KernelError
 from kb_topology import near_names
 

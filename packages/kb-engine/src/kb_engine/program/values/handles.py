@@ -12,8 +12,7 @@ from kb_engine.memory.pending import Producer
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.affine import sides_of
-from kb_engine.program.values.laid_out import LaidOutOperators
-from kb_engine.program.values.transposed import Transposed
+from kb_engine.program.values.transposed import LaidOutOperators, Transposed
 from kb_messages import DType, KernelError, Matrix
 
 
@@ -367,3 +366,37 @@ class TransposedHandle(LaidOutOperators, Transposed[Handle]):
     def __getitem__(self, key: Any) -> Any:
         found = self.of.look("indexing").T[key]
         return found.item() if isinstance(found, np.generic) else found
+
+
+class Permuted(LaidOutOperators):
+    """*of* with its axes in *order*: axis i is axis `order[i]` of *of*."""
+
+    __slots__ = ("of", "order")
+
+    def __init__(self, of: Handle, order: tuple[int, ...]) -> None:
+        self.of = of
+        self.order = order
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements in each dimension."""
+        return tuple(self.of.shape[axis] for axis in self.order)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.of.dtype
+
+    @property
+    def data(self) -> npt.NDArray[Any]:
+        """The elements, read-only. Raises KernelError while they are pending."""
+        return self.of.data.transpose(self.order)
+
+    @property
+    def inverse(self) -> tuple[int, ...]:
+        """The order in which the axes of this are those of `of`."""
+        return tuple(self.order.index(axis) for axis in range(len(self.order)))
+
+    def laid_out(self) -> LoadedTensor:
+        """The value as one of its own, with its elements in their order."""
+        return self.of.reordered(self.order)

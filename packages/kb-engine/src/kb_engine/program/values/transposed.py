@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
 from kb_messages import DType, KernelError
@@ -70,3 +71,46 @@ def refuse(value: object, got: str, line: str, fix: str = "") -> None:
     """Raise KernelError, `<line>: got <got> a transposed tensor`, if *value* is transposed."""
     if isinstance(value, Transposed):
         raise KernelError(line, f"{got} a transposed tensor", NEEDS, fix)
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    return lambda self, *others: getattr(self.laid_out(), name)(*others)
+
+
+class LaidOutOperators:
+    """The operators of a `Handle`, of what `laid_out` gives."""
+
+    __slots__ = ()
+
+    def laid_out(self) -> Any:
+        """The value as one of its own, with its elements in their order. It is computed where it is needed."""
+        raise NotImplementedError
+
+    def to(self, dtype: Any) -> Any:
+        """The elements as *dtype*."""
+        return self.laid_out().to(dtype)
+
+    def reshape(self, *shape: Any) -> Any:
+        """The elements, in their order, in another shape."""
+        return self.laid_out().reshape(*shape)
+
+    def ravel(self) -> Any:
+        """The elements, in their order, as a vector."""
+        return self.laid_out().ravel()
+
+    __add__, __radd__ = _operator("__add__"), _operator("__radd__")
+    __sub__, __rsub__ = _operator("__sub__"), _operator("__rsub__")
+    __mul__, __rmul__ = _operator("__mul__"), _operator("__rmul__")
+    __truediv__, __rtruediv__ = _operator("__truediv__"), _operator("__rtruediv__")
+    __floordiv__, __rfloordiv__ = _operator("__floordiv__"), _operator("__rfloordiv__")
+    __mod__, __rmod__ = _operator("__mod__"), _operator("__rmod__")
+    __lshift__, __rlshift__ = _operator("__lshift__"), _operator("__rlshift__")
+    __rshift__, __rrshift__ = _operator("__rshift__"), _operator("__rrshift__")
+    __and__, __rand__ = _operator("__and__"), _operator("__rand__")
+    __or__, __ror__ = _operator("__or__"), _operator("__ror__")
+    __xor__, __rxor__ = _operator("__xor__"), _operator("__rxor__")
+    __lt__, __le__ = _operator("__lt__"), _operator("__le__")
+    __gt__, __ge__ = _operator("__gt__"), _operator("__ge__")
+    __neg__, __invert__ = _operator("__neg__"), _operator("__invert__")
+    __eq__, __ne__ = _operator("__eq__"), _operator("__ne__")
+    __hash__: ClassVar[Any] = object.__hash__
