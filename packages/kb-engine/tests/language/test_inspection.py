@@ -116,7 +116,7 @@ def test_observers_are_told_and_the_log_and_the_times_stay(toy_host, writer):
     ],
 )
 def test_wrong_looks_are_refused(toy_host, use, said):
-    with pytest.raises(KernelError, match="test_looking") as caught:
+    with pytest.raises(KernelError, match="test_inspection") as caught:
         launch(toy_host(), lambda tl, a, c: use(tl, a))
     assert said in str(caught.value)
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kb_engine.language.deferred_calls import DeferredCalls
 from kb_engine.memory.pending import Producer
-from kb_engine.program.accumulator_registers import HeldRegisters
+from kb_engine.program.accumulator_registers import AccumulatorRegisters
 from kb_engine.program.author.arguments import in_tcm
 from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
@@ -35,10 +35,12 @@ from kb_messages import (
 Allocate = Callable[[int, int, DType, str], TcmHolder]
 
 
-class HeldTensor(LoadedTensor):
+class AccumulatorTensor(LoadedTensor):
     """A sum in registers. Whatever asks where it lies in TCM brings it there first."""
 
-    def __init__(self, shape: tuple[int, int], dtype: DType, line: str, sums: HeldSums, operators: Operators) -> None:
+    def __init__(
+        self, shape: tuple[int, int], dtype: DType, line: str, sums: Accumulators, operators: Operators
+    ) -> None:
         super().__init__(Matrix.packed(*shape, dtype), shape, None, Producer("tl.dot", line), operators)
         self.in_registers = True
         self.forgotten = False
@@ -81,8 +83,8 @@ class _Deferred(NamedTuple):
     command: GemmCommand
     factors: tuple[object, object]
     address: int
-    before: ref[HeldTensor]
-    result: ref[HeldTensor]
+    before: ref[AccumulatorTensor]
+    result: ref[AccumulatorTensor]
     completion: Completion
     line: str
 
@@ -91,11 +93,11 @@ class _Sum(NamedTuple):
     """A sum in registers, and the line that began it. `handle` gives None when nobody can ask for the sum any more."""
 
     matrix: Matrix
-    handle: Callable[[], HeldTensor | None]
+    handle: Callable[[], AccumulatorTensor | None]
     line: str
 
 
-class HeldSums:
+class Accumulators:
     """The sums of one program that lie in registers, the oldest first. *allocate* takes TCM for those that go there."""
 
     def __init__(self, port: ProgramPort, allocate: Allocate, later: DeferredCalls) -> None:
@@ -130,15 +132,15 @@ class HeldSums:
         acc: Handle | None,
         line: str,
         operators: Operators,
-    ) -> HeldTensor:
+    ) -> AccumulatorTensor:
         """The result of *command*, whose tile fits, added to *acc* (None: to zeros), in registers.
 
         *factors* are the values that the command multiplies. *command* has no accumulator yet, and `out` says the
         shape alone.
         """
         self._later.issue()
-        result = HeldTensor((command.out.rows, command.out.cols), command.out.dtype, line, self, operators)
-        if isinstance(acc, HeldTensor) and acc.in_registers:
+        result = AccumulatorTensor((command.out.rows, command.out.cols), command.out.dtype, line, self, operators)
+        if isinstance(acc, AccumulatorTensor) and acc.in_registers:
             at = acc.place.address
             self._deferred = _Deferred(command, factors, at, ref(acc), ref(result), result.completion, line)
         else:
@@ -147,13 +149,13 @@ class HeldSums:
         self._later.add(self)
         return result
 
-    def bring_out(self, handle: HeldTensor) -> None:
+    def bring_out(self, handle: AccumulatorTensor) -> None:
         """Take *handle* from the registers to TCM."""
         self.settle()
         if handle.in_registers:
             self._drain(handle.place.address, self._port.line())
 
-    def forget(self, handle: HeldTensor) -> None:
+    def forget(self, handle: AccumulatorTensor) -> None:
         """Nobody will ask for *handle* any more."""
         self.settle()
         handle.forgotten = True
@@ -187,7 +189,7 @@ class HeldSums:
             self._drain(address, line)
             self._begin(replace(command, acc=alive.place), result, completion, line)
 
-    def _begin(self, command: GemmCommand, result: ref[HeldTensor], completion: Completion, line: str) -> None:
+    def _begin(self, command: GemmCommand, result: ref[AccumulatorTensor], completion: Completion, line: str) -> None:
         """Issue *command*, whose sum takes registers of its own, or those of a sum that nobody can ask for."""
         nbytes = _sum_nbytes(command)
         replaced = self._forgotten(nbytes)
@@ -202,7 +204,7 @@ class HeldSums:
         self,
         command: GemmCommand,
         held: Matrix,
-        result: ref[HeldTensor],
+        result: ref[AccumulatorTensor],
         completion: Completion,
         line: str,
         before: _Sum | None,
@@ -272,7 +274,7 @@ def _sum_nbytes(command: GemmCommand) -> int:
 
 def _aligned(nbytes: int) -> int:
     """*nbytes* as a tile's operand of that size takes them in registers."""
-    return -(-nbytes // HeldRegisters.ALIGNMENT) * HeldRegisters.ALIGNMENT
+    return -(-nbytes // AccumulatorRegisters.ALIGNMENT) * AccumulatorRegisters.ALIGNMENT
 
 
 def _nobody() -> None:

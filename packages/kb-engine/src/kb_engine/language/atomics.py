@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kb_engine.language.access import masks
 from kb_engine.language.access.accesses import ElementAccess, pieces_of
 from kb_engine.language.access.element_pieces import TilePiece, pieces_of_elements
-from kb_engine.language.deferred_calls import AtomicPart, DeferredAtomic, HeldAtomic, OldValue
+from kb_engine.language.deferred_calls import AtomicCall, AtomicPart, DeferredAtomics, OldValue
 from kb_engine.language.rules.math_results import Argument, known_value
 from kb_engine.language.transfers import Transfers
 from kb_engine.memory.pending import Producer
@@ -140,9 +140,9 @@ class AtomicOps(Transfers):
         return self._modify("cas", pointer, (expected, value), None, sem)
 
     @cached_property
-    def _held_atomic(self) -> HeldAtomic:
+    def _deferred_atomics(self) -> DeferredAtomics:
         """The atomic that was called last."""
-        return HeldAtomic(self._port, partial(allocate, self._port))
+        return DeferredAtomics(self._port, partial(allocate, self._port))
 
     def _modify(
         self, op: str, pointer: TensorRef, values: tuple[Argument, ...], mask: HostValue | Handle | None, sem: str
@@ -158,7 +158,7 @@ class AtomicOps(Transfers):
         math, operands, handles = self._values(op, values, tile, access.shape, name, line)
         places, left_out = self._places(access, tile, line)
         old, producer = self._change(_Change(name, math, handles, tile, line), places, access.shape)
-        result = OldValue(tile, access.shape, old, producer, self, self._held_atomic)
+        result = OldValue(tile, access.shape, old, producer, self, self._deferred_atomics)
         parts = tuple(
             AtomicPart(
                 AtomicCommand(math=math, target=each.target, operands=tuple(map(each.part, operands))),
@@ -167,9 +167,9 @@ class AtomicOps(Transfers):
             )
             for each in places
         )
-        deferred = DeferredAtomic(parts, left_out, handles, ref(result), result.completion, sem, line)
-        self._held_atomic.defer(deferred)
-        self._later.add(self._held_atomic)
+        deferred = AtomicCall(parts, left_out, handles, ref(result), result.completion, sem, line)
+        self._deferred_atomics.defer(deferred)
+        self._later.add(self._deferred_atomics)
         return result
 
     def _places(

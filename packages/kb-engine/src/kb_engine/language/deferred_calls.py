@@ -58,7 +58,7 @@ class OldValue(LoadedTensor):
 
     def __init__(
         self, place: Matrix, shape: tuple[int, ...], known: npt.NDArray[Any] | None, producer: Producer | None,
-        operators: Operators, atomic: HeldAtomic,
+        operators: Operators, atomic: DeferredAtomics,
     ) -> None:  # fmt: skip
         super().__init__(place, shape, known, producer, operators)
         self._atomic = atomic
@@ -83,7 +83,7 @@ class AtomicPart(NamedTuple):
     stride: int
 
 
-class DeferredAtomic(NamedTuple):
+class AtomicCall(NamedTuple):
     """An atomic that the kernel called and that is not issued: its commands, one for each rectangle of memory.
 
     `left_out` are the places of the old value that no element has, with constants of the op log. `values` keep the TCM
@@ -99,20 +99,20 @@ class DeferredAtomic(NamedTuple):
     line: str
 
 
-class HeldAtomic:
+class DeferredAtomics:
     """The atomic of one program that was called last, until it is issued. *allocate* takes TCM for the bytes before."""
 
     def __init__(self, port: ProgramPort, allocate: Allocate) -> None:
         self._port = port
         self._allocate = allocate
-        self._deferred: DeferredAtomic | None = None
+        self._deferred: AtomicCall | None = None
 
     @property
     def holds(self) -> bool:
         """As `Deferring.holds`."""
         return self._deferred is not None
 
-    def defer(self, atomic: DeferredAtomic) -> None:
+    def defer(self, atomic: AtomicCall) -> None:
         """Issue *atomic* later. None is deferred now."""
         self._deferred = atomic
 

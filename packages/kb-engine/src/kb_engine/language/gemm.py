@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from kb_engine.language.accumulators import HeldSums, HeldTensor
+from kb_engine.language.accumulators import Accumulators, AccumulatorTensor
 from kb_engine.language.epilogue import SCOPES, Epilogue
 from kb_engine.language.math import MathOps
 from kb_engine.language.vector.recorded import RecordedTensor
@@ -128,9 +128,9 @@ class GemmOps(MathOps):
         return result
 
     @cached_property
-    def _sums(self) -> HeldSums:
+    def _sums(self) -> Accumulators:
         """The results of `dot` that lie in registers."""
-        return HeldSums(self._port, partial(allocate, self._port), self._later)
+        return Accumulators(self._port, partial(allocate, self._port), self._later)
 
     def _check_accumulator(self, acc: object, wanted: Matrix, dtype: DType, line: str) -> None:
         needs = f"a value in TCM, {wanted.rows} x {wanted.cols} of {wanted.dtype}, as sums of these factors are"
@@ -139,7 +139,7 @@ class GemmOps(MathOps):
         if isinstance(acc, Handle) and acc.operators is not self:
             self._check_owner(acc, line)
         found = acc.place if isinstance(acc, Handle) else wanted
-        if isinstance(acc, Handle) and (acc.freed or not isinstance(acc, HeldTensor)):
+        if isinstance(acc, Handle) and (acc.freed or not isinstance(acc, AccumulatorTensor)):
             self._loaded(acc, "dot", line)
         if (found.rows, found.cols, found.dtype) != (wanted.rows, wanted.cols, wanted.dtype):
             got = f"tl.dot with acc of {found.rows} x {found.cols} {found.dtype}"

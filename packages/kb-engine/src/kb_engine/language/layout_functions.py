@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language.access.piece_transfers import KnownOperands, permuted
+from kb_engine.language.access.piece_transfers import HostOperands, permuted
 from kb_engine.language.rules.math_results import broadcast, steps_of
 from kb_engine.language.rules.result_types import promoted
 from kb_engine.program.author.arguments import describe, dtype_named
@@ -89,7 +89,7 @@ def _permuted(x: Handle | HostValue | TensorRef, order: tuple[int, ...]) -> Perm
     return x.T if order == (1, 0) else Permuted(x, order)
 
 
-class LayoutFunctions(KnownOperands):
+class LayoutFunctions(HostOperands):
     """A result is a value of its own: nothing goes through memory, and none but a view is in TCM before it is needed.
 
     Values that do not fit the register file are worked on block by block, with a command for each block. The rows that

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, SupportsIndex, TypeVar, cast
 
-from kb_engine.language.accumulators import HeldTensor
+from kb_engine.language.accumulators import AccumulatorTensor
 from kb_engine.language.atomics import AtomicOps
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
-from kb_engine.language.inspection import LookingOps
+from kb_engine.language.inspection import InspectionOps
 from kb_engine.language.transfers import LookAhead
 from kb_engine.language.vector.recorded import RecordedTensor
 from kb_engine.program.author.arguments import describe
@@ -24,7 +24,7 @@ from kb_messages import KernelError, LoopOrder, TileShape
 HandleT = TypeVar("HandleT", bound=Handle)
 
 
-class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
+class Language(EpilogueOps, GemmOps, LookAhead, InspectionOps, AtomicOps):
     """The `tl` of one program. *port* is the PE that the program runs on.
 
     A call that issues a command costs the time that PE_CPU takes to issue it, and the time that the PE's blocks take to
@@ -128,7 +128,7 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
             return
         given: object = handle
         self._later.issue()
-        if isinstance(given, HeldTensor) and given.in_registers and not given.freed:
+        if isinstance(given, AccumulatorTensor) and given.in_registers and not given.freed:
             self._sums.forget(given)
             return
         if isinstance(given, Handle) and handle.freed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kb_messages import join_address
 
 
-class HeldRegisters:
+class AccumulatorRegisters:
     """Hands out ranges of the register file *owner* of *nbytes* bytes, the highest free one first.
 
     What is below all ranges, `room_nbytes`, is left to the tiles of other commands.

@@ -23,7 +23,7 @@ from kb_messages import (
 )
 
 
-class Arrival:
+class IssuedCommand:
     """*command*, which PE_CPU has issued at *arrival_ps*.
 
     *check* is called with the arrival when the command may be compared with those before it, and *enter* when the
@@ -37,8 +37,8 @@ class Arrival:
         command: CommandInFlight,
         resumes: bool,
         arrival_ps: int,
-        check: Callable[[Arrival], None],
-        enter: Callable[[Arrival], None],
+        check: Callable[[IssuedCommand], None],
+        enter: Callable[[IssuedCommand], None],
     ) -> None:
         self.command = command
         self.resumes = resumes
@@ -116,7 +116,7 @@ class ProgramCommands:
             kernel.wait_for(completion)
             completion.when_done(kernel.resume)
         self._stream.expect(context, self._complete)
-        issued = Arrival(context, resume, arrival, self._check_operands, self._enqueue)
+        issued = IssuedCommand(context, resume, arrival, self._check_operands, self._enqueue)
         clock.call_at(arrival, issued.check, None, pe.event_order)
         kernel.pause(line)
 
@@ -178,13 +178,13 @@ class ProgramCommands:
         finally:
             self.deferred_calls = deferred_calls
 
-    def _check_operands(self, issued: Arrival) -> None:
+    def _check_operands(self, issued: IssuedCommand) -> None:
         """Enqueue the command; with a scoreboard, once the commands that it has to follow are done."""
         context, scoreboard = issued.command, self._scoreboard
         submitted = context.submitted
         if self._stream.queues is not None:
             completion = self.in_flight[submitted.command_seq][1]
-            self._stream.queues.put(context, completion, self._tell_submitted, self._go_on)
+            self._stream.queues.put(context, completion, self._trace_submitted, self._go_on)
             return
         if scoreboard is not None:
             earlier = scoreboard.conflict(submitted)
@@ -198,18 +198,18 @@ class ProgramCommands:
         context.operand_ps = context.t_issued_ps - issued.arrival_ps
         self._enqueue(issued)
 
-    def _enqueue(self, issued: Arrival) -> None:
+    def _enqueue(self, issued: IssuedCommand) -> None:
         scheduler, context = self._pe.scheduler, issued.command
         if not scheduler.has_room:
             scheduler.when_room(issued.enter)
             return
         context.t_submitted_ps = self._session.clock.now_ps
-        self._tell_submitted(context)
+        self._trace_submitted(context)
         scheduler.submit(context)
         if issued.resumes:
             self._go_on(CallCause.SUBMISSION, context.submitted.command_seq)
 
-    def _tell_submitted(self, context: CommandInFlight) -> None:
+    def _trace_submitted(self, context: CommandInFlight) -> None:
         if self._session.tracer is not None:
             self._session.tracer.command_submitted(context)
 

@@ -98,7 +98,7 @@ class LanguageBase:
                 raise
             return ended.where
 
-    def tell_wrapped_index(self, wrapped_at: str) -> None:
+    def notify_wrapped_index(self, wrapped_at: str) -> None:
         """Tell the observers that the kernel indexes by what follows from integers that wrapped at *wrapped_at*."""
         tell = self._port.on_wrapped_index
         if tell is not None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from greenlet import GreenletExit, getcurrent
 
 from kb_engine.block.state_visitor import StateVisitor
-from kb_engine.program.accumulator_registers import HeldRegisters
+from kb_engine.program.accumulator_registers import AccumulatorRegisters
 from kb_engine.program.author.kernel_lines import KernelLines
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.grid import Program
@@ -36,7 +36,7 @@ class PePort:
         self.issues_ahead = pe.cpu.issues_ahead
         self.fitting = pe.fitting
         self.tcm = session.lease(pe)
-        self.registers = HeldRegisters(pe.reg_owner, pe.register_nbytes)
+        self.registers = AccumulatorRegisters(pe.reg_owner, pe.register_nbytes)
         self.submit = commands.submit
         self.register_nbytes = commands.register_nbytes
         self.wait_for_all = commands.wait_for_all

@@ -12,7 +12,7 @@ from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.capture import Capture
-from kb_engine.program.accumulator_registers import HeldRegisters
+from kb_engine.program.accumulator_registers import AccumulatorRegisters
 from kb_engine.program.grid import Grid
 from kb_messages import Command, Matrix, VectorProgram
 
@@ -103,7 +103,7 @@ class ProgramPort(Protocol):
     memory: DeviceMemory
     """The bytes of all memories as far as they are known, and the bytes that commands have yet to produce."""
 
-    registers: HeldRegisters
+    registers: AccumulatorRegisters
     """The registers of sums that stay in the register file between commands. They have to be drained before the end."""
     deferred_calls: Deferring | None
     """What is called before commands, waits and the end of the kernel; the front end sets it."""

@@ -67,7 +67,7 @@ class Session:
         """Whether commands that are issued from now on are `kept`. Those that were kept are forgotten."""
         self.kept = [] if keeps else None
 
-    def tell_again(self, commands: Sequence[CommandInFlight], n: int = 1) -> None:
+    def notify_again(self, commands: Sequence[CommandInFlight], n: int = 1) -> None:
         """Tell the observers that skipped programs did *n* times over what *commands* did."""
         on_issue_again = self.listeners.on_issue_again
         if on_issue_again is not None:

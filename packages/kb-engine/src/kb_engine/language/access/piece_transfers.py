@@ -234,7 +234,7 @@ def _part(piece: Piece, tile: Matrix) -> TilePart:
     return TilePart((piece.place - tile.address) // nbytes, pitch, rows, cols)
 
 
-class KnownOperands(PieceTransfers):
+class HostOperands(PieceTransfers):
     """Math with known integers and masks that follow from no range: data, such as `tl.arange(0, 8) & 3`."""
 
     def _as_operand(self, argument: Argument, line: str) -> Argument:

@@ -277,7 +277,7 @@ class RecordedTensor(LoadedTensor):
         self._leave()
         for completion in _unfinished(self.op):
             self.operators.wait_for(completion)  # type: ignore[union-attr]  # the language made the handle
-        self._tell_wrap(touched_by)
+        self._notify_wrap(touched_by)
         return self.known
 
 

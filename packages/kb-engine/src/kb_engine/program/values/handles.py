@@ -43,7 +43,7 @@ class Operators(Protocol):
     def leave(self, why: str) -> None:
         """The kernel looks at a value, as `ProgramPort.leave`."""
 
-    def tell_wrapped_index(self, wrapped_at: str) -> None:
+    def notify_wrapped_index(self, wrapped_at: str) -> None:
         """The kernel uses a value as an index that follows from integers that wrapped at the line *wrapped_at*."""
 
 
@@ -158,13 +158,13 @@ class Handle:
                 self.operators.wait(self)
         if self.known is None:
             self._refuse(touched_by)
-        self._tell_wrap(touched_by)
+        self._notify_wrap(touched_by)
         return self.known
 
-    def _tell_wrap(self, touched_by: str) -> None:
+    def _notify_wrap(self, touched_by: str) -> None:
         """Tell of an index that wrapped, if the kernel uses the value as one."""
         if self.wrapped_at and touched_by == INDEX_USE and self.operators is not None:
-            self.operators.tell_wrapped_index(self.wrapped_at)
+            self.operators.notify_wrapped_index(self.wrapped_at)
 
     def note_wrap(self, line: str) -> None:
         """The elements follow from integers that wrapped at *line*."""
