@@ -140,7 +140,7 @@ def test_the_repr_says_type_shape_line_and_state(toy_host):
 
     launch(toy_host(), kernel)
     line = kernel.__code__.co_firstlineno
-    assert [re.sub(r"of \S*test_looking", "of test_looking", text) for text in texts] == [
+    assert [re.sub(r"of \S*test_inspection", "of test_inspection", text) for text in texts] == [
         f"<f16 16 x 16 of test_inspection.py:{line + 1}, known>",
         f"<f16 1 x 16 of test_inspection.py:{line + 4}, pending: composite gemm of test_inspection.py:{line + 2}>",
         "<3 integers, known>",

@@ -1,4 +1,9 @@
-"""The door for front ends: all that a kernel language may ask of the PE that a kernel runs on, whatever its syntax."""
+"""Programs: a kernel that runs on a PE, its values, its commands, and the port by which a kernel language reaches the
+PE.
+
+This file is the door for front ends: it offers all that a kernel language may ask, whatever its syntax. Design:
+docs/design/kernel-language.md.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,13 @@
-"""CommandStream: the commands of one launch that are in flight on one PE, whichever of its programs issued them."""
+"""CommandStream: the commands of one launch that are in flight on one PE, from all of its programs.
+
+With `issue: decoupled`, a command waits in the queue of its engine and not in PE_CPU. A command enters its queue in the
+order of the program and leaves the queue in that order, when its operands are there and the submission queue has room.
+Commands of different engines pass each other, so loads run ahead of the products that wait for them. The oldest command
+that is not done never waits for operands and is the first of its queue. So queues of any depth make progress as long as
+the blocks behind them do.
+
+Design: docs/design/processing-element.md.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +26,12 @@ from kb_engine.timing.clock import Clock
 from kb_messages import CallCause, Command, CompletionRecord, LoadCommand, StoreCommand
 
 GoOn = Callable[[CallCause, int], None]
-"""Lets the kernel go on: with the cause, and the command that the cause is about."""
+"""Resumes the kernel. The arguments are the cause, and the `command_seq` of the command that is the cause."""
 
 
 class EngineKind(IntEnum):
-    """What serves a command: a channel of the DMA, or the engines that compute. Composites use all and wait with the
-    latter."""
+    """The engine that serves a command: a channel of the DMA, or the engines that compute. Composites use all engines
+    and wait in the queue of COMPUTE."""
 
     DMA_READ = 0
     DMA_WRITE = 1
@@ -37,7 +46,7 @@ def engine_of(command: Command) -> EngineKind:
 
 
 class _Entry(NamedTuple):
-    """A command that PE_CPU has issued at `arrival_ps`. `submitted` is told when the command leaves its queue."""
+    """A command that PE_CPU issued at `arrival_ps`. `submitted` is called when the command leaves its queue."""
 
     context: CommandInFlight
     completion: Completion
@@ -45,17 +54,18 @@ class _Entry(NamedTuple):
     submitted: Callable[[CommandInFlight], None]
 
     def folded(self, over: StateVisitor) -> _Entry:
-        """As FoldPass says: the entry as it is then. The completion is a part of its program."""
+        """Hands the state to *over* and returns the entry with the moments of *over*. The completion belongs to the
+        program."""
         over.part(self.context)
         over.call(self.submitted)
         return self._replace(arrival_ps=over.moment(self.arrival_ps))
 
 
 class _Queue:
-    """The commands of one engine that wait, at most *depth*, in front of *scheduler*.
+    """The queue of one engine: at most *depth* commands, which wait in front of *scheduler*.
 
-    `_first_since_ps` is since when the first one is the first, and `_left_seq` is the command that left last.
-    `_blocked` is a command that waits for room, with its kernel.
+    `_first_since_ps` is the moment since which the first command is the first, and `_left_seq` is the command that left
+    last. `_blocked` is a command that waits for room in the queue, and the function that resumes its kernel.
     """
 
     def __init__(self, clock: Clock, scheduler: CommandScheduler[Any], scoreboard: Scoreboard, depth: int) -> None:
@@ -70,7 +80,7 @@ class _Queue:
         self._blocked: tuple[_Entry, GoOn] | None = None
 
     def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+        """Hands the state to *over*."""
         over.same(len(self._waiting), self._wants_room, self._blocked is None)
         self._left_seq = over.seq(self._left_seq)
         if self._waiting:
@@ -82,7 +92,7 @@ class _Queue:
             self._blocked = entry.folded(over), go_on
 
     def put(self, entry: _Entry, go_on: GoOn) -> None:
-        """Queue the command of *entry*, if there is room; *go_on* is called when the command is in the queue."""
+        """Queues the command of *entry*, now or when there is room. Calls *go_on* when the command is in the queue."""
         if len(self._waiting) >= self._depth:
             self._blocked = entry, go_on
             return
@@ -90,7 +100,7 @@ class _Queue:
         go_on(CallCause.QUEUED, entry.context.submitted.command_seq)
 
     def submit_ready(self) -> None:
-        """Submit the commands whose turn it is and whose operands are there."""
+        """Submits the commands at the front of the queue, up to the first whose operands are not there."""
         while self._waiting and not self._wants_room:
             context, _, arrival_ps, _ = self._waiting[0]
             earlier = self._scoreboard.conflict(context.submitted)
@@ -133,14 +143,15 @@ class _Queue:
 
 
 class EngineQueues:
-    """The queues of one PE, each of *depth* commands, in front of *scheduler*. *scoreboard* has all their commands."""
+    """The queues of one PE, each of *depth* commands, in front of *scheduler*. *scoreboard* holds all queued
+    commands."""
 
     def __init__(self, clock: Clock, scheduler: CommandScheduler[Any], scoreboard: Scoreboard, depth: int) -> None:
         self._clock = clock
         self._queues = [_Queue(clock, scheduler, scoreboard, depth) for _ in EngineKind]
 
     def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+        """Hands the state to *over*."""
         for queue in self._queues:
             over.part(queue)
 
@@ -151,7 +162,7 @@ class EngineQueues:
         submitted: Callable[[CommandInFlight], None],
         go_on: GoOn,
     ) -> None:
-        """Queue a command that PE_CPU has issued now. *go_on* is called when the command is in its queue.
+        """Queues a command that PE_CPU has issued now. Calls *go_on* when the command is in its queue.
 
         The scheduler gets the command later; *submitted* is called then.
         """
@@ -159,17 +170,17 @@ class EngineQueues:
         self._queues[engine_of(context.submitted.command)].put(entry, go_on)
 
     def advance(self) -> None:
-        """Submit the commands whose turn it is and whose operands are there. Called when a command is done."""
+        """Submits the commands whose operands are there now, each queue in its order. Called when a command is done."""
         for queue in self._queues:
             queue.submit_ready()
 
 
 class CommandStream:
-    """Reads the PE's completion queue, and hands each record to the program that issued the command.
+    """Reads the completion queue of the PE, and hands each record to the program that issued the command.
 
-    `scoreboard` is that of the PE's CPU; None without one. `queues` are those of its engines, if commands wait there
-    and not in the CPU. The programs of a PE share it, because the commands of one
-    may still be under way when the next one begins.
+    `scoreboard` is the scoreboard of the PE's CPU, or None. `queues` are the queues of the PE's engines, or None where
+    commands wait in the CPU. The programs of a PE share one stream, because commands of a program may be in flight when
+    the next program begins.
     """
 
     def __init__(self, pe: ProcessingElement) -> None:
@@ -182,7 +193,7 @@ class CommandStream:
         self._owners: dict[int, tuple[CommandInFlight, Callable[[CompletionRecord], None]]] = {}
 
     def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, after the commands were visited."""
+        """Hands the state to *over*. Called after the commands were visited."""
         if self.queues is not None:
             over.part(self.queues)
         over.same(len(self._owners), len(self._completions))
@@ -195,11 +206,11 @@ class CommandStream:
         self._owners = {each[0].submitted.command_seq: each for each in self._owners.values()}
 
     def listen(self) -> None:
-        """Read the completion queue from now on, in place of the stream of the launch before."""
+        """Reads the completion queue from now on, in place of the stream of the launch before."""
         self._completions.read_by(self._take)
 
     def expect(self, command: CommandInFlight, complete: Callable[[CompletionRecord], None]) -> None:
-        """Call *complete* with the record of *command*, once."""
+        """Has *complete* called once, with the completion record of *command*."""
         self._owners[command.submitted.command_seq] = command, complete
 
     def _take(self) -> None:

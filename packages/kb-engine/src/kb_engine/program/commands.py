@@ -1,4 +1,7 @@
-"""The commands of one program, from issue to completion."""
+"""The commands of one program, from issue to completion.
+
+Design: docs/design/processing-element.md.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,10 @@ from kb_messages import (
 
 
 class IssuedCommand:
-    """*command*, which PE_CPU has issued at *arrival_ps*.
+    """A command that PE_CPU issued at *arrival_ps*, and that is not in the submission queue yet.
 
-    *check* is called with the arrival when the command may be compared with those before it, and *enter* when the
-    submission queue has room. With *resumes*, the kernel goes on when the command is in the queue.
+    *check* is called with this object when the command may be compared with earlier commands, and *enter* when the
+    submission queue has room. With *resumes*, the kernel resumes when the command is in the queue.
     """
 
     __slots__ = ("_check", "_enter", "arrival_ps", "command", "resumes")
@@ -47,27 +50,29 @@ class IssuedCommand:
         self._enter = enter
 
     def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+        """Hands the state to *over*."""
         over.part(self.command)
         over.call(self._check)
         over.same(self.resumes)
         self.arrival_ps = over.moment(self.arrival_ps)
 
     def check(self, _: object = None) -> None:
-        """Compare the command with those before it."""
+        """Compares the command with earlier commands."""
         self._check(self)
 
     def enter(self) -> None:
-        """The submission queue has room."""
+        """Enters the submission queue, which has room."""
         self._enter(self)
 
 
 class ProgramCommands:
-    """Issues the commands of *kernel* in program order. `in_flight` has those that are not done, by command_seq.
+    """Issues the commands of *kernel* in program order. `in_flight` holds the commands that are not done, by
+    command_seq.
 
-    On a PE whose CPU has a scoreboard, a command enters the submission queue when the commands it has to follow are
-    done. *stream* has the commands of the PE's earlier programs too. *on_unawaited* is called when a command ends for
-    which the kernel does not wait. Each command is told what let the kernel go on last, and so make the call.
+    On a PE whose CPU has a scoreboard, a command enters the submission queue when the commands that it depends on are
+    done. *stream* holds the commands of the PE's earlier programs too. *on_unawaited* is called when a command ends for
+    which the kernel does not wait. Each command notes the event that resumed the kernel last before the call (`after`,
+    `after_seq`), for the attribution of its waiting time.
     """
 
     def __init__(
@@ -89,7 +94,7 @@ class ProgramCommands:
         self.deferred_calls: Deferring | None = None
 
     def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says. Raises NotFolded while the front end holds commands back."""
+        """Hands the state to *over*. Raises NotPeriodic while the front end defers commands."""
         if self.deferred_calls is not None:
             raise NotPeriodic
         over.same(self._after, len(self.in_flight))
@@ -100,7 +105,8 @@ class ProgramCommands:
         self.in_flight = {each[0].submitted.command_seq: each for each in self.in_flight.values()}
 
     def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
-        """As `ProgramPort.submit`."""
+        """Issues *command* and returns when the command is in the queue of its PE, or, with *wait_until_done*, is
+        done."""
         if self.deferred_calls is not None:
             self._issue_deferred(lambda deferred_calls: deferred_calls.before(command, line))
         session, pe, kernel = self._session, self._pe, self._kernel
@@ -121,7 +127,7 @@ class ProgramCommands:
         kernel.pause(line)
 
     def wait(self, completion: Completion, line: str) -> None:
-        """Return when the command of *completion* is done. The kernel waits at *line*."""
+        """Returns when the command of *completion* is done. The kernel waits at *line*."""
         if self.deferred_calls is not None:
             self._issue_deferred(lambda deferred_calls: deferred_calls.before(None, line))
         if completion.done:
@@ -130,12 +136,13 @@ class ProgramCommands:
         self._kernel.pause(line, completion)
 
     def wait_for_all(self, line: str) -> None:
-        """As `ProgramPort.wait_for_all`."""
+        """Returns when all commands that the program has issued are done. The kernel waits at *line*."""
         for _, completion in list(self.in_flight.values()):
             self.wait(completion, line)
 
     def _complete(self, record: CompletionRecord) -> None:
-        """The command of *record* is done: let go on whoever waits for it, which may be a later program's command."""
+        """Ends the command of *record*, and resumes its waiter: the kernel, or a command, also one of a later
+        program."""
         session = self._session
         context, completion = self.in_flight.pop(record.command_seq)
         waiter = completion.finish()
@@ -152,16 +159,18 @@ class ProgramCommands:
             self._on_unawaited()
 
     def end(self) -> None:
-        """The kernel has returned: issue what its front end held back."""
+        """Issues the commands that the front end deferred. The kernel has returned."""
         if self.deferred_calls is not None:
             self._issue_deferred(lambda deferred_calls: deferred_calls.end())
 
     def forget_program(self) -> None:
-        """The program has ended. Nobody refers to it from here, so it goes without a collector of cycles."""
+        """Drops the reference to the program, which has ended. So the program is freed without the collector of
+        cycles."""
         self._on_unawaited = None
 
     def register_nbytes(self, command: Command, line: str) -> int:
-        """As `ProgramPort.register_nbytes`."""
+        """The bytes of registers that the smallest tile of *command* takes. Raises KernelError at *line* for no
+        plan."""
         submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line=line, command=command)
         try:
             buffers = self._pe.scheduler.shared_plan(submitted)[0].buffers
@@ -170,7 +179,8 @@ class ProgramCommands:
         return buffers.register_nbytes + buffers.accumulator_nbytes
 
     def _issue_deferred(self, call: Callable[[Deferring], None]) -> None:
-        """Have the front end issue what it held back. The commands that it issues meanwhile call nobody."""
+        """Has the front end issue the commands that it deferred. The deferring is off meanwhile, so they pass at
+        once."""
         deferred_calls, self.deferred_calls = self.deferred_calls, None
         assert deferred_calls is not None
         try:
@@ -179,7 +189,7 @@ class ProgramCommands:
             self.deferred_calls = deferred_calls
 
     def _check_operands(self, issued: IssuedCommand) -> None:
-        """Enqueue the command; with a scoreboard, once the commands that it has to follow are done."""
+        """Enqueues the command; with a scoreboard, once the commands that it depends on are done."""
         context, scoreboard = issued.command, self._scoreboard
         submitted = context.submitted
         if self._stream.queues is not None:
