@@ -85,14 +85,14 @@ def range_of_fractions(tl, a):
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (mask_of_a_number, "got mask = an int, needs a comparison of what tl.arange gives or of loaded integers"),
+        (mask_of_a_number, "got mask = an int, needs a comparison of integers, from tl.arange or loaded"),
         (mask_of_integers, "got a mask of 16 integers, needs booleans; compare it"),
         (mask_of_another_shape, "got a mask of 4 for 16 x 16 of a[0:16, 0:16], needs a shape that broadcasts"),
         (
             mask_beyond_the_edge,
             (
                 "got a mask that includes element (8, 15) of a[8:16, 0:16], 8 x 16, "
-                "needs one that excludes what is beyond the tensor's edge"
+                "needs one that excludes elements beyond the tensor's edge"
             ),
         ),
         (other_without_a_mask, "got other=1.0 without a mask, needs a mask, which says where it goes"),

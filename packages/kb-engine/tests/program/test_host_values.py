@@ -80,7 +80,7 @@ def test_data_is_read_only():
     [
         (
             lambda: vector(1, 2) + 0.5,
-            ("got add of 2 integers and a float, needs integers, booleans, and vectors of such that tl.arange began"),
+            ("got add of 2 integers and a float, needs integers, booleans, or vectors computed from tl.arange"),
         ),
         (
             lambda: vector(1, 2) * vector(1, 2, 3),

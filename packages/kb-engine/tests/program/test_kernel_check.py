@@ -38,8 +38,14 @@ HERE = "test_kernel_check.py"
         (Kernel, "launch: got the class Kernel as a kernel, needs a function"),
         (None, "launch: got a NoneType as a kernel, needs a function"),
         (5, "launch: got an int as a kernel, needs a function"),
-        (two, f"launch: got `tl` and 0 arguments (missing a required argument: 'x'), needs those of two ({HERE}:"),
-        (lambda: None, "launch: got `tl` and 0 arguments (too many positional arguments), needs those of <lambda>"),
+        (
+            two,
+            f"launch: got `tl` and 0 arguments (missing a required argument: 'x'), needs the arguments of two ({HERE}:",
+        ),
+        (
+            lambda: None,
+            "launch: got `tl` and 0 arguments (too many positional arguments), needs the arguments of <lambda>",
+        ),
         (lambda tl: yields(tl), f"kernel <lambda> ({HERE}:"),
         (lambda tl: waits(tl), f"kernel <lambda> ({HERE}:"),
         (functools.partial(yields), "launch: got the generator partial"),
@@ -63,7 +69,9 @@ def line_of_launch() -> int:
 def test_wrong_arguments_name_the_launch_and_the_signature(toy_host):
     def kernel(tl, x, rows: int = 4): ...
 
-    with pytest.raises(KernelError, match=r"those of kernel \(test_kernel_check\.py:\d+\)\(tl, x, rows: int = 4\)$"):
+    with pytest.raises(
+        KernelError, match=r"the arguments of kernel \(test_kernel_check\.py:\d+\)\(tl, x, rows: int = 4\)$"
+    ):
         toy_host().launch(kernel, 1, 2, 3, pes=[0])
 
 

@@ -110,7 +110,7 @@ A = tensor((8, 6), down=2, along=2).ref
             A,
             np.array([True] * 8),
             ("a[0:8, 0:6]: got the index array([ True,  True,  True,  True,  True,  True,  True,  True]), "
-            "needs integers, slices of integers, or known integers"),
+            "needs integers, slices of integers, or integers that are known while the kernel runs"),
         ),
         (
             A,

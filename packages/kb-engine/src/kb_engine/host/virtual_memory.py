@@ -75,7 +75,7 @@ class VirtualMemory:
         first = tensor.virtual[0][0][0] if tensor.virtual else -1
         physical, messages = self._mappings.mapped.get(first, (None, []))
         if physical != replace(tensor, virtual=()):
-            raise KernelError(f"unmap of {tensor.name}", "a tensor that is not mapped", "what host.map returned")
+            raise KernelError(f"unmap of {tensor.name}", "a tensor that is not mapped", "one from host.map")
         self._send_all([MmuUnmap(virtual=each.virtual, nbytes=each.nbytes, pes=each.pes) for each in messages])
         del self._mappings.mapped[first]
 

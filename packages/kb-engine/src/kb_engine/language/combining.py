@@ -110,7 +110,7 @@ class CombiningFunctions(LayoutFunctions):
         results = list(found) if isinstance(found, (tuple, list)) else [found]
         if len(results) != len(first):
             got = f"a combine function of {len(first)} values that returns {len(results)}"
-            raise KernelError(self._port.line(), got, "as many")
+            raise KernelError(self._port.line(), got, "as many results as values")
         return [self._as(each, like) for each, like in zip(results, first, strict=True)]
 
     def _as(self, result: object, like: LoadedTensor) -> LoadedTensor:

@@ -92,7 +92,7 @@ class InspectionOps(MathOps):
             place = self._memory_of(x, line)
             return _Inspected(x.shape, None, place, f"{x} of {place.dtype}")
         if not isinstance(x, Handle):
-            needs = "a value of the kernel: a handle, known integers, or a slice of a tensor"
+            needs = "a value of the kernel: a handle, integers of tl.arange, or a slice of a tensor"
             raise KernelError(line, f"tl.{call} of {describe(x)}", needs)
         if x.freed:
             in_tcm(x, line)

@@ -71,7 +71,11 @@ class ViewOps(LanguageBase):
         if isinstance(x, LaidOutOperators):
             x = x.laid_out()
         if not isinstance(x, (Handle, HostValue)):
-            raise KernelError(self._port.line(), f"tl.{call} of {describe(x)}", "a value in TCM, or known integers")
+            raise KernelError(
+                self._port.line(),
+                f"tl.{call} of {describe(x)}",
+                "a value in TCM, or integers that are known while the kernel runs",
+            )
         try:
             return make(x)
         except (TypeError, ValueError):

@@ -228,7 +228,9 @@ class MathOps(AxisFunctions):
         """Known integers or a mask as a tensor. Raises KernelError for those that are data."""
         form = known.form
         if len(known.shape) not in (1, 2) or form is None:
-            raise KernelError(line, f"{known} as an operand", "what follows from tl.arange by + - *, or a mask of such")
+            raise KernelError(
+                line, f"{known} as an operand", "integers computed from tl.arange by + - *, or a mask of them"
+            )
         if isinstance(form, Affine):
             dtype = known.integers
             steps = form.steps if len(form.steps) == 2 else (0, *form.steps)

@@ -108,7 +108,7 @@ class Language(EpilogueOps, GemmOps, LookAhead, InspectionOps, AtomicOps):
         """
         line = self._port.line()
         if not isinstance(handle, Handle):
-            needs = "what tl.load, math or a composite returned"
+            needs = "a result of tl.load, math or a composite"
             raise KernelError(line, f"tl.materialize of {describe(handle)}", needs)
         self.evaluate(handle, "tl.materialize")
         return handle

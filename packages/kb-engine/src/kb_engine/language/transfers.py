@@ -224,7 +224,7 @@ class LookAhead(LanguageBase):
         if type(n) is not int or n < 0:
             raise KernelError(self._port.line(), f"tl.ahead of {n!r}", "an integer of at least 0")
         if not isinstance(items, Iterable):
-            needs = "what a loop takes, such as (tl.load_async(x[k]) for k in steps)"
+            needs = "an iterable, such as (tl.load_async(x[k]) for k in steps)"
             raise KernelError(self._port.line(), f"tl.ahead of {describe(items)}", needs)
         return _delayed(items, n)
 

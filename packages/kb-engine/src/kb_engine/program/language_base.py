@@ -71,7 +71,7 @@ class LanguageBase:
         completion = getattr(handle, "completion", None)
         if not isinstance(completion, Completion):
             got = f"tl.wait of {describe(handle)}"
-            raise KernelError(self._port.line(), got, "what tl.composite or tl.load returned")
+            raise KernelError(self._port.line(), got, "a result of tl.composite or tl.load")
         self._port.wait(completion)
 
     def wait_for(self, completion: Completion) -> None:

@@ -71,7 +71,7 @@ def _of_slices(ref: TensorRef, mask: HostValue | None, line: str) -> MaskedAcces
     down, along = found
     if down.stop > there[0] or along.stop > there[1]:
         got = f"a mask that includes element ({down.stop - 1}, {along.stop - 1}) of {ref}, {there[0]} x {there[1]}"
-        raise KernelError(line, got, "one that excludes what is beyond the tensor's edge")
+        raise KernelError(line, got, "one that excludes elements beyond the tensor's edge")
     down, along = (slice(each.start, each.start + plain(each.stop - each.start)) for each in (down, along))
     part = ref.part(down, along)
     return MaskedAccess(part, rows, cols, down, along, mask.shape) if part.is_in_one_block else None
@@ -144,9 +144,7 @@ def mask_of(mask: object, ref: TensorRef, line: str) -> HostValue | None:
         in_tcm(mask, line)
         mask = HostValue(mask.look("use as a mask"), lambda: line)
     if not isinstance(mask, HostValue):
-        raise KernelError(
-            line, f"mask = {describe(mask)}", "a comparison of what tl.arange gives or of loaded integers"
-        )
+        raise KernelError(line, f"mask = {describe(mask)}", "a comparison of integers, from tl.arange or loaded")
     if not mask.is_mask:
         raise KernelError(line, f"a mask of {mask}", "booleans", "compare it")
     shape = ref.asked_dimensions

@@ -1,4 +1,8 @@
-"""What observers find in kernels: leaks of TCM and indices that wrapped, as records."""
+"""Mistakes in kernels that observers find: leaks of TCM, and indices that wrapped.
+
+TCM is freed with the last reference to a value. So a leak is a list outside the kernel, or a cycle of references, that
+keeps values of a loop when the kernel has returned. An index wraps when a product of integers does not fit their type.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,10 @@ from kb_engine.program.author.kernel_lines import is_own
 
 
 class Leak(Struct, frozen=True, kw_only=True):
-    """A kernel line that allocated TCM again and again, and whose values are still referred to at the end.
+    """A leak: a kernel line that allocated TCM again and again, and whose values are still referred to at the end.
 
     The program that held most at its end held `count` allocations of `nbytes` bytes in all. `programs` is the number of
-    programs that held some, and `pes` are the PEs on which those ran, in the order in which they ended.
+    programs that held such allocations, and `pes` are their PEs, in the order in which the programs ended.
     """
 
     line: str
@@ -36,9 +40,9 @@ class Leak(Struct, frozen=True, kw_only=True):
 
 
 class WrappedIndex(Struct, frozen=True, kw_only=True):
-    """A kernel line that indexed, `count` times, by integers that follow from some that wrapped at `wrapped_at`.
+    """A kernel line that indexed, `count` times, by integers computed from integers that wrapped at `wrapped_at`.
 
-    `pes` are the PEs on which programs did, in the order of their first time.
+    `pes` are the PEs of the programs, in the order in which they first did.
     """
 
     line: str
@@ -81,15 +85,15 @@ class LeakWatch(Observer):
         ]
 
     def on_allocate(self, pe_id: str, address: int, nbytes: int, line: str) -> None:
-        """Note where in the kernel the allocation was made."""
+        """Notes the calls in the kernel that led to the allocation."""
         self._live.setdefault(pe_id, {})[address] = _site(), line, nbytes
 
     def on_free(self, pe_id: str, address: int) -> None:
-        """Forget the allocation."""
+        """Forgets the allocation."""
         del self._live[pe_id][address]
 
     def on_program_end(self, pe_id: str, held: Sequence[int]) -> None:
-        """Look at the allocations that are still held."""
+        """Finds leaks among the allocations that are still held."""
         live = self._live.get(pe_id, {})
         by_site: dict[_Site, list[tuple[str, int]]] = {}
         for site, line, nbytes in [live.pop(address) for address in held]:
@@ -113,19 +117,19 @@ def _site() -> _Site:
 
 
 class WrapWatch(Observer):
-    """Finds indices that wrapped."""
+    """Finds indices that wrapped in the programs of a run."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], list[str]] = {}
 
     @property
     def wraps(self) -> list[WrappedIndex]:
-        """The lines that indexed so, in the order of their first time."""
+        """The lines that indexed by wrapped integers, in the order in which they first did."""
         return [
             WrappedIndex(line=line, wrapped_at=wrapped_at, count=len(pes), pes=tuple(dict.fromkeys(pes)))
             for (line, wrapped_at), pes in self._found.items()
         ]
 
     def on_wrapped_index(self, pe_id: str, line: str, wrapped_at: str) -> None:
-        """As `Observer.on_wrapped_index`."""
+        """Notes an index at *line* that was computed from integers that wrapped at *wrapped_at*."""
         self._found.setdefault((line, wrapped_at), []).append(pe_id)

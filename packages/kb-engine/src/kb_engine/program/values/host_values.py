@@ -1,6 +1,6 @@
-"""Integers and booleans that a kernel knows without loading them: `tl.arange`, and what the kernel computes from it.
+"""HostValue: integers and booleans that are known while the kernel runs: `tl.arange`, and results computed from it.
 
-They live in PE_CPU. They take no TCM and no simulated time, and the op log does not hold them.
+They are values of PE_CPU. They take no TCM and no simulated time, and the op log does not hold them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_SHIFT = 62
 
 
 def form_of(function: Callable[[Any, Any], Any], first: Form | None, second: Form | None) -> Form | None:
-    """The form of `function(first, second)`; None where the result, or an operand, is data or one place.
+    """The form of `function(first, second)`; None where the result, or an operand, has no form.
 
     Raises ValueError for shapes that do not broadcast, and ZeroDivisionError.
     """
@@ -48,7 +48,7 @@ def form_of(function: Callable[[Any, Any], Any], first: Form | None, second: For
 
 
 def inverted(form: Form | None) -> Form | None:
-    """The form of `~form`; None where it is data."""
+    """The form of `~form`; None where there is none."""
     if isinstance(form, Affine):
         return form.times(-1).plus(Affine.constant(-1, form.shape))
     if isinstance(form, HalfSpace):
@@ -93,7 +93,7 @@ def _either(first: IndexBox | HalfSpace, second: IndexBox | HalfSpace) -> IndexB
 
 _Function = Callable[[Any, Any], Any]
 _ARITHMETIC = add, sub, mul, floordiv, mod, lshift, rshift
-_NEEDS = "integers, booleans, and vectors of such that tl.arange began"
+_NEEDS = "integers, booleans, or vectors computed from tl.arange"
 
 
 def _operator(function: _Function, reflected: bool = False) -> Callable[[HostValue, Any], Any]:
@@ -101,14 +101,15 @@ def _operator(function: _Function, reflected: bool = False) -> Callable[[HostVal
 
 
 class HostValue:
-    """An array of integers (i64) or booleans, read-only. Its elements read as Python numbers.
+    """An array of integers (i64) or booleans that is known while the kernel runs, read-only. Elements read as Python
+    numbers.
 
     Integer operators and comparisons work element by element, with numpy's broadcasting, and give a `HostValue` again;
-    a comparison gives a mask. `v[:, None]` makes a column. *line* returns the line that the kernel stands at. Raises
+    a comparison gives a mask. `v[:, None]` makes a column. *line* returns the current line of the kernel. Raises
     KernelError for floats, tensors, numbers beyond 64 bits, shapes that do not broadcast, and a division by zero.
 
-    `form` is what the elements follow from, however many they are: `Affine` integers, or an `IndexBox` or `HalfSpace`
-    of booleans. It is None where the elements are data. With a form, `data` is made when it is asked for.
+    `form` describes the elements in the same space for any size: `Affine` integers, or an `IndexBox` or `HalfSpace` of
+    booleans. It is None where the elements have no such description. With a form, `data` is made when it is read.
     """
 
     __slots__ = ("_data", "_line", "form")
@@ -123,7 +124,7 @@ class HostValue:
 
     @classmethod
     def of(cls, form: Form, line: Callable[[], str]) -> HostValue:
-        """The elements that follow from *form*."""
+        """The value that *form* describes."""
         known = cls.__new__(cls)
         known._data, known._line, known.form = None, line, form
         return known
@@ -154,7 +155,7 @@ class HostValue:
 
     @property
     def integers(self) -> DType:
-        """The dtype of the elements as an operand: i32 where that is enough, else i64; bool for a mask."""
+        """The dtype of the elements as an operand: i32 where all elements fit, else i64; bool for a mask."""
         if self.is_mask:
             return DType.BOOL
         if isinstance(self.form, Affine):
@@ -188,7 +189,7 @@ class HostValue:
         return HostValue.of(self.form.transposed(order), self._line)
 
     def broadcast_to(self, shape: tuple[int, ...]) -> HostValue:
-        """The same elements over *shape*. Raises ValueError for a shape that `shape` does not broadcast to."""
+        """The same elements over *shape*. Raises ValueError unless `shape` broadcasts to *shape*."""
         if np.broadcast_shapes(self.shape, shape) != shape:
             raise ValueError(f"{self.shape} does not broadcast to {shape}")
         if self.form is not None:
@@ -248,7 +249,7 @@ class HostValue:
             return HostValue(np.asarray(function(one, two)), self._line)
 
     def _value(self, other: object, function: _Function) -> HostValue | int:
-        """*other* as a known value, or as a Python integer or boolean of 64 bits."""
+        """*other* as a `HostValue`, or as a Python boolean or an integer of 64 bits."""
         if isinstance(other, HostValue):
             return other
         if isinstance(other, (bool, np.bool_)):
@@ -295,9 +296,9 @@ class HostValue:
 
 
 def basic_key(key: Any, n_axes: int) -> tuple[Any, ...] | None:
-    """*key* as integers, slices of integers and None, one for each of *n_axes* axes beside the Nones.
+    """*key* as integers, slices of integers and None, one for each of *n_axes* axes, and the Nones besides.
 
-    None for a key that is not of these, and for one with too many axes.
+    None for a key of anything else, and for a key of too many axes.
     """
     keys = list(key) if isinstance(key, tuple) else [key]
     for number, each in enumerate(keys):
@@ -316,7 +317,7 @@ def basic_key(key: Any, n_axes: int) -> tuple[Any, ...] | None:
 
 
 def _form(value: HostValue | int) -> Form | None:
-    """What an operand follows from. A number has no axes."""
+    """The form of an operand. A number is an `Affine` without axes; a boolean has no form."""
     if isinstance(value, HostValue):
         return value.form
     return None if isinstance(value, bool) else Affine.constant(value)

@@ -1,4 +1,7 @@
-"""Transposed operands, `x.T` and `tl.trans(x)`: the bytes stay as they are stored, and a GEMM reads them transposed."""
+"""Transposed operands, `x.T` and `tl.trans(x)`, and operators of values whose elements do not lie in their order.
+
+The bytes stay as they are stored. A GEMM reads them transposed; a vector program puts the elements in order first.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ StoredT = TypeVar("StoredT", bound=Transposable, covariant=True)
 
 
 class Transposed(Generic[StoredT]):
-    """A matrix with rows and columns exchanged, which only `tl.dot` and `tl.composite("gemm", ...)` take.
+    """A matrix with rows and columns exchanged, for `tl.dot` and `tl.composite("gemm", ...)` alone.
 
     `of` is the matrix as it is stored. Raises KernelError for a vector.
     """
@@ -68,7 +71,7 @@ class Transposed(Generic[StoredT]):
 
 
 def refuse(value: object, got: str, line: str, fix: str = "") -> None:
-    """Raise KernelError, `<line>: got <got> a transposed tensor`, if *value* is transposed."""
+    """Raises KernelError, `<line>: got <got> a transposed tensor`, if *value* is transposed."""
     if isinstance(value, Transposed):
         raise KernelError(line, f"{got} a transposed tensor", NEEDS, fix)
 
@@ -78,12 +81,12 @@ def _operator(name: str) -> Callable[..., Any]:
 
 
 class LaidOutOperators:
-    """The operators of a `Handle`, of what `laid_out` gives."""
+    """The operators of a `Handle`, applied to the value of `laid_out`."""
 
     __slots__ = ()
 
     def laid_out(self) -> Any:
-        """The value as one of its own, with its elements in their order. It is computed where it is needed."""
+        """Returns a value of its own, whose elements lie in their order. It is computed where it is needed."""
         raise NotImplementedError
 
     def to(self, dtype: Any) -> Any:
