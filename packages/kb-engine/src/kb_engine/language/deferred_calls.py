@@ -1,4 +1,7 @@
-"""Calls of a kernel that are issued later than the kernel made them, in the order of the calls."""
+"""Deferred calls: calls that are issued later than the kernel made them, in the order of the calls.
+
+An atomic is issued with the next call. Then it is known whether the kernel keeps a reference to the old values.
+"""
 
 from __future__ import annotations
 
@@ -17,35 +20,35 @@ from kb_messages import AtomicCommand, Command, DType, LoadCommand, Matrix, Piec
 
 
 class DeferredCalls:
-    """The `Deferring` of a program: all parts of the language that issue commands later. At most one has a
-    command."""
+    """The `Deferring` of a program: the parts of the language that defer calls. At most one part has a deferred
+    call."""
 
     def __init__(self, port: ProgramPort) -> None:
         self._port = port
         self._parts: list[Deferring] = []
 
     def add(self, part: Deferring) -> None:
-        """From now on *part* is asked before commands, waits and the end of the kernel."""
+        """Has *part* called before commands, waits and the end of the kernel, from now on."""
         if part not in self._parts:
             self._parts.append(part)
         self._port.deferred_calls = self
 
     @property
     def holds(self) -> bool:
-        """As `Deferring.holds`."""
+        """Whether a part has a deferred call."""
         return any(part.holds for part in self._parts)
 
     def issue(self) -> None:
-        """Issue what is held back, because another call is to be held back now."""
+        """Issues the deferred call, because another call is to be deferred now."""
         self.before(None, "")
 
     def before(self, command: Command | None, line: str) -> None:
-        """As `Deferring.before`."""
+        """Has all parts issue their deferred calls, before *command* at *line*, or before a wait (None)."""
         for part in self._parts:
             part.before(command, line)
 
     def end(self) -> None:
-        """As `Deferring.end`."""
+        """Has all parts issue their deferred calls. The kernel has returned."""
         for part in self._parts:
             part.end()
 
@@ -54,7 +57,7 @@ Allocate = Callable[[int, int, DType, str], TcmHolder]
 
 
 class OldValue(LoadedTensor):
-    """The bytes before an atomic. They come to TCM only if somebody can ask for them when the atomic is issued."""
+    """The old values of an atomic. They come to TCM if the kernel has a reference to them when the atomic is issued."""
 
     def __init__(
         self, place: Matrix, shape: tuple[int, ...], known: npt.NDArray[Any] | None, producer: Producer | None,
@@ -65,18 +68,18 @@ class OldValue(LoadedTensor):
 
     @property
     def matrix(self) -> Matrix:
-        """Where the bytes lie in TCM, after the atomic was issued."""
+        """The place of the old values in TCM. Issues the atomic first."""
         self._atomic.issue()
         return self.place
 
     def arrive(self, holder: TcmHolder) -> None:
-        """The bytes come to the TCM of *holder*, with the atomic that is issued now."""
+        """Notes that the atomic, which is issued now, brings the old values to the TCM of *holder*."""
         self.place, self.holder = holder.matrix, holder
 
 
 class AtomicPart(NamedTuple):
-    """A command of an atomic. The bytes before lie `place` bytes from the begin of the atomic's old value, in rows
-    `stride` bytes apart."""
+    """A command of an atomic. Its old values begin `place` bytes after the begin of all old values of the atomic, in
+    rows `stride` bytes apart."""
 
     command: AtomicCommand
     place: int
@@ -84,10 +87,10 @@ class AtomicPart(NamedTuple):
 
 
 class AtomicCall(NamedTuple):
-    """An atomic that the kernel called and that is not issued: its commands, one for each rectangle of memory.
+    """A call of an atomic: its commands, one for each rectangle of memory.
 
-    `left_out` are the places of the old value that no element has, with constants of the op log. `values` keep the TCM
-    of the operands.
+    `left_out` are the places of the old values that the mask leaves out, with constants of the op log. `values` keep
+    the TCM of the operands.
     """
 
     parts: tuple[AtomicPart, ...]
@@ -100,7 +103,7 @@ class AtomicCall(NamedTuple):
 
 
 class DeferredAtomics:
-    """The atomic of one program that was called last, until it is issued. *allocate* takes TCM for the bytes before."""
+    """Defers the atomic of one program that was called last. *allocate* allocates TCM for the old values."""
 
     def __init__(self, port: ProgramPort, allocate: Allocate) -> None:
         self._port = port
@@ -109,15 +112,15 @@ class DeferredAtomics:
 
     @property
     def holds(self) -> bool:
-        """As `Deferring.holds`."""
+        """Whether an atomic is deferred."""
         return self._deferred is not None
 
     def defer(self, atomic: AtomicCall) -> None:
-        """Issue *atomic* later. None is deferred now."""
+        """Defers *atomic*. The atomic before has been issued."""
         self._deferred = atomic
 
     def issue(self) -> None:
-        """Issue an atomic that was deferred."""
+        """Issues the deferred atomic."""
         deferred, self._deferred = self._deferred, None
         if deferred is None:
             return
@@ -147,16 +150,16 @@ class DeferredAtomics:
                 port.wait(completion)
 
     def before(self, command: Command | None, line: str) -> None:
-        """As `Deferring.before`."""
+        """Issues the deferred atomic."""
         self.issue()
 
     def end(self) -> None:
-        """As `Deferring.end`."""
+        """Issues the deferred atomic."""
         self.issue()
 
 
 def _old_part(part: AtomicPart, old: Matrix) -> Matrix:
-    """Where the bytes before *part* go, in *old*."""
+    """The place of the old values of *part* in *old*."""
     target = part.command.target
     return Matrix(
         address=old.address + part.place, rows=target.rows, cols=target.cols, stride=part.stride, dtype=target.dtype

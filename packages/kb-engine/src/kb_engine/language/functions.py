@@ -1,4 +1,4 @@
-"""The math functions of `tl`, by name. What they have in common stands in `kb_engine.language.math`."""
+"""The math functions of `tl`, by name. `kb_engine.language.math` implements their calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from kb_messages import DType, KernelError
 
 
 class MathFunctions(LanguageBase):
-    """Functions of values in TCM. Each takes handles, and numbers where the types say so; their shapes broadcast."""
+    """Functions of values in TCM. Each takes handles, and numbers where the types allow them; their shapes
+    broadcast."""
 
     @abstractmethod
     def _call(
@@ -87,11 +88,11 @@ class MathFunctions(LanguageBase):
         return self._call("abs", [x])
 
     def sign(self, x: Handle) -> LoadedTensor:
-        """-1, 0 or 1, as each element is negative, zero or positive."""
+        """-1, 0 or 1 for each element that is negative, zero or positive."""
         return self._call("sign", [x])
 
     def copysign(self, x: Argument, y: Argument) -> LoadedTensor:
-        """The elements of x with the signs of those of y, of floats."""
+        """The elements of x with the signs of the elements of y, of floats."""
         return self._call("copysign", [x, y])
 
     def floor(self, x: Handle) -> LoadedTensor:
@@ -103,7 +104,7 @@ class MathFunctions(LanguageBase):
         return self._call("ceil", [x])
 
     def rint(self, x: Handle) -> LoadedTensor:
-        """The nearest whole number of each float, the even one of two."""
+        """The nearest whole number of each float; of two equally near, the even one."""
         return self._call("rint", [x])
 
     def trunc(self, x: Handle) -> LoadedTensor:
@@ -111,7 +112,7 @@ class MathFunctions(LanguageBase):
         return self._call("trunc", [x])
 
     def round(self, x: Handle) -> LoadedTensor:
-        """The nearest whole number of each float, of two the one away from zero."""
+        """The nearest whole number of each float; of two equally near, the one away from zero."""
         return self._call("round", [x])
 
     def isnan(self, x: Handle) -> LoadedTensor:
@@ -127,7 +128,7 @@ class MathFunctions(LanguageBase):
         return self._call("isfinite", [x])
 
     def signbit(self, x: Handle) -> LoadedTensor:
-        """Whether each float has a minus sign, that of -0.0 included."""
+        """Whether each float has a minus sign; -0.0 has one."""
         return self._call("signbit", [x])
 
     def maximum(self, x: Argument, y: Argument) -> LoadedTensor:
@@ -139,11 +140,11 @@ class MathFunctions(LanguageBase):
         return self._call("minimum", [x, y])
 
     def clamp(self, x: Argument, low: Argument, high: Argument) -> LoadedTensor:
-        """The elements of *x*, those below *low* as *low*, and those above *high* as *high*. NaN stays NaN."""
+        """The elements of *x*, limited to the range from *low* to *high*. NaN stays NaN."""
         return self._call("minimum", [self._call("maximum", [x, low]), high])
 
     def where(self, condition: Handle, x: Argument, y: Argument) -> LoadedTensor:
-        """The elements of *x* where *condition* is not 0, and those of *y* elsewhere."""
+        """The elements of *x* where *condition* is not 0, and the elements of *y* elsewhere."""
         return self._call("where", [condition, x, y])
 
     def fma(self, x: Handle, y: Argument, z: Argument) -> LoadedTensor:
@@ -155,7 +156,7 @@ class MathFunctions(LanguageBase):
         return self._call("tdiv", [x, y])
 
     def trem(self, x: Argument, y: Argument) -> LoadedTensor:
-        """What `tdiv` leaves of x, with the sign of x; 0 where y is 0."""
+        """The remainder of `tdiv`, with the sign of x; 0 where y is 0."""
         return self._call("trem", [x, y])
 
     def umulhi(self, x: Argument, y: Argument) -> LoadedTensor:
@@ -323,11 +324,11 @@ class SpecialFunctions(MathFunctions):
         return self._call("rhypot", [x, y])
 
     def fmod(self, x: Argument, y: Argument) -> LoadedTensor:
-        """What a division of floats leaves of x, with the sign of x. Exact."""
+        """The remainder of the division of floats, with the sign of x. Exact."""
         return self._call("fmod", [x, y])
 
     def remainder(self, x: Argument, y: Argument) -> LoadedTensor:
-        """x less the multiple of y that is nearest to it, of two the even one. Exact."""
+        """x less the multiple of y that is nearest to it; of two equally near, the even multiple. Exact."""
         return self._call("remainder", [x, y])
 
     def fdim(self, x: Argument, y: Argument) -> LoadedTensor:

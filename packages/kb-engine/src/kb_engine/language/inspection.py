@@ -1,4 +1,7 @@
-"""Looking at values: `tl.print` and `tl.capture`. Neither takes simulated time, and the op log does not change."""
+"""Inspection of values: `tl.print` and `tl.capture`. They take no simulated time, and do not change the op log.
+
+Design: docs/design/kernel-language.md.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from kb_messages import KernelError, Matrix
 
 
 class _Inspected(NamedTuple):
-    """A value to look at: its elements, or where they will lie, and what is said of a value that does not exist yet."""
+    """An inspected value: its elements, or their place, and the text that stands for pending elements."""
 
     shape: tuple[int, ...]
     known: npt.NDArray[Any] | None
@@ -33,11 +36,11 @@ class InspectionOps(MathOps):
     """Calls that show values and change nothing."""
 
     def print(self, label: str, *values: object) -> None:
-        """Print a line with *label* for each of *values*, or for none of them, with the kernel line and the PE.
+        """Prints a line with *label*, the kernel line and the PE for each of *values*, or one line without values.
 
         Numbers, texts and known elements are printed at once. A pending value, or a slice of a tensor in memory, is
-        printed after pass 2, as it was when all commands before this call had taken effect. Raises KernelError for a
-        handle that was freed.
+        printed after pass 2, with the elements that it had when all commands before this call had taken effect. Raises
+        KernelError for a handle that was freed.
         """
         line = self._port.line()
         self.leave("prints")
@@ -51,11 +54,11 @@ class InspectionOps(MathOps):
             sys.stdout.write(f"{line} {self._port.pe_id}: {label} {text}".rstrip() + "\n")
 
     def capture(self, name: str, x: Handle | HostValue | TensorRef) -> None:
-        """Keep the value of *x* under *name*, for `kb show` and `KernelRun.captures`.
+        """Keeps the value of *x* under *name*, for `kb show` and `KernelRun.captures`.
 
-        The value is that of the bytes of *x* after all commands before this call, also when its TCM is used again
-        later. A name may be captured many times, by many programs. Raises KernelError for a name that is no text, for
-        anything but a handle, known integers and a slice of a tensor, and for a handle that was freed.
+        The value holds the elements of *x* after all commands before this call, also when its TCM is used again later.
+        A name may be captured many times, by many programs. Raises KernelError for a name that is no text, for anything
+        but a handle, integers of `tl.arange` and a slice of a tensor, and for a handle that was freed.
         """
         line, given = self._port.line(), cast("object", name)
         self.leave("captures")
@@ -64,7 +67,7 @@ class InspectionOps(MathOps):
         self._notify(name, line, self._inspected(x, "capture", line), is_print=False)
 
     def _notify(self, name: str, line: str, looked: _Inspected, is_print: bool) -> bool:
-        """Tell the observers. Returns whether any of them listens."""
+        """Notifies the observers. Returns whether there is one."""
         port = self._port
         if port.on_capture is None:
             return False
