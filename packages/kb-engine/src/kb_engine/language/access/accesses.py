@@ -1,4 +1,4 @@
-"""What a load or store moves: the elements that a reference and a mask choose, and the pieces that they make."""
+"""Accesses: the elements that a reference and a mask choose for a load or store, and the pieces that they make."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _Bools = npt.NDArray[np.bool_]
 class ElementAccess(NamedTuple):
     """The elements of a tensor that a load or store moves, of the `shape` elements that the kernel asked for.
 
-    `row`, `col` and `place` are the row and the column in the tensor, and the number among the elements asked for, row
-    by row, of every element that is moved: affine integers, or arrays of one axis. `chosen` says which are moved.
+    For every moved element, `row` and `col` are its row and column in the tensor, and `place` is its number among the
+    elements asked for, row by row: affine integers, or arrays of one axis. `chosen` is the mask of the moved elements.
     """
 
     ref: TensorRef
@@ -48,7 +48,7 @@ class ElementAccess(NamedTuple):
         return self.chosen.is_empty if isinstance(self.chosen, IndexBox) else not self.chosen.any()
 
     def left_out(self) -> list[TilePiece]:
-        """The places of a tile that no element goes to. Their addresses mean nothing."""
+        """The places of a tile that no element moves to. Their addresses have no meaning."""
         if isinstance(self.chosen, IndexBox):
             if self.chosen.is_everywhere:
                 return []
@@ -60,9 +60,9 @@ class ElementAccess(NamedTuple):
 
 
 def access_of(ref: TensorRef, mask: HostValue | None, line: str) -> ElementAccess:
-    """The elements of *ref* that *mask*, of its shape, chooses; all that lie inside the tensor with None.
+    """The elements of *ref* that *mask*, of its shape, chooses; with None, all elements inside the tensor.
 
-    Raises KernelError for an element beyond the tensor or the slice that *ref* was made of.
+    Raises KernelError for an element beyond the tensor, or beyond the slice that *ref* was made from.
     """
     indices = ref.every_index()
     shape = indices.inside if mask is None else indices.shape
@@ -100,7 +100,7 @@ def _moved(indices: Indices, shape: tuple[int, ...], chosen: IndexBox | _Bools) 
 
 
 def _check_inside(ref: TensorRef, dimensions: list[Integers], indices: Indices, line: str) -> None:
-    """Raise KernelError for an index beyond its limits."""
+    """Raises KernelError for an index beyond its limits."""
     for number, (each, (start, end)) in enumerate(zip(dimensions, indices.limits, strict=True)):
         if isinstance(each, np.ndarray):
             if not len(each) or (start <= each.min() and each.max() < end):
@@ -124,9 +124,9 @@ def _extreme(dimensions: list[Any], beyond: Affine, is_low: bool) -> list[int]:
 
 
 def pieces_of(access: ElementAccess, copy: int, is_store: bool) -> list[TilePiece]:
-    """The pieces of *access*, to a copy of the tensor, at virtual addresses if it has such.
+    """The pieces of *access*, to a copy of the tensor, at virtual addresses if the tensor has them.
 
-    Those of a store share no byte: of the elements that a store moves to one place, only the last is moved.
+    The pieces of a store share no byte: of several elements for one place, the last alone is moved.
     """
     tensor, nbytes = access.ref.tensor, access.ref.tensor.dtype.nbytes
     if isinstance(access.row, Affine) and isinstance(access.col, Affine) and isinstance(access.place, Affine):
@@ -147,7 +147,7 @@ def pieces_of(access: ElementAccess, copy: int, is_store: bool) -> list[TilePiec
 def _affine_in_blocks(
     tensor: Tensor, copy: int, elements: tuple[Affine, Affine, Affine]
 ) -> list[tuple[Affine, Affine]] | None:
-    """The addresses and the numbers of the elements in each block of the tensor; None where these are no box.
+    """The addresses and the numbers of the elements in each block of the tensor; None where the elements are no box.
 
     *elements* are their rows, columns and numbers.
     """
@@ -178,7 +178,7 @@ def _blocks(bounds: tuple[int, ...], integers: Affine) -> range:
 
 
 def _inside_block(row: Affine, col: Affine, block: tuple[int, int], tensor: Tensor) -> IndexBox | None:
-    """Where rows and columns lie in a block; None where that is no box."""
+    """The mask of the rows and columns that lie in a block; None where that is no box."""
     box = IndexBox.everywhere(row.shape)
     for each, bounds, number in ((row, tensor.row_bounds, block[0]), (col, tensor.col_bounds, block[1])):
         start, end = bounds[number], bounds[number + 1]
@@ -213,10 +213,11 @@ def _addresses(tensor: Tensor, copy: int, row: Any, col: Any) -> tuple[npt.NDArr
 
 
 def flat_rectangle(ref: TensorRef, burst_nbytes: int) -> Matrix | None:
-    """Where all elements of *ref* lie, if they are affine indices of a flat tensor in one block, and one rectangle.
+    """The matrix of all elements of *ref*, if they are affine indices of a flat tensor in one block, and one rectangle.
 
-    A tile of them is the rectangle row by row. None for anything else, for an index beyond the tensor, and for several
-    rows that are no whole bursts of *burst_nbytes*, which are moved in pieces.
+    The tile holds the rectangle row by row. None for anything else, for an index beyond the tensor, and for several
+    rows that are no whole bursts of *burst_nbytes*, which are moved in pieces. The loads of a loop differ in their
+    first element alone, so the rest is cached.
     """
     indices, tensor = ref.indices, ref.tensor
     if indices is None or len(indices.dimensions) != 1 or len(tensor.col_bounds) != 2:
@@ -240,7 +241,7 @@ def flat_rectangle(ref: TensorRef, burst_nbytes: int) -> Matrix | None:
 
 @lru_cache(maxsize=4096)
 def _rectangle(shape: tuple[int, ...], steps: tuple[int, ...], nbytes: int) -> TilePiece | None:
-    """The one piece of elements of *nbytes*, the first at 0, that is the tile row by row; None where there is none.
+    """The single piece of elements of *nbytes*, the first at 0, that is the tile row by row; None for several pieces.
 
     Its `place` is the number of elements from the first to the last.
     """

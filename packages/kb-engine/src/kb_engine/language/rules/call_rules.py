@@ -1,4 +1,4 @@
-"""What a call of a function gives, by the shapes and dtypes of its arguments: found out once, and then looked up."""
+"""Call rules: the shape and dtype of the result of a call, cached by the shapes and dtypes of the arguments."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _RULES: Final[dict[tuple[Hashable, ...], CallRule]] = {}
 
 
 class CallRule(NamedTuple):
-    """The result of a call, which has `shape`.
+    """The rule of a call: its function, and the `shape` of its result.
 
-    With `in_f32`, arguments that are integers are converted first. The result of integers alone (`may_be_known`) is
-    known if its arguments are. With `has_wide`, a number among the arguments of integers is none that f64 has.
+    With `in_f32`, integer arguments are converted to f32 first. With `may_be_known`, the result of integers is known if
+    its arguments are. With `has_wide`, a number among integer arguments cannot be represented in f64.
     """
 
     function: RecordedFunction
@@ -43,7 +43,8 @@ class CallRule(NamedTuple):
 def call_rule(
     op: str, arguments: Sequence[Argument], axis: int | None, dtype: DType | None, reverse: bool, line: str
 ) -> CallRule:
-    """The rule of a call of *op*, whose result has *dtype*, or that of its arguments. Raises KernelError as a call."""
+    """The rule of a call of *op*, whose result has *dtype*, or that of its arguments. Raises the KernelErrors of the
+    call."""
     axis = None if axis is None else plain(axis)
     key: list[Hashable] = [op, axis, dtype, reverse]
     for each in arguments:
@@ -53,7 +54,7 @@ def call_rule(
             key += (each.shape, each.dtype)
         else:
             key.append(type(each).__qualname__)
-            key.append(repr(each))  # the text tells -0.0 from 0.0, and is equal for NaN
+            key.append(repr(each))  # unlike the numbers, the texts differ for -0.0 and 0.0, and are equal for NaN
     found = _RULES.get(tuple(key))
     if found is None:
         found = _found_out(op, arguments, axis, dtype, reverse, line)
