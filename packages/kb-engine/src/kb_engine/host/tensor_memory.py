@@ -1,4 +1,7 @@
-"""TensorMemory: allocates the tensors of the host, and knows them until they are freed."""
+"""TensorMemory: allocates the tensors of the host, and lists them until they are freed.
+
+The memory of each block is a named slice, one of an even spread, or the memory near the owning PE.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def choose_homes(
 ) -> tuple[Layout, Sequence[int]]:
     """The layout of tensor *name*, and the number of the memory for each block of each copy, in order.
 
-    *shape* is (rows, cols); the other arguments are those of `Host.empty`, and so are the errors.
+    *shape* is (rows, cols). `Host.empty` describes the other arguments and the errors.
     """
     if shard is None:
         cut = Layout(*blocks, 1, ())
@@ -45,7 +48,7 @@ def choose_homes(
 
 
 def copy_of_each_pe(memories: Memories, name: str, shard: Sharding | str, cut: Layout) -> list[int]:
-    """For each PE, the number of the copy that it takes for tensor *name*, whose layout is *cut*."""
+    """For each PE, the number of the copy of tensor *name* that it uses. *cut* is the layout of the tensor."""
     owners = memories.check_pes(f"tensor {name}", sharding_of(name, shard).owners)
     return near_copies(cut, owners, memories.places)
 
@@ -87,7 +90,7 @@ def _bad_cut(name: str, cut: Layout, rows: int, cols: int) -> KernelError:
 
 
 class TensorMemory:
-    """The live tensors of one chip, by the address of their first block. All hosts of the chip have the same one."""
+    """The live tensors of one chip, by the address of their first block. All hosts of the chip share one object."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -106,7 +109,7 @@ class TensorMemory:
         shard: Sharding | str | None,
         cube: int | None,
     ) -> Tensor:
-        """Allocate a tensor, as `Host.empty` says."""
+        """Allocates a tensor. `Host.empty` describes the arguments and the errors."""
         self._check_current("tensor", name)
         dtype, sets = DType(dtype), self.memories.interleaved_names
         if not shape or any(size < 1 for size in shape):
@@ -162,7 +165,7 @@ class TensorMemory:
             raise KernelError(f"tensor {name}", f"cube={cube}", f"0 to {count - 1}")
 
     def _interleaved(self, name: str, shape: tuple[int, ...], dtype: DType, memory: int | str) -> Tensor:
-        """Allocate a flat tensor in *memory*: the HBM slices of a cube, by its number, or a named set of slices."""
+        """Allocates a flat tensor in *memory*: the HBM slices of a cube, by its number, or a named set of slices."""
         rows, cols = sides_of(shape)
         nbytes = rows * cols * dtype.nbytes
         address = self.memories.allocate_interleaved(memory, nbytes, name)
@@ -180,7 +183,7 @@ class TensorMemory:
 
     @contextmanager
     def freed_at_an_error(self) -> Iterator[list[Tensor]]:
-        """Within the block, live tensors are added to the list. An error, or an interrupt, frees these."""
+        """A context manager: an error or an interrupt within it frees the live tensors that were added to its list."""
         made: list[Tensor] = []
         try:
             yield made
@@ -190,27 +193,27 @@ class TensorMemory:
             raise
 
     def free(self, tensor: Tensor) -> None:
-        """Give the memory of a live tensor back. Its bytes are uninitialised from now on."""
+        """Frees the memory of a live tensor. Its bytes are uninitialised from now on."""
         for _, matrix in tensor.every_block():
             self.memories.release(matrix.address)
             self.engine.memory.store.release(*split_address(matrix.address), 1, matrix.nbytes, matrix.nbytes)
         del self.live[tensor.addresses[0][0]]
 
-    def check_live(self, what: str, tensor: Tensor) -> None:
-        """Raise KernelError, which names *what*, when *tensor* is none of this chip or holds no memory any more.
+    def check_live(self, call: str, tensor: Tensor) -> None:
+        """Raises KernelError, which names the *call*, when *tensor* belongs to another chip or was freed.
 
-        A tensor and what `Host.map` makes of it have one `addresses`. A tensor of another chip, or one that was freed,
-        may be equal to a live tensor, but its `addresses` are others.
+        A tensor and its result of `Host.map` share one `addresses` object. A tensor of another chip, or a freed tensor,
+        may be equal to a live tensor, but its `addresses` is another object.
         """
-        self._check_current(what, tensor.name)
+        self._check_current(call, tensor.name)
         live = self.live.get(tensor.addresses[0][0])
         if live is None or live.addresses is not tensor.addresses or live != replace(tensor, virtual=()):
             got, needs = "a tensor after host.free, or of another chip", "one that holds memory of this chip"
-            raise KernelError(f"{what} of {tensor.name}", got, needs)
+            raise KernelError(f"{call} of {tensor.name}", got, needs)
 
-    def _check_current(self, what: str, name: str) -> None:
+    def _check_current(self, call: str, name: str) -> None:
         if self.engine.shared_by_hosts(TensorMemory) is not self:
-            raise KernelError(f"{what} {name}", "a host from before Engine.rebase", "a new Host, and its tensors")
+            raise KernelError(f"{call} {name}", "a host from before Engine.rebase", "a new Host, and its tensors")
 
     def element_with(self, owner: int, offset: int) -> str | None:
         """`name[row, column]` of the element with byte *offset* of memory *owner*; None where no live tensor has it."""
@@ -218,7 +221,7 @@ class TensorMemory:
         return next(filter(None, found), None)
 
     def _allocate(self, name: str, space: MemorySpace, homes: Sequence[int], sizes: Sequence[int]) -> list[int]:
-        """An address for each block. When one memory is full, nothing is allocated."""
+        """Allocates each block, and returns the addresses. When one memory is full, nothing stays allocated."""
         addresses = list[int]()
         try:
             for home, nbytes in zip(homes, sizes, strict=True):

@@ -135,7 +135,7 @@ class Transfers(RandomNumbers, ViewOps):
             plain = pointer.plain_matrix(self._port.pe_id)
             if plain is not None:
                 lies = self._arrived(value, line)
-                assert lies is not None, "what is loaded or computed lies in TCM"
+                assert lies is not None, "a loaded or computed value lies in TCM"
                 self._check_stored(lies, value, pointer.shape, pointer, line)
                 dst = plain if plain.address >= VIRTUAL_END else self._memory_of(pointer, line)
                 self._store_whole(dst, value, lies, line)

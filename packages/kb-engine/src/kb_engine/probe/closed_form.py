@@ -1,4 +1,4 @@
-"""One transfer on an idle chip in closed form: the time of each hop, of the memory and of the bytes."""
+"""Closed form of one transfer on an idle chip: the time of each hop, of the memory and of the bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MANY_BYTES: Final = 1 << 20
 
 
 class Phase(StrEnum):
-    """What a part of the latency belongs to."""
+    """The cause of a part of the latency."""
 
     REQUEST = "request"
     MEMORY = "memory"
@@ -62,7 +62,8 @@ class MemoryTimes(NamedTuple):
 
 
 class ClosedForm(Struct, frozen=True, kw_only=True):
-    """One transfer in closed form. `narrowest` is the link or memory that the bytes hold longest, for `bytes_ps`."""
+    """One transfer in closed form. `narrowest` is the link or memory that the bytes hold longest, for `bytes_ps`
+    picoseconds."""
 
     operation: Operation
     request: tuple[Link, ...]
@@ -92,13 +93,13 @@ class ClosedForm(Struct, frozen=True, kw_only=True):
 
     def _hops(self, phase: Phase, links: tuple[Link, ...]) -> Iterator[LatencyPart]:
         for link in links:
-            if link.is_port:  # which adds no latency
+            if link.is_port:  # a port adds no latency
                 continue
             yield LatencyPart(phase=phase, node=link.dst, latency_ps=link.latency_ps + self.overhead_ps[link.dst])
 
 
 def in_closed_form(topology: Topology, src: str, dst: str, nbytes: int, operation: Operation) -> ClosedForm:
-    """A transfer of *nbytes* from node *src* to node *dst*, alone on a new chip."""
+    """The closed form of a transfer of *nbytes* from node *src* to node *dst*, alone on a new chip."""
     engine = Engine(topology)
     away, back = ways(engine, src, dst, operation)
     data = back if operation is Operation.READ else away
@@ -136,7 +137,7 @@ def link_ps(link: Link, nbytes: int) -> int:
 
 
 def name_of(link: Link) -> str:
-    """*link* in a sentence."""
+    """The name of *link* in a sentence."""
     return f"the port of {link.src}" if link.is_port else f"{link.src} -> {link.dst}"
 
 

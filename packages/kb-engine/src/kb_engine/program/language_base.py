@@ -168,7 +168,7 @@ class LanguageBase:
         """The place of an operand in TCM. Raises KernelError for anything but a handle."""
         if isinstance(value, LoadedTensor):
             matrix = self._arrived(value, line)
-            assert matrix is not None, "what is loaded or computed lies in TCM"
+            assert matrix is not None, "a loaded or computed value lies in TCM"
             return matrix
         if isinstance(value, TensorRef):
             raise KernelError(line, f"tl.{op} of a TensorRef", "a loaded tensor", "tl.load it, or use tl.composite")

@@ -15,15 +15,14 @@ from kb_engine.language.rules.math_results import (
     sort_arguments,
 )
 from kb_engine.language.rules.result_types import result_dtype
-from kb_engine.language.vector.recorded import RecordedFunction, RecordedTensor, recorded_function
+from kb_engine.language.vector.recorded import BoundedCache, RecordedFunction, RecordedTensor, recorded_function
 from kb_engine.program.values.affine import sides_of
 from kb_engine.program.values.handles import Handle
 from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
 from kb_messages import DType, KernelError, VectorValue
 
-_MOST_RULES: Final = 4096
-_RULES: Final[dict[tuple[Hashable, ...], CallRule]] = {}
+_RULES: Final[BoundedCache[tuple[Hashable, ...], CallRule]] = BoundedCache()
 
 
 class CallRule(NamedTuple):
@@ -57,14 +56,11 @@ def call_rule(
             key.append(repr(each))  # unlike the numbers, the texts differ for -0.0 and 0.0, and are equal for NaN
     found = _RULES.get(tuple(key))
     if found is None:
-        found = _found_out(op, arguments, axis, dtype, reverse, line)
-        if len(_RULES) >= _MOST_RULES:
-            _RULES.clear()
-        _RULES[tuple(key)] = found
+        found = _RULES.keep(tuple(key), _computed(op, arguments, axis, dtype, reverse, line))
     return found
 
 
-def _found_out(
+def _computed(
     op: str, arguments: Sequence[Any], axis: int | None, dtype: DType | None, reverse: bool, line: str
 ) -> CallRule:
     values, scalars, scalar_at = sort_arguments(op, arguments, f"tl.{op}", line)

@@ -24,7 +24,7 @@ from kb_messages import (
 )
 
 RESULT: Final = -1
-"""The number that stands for the result among the inputs of a part: a part may read what earlier parts have made."""
+"""The number that stands for the result among the inputs of a part: a part may read results of earlier parts."""
 Fits: TypeAlias = Callable[[VectorProgram], bool]
 
 
@@ -43,7 +43,7 @@ class OpPart(NamedTuple):
 
 
 class _Op(NamedTuple):
-    """The op `math` of operands of the shapes and dtypes of `inputs`, with a result of those of `result`."""
+    """The op `math`. `inputs` and `result` are the shapes and dtypes of its operands and of its result."""
 
     math: MathAttributes
     inputs: tuple[VectorValue, ...]

@@ -72,7 +72,7 @@ def _arithmetic(function: Callable[[Any, Any], Any], bound: Callable[[int, int],
             limit = bound(one._bound, abs(other) if is_number else other._bound)
             if limit <= _HIGHEST:
                 values = function(one.values, other if is_number else other.values)
-                if is_number and (moves or (scales and other)):  # they differ as those of the symbol do
+                if is_number and (moves or (scales and other)):  # they differ where the values of the symbol do
                     return Symbol(one._peers, values, limit)
                 return _symbol(one._peers, values, limit)
         sides = [_side(each) for each in (one, other)]
