@@ -36,7 +36,7 @@ def test_a_rectangle_of_ones_is_found_wherever_it_lies(data):
     assert not found.is_whole
 
 
-def test_a_reference_keeps_what_was_asked_for():
+def test_a_reference_keeps_the_shape_that_was_asked_for():
     part = ref(20, 10)[16:32, 8:16]
     assert (part.shape, part.asked_shape) == ((4, 2), (16, 8))
     assert part[2:, :].asked_shape == (14, 8)
@@ -138,7 +138,7 @@ def test_a_range_costs_nothing(toy_host):
     assert ends[0] == ends[1]
 
 
-def test_loaded_integers_say_what_to_load(toy_host):
+def test_loaded_integers_are_indices_of_loads(toy_host):
     seen = []
 
     def kernel(tl, a, at):

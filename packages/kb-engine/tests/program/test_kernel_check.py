@@ -51,7 +51,7 @@ HERE = "test_kernel_check.py"
         (functools.partial(yields), "launch: got the generator partial"),
     ],
 )
-def test_what_is_no_kernel_is_refused_in_a_sentence(toy_host, kernel, said):
+def test_anything_but_a_kernel_is_refused(toy_host, kernel, said):
     with pytest.raises(KernelError) as caught:
         toy_host().launch(kernel, pes=[0])
     text = str(caught.value)
@@ -61,8 +61,8 @@ def test_what_is_no_kernel_is_refused_in_a_sentence(toy_host, kernel, said):
 
 def line_of_launch() -> int:
     """The line of the launch in the test above."""
-    lines = inspect.getsource(test_what_is_no_kernel_is_refused_in_a_sentence).splitlines()
-    first = test_what_is_no_kernel_is_refused_in_a_sentence.__code__.co_firstlineno
+    lines = inspect.getsource(test_anything_but_a_kernel_is_refused).splitlines()
+    first = test_anything_but_a_kernel_is_refused.__code__.co_firstlineno
     return first + next(number for number, line in enumerate(lines) if ".launch(kernel" in line)
 
 
