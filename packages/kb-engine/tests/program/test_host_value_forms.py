@@ -123,7 +123,11 @@ def test_a_range_of_any_size_costs_no_array():
         pytest.param(arange(0, 8) << 3, Affine((8,), 0, (8,)), id="shift"),
         pytest.param(arange(0, 8) == 3, IndexBox((8,), ((3, 4),)), id="equal"),
         pytest.param(~(arange(0, 8) < 3), IndexBox((8,), ((3, 8),)), id="inverted box"),
-        pytest.param(~(arange(0, 8)[:, None] >= arange(0, 8)[None, :]), HalfSpace(Affine((8, 8), -1, (-1, 1))), id="inverted half space"),
+        pytest.param(
+            ~(arange(0, 8)[:, None] >= arange(0, 8)[None, :]),
+            HalfSpace(Affine((8, 8), -1, (-1, 1))),
+            id="inverted half space",
+        ),
         pytest.param((arange(0, 8) < 3) | (arange(0, 8) > 100), IndexBox((8,), ((0, 3),)), id="or with an empty mask"),
     ],
 )

@@ -40,6 +40,7 @@ def read_tensor(memory: MemoryStore, tensor: Tensor) -> npt.NDArray[Any]:
     first = _read_copy(memory, tensor, 0)
     for copy in range(1, tensor.n_copies):
         other = _read_copy(memory, tensor, copy)
+        # Bytes are compared, because NaN is not equal to itself.
         differing = (first.view(np.uint8) != other.view(np.uint8)).reshape(first.size, -1).any(axis=1)
         if differing.any():
             at = tuple(map(int, np.unravel_index(int(differing.argmax()), first.shape)))

@@ -186,7 +186,7 @@ class Accumulators:
             return
         command, _, address, before, result, completion, line = deferred
         alive = before()
-        if alive is None:
+        if alive is None:  # `acc = tl.dot(a, b, acc)` dropped the sum before, so its registers are free to add to
             sum_before = self._sums.pop(address)
             held = sum_before.matrix
             self._submit(replace(command, acc=held, acc_held=True), held, result, completion, line, sum_before)
@@ -221,7 +221,7 @@ class Accumulators:
         handle = result()
         if handle is not None:
             handle.place = held
-        del handle
+        del handle  # a local reference would keep the result alive while the command is issued
         try:
             self._make_room(self._operand_nbytes(command, command.tile), line)
             self._sums[held.address] = _Sum(held, result, line)

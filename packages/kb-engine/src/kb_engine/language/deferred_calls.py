@@ -139,7 +139,7 @@ class DeferredAtomics:
             commands = [replace(part.command, old=_old_part(part, holder.matrix)) for part in deferred.parts]
         waits = deferred.order in ("acq_rel", "acquire")
         if not commands:
-            if old is None:
+            if old is None:  # the mask chose nothing, and nobody reads the old values
                 deferred.completion.finish()
             return
         completions = [*(Completion() for _ in commands[1:]), deferred.completion]

@@ -240,7 +240,7 @@ def _delayed(items: Iterable[ItemT], n: int) -> Iterator[ItemT]:
     made: deque[ItemT] = deque()
     for item in items:
         made.append(item)
-        del item
+        del item  # the name would keep the TCM of the item
         if len(made) > n:
             yield made.popleft()
     while made:

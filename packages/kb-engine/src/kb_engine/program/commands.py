@@ -117,6 +117,7 @@ class ProgramCommands:
         now = context.t_call_ps = clock.now_ps
         context.after, context.after_seq = self._after, self._after_seq
         arrival = context.t_submitted_ps = now + pe.cpu.issue_ps(command)
+        # With a scoreboard, the operands of later commands wait, so the kernel need not.
         resume = not wait_until_done or self._scoreboard is not None
         if not resume:
             kernel.wait_for(completion)
@@ -154,6 +155,7 @@ class ProgramCommands:
             session.tracer.command_completed(record, context.submitted.line)
         if waiter is not None:
             self._after, self._after_seq = CallCause.COMPLETION, record.command_seq
+            # An event, and not a call, so that the waiter runs after the other events of this moment that came before.
             session.clock.push((session.clock.now_ps, NORMAL, next(self._pe.event_order), waiter, None))
         if (waiter is None or self._kernel.has_returned) and self._on_unawaited is not None:
             self._on_unawaited()

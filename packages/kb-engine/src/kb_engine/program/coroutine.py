@@ -97,7 +97,7 @@ class KernelCoroutine:
             self.waiting_for = waits_for
         self.waiting_at, self.waiting_since_ps = line, self._clock.now_ps
         assert worker.parent is not None
-        worker.parent.switch()
+        worker.parent.switch()  # returns when `resume` switches back
 
     def abandon(self) -> bool:
         """Ends the kernel, if it has paused, so that its frames release all that they refer to. `waiting_at` stays.
@@ -150,7 +150,7 @@ class KernelCoroutine:
         worker, self._greenlet = self._greenlet, None
         assert worker is not None
         if not worker.dead and len(_IDLE.greenlets) < _MOST_IDLE:
-            worker.gr_context = None
+            worker.gr_context = None  # context variables of one kernel are not seen by the next
             _IDLE.greenlets.append(worker)
         returned, self._returned = self._returned, None
         if returned is not None:
@@ -172,4 +172,4 @@ def _run_bodies() -> None:
         assert parent is not None
         body = parent.switch()
         body()
-        del body
+        del body  # an idle greenlet must not keep the values of a kernel

@@ -50,6 +50,7 @@ class ProcessingElement:
     def _empty_tcm(self) -> Allocator:
         reserved = self.scheduler.reserved_nbytes
         nbytes = self.tcm_nbytes - reserved
+        # With engine queues, loads run ahead of earlier commands. Bytes that were never taken have no user to wait for.
         spread_nbytes = 0 if self.cpu.engine_queue_depth is None else nbytes // 2
         base = join_address(self.tcm_owner, reserved)
         return Allocator(f"{self.pe_id}.pe_tcm", base, nbytes, spread_nbytes=spread_nbytes)

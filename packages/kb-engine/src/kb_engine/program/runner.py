@@ -114,6 +114,7 @@ class KernelRunner:
         except BaseException as error:
             if self.kernel.is_abandoned:
                 raise
+            # A signal, `sys.exit` and a mistake of kernbench pass through: the kernel is not to blame.
             if isinstance(error, (KeyboardInterrupt, SystemExit)) or not is_authors_error(error, call.root):
                 self.stopped_at = authors_line(error, call.root)
                 raise

@@ -52,6 +52,7 @@ class Scoreboard:
         uses = self._uses_of(submitted) if type(command) is not GemmCommand else _uses(command, _sums_in_place(command))
         for rectangle, writes, sums in uses:
             for other, use in self._index.near(rectangle):
+                # A GEMM does not wait for an earlier GEMM that adds to the same accumulator.
                 if use.command_seq >= seq or (sums and use.sums):
                     continue
                 clashes = (use.writes or writes) and overlaps(rectangle, other)

@@ -136,7 +136,7 @@ class Session:
 
 def _mapped(command: Command) -> tuple[Matrix, ...]:
     """The operands of *command* that have virtual addresses. A piece that repeats one row counts as that row."""
-    if type(command) is GemmCommand and not command.epilogue and command.acc is None:
+    if type(command) is GemmCommand and not command.epilogue and command.acc is None:  # most commands, so made fast
         a, b, out = command.a, command.b, command.out
         if a.virtual is b.virtual is out.virtual is None:
             return ()

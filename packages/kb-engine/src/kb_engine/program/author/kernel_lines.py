@@ -98,7 +98,7 @@ class KernelLines:
         if len(self._found) >= _MOST_CALLS:
             self._found.clear()
         line = line_of(code.co_filename, frame.f_lineno, self._root)
-        self._found[id(code), frame.f_lasti] = code, line  # it keeps the code alive, so that the id stays its own
+        self._found[id(code), frame.f_lasti] = code, line  # a reference to the code, so that its id is not reused
         return line
 
 

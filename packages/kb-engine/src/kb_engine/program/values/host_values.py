@@ -243,7 +243,7 @@ class HostValue:
     def _computed(self, function: _Function, first: HostValue | int, second: HostValue | int) -> HostValue:
         """The result of *function*, element by element."""
         one, two = (each.data if isinstance(each, HostValue) else np.asarray(plain(each)) for each in (first, second))
-        if function in _ARITHMETIC:
+        if function in _ARITHMETIC:  # numpy adds booleans as a logical or
             one, two = one.astype(np.int64), two.astype(np.int64)
         with np.errstate(divide="raise"):
             return HostValue(np.asarray(function(one, two)), self._line)

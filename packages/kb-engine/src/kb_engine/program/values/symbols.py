@@ -175,7 +175,7 @@ class Symbol:
     def __array_function__(self, function: Any, _: object, arguments: Any, named: Any) -> Any:
         return function(*_plain_parts(arguments), **{name: _plain_parts(each) for name, each in named.items()})
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # methods of integers, such as `bit_length`
         if not hasattr(0, name):
             raise AttributeError(f"'int' object has no attribute '{name}'", name=name, obj=self)
         return getattr(self.pinned(), name)

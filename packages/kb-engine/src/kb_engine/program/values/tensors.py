@@ -279,7 +279,7 @@ class TensorRef:
             return None
         tensor, (top, bottom), (left, right) = self.tensor, self._rows, self._cols
         rows, cols, nbytes = tensor.row_bounds, tensor.col_bounds, tensor.dtype.nbytes
-        if type(top) is not int and len(rows) > 2 and is_symbol(top):
+        if type(top) is not int and len(rows) > 2 and is_symbol(top):  # the block depends on the program
             return self._matrix_in_some_block(pe_id)
         i, j = bisect_right(rows, top) - 1, bisect_right(cols, left) - 1
         if bottom > rows[i + 1] or right > cols[j + 1]:
