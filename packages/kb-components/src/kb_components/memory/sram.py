@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from kb_engine.block import Context, Rate, SingleChannelMemory, StateVisitor, ps_from_ns
+from kb_engine.block import DEADLINE, Context, Rate, SingleChannelMemory, State, ps_from_ns
 from kb_messages import Lever, Rectangle
 
 
@@ -41,18 +41,13 @@ class Sram(SingleChannelMemory[SramSpec]):
 
     spec_type = SramSpec
     free_times = ("free_ps", "_write_free_ps")
-    state = ("_write_free_ps",)
+    state: ClassVar[State] = {"_write_free_ps": DEADLINE}
 
     def __init__(self, spec: SramSpec, context: Context) -> None:
         super().__init__(spec, context)
         self._rate = Rate.from_gbs(spec.bw_gbs)
         self._latency_ps = ps_from_ns(spec.latency_ns)
         self._write_free_ps = 0
-
-    def fold(self, over: StateVisitor) -> None:
-        """Hands the state of the ports to *over*."""
-        super().fold(over)
-        self._write_free_ps = over.deadline(self._write_free_ps)
 
     @property
     def burst_nbytes(self) -> int:
@@ -64,7 +59,7 @@ class Sram(SingleChannelMemory[SramSpec]):
         return self._latency_ps
 
     def occupancy_ps(self, nbytes: int, write: bool) -> int:
-        """Bytes divided by the bandwidth of a port."""
+        """Picoseconds that *nbytes* hold a port: bytes divided by the bandwidth of the port."""
         return self._rate.ps(nbytes)
 
     @property

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
-from kb_engine.block import StateVisitor, TileToken
+from kb_engine.block import TOKEN, State, Stateful, TileToken, each
 
 
-class AnswerOrder:
+class AnswerOrder(Stateful):
     """The transfers of one channel that have not ended.
 
     An early answer ends its transfer when all before it have ended.
     """
 
     __slots__ = ("_answered", "_finish", "_under_way")
+    state: ClassVar[State] = {"_under_way": each(TOKEN), "_answered": each(TOKEN)}
 
     def __init__(self) -> None:
         self._under_way: list[TileToken] = []
@@ -28,13 +30,6 @@ class AnswerOrder:
         self._under_way.append(token)
         self._finish = finish
         return self._answer
-
-    def fold(self, over: StateVisitor) -> None:
-        """Hands the tokens of the transfers to *over*."""
-        for tokens in (self._under_way, self._answered):
-            over.same(len(tokens))
-            for token in tokens:
-                over.token(token)
 
     def _answer(self, token: TileToken) -> None:
         under_way, answered = self._under_way, self._answered

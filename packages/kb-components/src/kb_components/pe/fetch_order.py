@@ -60,15 +60,15 @@ class FetchOrder:
         if token.stages[0].stage_type is StageType.FETCH:
             self.holds_back = True
 
-    def fold(self, over: StateVisitor, turn_ps: int) -> None:
+    def visit_state(self, over: StateVisitor, turn_ps: int) -> None:
         """Hands the state of the order to *over*. *turn_ps* is the turn of the current tile.
 
         A tile that was let go before *turn_ps* held no later tile back.
         """
-        self.fold_flags(over)
+        self.visit_flags(over)
         self.in_order_ps = over.moment(max(self.in_order_ps, turn_ps))
 
-    def fold_flags(self, over: StateVisitor) -> None:
+    def visit_flags(self, over: StateVisitor) -> None:
         """Hands the state of the order to *over* while no tile waits for its turn."""
         over.same(self._claimed, self.starts_differ, self.counts_fetches, self.counts_math, self.holds_back)
 

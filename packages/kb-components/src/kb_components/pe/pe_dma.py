@@ -7,13 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import Meta, Struct
 
 from kb_components.clock import clock_ghz
 from kb_components.pe.answer_order import AnswerOrder
-from kb_engine.block import AddressTranslator, Context, Initiator, StateVisitor, TileToken, exact, ps_from_ns
+from kb_engine.block import (
+    DEADLINE,
+    PART,
+    AddressTranslator,
+    Context,
+    Initiator,
+    State,
+    TileToken,
+    each,
+    exact,
+    ps_from_ns,
+)
 from kb_messages import (
     OFFSET_BITS,
     DmaParams,
@@ -100,7 +111,7 @@ class PeDma(Initiator[PeDmaSpec]):
     serves = (StageType.DMA_READ, StageType.DMA_WRITE)
     needs_no_queue = True
     checks_by_form = True
-    state = ("_issued_ps", "_order")
+    state: ClassVar[State] = {"_issued_ps": DEADLINE, "_order": each(PART)}
     caches = ("_last_owner", "_last_path", "_paths")
 
     def __init__(self, spec: PeDmaSpec, context: Context) -> None:
@@ -122,7 +133,7 @@ class PeDma(Initiator[PeDmaSpec]):
 
     @property
     def lead_ps(self) -> int:
-        """The shorter set-up."""
+        """Picoseconds before a request leaves, at least: the shorter of the two set-ups."""
         return min(self._setups_ps)
 
     @property
@@ -187,6 +198,7 @@ class PeDma(Initiator[PeDmaSpec]):
         memory: Rectangle = params.memory
         owner = memory.base >> OFFSET_BITS
         if owner != self._last_owner:
+            # Constants lie at address 0, whose owner is never the owner of the last transfer.
             if params.constants:
                 self._fill(token, finish)
                 return
@@ -217,13 +229,6 @@ class PeDma(Initiator[PeDmaSpec]):
             finish = self._order[write].begins(token, finish)
         self.clock.call_at(self._issued_ps, finish, token, self.event_order)
 
-    def fold(self, over: StateVisitor) -> None:
-        """Hands the state of the channels to *over*."""
-        super().fold(over)
-        self._issued_ps = over.deadline(self._issued_ps)
-        for order in self._order or ():
-            order.fold(over)
-
     def alone_ps(self, stage_type: StageType, params: StageParams) -> tuple[int, int, int]:
         """(time of a transfer that runs alone, time for which it holds its channel, time of its bytes at the memory).
 
@@ -244,6 +249,7 @@ class PeDma(Initiator[PeDmaSpec]):
             memory = self._fabric.counted(path, params.pieces)
         transfer_ps, memory_ps = self._fabric.alone_ps(path, memory, write)
         alone_ps = setup_ps + n_more * self._piece_ps + transfer_ps
+        # With several transfers under way, the channel takes the next one before this one has ended.
         return alone_ps, max(memory_ps, -(-alone_ps // self.outstanding)), memory_ps
 
     def _lookups_ps(self, token: TileToken, pieces: tuple[Rectangle, ...]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -18,13 +18,14 @@ from kb_components.pe.tile_choice import TileChoice
 from kb_components.pe.tile_feeder import TileFeeder
 from kb_engine.block import (
     KIB,
+    PART,
     CommandInFlight,
     CommandScheduler,
     Context,
     ExclusivePort,
     FeederWait,
     RegisterFileOwner,
-    StateVisitor,
+    State,
     TileToken,
     ps_from_ns,
 )
@@ -77,7 +78,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     )
 
     spec_type = PeSchedulerSpec
-    state = ("_buffers", "_feeder", "_queue")
+    state: ClassVar[State] = {"_queue": PART, "_feeder": PART, "_buffers": PART}
     caches = ("_plan_checks", "_shared_plans", "_tile_choice")
 
     def __init__(self, spec: PeSchedulerSpec, context: Context) -> None:
@@ -173,13 +174,6 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         """Removes the command from the table of commands in flight, and publishes its record."""
         self._queue.forget(context)
         super().complete(context)
-
-    def fold(self, over: StateVisitor) -> None:
-        """Hands the state of the queue, the feeder and the buffers to *over*."""
-        super().fold(over)
-        over.part(self._queue)
-        over.part(self._feeder)
-        over.part(self._buffers)
 
     def dispatch_waits(self, token: TileToken) -> Sequence[tuple[DispatchWait, int]]:
         """The waits from the submission queue to the first block's queue, for the tile that is fed now."""

@@ -8,18 +8,19 @@ serves transfers whose memory is this TCM. They come from other PEs over the fab
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
 from kb_engine.block import (
+    PART,
     Context,
     ExclusivePort,
     Gate,
     Rate,
     Scratchpad,
     SingleChannelMemory,
-    StateVisitor,
+    State,
     ps_from_ns,
 )
 from kb_messages import Lever, StageType, WaitReason
@@ -87,7 +88,7 @@ class PeTcm(SingleChannelMemory[PeTcmSpec], Scratchpad[PeTcmSpec]):
 
     spec_type = PeTcmSpec
     free_times = ("free_ps",)
-    state = ("port",)
+    state: ClassVar[State] = {"port": PART}
 
     def __init__(self, spec: PeTcmSpec, context: Context) -> None:
         super().__init__(spec, context)
@@ -96,11 +97,6 @@ class PeTcm(SingleChannelMemory[PeTcmSpec], Scratchpad[PeTcmSpec]):
         self._dma_rate = self._rate if spec.dma_bw_gbs is None else Rate.from_gbs(spec.dma_bw_gbs)
         self._dma_latency_ps = self._latency_ps if spec.dma_latency_ns is None else ps_from_ns(spec.dma_latency_ns)
         self.port = ExclusivePort(WaitReason.TCM_PORT)
-
-    def fold(self, over: StateVisitor) -> None:
-        """Hands the state of both ports to *over*."""
-        super().fold(over)
-        over.part(self.port)
 
     def access_gates(self, stage_type: StageType) -> tuple[Gate, ...]:
         """The one port, for fetches and stores."""

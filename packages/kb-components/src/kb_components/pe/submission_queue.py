@@ -83,7 +83,7 @@ class SubmissionQueue:
         if self._decoding is None:
             self._take_next()
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state of the queue to *over*.
 
         For the tiles of one command only the lengths count: other commands move on by events that this command does not

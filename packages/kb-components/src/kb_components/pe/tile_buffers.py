@@ -53,6 +53,7 @@ class TileBuffers:
             placement.panel = panel_slots(plan, self._panel_ring, self.inputs)
             below = placement.panel.count * placement.panel.nbytes
         if buffers.input_nbytes:
+            # The panel lies at the bottom, and the tiles' own buffers above it.
             base, count = self.inputs.base + below, (self.inputs.nbytes - below) // buffers.input_nbytes
             placement.input = self._input_ring.cut(base, buffers.input_nbytes, count, plan.n_tiles)
         placement.input_cut = below, buffers.panel_nbytes, buffers.input_nbytes
@@ -100,19 +101,19 @@ class TileBuffers:
         if panel is not None and plan.is_last(token.tile):
             self.inputs.free(panel.offset(plan.panel_piece(token.tile)))
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state of the buffers to *over*.
 
         Between programs of a grid, every claim keeps its place, and the same slots come next.
         """
         if over.command is None:
             for region in (self.inputs, self.outputs):
-                region.fold_programs(over)
+                region.visit_programs(over)
             over.same(*self.cuts())
             return
         placement = over.command.placement
-        self.inputs.fold(over, [(Place.PANEL, placement.panel), (Place.INPUT_BUFFER, placement.input)])
-        self.outputs.fold(over, [(Place.OUTPUT_BUFFER, placement.output)])
+        self.inputs.visit_state(over, [(Place.PANEL, placement.panel), (Place.INPUT_BUFFER, placement.input)])
+        self.outputs.visit_state(over, [(Place.OUTPUT_BUFFER, placement.output)])
 
     def wait_of(self, node_id: str, token: TileToken, since_ps: int) -> FeederWait:
         """The wait of *token* for a piece of a panel, for an input buffer, or for an output buffer beside these.
@@ -157,6 +158,7 @@ class TileBuffers:
                     self.inputs.free(at)
                 return False
             token.output_at = output_at
+            # The buffer lies outside of its slot, so the tile's stages have to move with it.
             if output_at != outputs.offset(number):
                 placement.move(Place.OUTPUT_BUFFER, number, output_at)
         if inputs is not None and at is not None and at != inputs.offset(tile.tile_id):

@@ -144,12 +144,12 @@ class TileFeeder:
         """Calls *look* when *tile* has been made and the event that made it is over."""
         self._look_at, self._look = tile + 1, look
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state of the feeder to *over*."""
         if over.command is None:
-            self._fold_programs(over)
+            self._visit_programs(over)
             return
-        self._order.fold(over, self.turn_ps)
+        self._order.visit_state(over, self.turn_ps)
         self.turn_ps, self.claimed_ps = over.moment(self.turn_ps), moment_or_none(over, self.claimed_ps)
         self._op_id = over.op(self._op_id)
         over.token(self._token)
@@ -159,12 +159,12 @@ class TileFeeder:
         if over.jumps:
             self._tiles = tiles_from(over.command.tiles, over.next_tile)
 
-    def _fold_programs(self, over: StateVisitor) -> None:
+    def _visit_programs(self, over: StateVisitor) -> None:
         """Hands the state of the feeder between the programs of a grid to *over*.
 
         Raises NotPeriodic while a command of several tiles is fed.
         """
-        self._order.fold_flags(over)
+        self._order.visit_flags(over)
         over.same(self._unplaced, self._first_queue_full, self._command is None)
         command, token = self._command, self._token
         if command is None:
@@ -174,7 +174,7 @@ class TileFeeder:
         over.part(command)
         over.token(token)
         over.identical(self._first_server)
-        self._order.fold(over, self.turn_ps)
+        self._order.visit_state(over, self.turn_ps)
         self.turn_ps, self.claimed_ps = over.moment(self.turn_ps), moment_or_none(over, self.claimed_ps)
 
     def wait(self) -> FeederWait | None:

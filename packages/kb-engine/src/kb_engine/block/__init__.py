@@ -28,13 +28,48 @@ from kb_engine.block.pe_roles import (
 )
 from kb_engine.block.register_file import RegisterFile, RegisterFileOwner
 from kb_engine.block.stage_server import StageServer
-from kb_engine.block.state_visitor import NotPeriodic, StateVisitor, moment_or_none
+from kb_engine.block.state_visitor import (
+    BY_HAND,
+    CALL,
+    COUNT,
+    DEADLINE,
+    IDENTICAL,
+    MOMENT,
+    MOMENT_OR_NONE,
+    OP,
+    PART,
+    SAME,
+    SIZE,
+    TOKEN,
+    Kind,
+    NotPeriodic,
+    State,
+    Stateful,
+    StateVisitor,
+    each,
+    each_value,
+    moment_or_none,
+    optional,
+    row,
+)
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import KIB, Rate, ps_from_ns
 from kb_topology import exact
 
 __all__ = [
+    "BY_HAND",
+    "CALL",
+    "COUNT",
+    "DEADLINE",
+    "IDENTICAL",
     "KIB",
+    "MOMENT",
+    "MOMENT_OR_NONE",
+    "OP",
+    "PART",
+    "SAME",
+    "SIZE",
+    "TOKEN",
     "AddressTranslator",
     "BufferedComponent",
     "Clock",
@@ -54,6 +89,7 @@ __all__ = [
     "Initiator",
     "IsolableWork",
     "Isolation",
+    "Kind",
     "MemoryComponent",
     "MessagePart",
     "NotPeriodic",
@@ -68,11 +104,17 @@ __all__ = [
     "SingleChannelMemory",
     "Slots",
     "StageServer",
+    "State",
     "StateVisitor",
+    "Stateful",
     "TileToken",
     "WiringError",
+    "each",
+    "each_value",
     "exact",
     "moment_or_none",
+    "optional",
     "ps_from_ns",
+    "row",
     "split_message",
 ]

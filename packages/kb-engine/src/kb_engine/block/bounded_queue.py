@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from kb_engine.block.in_flight import TileToken
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import CALL, TOKEN, State, Stateful, each
 from kb_engine.timing.clock import Clock
 
 
-class BoundedQueue:
+class BoundedQueue(Stateful):
     """At most `depth` tokens wait in `queue`, in order, while `token` is in front: at a gate, in service, or blocked.
 
     `blocked` are the senders that wait for room. A subclass serves the token in front and calls `_next` when that token
@@ -23,7 +23,7 @@ class BoundedQueue:
     """
 
     __slots__ = ("blocked", "clock", "depth", "queue", "token")
-    state: ClassVar[tuple[str, ...]] = ("blocked", "queue", "token")
+    state: ClassVar[State] = {"token": TOKEN, "queue": each(TOKEN), "blocked": each(CALL, TOKEN)}
 
     def __init__(self, clock: Clock, depth: int) -> None:
         self.clock = clock
@@ -52,16 +52,6 @@ class BoundedQueue:
         it is full.
         """
         self.blocked.append((send, token))
-
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        over.token(self.token)
-        over.same(len(self.queue), len(self.blocked))
-        for token in self.queue:
-            over.token(token)
-        for send, token in self.blocked:
-            over.call(send)
-            over.token(token)
 
     def _serve(self, token: TileToken) -> None:
         """Make *token* the one in front, and begin with it."""

@@ -69,8 +69,8 @@ class Ring:
         """Be as when the state was *state*."""
         self._last, self._pieces = state
 
-    def fold(self, over: StateVisitor, pe_id: str) -> tuple[Slots, Slots] | None:
-        """As FoldPass says, of the programs of a grid. Returns the last cut before and after."""
+    def visit_state(self, over: StateVisitor, pe_id: str) -> tuple[Slots, Slots] | None:
+        """As StateVisitor says, of the programs of a grid. Returns the last cut before and after."""
         over.same(self._last is None)
         if self._last is None:
             return None
@@ -162,16 +162,16 @@ class Region:
         nbytes = self._live.pop(offset, None)
         self.live_nbytes -= self._free_other(offset) if nbytes is None else nbytes
 
-    def fold(self, over: StateVisitor, rings: list[tuple[Place, SlotRing | None]]) -> None:
-        """As FoldPass says. Claims lie in slots of *rings*, or elsewhere."""
+    def visit_state(self, over: StateVisitor, rings: list[tuple[Place, SlotRing | None]]) -> None:
+        """As StateVisitor says. Claims lie in slots of *rings*, or elsewhere."""
         over.same(self._cut, self.live_nbytes)
         self._live = over.places(self._live, rings)
         over.same(len(self._others))
         for cut, claims in self._others.items():
             over.same(cut, *claims.items())
 
-    def fold_programs(self, over: StateVisitor, rings: Sequence[tuple[Slots, Slots] | None] = ()) -> None:
-        """As FoldPass says, of the programs of a grid. *rings* are the last cuts before and after the pass.
+    def visit_programs(self, over: StateVisitor, rings: Sequence[tuple[Slots, Slots] | None] = ()) -> None:
+        """As StateVisitor says, of the programs of a grid. *rings* are the last cuts before and after the pass.
 
         A claim in one of their slots lies in the slot of the same piece then. All others lie where they lie.
         """

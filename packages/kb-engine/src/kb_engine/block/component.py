@@ -17,7 +17,7 @@ from kb_engine.block.block_directory import BlockDirectory
 from kb_engine.block.gates import Gate, WiringError
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import StageServer
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import State, Stateful
 from kb_engine.timing.clock import Clock
 from kb_messages import PipelinePlan, StageParams, StageType
 
@@ -78,15 +78,21 @@ class Context:
         return [block for blocks in self._neighbours.values() for block in blocks]
 
 
-class ComponentBase(ABC, Generic[SpecT]):
+class ComponentBase(Stateful, ABC, Generic[SpecT]):
     """A hardware block: one node of the topology, built from its typed attributes.
 
     `serves` lists the stage types that the block has a queue for. `spec_type` is the Struct that the node's YAML
     attributes are checked against.
 
-    `state` names the attributes of the class that change while the block works; the future of a simulation depends on
-    them. `caches` names those that only remember answers, which may be forgotten at any time. `counters` names the
-    attributes or properties that count what the block did, for reports. A subclass names its own attributes alone.
+    `state` names the attributes of the class that change while the block works, and gives each a kind
+    (`kb_engine.block`: MOMENT, DEADLINE, COUNT, SAME and others). The future of a simulation depends on them. A class
+    that states kinds for all of its state says that its blocks can be skipped: a block's times follow from these
+    attributes, from the time that passes and from the kinds of tiles, not from addresses and not from the time of day.
+    A class with a pure cost and without state says so without `state`. A class with `state = ("row",)`, a tuple of
+    names without kinds, or with a `begin` of its own and no `state`, has every tile simulated.
+
+    `caches` names attributes that only remember answers, which may be forgotten at any time. `counters` names the
+    attributes or properties that count the work of the block, for reports. A subclass names its own attributes alone.
 
     `checks_by_form` says that what `check_plan` refuses, and `check_addresses` does not, follows from the Spec, the
     size of the node's memory, the kinds of the blocks of its PE, and the plan, whatever the name of the PE and the
@@ -97,7 +103,7 @@ class ComponentBase(ABC, Generic[SpecT]):
 
     spec_type: ClassVar[type[Struct]]
     serves: ClassVar[tuple[StageType, ...]] = ()
-    state: ClassVar[tuple[str, ...]] = ()
+    state: ClassVar[State] = {}
     caches: ClassVar[tuple[str, ...]] = ()
     counters: ClassVar[tuple[str, ...]] = ()
     checks_by_form: ClassVar[bool] = False
@@ -137,15 +143,6 @@ class ComponentBase(ABC, Generic[SpecT]):
     def service_parts(self, params: StageParams) -> dict[str, int]:
         """`service_ps(params)` split into named picoseconds, which add up to it. Pure. By default one part."""
         return {"service": self.service_ps(params)}
-
-    def fold(self, over: StateVisitor) -> None:
-        """Hand all attributes in `state` to *over*, as FoldPass says, after `super().fold(over)`.
-
-        A class that has a `fold` of its own says that its blocks can be folded: what they do follows from these
-        attributes, from the time that passes and from the kinds of tiles, not from addresses and not from the time of
-        day. A block of stages with a pure cost and without state says so without a `fold`. Tiles that pass any other
-        block are all simulated.
-        """
 
     def counts(self) -> dict[str, int]:
         """The value of each of the block's `counters` so far, by name; those of base classes come first."""

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from kb_engine.block.block_directory import Cube, Receiver
 from kb_engine.block.component import ComponentBase, SpecT
 from kb_engine.block.fabric_roles import TransferSource
+from kb_engine.block.state_visitor import State
 from kb_messages import CubeTarget, HostMessage, KbError, KernelLaunch, MessageKind, Refusal, Request, Response
 
 PlaceT = TypeVar("PlaceT")
@@ -80,7 +81,7 @@ class CommandDispatcher(ComponentBase[SpecT]):
     Counting answers takes no time. Source: assumed.
     """
 
-    state: ClassVar[tuple[str, ...]] = ("_free_ps", "_open", "_sent")
+    state: ClassVar[State] = ("_free_ps", "_open", "_sent")
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)

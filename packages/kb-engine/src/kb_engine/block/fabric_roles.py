@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from kb_engine.block.component import ComponentBase, SpecT
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import PipelineError
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import COUNT, DEADLINE, State
 from kb_engine.timing.interning import interned
 from kb_messages import Rectangle, StageType
 
@@ -100,7 +100,7 @@ class MemoryComponent(ComponentBase[SpecT]):
     """
 
     __slots__ = ("busy_ps", "read_nbytes", "written_nbytes")
-    state: ClassVar[tuple[str, ...]] = __slots__
+    state: ClassVar[State] = dict.fromkeys(__slots__, COUNT)
     buffers_writes: ClassVar[bool] = False
     """Whether a write comes to `reserve` as a whole when its last byte is there, whatever requests come between."""
     reorders: ClassVar[bool] = False
@@ -112,13 +112,6 @@ class MemoryComponent(ComponentBase[SpecT]):
         self.busy_ps = 0
         self.read_nbytes = 0
         self.written_nbytes = 0
-
-    def fold(self, over: StateVisitor) -> None:
-        """As ComponentBase."""
-        super().fold(over)
-        self.busy_ps = over.total(self.busy_ps)
-        self.read_nbytes = over.total(self.read_nbytes)
-        self.written_nbytes = over.total(self.written_nbytes)
 
     @property
     def burst_nbytes(self) -> int:
@@ -216,7 +209,7 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
 
     __slots__ = ("_costs", "_last", "free_ps")
 
-    state: ClassVar[tuple[str, ...]] = ("free_ps",)
+    state: ClassVar[State] = {"free_ps": DEADLINE}
     caches: ClassVar[tuple[str, ...]] = ("_costs", "_last")
 
     def __init__(self, spec: SpecT, context: Any) -> None:
@@ -224,11 +217,6 @@ class SingleChannelMemory(MemoryComponent[SpecT]):
         self.free_ps = 0
         self._costs: tuple[dict[int, _Cost], ...] = ({}, {})
         self._last = [_NO_COST, _NO_COST]
-
-    def fold(self, over: StateVisitor) -> None:
-        """As ComponentBase."""
-        super().fold(over)
-        self.free_ps = over.deadline(self.free_ps)
 
     @abstractmethod
     def latency_ps(self, nbytes: int, write: bool) -> int:

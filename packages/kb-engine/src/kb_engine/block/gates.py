@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 from kb_engine.block.in_flight import TileToken
-from kb_engine.block.state_visitor import NotPeriodic, StateVisitor
+from kb_engine.block.state_visitor import TOKEN, Kind, NotPeriodic, State, Stateful, StateVisitor, each
 from kb_messages import KbError, StageType, WaitReason
 
 
@@ -21,7 +21,15 @@ class GateWaiter(Protocol):
         """*gate*, where *token* waited, has let it in."""
 
 
-class Gate:
+def _visit_waiter(over: StateVisitor, waiter: Any) -> Any:
+    over.call(waiter.granted)
+    return waiter
+
+
+_WAITER = Kind("WAITER", _visit_waiter)
+
+
+class Gate(Stateful):
     """Something a service holds besides its own block: a port, a slot, room in the register file.
 
     Waiters are served first come, first served. A subclass decides `admit`. The owner of the guarded resource calls
@@ -29,6 +37,7 @@ class Gate:
     """
 
     __slots__ = ("waiting",)
+    state: ClassVar[State] = {"waiting": each(_WAITER, TOKEN)}
 
     reason: WaitReason
 
@@ -57,16 +66,15 @@ class Gate:
         """The smallest change of a capacity that would let *token* in, or "". The report of a stuck simulation asks."""
         return ""
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says. A subclass that overrides this hands over its own attributes, and calls `fold_waiting`."""
-        raise NotPeriodic
+    def visit_state(self, over: StateVisitor) -> None:
+        """Hands the tokens that wait and the state of subclasses to *over*.
 
-    def fold_waiting(self, over: StateVisitor) -> None:
-        """Hand over who waits."""
-        over.same(len(self.waiting))
-        for waiter, token in self.waiting:
-            over.call(waiter.granted)
-            over.token(token)
+        Raises NotPeriodic for a subclass that gives no kinds to its state: nobody knows how it goes on.
+        """
+        state = type(self).state
+        if state is Gate.state or isinstance(state, tuple):
+            raise NotPeriodic
+        super().visit_state(over)
 
     def reopen(self) -> None:
         """Let waiters in as long as they can be admitted."""
@@ -79,6 +87,7 @@ class ExclusivePort(Gate):
     """A port that one service holds at a time."""
 
     __slots__ = ("holder", "reason")
+    state: ClassVar[State] = {"holder": TOKEN}
 
     def __init__(self, reason: WaitReason) -> None:
         super().__init__()
@@ -91,11 +100,6 @@ class ExclusivePort(Gate):
             return False
         self.holder = token
         return True
-
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        self.fold_waiting(over)
-        over.token(self.holder)
 
     def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
         """Whether *token* is on the port."""

@@ -211,15 +211,15 @@ class CommandInFlight:
         got = f"a command of {self.submitted.line} whose tiles use {places} without a place"
         return PipelineError(scheduler, got, "slots for the op log to name", fix)
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         placement = self.placement
         self.remaining = over.tiles_to_go(self.remaining)
         over.same(placement.operands_held, placement.sums_held)
         over.moved(placement.moved)
 
-    def fold_alone(self, over: StateVisitor) -> None:
-        """As FoldPass says, of a command of a program. Raises NotPeriodic for one of several tiles, or with buffers."""
+    def visit_alone(self, over: StateVisitor) -> None:
+        """Hands a command of a program to *over*. Raises NotPeriodic for one of several tiles, or with buffers."""
         placement = self.placement
         if self.shared_plan.n_tiles > 1 or placement.input or placement.panel or placement.output:
             raise NotPeriodic
@@ -239,7 +239,7 @@ class CommandInFlight:
             placement.registers = over.ring(registers, 0, pe_id)
         if accumulators is not None:
             placement.accumulators = over.ring(accumulators, 0, pe_id)
-        self.fold(over)
+        self.visit_state(over)
 
     def again(
         self, issued: Sequence[Issued], shift: tuple[int, int, int], turns: tuple[int, int]
@@ -341,8 +341,8 @@ class TileToken:
         self.waits: list[tuple[WaitReason, int]] | None = None
         self.completed = False
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, but for the tile and its stages, which `become` replaces."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says, but for the tile and its stages, which `become` replaces."""
         over.same(self.index, self.completed, None if self.waits is None else tuple(self.waits))
         for name in _TIMES:
             t_ps = getattr(self, name, None)

@@ -11,7 +11,7 @@ from kb_engine.block.component import ComponentBase, SpecT
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.isolation import Isolation
 from kb_engine.block.stage_server import StageServer
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import SIZE, State
 from kb_engine.memory.page_table import PageTable
 from kb_messages import (
     Command,
@@ -134,7 +134,7 @@ class CommandScheduler(ComponentBase[SpecT]):
     """
 
     __slots__ = ("completions", "isolation", "on_feed", "on_tile_waited")
-    state: ClassVar[tuple[str, ...]] = ("completions",)
+    state: ClassVar[State] = {"completions": SIZE}
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
@@ -194,11 +194,6 @@ class CommandScheduler(ComponentBase[SpecT]):
         if self.on_feed is not None:
             self.on_feed(context, feeding)
 
-    def fold(self, over: StateVisitor) -> None:
-        """As ComponentBase."""
-        super().fold(over)
-        over.same(len(self.completions))
-
     def complete(self, context: CommandInFlight) -> None:
         """All tiles of a command are done: publish its record. Override this to forget the command first.
 
@@ -232,7 +227,7 @@ class CommandScheduler(ComponentBase[SpecT]):
 class AddressTranslator(ComponentBase[SpecT]):
     """PE_MMU: the page table of its PE, and the cost of looking pages up. A wire leads to it from the PE's DMA."""
 
-    state: ClassVar[tuple[str, ...]] = ("pages",)
+    state: ClassVar[State] = ("pages",)
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)

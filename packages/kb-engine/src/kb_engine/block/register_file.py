@@ -9,7 +9,7 @@ from kb_engine.block.buffers import Region, Ring, Slots
 from kb_engine.block.component import ComponentBase, SpecT
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import BY_HAND, PART, SAME, State, StateVisitor
 from kb_messages import HeldSum, PipelinePlan, Place, PlanError, StageType, WaitReason, tile_kind
 
 _REGISTERS: Final = Place.REGISTERS  # Python 3.11 looks a member of an enumeration up by a call
@@ -32,6 +32,7 @@ class RegisterFile(Gate):
     """
 
     __slots__ = ("_accumulators", "_held", "_nbytes", "_node_id", "_operands", "_region")
+    state: ClassVar[State] = {"_held": SAME, "_operands": BY_HAND, "_accumulators": BY_HAND, "_region": BY_HAND}
 
     reason = WaitReason.REGISTER_FILE
 
@@ -199,17 +200,18 @@ class RegisterFile(Gate):
         claimed_by = token.context.placement.claimed_by
         return claimed_by is None or _is_at(token, claimed_by)
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, while the tiles of one command hold registers, or of the programs of a grid."""
-        self.fold_waiting(over)
-        over.same(tuple(self._held.items()))
+    def visit_state(self, over: StateVisitor) -> None:
+        """Hands the registers of the tiles of one command to *over*, or those of the programs of a grid."""
+        super().visit_state(over)
         if over.command is None:
             pe_id = self._node_id.rpartition(".")[0]
-            rings = [ring.fold(over, pe_id) for ring in (self._operands, self._accumulators)]
-            self._region.fold_programs(over, rings)
+            rings = [ring.visit_state(over, pe_id) for ring in (self._operands, self._accumulators)]
+            self._region.visit_programs(over, rings)
             return
         placement = over.command.placement
-        self._region.fold(over, [(Place.ACCUMULATOR, placement.accumulators), (Place.REGISTERS, placement.registers)])
+        self._region.visit_state(
+            over, [(Place.ACCUMULATOR, placement.accumulators), (Place.REGISTERS, placement.registers)]
+        )
 
     def holds(self, token: TileToken, ahead: frozenset[StageType]) -> bool:
         """Whether *token* has registers, and has yet to be computed or stored."""
@@ -276,16 +278,11 @@ class RegisterFileOwner(ComponentBase[SpecT]):
     """
 
     __slots__ = ("registers",)
-    state: ClassVar[tuple[str, ...]] = __slots__
+    state: ClassVar[State] = {"registers": PART}
 
     def __init__(self, spec: SpecT, context: Any) -> None:
         super().__init__(spec, context)
         self.registers = RegisterFile(self.node_id, context.memory_nbytes)
-
-    def fold(self, over: StateVisitor) -> None:
-        """As ComponentBase."""
-        super().fold(over)
-        over.part(self.registers)
 
     def check_plan(self, plan: PipelinePlan) -> None:
         """Raise PlanError when not even one tile fits the register file."""

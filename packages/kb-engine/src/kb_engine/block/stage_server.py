@@ -10,7 +10,7 @@ from simpy.events import NORMAL
 from kb_engine.block.bounded_queue import BoundedQueue
 from kb_engine.block.gates import Gate, WiringError
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import COUNT, State
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.interning import interned
 from kb_messages import Stage, StageParams, StageType, WaitReason
@@ -96,7 +96,7 @@ class StageServer(BoundedQueue):
         "stage_type",
         "event_order",
     )
-    state: ClassVar[tuple[str, ...]] = ("busy_ps", "served")
+    state: ClassVar[State] = {"busy_ps": COUNT, "served": COUNT}
     caches: ClassVar[tuple[str, ...]] = _CACHES
 
     def __init__(
@@ -139,12 +139,6 @@ class StageServer(BoundedQueue):
         """Let a service start only when its token has passed *gates*, in order, and then those of earlier calls."""
         self.own_gates = self.gates = (*gates, *self.own_gates)
         self.exits = tuple(gate for gate in self.own_gates if type(gate).leave is not Gate.leave)
-
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        super().fold(over)
-        self.busy_ps = over.total(self.busy_ps)
-        self.served = over.total(self.served)
 
     @property
     def outstanding(self) -> int:

@@ -1,136 +1,307 @@
-"""StateVisitor: how the parts of a simulation say in what state they are, and move on by whole periods.
+"""StateVisitor, and the kinds of state that the parts of a simulation hand to it.
 
-Every part that changes while tiles are worked on has one method, `fold(over)`, that hands each of its attributes to
-*over* and takes the answer as the new value:
+Design: docs/design/steady-state.md
 
-    def fold(self, over: StateVisitor) -> None:
-        self.free_ps = over.deadline(self.free_ps)
-        self.busy_ps = over.total(self.busy_ps)
-        over.same(self.row)
+A class names each of its attributes that changes while the simulation works, and gives each a kind:
 
-One pass only looks: it writes down all values relative to now and to the next tile. Another pass moves the part on by
-some periods. So what is compared and what is moved cannot differ.
+    class Channel(Stateful):
+        state: ClassVar[State] = {"free_ps": DEADLINE, "busy_ps": COUNT, "row": SAME, "token": TOKEN}
+
+`Stateful.visit_state` follows from the kinds: it hands each attribute to a visitor and takes the answer as the new
+value. One visitor writes all values down, relative to now and to the next tile, and another one moves them on by some
+periods. So the values that are compared are the values that are moved. A class whose state depends on a condition
+overrides `visit_state`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from kb_dataexec.log.compressed import SlotRing
 from kb_messages import Place
 
 
 class NotPeriodic(Exception):
-    """Something is in the simulation of which nobody can say how it goes on, but by simulating it."""
+    """The simulation holds something whose future is known only by simulating it."""
 
 
 class HasState(Protocol):
-    """What has a `fold`."""
+    """A part of the simulation that hands its state to a visitor."""
 
-    def fold(self, over: StateVisitor) -> None:
-        """Hand every attribute that changes to *over*."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """Hands every attribute that changes to *over*, and takes each answer as the new value."""
 
 
 class StateVisitor(ABC):
-    """One pass over the state of a simulation, between two of its events."""
+    """Visits the state of a simulation once, between two events."""
 
     @abstractmethod
     def moment(self, t_ps: int) -> int:
-        """A moment that matters wherever it lies, such as the begin of a service."""
+        """Takes a moment that matters wherever it lies, such as the begin of a service."""
 
     @abstractmethod
     def deadline(self, t_ps: int) -> int:
-        """A moment that matters while it is ahead: to be free at or before now is to be free."""
+        """Takes a moment that matters only while it is ahead: a block that is free before now is free."""
 
     @abstractmethod
-    def total(self, count: int) -> int:
-        """A number that grows by what is done, and on which nothing depends."""
+    def count(self, count: int) -> int:
+        """Takes a number that grows with the work done, and on which no time depends."""
 
     @abstractmethod
     def same(self, *values: object) -> None:
-        """Values that have to be equal a period later, and stay as they are."""
+        """Takes values that do not change in themselves, and have to be equal a period later."""
 
     @abstractmethod
     def identical(self, *objects: object) -> None:
-        """Objects that have to be these very ones a period later. A pass that looks keeps the objects alive."""
+        """Takes objects that have to be the same objects a period later. A snapshot keeps the objects alive."""
 
     @abstractmethod
     def op(self, op_id: int) -> int:
-        """An op of the command, or one before it, or -1 for none."""
+        """Takes the number of an op of the command or of an earlier command; -1 for none."""
 
     @abstractmethod
     def tiles_to_go(self, count: int) -> int:
-        """The number of tiles of the command that are not done."""
+        """Takes the number of tiles of the command that are not done."""
 
     @abstractmethod
     def token(self, token: Any) -> None:
-        """A TileToken, which is visited where it is met first, or None."""
+        """Takes a TileToken or None. A token is visited where it is met first."""
 
     @abstractmethod
     def part(self, part: HasState) -> None:
-        """A part that several others hold. It is visited where it is met first."""
+        """Takes a part, which several others may hold. A part is visited where it is met first."""
 
     @abstractmethod
     def call(self, function: Callable[..., Any]) -> None:
-        """A function that will be called: a method of a part that stays. Raises NotPeriodic for any other."""
+        """Takes a function that will be called: a method of a part that stays. Raises NotPeriodic for any other."""
 
     @abstractmethod
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
-        """The offset of a piece that lies in one of *slots*, or elsewhere."""
+        """Takes the offset of a piece, in bytes. The piece lies in one of *slots*, or elsewhere in *place*."""
 
     @abstractmethod
     def places(self, claims: dict[int, int], rings: list[tuple[Place, SlotRing | None]]) -> dict[int, int]:
-        """Bytes that are claimed, by their offset. Each claim lies in a slot of one of *rings*, or elsewhere."""
+        """Takes the claimed bytes by offset. Each claim lies in a slot of one of *rings*, or elsewhere."""
 
     @abstractmethod
     def moved(self, moved: dict[Place, dict[int, int]]) -> None:
-        """The pieces of the command that lie in no slot. With them, periods are such that slots come round, too."""
+        """Takes the pieces of the command that lie in no slot.
+
+        With such pieces, a period ends only where the slots begin anew.
+        """
 
     def seq(self, command_seq: int) -> int:
-        """The number of a command, or -1 for none."""
+        """Takes the number of a command, or -1 for none."""
         raise NotPeriodic
 
     def program(self, number: int) -> int:
-        """The number of a program of a grid."""
+        """Takes the number of a program of a grid."""
         raise NotPeriodic
 
     def issued(self, command: Any) -> tuple[Any, Any]:
-        """What was submitted as *command*, a CommandInFlight of a program, and its addresses."""
+        """Takes *command*, a CommandInFlight of a program. Returns its SubmittedCommand and its addresses."""
         raise NotPeriodic
 
     def ring(self, last: Any, pieces: int, pe_id: str) -> Any:
-        """A cut of a ring of the registers of *pe_id*, of which *pieces* were to be taken. Its slots are alike."""
+        """Takes a cut of a ring of the registers of *pe_id*, from which *pieces* were to be taken."""
         raise NotPeriodic
 
     def unlike(self, count: int) -> None:
-        """How often it mattered so far where slots lie, in one region."""
+        """Takes how often it mattered so far where slots lie, in one region."""
         raise NotPeriodic
 
     @property
     @abstractmethod
     def command(self) -> Any:
-        """The CommandInFlight whose tiles are folded. None where the programs of a grid are."""
+        """The CommandInFlight whose tiles may be skipped. None between programs of a grid."""
 
     @property
     @abstractmethod
     def next_tile(self) -> int:
-        """The tile of the command that is made next. A pass that moves parts on gives the one after the jump."""
+        """The number of the tile that is made next. A visitor that moves parts on gives the one after the jump."""
 
     @property
     @abstractmethod
     def jumps(self) -> bool:
-        """Whether the pass moves parts on."""
+        """Whether the visitor moves parts on."""
 
 
 NO_MOMENT: Final = -1
-"""What stands where there is no moment."""
+"""Stands where there is no moment."""
 
 
 def moment_or_none(over: StateVisitor, t_ps: int) -> int:
-    """`over.moment(t_ps)`, or NO_MOMENT where that stands."""
+    """Hands *t_ps* to `over.moment`, or NO_MOMENT to `over.same`. Returns the new value."""
     if t_ps == NO_MOMENT:
         over.same(None)
         return t_ps
     return over.moment(t_ps)
+
+
+class Kind(NamedTuple):
+    """One kind of state: `visit(over, value)` hands a value of the kind to *over* and returns the new value."""
+
+    name: str
+    visit: Callable[[StateVisitor, Any], Any]
+
+
+State: TypeAlias = Mapping[str, Kind] | tuple[str, ...]
+"""The names of the attributes that change, each with a kind. A tuple of names alone gives no kinds."""
+
+
+def _same(over: StateVisitor, value: Any) -> Any:
+    # A snapshot keeps what it is given, so it needs a copy of a collection that changes in place.
+    over.same(tuple(value.items()) if isinstance(value, Mapping) else value if _is_fixed(value) else tuple(value))
+    return value
+
+
+def _is_fixed(value: object) -> bool:
+    return not hasattr(value, "__len__") or isinstance(value, (tuple, str, bytes, frozenset))
+
+
+def _size(over: StateVisitor, value: Any) -> Any:
+    over.same(len(value))
+    return value
+
+
+def _identical(over: StateVisitor, value: Any) -> Any:
+    over.identical(value)
+    return value
+
+
+def _token(over: StateVisitor, token: Any) -> Any:
+    over.token(token)
+    return token
+
+
+def _part(over: StateVisitor, part: Any) -> Any:
+    if part is None:
+        over.same(None)
+    else:
+        over.part(part)
+    return part
+
+
+def _call(over: StateVisitor, function: Any) -> Any:
+    over.call(function)
+    return function
+
+
+MOMENT: Final = Kind("MOMENT", lambda over, t_ps: over.moment(t_ps))
+"""A time in picoseconds that matters wherever it lies, such as the begin of a service."""
+MOMENT_OR_NONE: Final = Kind("MOMENT_OR_NONE", moment_or_none)
+"""A MOMENT, or NO_MOMENT."""
+DEADLINE: Final = Kind("DEADLINE", lambda over, t_ps: over.deadline(t_ps))
+"""A time in picoseconds that matters while it is ahead of now, such as the time at which a port is free."""
+COUNT: Final = Kind("COUNT", lambda over, count: over.count(count))
+"""A number that grows with the work done, and on which no time depends."""
+OP: Final = Kind("OP", lambda over, op_id: over.op(op_id))
+"""The number of an op in the op log, -1 for none."""
+SAME: Final = Kind("SAME", _same)
+"""A value that has to be equal a period later, such as a flag or the number of an open row."""
+SIZE: Final = Kind("SIZE", _size)
+"""A collection whose length has to be equal a period later, and whose items do not matter."""
+IDENTICAL: Final = Kind("IDENTICAL", _identical)
+"""An object that has to be the same object a period later."""
+TOKEN: Final = Kind("TOKEN", _token)
+"""A TileToken, or None."""
+PART: Final = Kind("PART", _part)
+"""An object with state of its own, which has a `visit_state`, or None."""
+CALL: Final = Kind("CALL", _call)
+"""A method of a part, which will be called."""
+BY_HAND: Final = Kind("BY_HAND", lambda _, value: value)
+"""A value that the class hands over in a `visit_state` of its own, because it matters only under a condition."""
+
+
+def each(*kinds: Kind) -> Kind:
+    """The kind of a collection whose items are all of one kind; None in place of the collection is allowed.
+
+    With several *kinds*, each item is a tuple with one value of each kind. The number of items has to be equal a period
+    later. Items of kinds that move are replaced in the collection, which then has to be a list or a deque.
+    """
+    visit_item = kinds[0].visit if len(kinds) == 1 else row(*kinds).visit
+
+    def visit(over: StateVisitor, items: Any) -> Any:
+        over.same(None if items is None else len(items))
+        for number, item in enumerate(items or ()):
+            moved = visit_item(over, item)
+            if moved is not item:
+                items[number] = moved
+        return items
+
+    return Kind(f"each({', '.join(kind.name for kind in kinds)})", visit)
+
+
+def each_value(kind: Kind, key: Kind | None = None) -> Kind:
+    """The kind of a dict whose values are all of *kind*. The keys stay; they are handed over if they have a kind."""
+
+    def visit(over: StateVisitor, items: Any) -> Any:
+        over.same(len(items))
+        for each_key, value in items.items():
+            if key is not None:
+                key.visit(over, each_key)
+            items[each_key] = kind.visit(over, value)
+        return items
+
+    return Kind(f"each_value({kind.name})", visit)
+
+
+def row(*kinds: Kind) -> Kind:
+    """The kind of a tuple with one value of each of *kinds*."""
+
+    def visit(over: StateVisitor, values: Any) -> Any:
+        moved = [kind.visit(over, value) for kind, value in zip(kinds, values, strict=True)]
+        if all(new is old for new, old in zip(moved, values, strict=True)):
+            return values
+        return values._make(moved) if hasattr(values, "_make") else tuple(moved)
+
+    return Kind(f"row({', '.join(kind.name for kind in kinds)})", visit)
+
+
+def optional(kind: Kind) -> Kind:
+    """The kind of a value of *kind*, or None."""
+
+    def visit(over: StateVisitor, value: Any) -> Any:
+        over.same(value is None)
+        return None if value is None else kind.visit(over, value)
+
+    return Kind(f"optional({kind.name})", visit)
+
+
+class Stateful:
+    """A part whose classes give each attribute in `state` a kind.
+
+    `state` of a class names the attributes of that class alone; base classes have a `state` of their own.
+    """
+
+    __slots__ = ()
+    state: ClassVar[State] = {}
+
+    def visit_state(self, over: StateVisitor) -> None:
+        """Hands each attribute that has a kind to *over*, those of base classes first."""
+        kind: Any = type(self)  # mypy takes no class of objects for hashable
+        for name, visit in _visits_of(kind):
+            value = getattr(self, name)
+            moved = visit(over, value)
+            if moved is not value:
+                setattr(self, name, moved)
+
+
+def kinds_of(owner: type) -> Mapping[str, Kind] | None:
+    """The kinds that the class *owner* itself states; None where it states none, or names alone."""
+    stated = vars(owner).get("state")
+    return stated if isinstance(stated, Mapping) else None
+
+
+@lru_cache(maxsize=512)
+def _visits_of(kind: type) -> list[tuple[str, Callable[[StateVisitor, Any], Any]]]:
+    """The attributes of *kind* that have a kind, and how each is visited."""
+    return [
+        (name, stated.visit)
+        for owner in reversed(kind.__mro__)
+        for name, stated in (kinds_of(owner) or {}).items()
+        if stated is not BY_HAND
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeGuard
+from typing import ClassVar, Protocol, TypeGuard
 
 from simpy.events import NORMAL
 
@@ -11,7 +11,7 @@ from kb_engine.block.fabric_roles import Initiator
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import Record, RecordWait, Service, StageServer
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import BY_HAND, DEADLINE, SAME, TOKEN, State, StateVisitor, each
 from kb_messages import Stage, StageType
 
 
@@ -56,16 +56,16 @@ class TransferServer(StageServer):
         "_to_begin",
         "_under_way",
     )
-    state = (
-        "_busy_since_ps",
-        "_done",
-        "_entering",
-        "_first_since_ps",
-        "_in_front",
-        "_is_blocked",
-        "_to_begin",
-        "_under_way",
-    )
+    state: ClassVar[State] = {
+        "_in_front": each(TOKEN),
+        "_to_begin": each(TOKEN),
+        "_under_way": each(TOKEN),
+        "_done": each(TOKEN),
+        "_entering": TOKEN,
+        "_is_blocked": SAME,
+        "_busy_since_ps": BY_HAND,
+        "_first_since_ps": DEADLINE,
+    }
 
     def __init__(
         self,
@@ -87,18 +87,11 @@ class TransferServer(StageServer):
         self._begin_transfer = self.begin
         self.begin = self._begin_and_set_up
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        super().fold(over)
-        for tokens in (self._in_front, self._to_begin, self._under_way, self._done):
-            over.same(len(tokens))
-            for token in tokens:
-                over.token(token)
-        over.token(self._entering)
-        over.same(self._is_blocked)
+    def visit_state(self, over: StateVisitor) -> None:
+        """Hands the state to *over*. The begin of the busy time matters only while a service is under way."""
+        super().visit_state(over)
         if self._under_way:
             self._busy_since_ps = over.moment(self._busy_since_ps)
-        self._first_since_ps = over.deadline(self._first_since_ps)
 
     @property
     def outstanding(self) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from fractions import Fraction
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import ForwardingComponent, Initiator, MemoryComponent, TransferSource
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import PART, State, Stateful, each_value
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.lookahead import Lookahead
 from kb_engine.fabric.memory_requests import MemoryRequests
@@ -59,8 +59,10 @@ class _Overheads(dict[str, int]):
         return found
 
 
-class PathCompiler:
+class PathCompiler(Stateful):
     """The ways over one chip. Shared links call *deliver* with a transfer that has reached the end of its leg."""
+
+    state: ClassVar[State] = {"legs": each_value(PART), "_requests": each_value(PART)}
 
     def __init__(
         self,
@@ -89,13 +91,6 @@ class PathCompiler:
         self._way_links: tuple[dict[int, WayLink], dict[int, WayLink]] = {}, {}
         self._hops_alone = partial(self._hops, at_once=False)
         self._hops_at_once = partial(self._hops, at_once=True)
-
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        for leg in self.legs.values():
-            over.part(leg)
-        for requests in self._requests.values():
-            over.part(requests)
 
     def ignore_leads(self) -> None:
         """Turn lookahead off for paths that are compiled later."""

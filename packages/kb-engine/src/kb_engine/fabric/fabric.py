@@ -19,7 +19,7 @@ from simpy.events import NORMAL
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import PipelineError, TileToken
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import PART, SIZE, State, Stateful
 from kb_engine.fabric.atomic_write import AtomicWrite
 from kb_engine.fabric.compile import PathCompiler
 from kb_engine.fabric.idle_time import alone_ps, form_of_idle
@@ -36,7 +36,7 @@ from kb_messages import OFFSET_BITS, CountedPieces, FabricTransfer, Rectangle
 from kb_topology import AddressMap, Graph, Route
 
 
-class Fabric:
+class Fabric(Stateful):
     """Every link and memory of the system, and the transfers on them.
 
     *on_transfer* gets each transfer as soon as its end is known, and *rows* makes a table of the reads and writes.
@@ -44,6 +44,7 @@ class Fabric:
     that folded and closed commands know all that their transfers wait for.
     """
 
+    state: ClassVar[State] = {"_watched": SIZE, "_compiler": PART}
     is_foreseen: ClassVar[bool] = True
 
     def __init__(
@@ -74,11 +75,6 @@ class Fabric:
     def attach(self, components: Mapping[str, ComponentBase[Any]]) -> None:
         """Tell the fabric which block is at each node, before the first transfer."""
         self._compiler = PathCompiler(self._clock, self._graph, components, self._deliver, self._on_links)
-
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says: all links, and the requests to all memories."""
-        over.same(len(self._watched), len(self._compiler.legs))
-        self._compiler.fold(over)
 
     def wait_for_requests(self) -> None:
         """Turn off ahead-of-time reservation for paths compiled later.

@@ -31,8 +31,8 @@ class IncomingWrite:
         self._since_ps = self._committed_ps = 0
         self.came_ps = 0
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, but for the rectangle, which `become` replaces."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says, but for the rectangle, which `become` replaces."""
         over.same(self._n_handed, len(self._pace))
         self._committed_ps = over.deadline(self._committed_ps)
         if not self._pace:

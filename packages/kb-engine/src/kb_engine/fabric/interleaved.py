@@ -8,9 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from kb_engine.block.state_visitor import StateVisitor, moment_or_none
+from kb_engine.block.state_visitor import (
+    CALL,
+    MOMENT_OR_NONE,
+    OP,
+    SAME,
+    TOKEN,
+    Kind,
+    State,
+    Stateful,
+    StateVisitor,
+    moment_or_none,
+)
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.paths import Hop, MemoryPath
 from kb_messages import OFFSET_MASK, CountedPieces, Interleaving, Rectangle
@@ -109,8 +120,8 @@ _BEHIND: Final = 9
 """Columns of a row of `transfers`."""
 
 
-def fold_row(over: StateVisitor, row: tuple[int, ...]) -> tuple[int, ...]:
-    """*row* of `transfers`, as FoldPass says. It is empty where no request has ended yet."""
+def visit_row(over: StateVisitor, row: tuple[int, ...]) -> tuple[int, ...]:
+    """*row* of `transfers`, as StateVisitor says. It is empty where no request has ended yet."""
     over.same(len(row))
     if not row:
         return row
@@ -120,7 +131,7 @@ def fold_row(over: StateVisitor, row: tuple[int, ...]) -> tuple[int, ...]:
     return over.op(op_id), number, *moments, *row[_MOMENTS.stop : _BEHIND], over.op(row[_BEHIND])
 
 
-class Gathering:
+class Gathering(Stateful):
     """The requests of one transfer. *finish* is called with the gathering when the last one is done.
 
     `argument` is that of the transfer. With an op log, `op_id` is the op of the transfer, -1 for none, and `row` its
@@ -129,6 +140,15 @@ class Gathering:
     """
 
     __slots__ = ("_end_ps", "_finish", "_left", "argument", "op_id", "own_link_ps", "row", "then")
+    state: ClassVar[State] = {
+        "argument": TOKEN,
+        "then": CALL,
+        "_left": SAME,
+        "own_link_ps": SAME,
+        "_end_ps": MOMENT_OR_NONE,
+        "op_id": OP,
+        "row": Kind("TRANSFER_ROW", visit_row),
+    }
 
     def __init__(
         self,
@@ -145,14 +165,6 @@ class Gathering:
         self.then, self.argument = then
         self.op_id = op_id
         self.row: tuple[int, ...] = ()
-
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        over.token(self.argument)
-        over.call(self.then)
-        over.same(self._left, self.own_link_ps)
-        self._end_ps = moment_or_none(over, self._end_ps)
-        self.op_id, self.row = over.op(self.op_id), fold_row(over, self.row)
 
     def offer(self, row: tuple[int, ...], end_ps: int) -> None:
         """*row* is that of a request that ends at *end_ps*."""

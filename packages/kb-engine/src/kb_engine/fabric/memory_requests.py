@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import ClassVar
 
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import DEADLINE, OP, PART, SAME, State, Stateful, each
 from kb_engine.fabric.incoming_write import IncomingWrite
 
 
-class MemoryRequests:
+class MemoryRequests(Stateful):
     """The requests to one memory. All paths to the memory share this object.
 
     `awaited` counts the requests whose arrival is an event. `promised_ps` is the arrival of the last request that was
@@ -19,6 +20,7 @@ class MemoryRequests:
     """
 
     __slots__ = ("awaited", "holders", "promised_ps", "writes")
+    state: ClassVar[State] = {"awaited": SAME, "promised_ps": DEADLINE, "holders": each(OP), "writes": each(PART)}
 
     def __init__(self) -> None:
         self.awaited = 0
@@ -30,8 +32,8 @@ class MemoryRequests:
         """Whether no request is on its way at *now_ps*."""
         return not (self.awaited or self.writes) and self.promised_ps <= now_ps
 
-    def state(self) -> tuple[int, tuple[int, ...]]:
-        """What requests change that have come and gone."""
+    def saved(self) -> tuple[int, tuple[int, ...]]:
+        """The state that requests leave behind, for `put_back`."""
         return self.promised_ps, tuple(self.holders)
 
     def put_back(self, state: tuple[int, tuple[int, ...]]) -> None:
@@ -42,14 +44,6 @@ class MemoryRequests:
     def forget_ops(self) -> None:
         """Another op log begins, which has none of the ops so far."""
         self.holders[:] = [-1] * len(self.holders)
-
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, after the transfers of the writes were visited."""
-        over.same(self.awaited, len(self.writes))
-        self.promised_ps = over.deadline(self.promised_ps)
-        self.holders[:] = [over.op(each) for each in self.holders]
-        for write in self.writes:
-            over.part(write)
 
     def hand_over(self, now_ps: int, finishing: IncomingWrite | None = None) -> None:
         """A request is served next: give the memory the bytes of all writes that have come by now, in their order.

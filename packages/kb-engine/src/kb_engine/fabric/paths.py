@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from kb_engine.block.fabric_roles import MemoryComponent
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import COUNT, PART, SAME, State, Stateful, StateVisitor
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.memory_requests import MemoryRequests
 from kb_engine.fabric.sharing.last_link import Narrowing
@@ -39,7 +39,7 @@ class Hop(NamedTuple):
 _NEVER: Final = -2
 
 
-class Flow:
+class Flow(Stateful):
     """All transfers of one size over one leg. The time of their bytes on each link is computed once.
 
     `nbytes` are those on a link: the `payload_nbytes` of the transfer, and the headers of its packets.
@@ -59,6 +59,12 @@ class Flow:
     the rows of the log, -1 before the first one, and `memory_ps` what `read_latency_ps` of their memory says.
     """
 
+    state: ClassVar[State] = {
+        "count": COUNT,
+        "under_way": SAME,
+        "read_alone_ps": SAME,
+        "write_alone_ps": SAME,
+    }
     __slots__ = (
         "ahead",
         "count",
@@ -96,11 +102,6 @@ class Flow:
         if self.nbytes:
             self._sort(self.hops)
         self.unshared = bool(self.nbytes) and not self.shared
-
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        self.count = over.total(self.count)
-        over.same(self.under_way, self.read_alone_ps, self.write_alone_ps)
 
     def add(self, count: int, read_alone_ps: int, write_alone_ps: int) -> None:
         """*count* more transfers have begun, and these are the times of those that meet nobody."""
@@ -241,11 +242,11 @@ class Leg:
         """The flows so far by bytes, also those that were only counted, without those of pieces."""
         return self._counted
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, after the transfers on their way were visited."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says, after the transfers on their way were visited."""
         over.same(len(self._counted), len(self._pieces_flows))
         for flow in chain(self._counted.values(), self._pieces_flows.values()):
-            flow.fold(over)
+            flow.visit_state(over)
         for hop in self._hops or ():
             over.part(hop.state)
             if hop.shared is not None:
@@ -265,13 +266,14 @@ class Leg:
             flow.count = 0
 
 
-class MemoryPath:
+class MemoryPath(Stateful):
     """The way from a node to a memory and back. From a DMA to the TCM of its own PE both legs have no links.
 
     `nearest_ps` is the lookahead of the memory, and `requests` are those of all paths to the memory. `event_order` are
     for the ends of transfers: those of the PE that asks for them.
     """
 
+    state: ClassVar[State] = {"away": PART, "back": PART, "requests": PART}
     __slots__ = (
         "_places",
         "away",
@@ -322,9 +324,3 @@ class MemoryPath:
     def burst_nbytes(self) -> int:
         """Bytes of a burst of the memory."""
         return self.memory.burst_nbytes
-
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, but for the memory."""
-        over.part(self.away)
-        over.part(self.back)
-        over.part(self.requests)

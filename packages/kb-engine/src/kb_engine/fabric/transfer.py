@@ -65,8 +65,8 @@ class Transfer:
         self.served: ServedRead | None = None
         self.last_link = None if flow.narrowing is None else LastLink(flow.narrowing, flow.nbytes)
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says. Raises NotPeriodic for other transfers than those of tiles."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says. Raises NotPeriodic for other transfers than those of tiles."""
         token = self.argument
         if type(token) is Gathering:
             over.part(token)
@@ -87,7 +87,7 @@ class Transfer:
         self.t_start_ps = over.moment(self.t_start_ps)
         self.head_ps, self.tail_ps = over.moment(self.head_ps), over.moment(self.tail_ps)
         self.due_ps = moment_or_none(over, self.due_ps)
-        self._fold_served(over)
+        self._visit_served(over)
         if self.incoming is not None and self.memory is not None:
             self.incoming.become(self.memory)
             over.part(self.incoming)
@@ -98,7 +98,7 @@ class Transfer:
         assert self.path is not None, "the way to a memory"
         return CountedPieces.of(params.pieces, self.path.burst_nbytes)
 
-    def _fold_served(self, over: StateVisitor) -> None:
+    def _visit_served(self, over: StateVisitor) -> None:
         over.same(self.served is None)
         if self.served is None:
             return

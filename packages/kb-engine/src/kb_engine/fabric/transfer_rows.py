@@ -41,9 +41,9 @@ class WatchedWrite(IncomingWrite):
         self.since_ps = 0
         self.held_ps: tuple[int, int] | None = None
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        super().fold(over)
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
+        super().visit_state(over)
         self.op_id, self.behind_op = over.op(self.op_id), over.op(self.behind_op)
         over.same(self.held_ps is None)
         if self.held_ps is not None:

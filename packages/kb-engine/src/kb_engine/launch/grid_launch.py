@@ -91,8 +91,8 @@ class _PeQueue:
         """Whether there is no program left for the PE, and all that it took have ended."""
         return self._is_out_of_work and not self.runners
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         over.same(self.place, self.has_run, self._is_out_of_work, len(self.runners))
         for runner in self.runners.values():
             over.part(runner)
@@ -146,11 +146,11 @@ class GridLaunch(Launch):
         """Call *took* when PEs have taken programs."""
         self._took = took
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, but for the programs in the queue and those that have ended, of which `skip` tells."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says, but for the programs in the queue and those that have ended, of which `skip` tells."""
         over.same(len(self._free))
         for each in self._pes.values():
-            each.fold(over)
+            each.visit_state(over)
 
     @property
     def streams(self) -> list[CommandStream]:

@@ -6,6 +6,7 @@ Pass 1 simulates time; the values of compute ops exist only after pass 2.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy.typing as npt
@@ -36,6 +37,11 @@ class DeviceMemory:
         self.store = store
         self.pending = PendingBytes()
         self.initial = None
+
+    def copy_from(self, other: DeviceMemory) -> None:
+        """Hold the bytes that *other* holds now, known and pending ones. `initial` stays as it is."""
+        self.store = other.store.snapshot()
+        self.pending = deepcopy(other.pending)
 
     def keep_initial(self) -> None:
         """Keep a copy of the bytes for `initial`, if there is none yet. Called when a launch begins."""

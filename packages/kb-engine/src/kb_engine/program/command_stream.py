@@ -53,7 +53,7 @@ class _Entry(NamedTuple):
     arrival_ps: int
     submitted: Callable[[CommandInFlight], None]
 
-    def folded(self, over: StateVisitor) -> _Entry:
+    def visited(self, over: StateVisitor) -> _Entry:
         """Hands the state to *over* and returns the entry with the moments of *over*. The completion belongs to the
         program."""
         over.part(self.context)
@@ -79,17 +79,17 @@ class _Queue:
         self._wants_room = False
         self._blocked: tuple[_Entry, GoOn] | None = None
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state to *over*."""
         over.same(len(self._waiting), self._wants_room, self._blocked is None)
         self._left_seq = over.seq(self._left_seq)
         if self._waiting:
             self._first_since_ps = over.moment(self._first_since_ps)
-        self._waiting = deque([each.folded(over) for each in self._waiting])
+        self._waiting = deque([each.visited(over) for each in self._waiting])
         if self._blocked is not None:
             entry, go_on = self._blocked
             over.call(go_on)
-            self._blocked = entry.folded(over), go_on
+            self._blocked = entry.visited(over), go_on
 
     def put(self, entry: _Entry, go_on: GoOn) -> None:
         """Queues the command of *entry*, now or when there is room. Calls *go_on* when the command is in the queue."""
@@ -150,7 +150,7 @@ class EngineQueues:
         self._clock = clock
         self._queues = [_Queue(clock, scheduler, scoreboard, depth) for _ in EngineKind]
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state to *over*."""
         for queue in self._queues:
             over.part(queue)
@@ -192,7 +192,7 @@ class CommandStream:
         self._completions = pe.scheduler.completions
         self._owners: dict[int, tuple[CommandInFlight, Callable[[CompletionRecord], None]]] = {}
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state to *over*. Called after the commands were visited."""
         if self.queues is not None:
             over.part(self.queues)
@@ -202,7 +202,7 @@ class CommandStream:
             over.call(complete)
         commands = {seq: command for seq, (command, _) in self._owners.items()}
         if self.scoreboard is not None:
-            self.scoreboard.fold(over, commands)
+            self.scoreboard.visit_state(over, commands)
         self._owners = {each[0].submitted.command_seq: each for each in self._owners.values()}
 
     def listen(self) -> None:

@@ -49,7 +49,7 @@ class IssuedCommand:
         self._check = check
         self._enter = enter
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state to *over*."""
         over.part(self.command)
         over.call(self._check)
@@ -93,15 +93,15 @@ class ProgramCommands:
         self._after, self._after_seq = CallCause.START, -1
         self.deferred_calls: Deferring | None = None
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state to *over*. Raises NotPeriodic while the front end defers commands."""
         if self.deferred_calls is not None:
             raise NotPeriodic
         over.same(self._after, len(self.in_flight))
         self._after_seq = over.seq(self._after_seq)
         for context, completion in self.in_flight.values():
-            completion.fold(over)
-            context.fold_alone(over)
+            completion.visit_state(over)
+            context.visit_alone(over)
         self.in_flight = {each[0].submitted.command_seq: each for each in self.in_flight.values()}
 
     def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:

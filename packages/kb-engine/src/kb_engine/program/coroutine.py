@@ -68,7 +68,7 @@ class KernelCoroutine:
         self._returned: Callable[[], None] | None = returned
         self._greenlet: greenlet | None = None
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state to *over*, apart from the position of the kernel in its code, which its template knows."""
         over.same(self.waiting_at, self.waiting_for is None, self.has_returned)
         if self.waiting_at:

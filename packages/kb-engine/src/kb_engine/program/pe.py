@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from kb_engine.block.component import ComponentBase
@@ -46,6 +47,10 @@ class ProcessingElement:
     def restart(self) -> None:
         """Frees all of the TCM."""
         self.tcm = self._empty_tcm()
+
+    def copy_tcm_from(self, other: ProcessingElement) -> None:
+        """Copies the allocations in the TCM of *other*, an equal PE of another chip."""
+        self.tcm = deepcopy(other.tcm)
 
     def _empty_tcm(self) -> Allocator:
         reserved = self.scheduler.reserved_nbytes

@@ -48,7 +48,7 @@ class PePort:
         self._lines = lines
         self.line: Callable[..., str] = lines.here
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state to *over*."""
         if self.grid is not None:
             self.program_id = over.program(self.program_id)

@@ -30,7 +30,7 @@ class Completion:
         self._kept: tuple[object, ...] = ()
         self._waiter: Callable[[object], None] | None = None
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state to *over*."""
         over.same(self.done, self._waiter is None, tuple([getattr(each, "start", None) for each in self._kept]))
         if self._waiter is not None:

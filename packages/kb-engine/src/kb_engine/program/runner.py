@@ -80,7 +80,7 @@ class KernelRunner:
         """The PE, with the number of the program where the launch has a grid."""
         return self.program.on(self.pe.pe_id)
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Hands the state to *over*."""
         over.same(self.pe.pe_id, self.has_begun, self.has_ended)
         if self.program.grid is not None:

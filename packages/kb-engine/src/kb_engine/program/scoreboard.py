@@ -75,7 +75,7 @@ class Scoreboard:
             self._index.remove(entry)
         self._known_uses.pop(seq, None)
 
-    def fold(self, over: StateVisitor, commands: Mapping[int, CommandInFlight]) -> None:
+    def visit_state(self, over: StateVisitor, commands: Mapping[int, CommandInFlight]) -> None:
         """Hands the state to *over*. *commands* are the commands in flight, by their numbers at issue. The bytes of
         later commands are compared elsewhere."""
         over.same(len(self._by_command))

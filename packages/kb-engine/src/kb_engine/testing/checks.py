@@ -16,9 +16,9 @@ from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.observe.recorder import Recorder
 from kb_engine.testing import costs, flow, requests
 from kb_engine.testing.checks_by_form import check_checks_by_form, says_checks_by_form
-from kb_engine.testing.folds import check_folds_what_it_names, check_goes_on_after_a_fold
 from kb_engine.testing.line import COMMAND, Line
 from kb_engine.testing.state import check_counts, check_names_its_state
+from kb_engine.testing.state_views import check_goes_on_after_a_shift, check_views_differ, check_visits_what_it_names
 from kb_engine.testing.subject import PE, Neighbour, Subject
 from kb_engine.testing.watch import reachable
 from kb_engine.timing.clock import Clock
@@ -85,8 +85,9 @@ def _checks(subject: Subject) -> Iterator[Check]:
     yield Check("names_its_state", partial(check_names_its_state, subject))
     yield Check("counts_what_it_names", partial(check_counts, subject))
     yield from _cost_checks(subject)
-    yield Check("folds_what_it_names", partial(check_folds_what_it_names, subject))
-    yield Check("goes_on_after_a_fold", partial(check_goes_on_after_a_fold, subject))
+    yield Check("visits_what_it_names", partial(check_visits_what_it_names, subject))
+    yield Check("unequal_states_have_unequal_views", partial(check_views_differ, subject))
+    yield Check("goes_on_after_a_shift", partial(check_goes_on_after_a_shift, subject))
     if says_checks_by_form(impl):
         yield Check("checks_plans_by_their_form", partial(check_checks_by_form, subject))
     if impl.serves:

@@ -21,7 +21,7 @@ def check_names_its_state(subject: Subject) -> None:
 
     All names there are attributes of the block.
     """
-    block, work = _at_work(subject)
+    block, work = at_work(subject)
     before = state_of(block, own=True)
     work()
     after = state_of(block, own=True)
@@ -39,7 +39,7 @@ def check_names_its_state(subject: Subject) -> None:
 
 def check_counts(subject: Subject) -> None:
     """Every counter is an attribute of the block, an int of at least 0, and never falls while the block works."""
-    block, work = _at_work(subject)
+    block, work = at_work(subject)
     before = _counts(subject, block)
     work()
     after = _counts(subject, block)
@@ -65,7 +65,7 @@ def names_of(impl: type, kind: str) -> set[str]:
     return {name for owner in impl.__mro__ for name in vars(owner).get(kind, ())}
 
 
-def _at_work(subject: Subject) -> tuple[ComponentBase[Any], Callable[[], object]]:
+def at_work(subject: Subject) -> tuple[ComponentBase[Any], Callable[[], object]]:
     """A block and a function that makes the block work as its role does."""
     if subject.impl.serves:
         line = Line(subject)

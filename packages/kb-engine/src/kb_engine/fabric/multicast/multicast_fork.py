@@ -45,7 +45,7 @@ class MulticastFork:
         """As Passage."""
         self.due_ps = due_ps
 
-    def fold(self, over: StateVisitor) -> None:
+    def visit_state(self, over: StateVisitor) -> None:
         """Raises NotPeriodic: commands of a chip that multicasts are not folded."""
         raise NotPeriodic
 

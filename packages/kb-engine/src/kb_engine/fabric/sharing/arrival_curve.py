@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from math import inf
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
-from kb_engine.block.state_visitor import HasState, StateVisitor
+from kb_engine.block.state_visitor import MOMENT, PART, SAME, HasState, State, Stateful, each, each_value
 from kb_engine.timing.clock import Clock
 
 _MOST_PAST = 32
@@ -31,21 +31,17 @@ class Listener(HasState, Protocol):
         """The rate is above the ceiling from *changed_ps* on."""
 
 
-class SteadyPace:
+class SteadyPace(Stateful):
     """*nbytes* bytes that pass evenly from `start_ps` to `end_ps`."""
 
     __slots__ = ("end_ps", "nbytes", "rate", "start_ps")
+    state: ClassVar[State] = {"nbytes": SAME, "start_ps": MOMENT, "end_ps": MOMENT}
 
     def __init__(self, start_ps: int, end_ps: int, nbytes: int) -> None:
         self.start_ps = start_ps
         self.end_ps = end_ps
         self.nbytes = nbytes
         self.rate = nbytes / (end_ps - start_ps) if end_ps > start_ps else inf
-
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        over.same(self.nbytes)
-        self.start_ps, self.end_ps = over.moment(self.start_ps), over.moment(self.end_ps)
 
     def level_at(self, t_ps: int) -> float:
         """Bytes that have passed by *t_ps*."""
@@ -67,7 +63,7 @@ class SteadyPace:
         return [line for line in before if line[0] < until_ps and (line[2] == 0.0 or self.end_ps > since_ps)]
 
 
-class FairShare:
+class FairShare(Stateful):
     """The bytes that a link has passed on for each of the streams that wait at it, in one busy period of the link.
 
     This is the virtual time of fair queueing (Parekh and Gallager, IEEE/ACM ToN 1 (3), 1993), counted in bytes: a
@@ -77,6 +73,17 @@ class FairShare:
     """
 
     __slots__ = ("_held", "_highs", "_past", "audience", "level", "longest_ps", "rate", "t_ps")
+    # The level counts from the begin of the busy period, so two equal states have equal levels.
+    state: ClassVar[State] = {
+        "t_ps": MOMENT,
+        "level": SAME,
+        "rate": SAME,
+        "longest_ps": SAME,
+        "audience": each(PART),
+        "_held": each_value(MOMENT, key=PART),
+        "_past": each(MOMENT, SAME, SAME),
+        "_highs": each(MOMENT, SAME),
+    }
 
     def __init__(self, now_ps: int) -> None:
         self.t_ps = now_ps
@@ -87,21 +94,6 @@ class FairShare:
         self._held: dict[HasState, int] = {}
         self._past: list[tuple[int, float, float]] = []
         self._highs: list[tuple[int, float]] = []
-
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says. The level counts from the begin of the busy period, so it is one of two equal states."""
-        self.t_ps = over.moment(self.t_ps)
-        over.same(self.level, self.rate, self.longest_ps, len(self.audience), len(self._held))
-        over.same([line[1:] for line in self._past], [rate for _, rate in self._highs])
-        for listener in self.audience:
-            over.part(listener)
-        for holder, since_ps in list(self._held.items()):
-            over.part(holder)
-            self._held[holder] = over.moment(since_ps)
-        for number, (since_ps, level, rate) in enumerate(self._past):
-            self._past[number] = over.moment(since_ps), level, rate
-        for number, (until_ps, rate) in enumerate(self._highs):
-            self._highs[number] = over.moment(until_ps), rate
 
     def level_at(self, t_ps: int) -> float:
         """Bytes that each stream has got by *t_ps*, which is at most `longest_ps` ago."""

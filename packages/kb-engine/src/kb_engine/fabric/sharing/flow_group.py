@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 from math import inf
-from typing import Final, Protocol, TypeAlias
+from typing import ClassVar, Final, Protocol, TypeAlias
 
 from simpy.events import NORMAL
 
-from kb_engine.block.state_visitor import StateVisitor, moment_or_none
+from kb_engine.block.state_visitor import BY_HAND, MOMENT_OR_NONE, PART, SAME, State, Stateful, StateVisitor, each
 from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, FairShare, SteadyPace
 from kb_engine.fabric.sharing.stream import Stream
 from kb_engine.timing.clock import Clock
@@ -42,7 +42,7 @@ def _order(waiting: Waiting) -> tuple[float, int]:
     return waiting[:2]
 
 
-class FlowGroup:
+class FlowGroup(Stateful):
     """The streams on one link whose bytes have the pace and the delay of *key*.
 
     Streams that `passing` holds leave at the pace at which they come. The others wait: they have bytes that came and
@@ -52,6 +52,17 @@ class FlowGroup:
     """
 
     __slots__ = ("_heard_ps", "_link", "_waiting", "ceiling", "delay_ps", "key", "n_waiting", "pace", "passing", "rate")
+    state: ClassVar[State] = {
+        "_link": BY_HAND,
+        "pace": PART,
+        "delay_ps": SAME,
+        "rate": SAME,
+        "ceiling": SAME,
+        "n_waiting": SAME,
+        "_heard_ps": MOMENT_OR_NONE,
+        "passing": each(PART),
+        "_waiting": each(SAME, BY_HAND, PART),
+    }
 
     def __init__(self, key: GroupKey, now_ps: int, link: GroupLink) -> None:
         self.key = key
@@ -66,18 +77,11 @@ class FlowGroup:
         self._heard_ps = -1
         self._waiting: list[Waiting] = []
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        over.part(self.pace)
-        over.call(self._link.hear)
-        over.same(self.delay_ps, self.rate, self.ceiling, self.n_waiting, len(self.passing), len(self._waiting))
-        self._heard_ps = moment_or_none(over, self._heard_ps)
-        for stream in self.passing:
-            over.part(stream)
+    def visit_state(self, over: StateVisitor) -> None:
+        """Hands the state to *over*, with the waiting streams in their order instead of that of the heap."""
         self._waiting.sort(key=_order)
-        for lead, _, stream in self._waiting:
-            over.same(lead)
-            over.part(stream)
+        over.call(self._link.hear)
+        super().visit_state(over)
 
     @property
     def end_ps(self) -> float:
@@ -85,9 +89,9 @@ class FlowGroup:
         return self.pace.end_ps + self.delay_ps if type(self.pace) is SteadyPace else inf
 
     @property
-    def state(self) -> object:
-        """What is left of it when its bytes have come."""
-        return self.rate, self.ceiling, self.n_waiting, [stream.state for stream in self.passing]
+    def remainder(self) -> object:
+        """The state that is left when all bytes have come."""
+        return self.rate, self.ceiling, self.n_waiting, [stream.remainder for stream in self.passing]
 
     @property
     def is_steady(self) -> bool:

@@ -8,9 +8,9 @@ says when the last one leaves.
 from __future__ import annotations
 
 from math import ceil
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import BY_HAND, MOMENT, PART, SAME, State, Stateful, StateVisitor, optional, row
 from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, FairShare, SteadyPace
 from kb_engine.fabric.sharing.rounding import MORE, NO_BYTES, NO_TIME_PS
 
@@ -38,10 +38,18 @@ class _Backlog(NamedTuple):
         return self.served + self.rate * (t_ps - self.since_ps)
 
 
-class LastLink:
+class LastLink(Stateful):
     """One transfer of *nbytes* on its last link. Bytes that come within the bandwidth pass, and others wait."""
 
     __slots__ = ("_backlog", "_delay_ps", "_from_ps", "_link", "_nbytes", "_offset", "_pace")
+    state: ClassVar[State] = {
+        "_link": SAME,
+        "_pace": PART,
+        "_from_ps": BY_HAND,
+        "_delay_ps": SAME,
+        "_offset": SAME,
+        "_backlog": optional(row(MOMENT, SAME, SAME)),
+    }
 
     def __init__(self, link: Narrowing, nbytes: int) -> None:
         self._link = link
@@ -51,16 +59,11 @@ class LastLink:
         self._offset = 0.0
         self._backlog: _Backlog | None = None
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
-        over.same(self._link, self._pace is None, self._delay_ps, self._offset, self._backlog is None)
+    def visit_state(self, over: StateVisitor) -> None:
+        """Hands the state to *over*. Without an arrival curve, there is no moment from which on the curve holds."""
+        super().visit_state(over)
         if self._pace is not None:
-            over.part(self._pace)
             self._from_ps = over.moment(self._from_ps)
-        if self._backlog is not None:
-            since_ps, served, rate = self._backlog
-            over.same(served, rate)
-            self._backlog = _Backlog(over.moment(since_ps), served, rate)
 
     def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
         """From *from_ps* on, the bytes that have come are those of *pace*, *delay_ps* ago, less *offset*."""

@@ -38,12 +38,12 @@ def _order(entry: Any) -> Any:
     return entry[:2]
 
 
-def _fold_if_ahead(over: StateVisitor, part: Stream | FlowGroup, now: int) -> None:
+def _visit_if_ahead(over: StateVisitor, part: Stream | FlowGroup, now: int) -> None:
     """Hand *part* over. Of one whose bytes have all come, what matters is what has yet to be forgotten."""
     if part.end_ps > now:
         over.part(part)
     else:
-        over.same(part.state)
+        over.same(part.remainder)
 
 
 class LinkStreams(Departures, ABC):
@@ -99,8 +99,8 @@ class LinkStreams(Departures, ABC):
         self._divides = False
         self._heads: list[Stream] = []
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says. Of streams that have ended, what is left is their rate."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says. Of streams that have ended, what is left is their rate."""
         now = self._clock.now_ps
         alone = self._alone if self._alone_pace.end_ps > now else None
         over.same(alone is None, self._promised, len(self._loose), len(self._ends), len(self._heads))
@@ -110,11 +110,11 @@ class LinkStreams(Departures, ABC):
             over.part(alone)
             over.part(self._alone_pace)
         for stream in self._loose:
-            _fold_if_ahead(over, stream, now)
+            _visit_if_ahead(over, stream, now)
         for stream in self._heads:
             over.part(stream)
         for group in self._groups.values():
-            _fold_if_ahead(over, group, now)
+            _visit_if_ahead(over, group, now)
         if self._n_waiting or self._share.rate or self._share.t_ps == now:
             over.part(self._share)
         self._finishes.sort(key=_order)
@@ -125,7 +125,7 @@ class LinkStreams(Departures, ABC):
         for number, (end_ps, order, stream, line) in enumerate(self._ends):
             over.same(stream.pace is line, line.rate)
             if end_ps > now or stream.pace is line:
-                _fold_if_ahead(over, stream, now)
+                _visit_if_ahead(over, stream, now)
             self._ends[number] = over.deadline(end_ps), order, stream, line
 
     def serves(self, flow: SharedFlow) -> None:

@@ -52,8 +52,8 @@ class Passage(Protocol):
     def is_due(self, due_ps: int) -> None:
         """The last byte is at the end of the leg at *due_ps*, as far as it is known; -1 if not."""
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
 
     def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
         """From *from_ps* on, the bytes that have come to the end of the leg are *pace*, *delay_ps* ago, less *offset*.
@@ -106,8 +106,8 @@ class Stream:
         self.behind: Any = HERE
         self.waits = self.complete = self.done = False
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says."""
         over.part(self.passage)
         over.part(self.pace)
         over.identical(self.hop.link)
@@ -115,7 +115,7 @@ class Stream:
         over.same(self.waits, self.complete, self.done, self.behind is HERE, self.behind is None)
         if self.waits:
             over.same(self.own_offset, self.finish)
-        if hasattr(self.group, "fold"):
+        if hasattr(self.group, "visit_state"):
             over.part(self.group)
         if type(self.behind) is Stream:
             over.part(self.behind)
@@ -126,8 +126,8 @@ class Stream:
         return self.pace.end_ps + self.delay_ps if type(self.pace) is SteadyPace else inf
 
     @property
-    def state(self) -> object:
-        """What is left of it when its bytes have come."""
+    def remainder(self) -> object:
+        """The state that is left when all bytes have come."""
         return self.waits, self.complete, self.done, self.pace.rate
 
     def came_by(self, now_ps: int) -> float:

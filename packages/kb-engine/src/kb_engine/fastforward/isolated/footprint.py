@@ -118,7 +118,7 @@ class Footprint:
             [getattr(memory, name) for memory, name in self._ports],
             [link.free_ps for link in self._links],
             flows,
-            [each.state() for each in self._requests],
+            [each.saved() for each in self._requests],
         )
 
     def changes(self, before: State, begin_ps: int) -> tuple[Any, Any, Any, Any, tuple[FlowCount, ...]]:

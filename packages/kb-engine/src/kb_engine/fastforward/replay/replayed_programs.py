@@ -36,14 +36,14 @@ class ReplayedPrograms:
         """*run* is about to issue a command."""
         self.issues.append(IssuedByRun(run.number, len(run.completions)))
 
-    def fold(self, over: StateVisitor, running: Iterable[int]) -> None:
-        """As FoldPass says, of the programs *running*. Raises NotPeriodic for one that has no template."""
+    def visit_state(self, over: StateVisitor, running: Iterable[int]) -> None:
+        """As StateVisitor says, of the programs *running*. Raises NotPeriodic for one that has no template."""
         for number in running:
             if number not in self.runs:
                 raise NotPeriodic
             template, run = self.runs[number]
             over.identical(template)
-            run.fold(over)
+            run.visit_state(over)
 
     def go_on(self, number: int, later: int, numbers: Numbers, loaded: Mapping[int, Loaded]) -> None:
         """The program *number* goes on as program *later*, which has *numbers* and has *loaded* that much."""

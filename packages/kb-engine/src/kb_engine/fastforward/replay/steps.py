@@ -53,8 +53,8 @@ class Repetition:
         self.loaded: dict[int, Loaded] = {} if loaded is None else loaded
         self.completions: list[Completion] = []
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says, but for the numbers and what is loaded, which `become` replaces."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says, but for the numbers and what is loaded, which `become` replaces."""
         over.same(self.at, tuple(self.given), tuple(self.held), tuple([each.done for each in self.completions]))
 
     def do(self, repeats: Sequence[Callable[[Repetition], None]]) -> None:

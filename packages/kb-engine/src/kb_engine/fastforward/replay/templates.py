@@ -80,8 +80,8 @@ class Templates:
         """Whether programs differ by their PE too."""
         return self._is_near
 
-    def fold(self, over: StateVisitor) -> None:
-        """As FoldPass says. Raises NotFolded while a program is traced."""
+    def visit_state(self, over: StateVisitor) -> None:
+        """As StateVisitor says. Raises NotFolded while a program is traced."""
         if self._is_tracing:
             raise NotPeriodic
         over.same(self._vain, tuple(self._room.items()))

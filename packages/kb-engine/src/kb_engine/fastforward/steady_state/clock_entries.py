@@ -41,7 +41,7 @@ def _visit_argument(over: StateVisitor, argument: Any) -> None:
         over.part(stream)
         over.part(pace)
         over.same(delay_ps, offset)
-    elif hasattr(argument, "fold"):
+    elif hasattr(argument, "visit_state"):
         over.part(argument)
     else:
         raise NotPeriodic

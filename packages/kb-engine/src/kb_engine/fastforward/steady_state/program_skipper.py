@@ -207,7 +207,7 @@ class ProgramSkipper:
         over.drain()
         for stream in launch.streams:
             over.part(stream)
-        self._played.fold(over, begun)
+        self._played.visit_state(over, begun)
         for block in self._blocks or ():
             over.part(block)
             for server in block.servers.values():

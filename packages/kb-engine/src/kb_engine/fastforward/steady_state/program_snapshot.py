@@ -36,7 +36,7 @@ class _ProgramPass(PartsVisitor):
 
     @property
     def command(self) -> None:
-        """As FoldPass says: there is none."""
+        """As StateVisitor says: there is none."""
 
     @property
     def next_tile(self) -> int:
@@ -44,14 +44,14 @@ class _ProgramPass(PartsVisitor):
         return 0
 
     def part(self, part: HasState) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         if self._is_new(part):
             self._to_visit.append(part)
 
     def drain(self) -> None:
         """Visit what was met."""
         while self._to_visit:
-            self._to_visit.popleft().fold(self)
+            self._to_visit.popleft().visit_state(self)
 
 
 class ProgramSnapshot(_ProgramPass, StateSnapshot):
@@ -67,38 +67,38 @@ class ProgramSnapshot(_ProgramPass, StateSnapshot):
         self._to_visit = deque()
 
     def op(self, op_id: int) -> int:
-        """As FoldPass says. An op before the launch has a number of its own."""
+        """As StateVisitor says. An op before the launch has a number of its own."""
         is_own = op_id >= self.first.ops
         self.parts.append((is_own, op_id - self.so_far.ops if is_own else op_id))
         return op_id
 
     def seq(self, command_seq: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         is_own = command_seq >= self.first.commands
         self.parts.append((is_own, command_seq - self.so_far.commands if is_own else command_seq))
         return command_seq
 
     def program(self, number: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         self.parts.append(number - self.so_far.programs)
         return number
 
     def issued(self, command: Any) -> Issued:
-        """As FoldPass says. Its token refers to the command."""
+        """As StateVisitor says. Its token refers to the command."""
         self._is_new(command)
         self.in_flight.append(command)
         self.seq(command.submitted.command_seq)
         return command.submitted, command.addresses
 
     def ring(self, last: Any, pieces: int, pe_id: str) -> Slots:
-        """As FoldPass says. `turns_like` tells whether it matters which slot comes next."""
+        """As StateVisitor says. `turns_like` tells whether it matters which slot comes next."""
         slots: Slots = last
         self.parts.append((slots.base, slots.nbytes, slots.count, pieces))
         self.turned.append(((pe_id, slots.turned(-slots.first)), slots.first))
         return slots
 
     def unlike(self, count: int) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         self.unlikes.append(count)
 
     def is_like(self, earlier: ProgramSnapshot) -> bool:
@@ -117,45 +117,45 @@ class ProgramSnapshot(_ProgramPass, StateSnapshot):
         return self.unlikes == earlier.unlikes
 
     def tiles_to_go(self, count: int) -> int:
-        """As FoldPass says, of a command of one tile."""
+        """As StateVisitor says, of a command of one tile."""
         self.same(count)
         return count
 
     def token(self, token: Any) -> None:
-        """As FoldPass says. Raises NotPeriodic for a tile of a command that no program waits for."""
+        """As StateVisitor says. Raises NotPeriodic for a tile of a command that no program waits for."""
         if token is None:
             self.parts.append(None)
         elif type(token) is not TileToken or id(token.context) not in self._seen:
             raise NotPeriodic
         elif self._is_new(token):
             self._is_new(token.context)
-            token.fold(self)
+            token.visit_state(self)
 
     def call(self, function: Callable[..., Any]) -> None:
-        """As FoldPass says. What has no state stays, and others may take the place of what has one."""
+        """As StateVisitor says. What has no state stays, and others may take the place of what has one."""
         if type(function) is not MethodType:
             raise NotPeriodic
         of = function.__self__
         self.parts.append(function.__func__)
-        if hasattr(of, "fold"):
+        if hasattr(of, "visit_state"):
             self.part(of)
         else:
             self.identical(of)
 
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
-        """As FoldPass says: tiles of commands of one tile take no buffers, and registers in their slot."""
+        """As StateVisitor says: tiles of commands of one tile take no buffers, and registers in their slot."""
         if place is not Place.REGISTERS or slots is None:
             raise NotPeriodic
         self.parts.append(place)
         return offset
 
     def places(self, claims: dict[int, int], rings: list[tuple[Place, SlotRing | None]]) -> dict[int, int]:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         self.parts.append(sorted(claims.items()))
         return claims
 
     def moved(self, moved: dict[Place, dict[int, int]]) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         if moved:
             raise NotPeriodic
 
@@ -183,52 +183,52 @@ class ProgramShift(_ProgramPass, StateShift):
         return self._by
 
     def op(self, op_id: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return op_id + self._by.ops if op_id >= self._first.ops else op_id
 
     def seq(self, command_seq: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return command_seq + self._by.commands if command_seq >= self._first.commands else command_seq
 
     def program(self, number: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return number + self._by.programs
 
     def issued(self, command: Any) -> Issued:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return self._issued[command]
 
     def ring(self, last: Any, pieces: int, pe_id: str) -> Slots:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         slots: Slots = last
         return slots.turned(next(self._turns))
 
     def unlike(self, count: int) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
 
     def tiles_to_go(self, count: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return count
 
     def token(self, token: Any) -> None:
-        """As FoldPass says. The token carries the tile of a later command from now on."""
+        """As StateVisitor says. The token carries the tile of a later command from now on."""
         if token is not None and self._is_new(token):
             token.become(token.context.tiles[0], token.context.first_op)
-            token.fold(self)
+            token.visit_state(self)
 
     def call(self, function: Callable[..., Any]) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         of = getattr(function, "__self__", None)
-        if hasattr(of, "fold"):
+        if hasattr(of, "visit_state"):
             self.part(of)  # type: ignore[arg-type]  # it has what a part needs
 
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
-        """As FoldPass says. The ring of the token's command has turned already."""
+        """As StateVisitor says. The ring of the token's command has turned already."""
         return offset if slots is None else slots.base + slots.first % slots.count * slots.nbytes
 
     def places(self, claims: dict[int, int], rings: list[tuple[Place, SlotRing | None]]) -> dict[int, int]:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return claims
 
     def moved(self, moved: dict[Place, dict[int, int]]) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""

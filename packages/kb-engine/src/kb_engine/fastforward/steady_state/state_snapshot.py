@@ -12,9 +12,9 @@ class PartsVisitor(StateVisitor):
     """Visits each part once, when the part is met."""
 
     def part(self, part: HasState) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         if self._is_new(part):
-            part.fold(self)
+            part.visit_state(self)
 
     @abstractmethod
     def _is_new(self, part: object) -> bool:
@@ -37,26 +37,26 @@ class StateSnapshot(PartsVisitor):
         return False
 
     def moment(self, t_ps: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         self.parts.append(t_ps - self.now_ps)
         return t_ps
 
     def deadline(self, t_ps: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         self.parts.append(max(0, t_ps - self.now_ps))
         return t_ps
 
-    def total(self, count: int) -> int:
-        """As FoldPass says."""
+    def count(self, count: int) -> int:
+        """As StateVisitor says."""
         self.totals.append(count)
         return count
 
     def same(self, *values: object) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         self.parts.append(values)
 
     def identical(self, *objects: object) -> None:
-        """As FoldPass says. What is kept keeps its identity, so no other object gets that."""
+        """As StateVisitor says. What is kept keeps its identity, so no other object gets that."""
         self.parts += map(id, objects)
         self._kept += objects
 
@@ -83,7 +83,7 @@ class StateShift(PartsVisitor):
     @property
     @abstractmethod
     def next_tile(self) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
 
     @property
     def jumps(self) -> bool:
@@ -91,22 +91,22 @@ class StateShift(PartsVisitor):
         return True
 
     def moment(self, t_ps: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return t_ps + self.ps
 
     def deadline(self, t_ps: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return t_ps + self.ps
 
-    def total(self, count: int) -> int:
-        """As FoldPass says."""
+    def count(self, count: int) -> int:
+        """As StateVisitor says."""
         return count + next(self._grown)
 
     def same(self, *values: object) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
 
     def identical(self, *objects: object) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
 
     def _is_new(self, part: object) -> bool:
         is_new = id(part) not in self._seen

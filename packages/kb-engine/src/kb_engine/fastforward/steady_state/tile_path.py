@@ -103,4 +103,4 @@ def tile_path_of(
 def why_no_state(block: ComponentBase[Any]) -> SkipRefusal:
     """The reason that *block* cannot be folded."""
     cause = f"the block {block.node_id} is of the class {type(block).__name__}, which does not say how to fold it"
-    return SkipRefusal(cause, "give the class a `fold`, or a pure cost")
+    return SkipRefusal(cause, "give the class a `visit_state`, or a pure cost")

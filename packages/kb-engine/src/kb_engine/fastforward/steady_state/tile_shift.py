@@ -33,33 +33,33 @@ class TileShift(StateShift):
 
     @property
     def command(self) -> CommandInFlight:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return self._command
 
     @property
     def next_tile(self) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return self._made + self.tiles
 
     def op(self, op_id: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return op_id + self.ops if op_id >= self._command.first_op else op_id
 
     def tiles_to_go(self, count: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return count - self.tiles
 
     def token(self, token: Any) -> None:
-        """As FoldPass says. The token carries a later tile from now on."""
+        """As StateVisitor says. The token carries a later tile from now on."""
         if token is not None and self._is_new(token):
             token.become(self._tiles[token.tile.tile_id + self.tiles], token.first_op_id + self.ops)
-            token.fold(self)
+            token.visit_state(self)
 
     def call(self, function: Callable[..., Any]) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
 
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         number = None if slots is None else self._pieces.slot(slots, offset)
         if slots is None or number is None:
             return offset
@@ -67,7 +67,7 @@ class TileShift(StateShift):
         return slots.base + (number + turned) % slots.count * slots.nbytes
 
     def places(self, claims: dict[int, int], rings: list[tuple[Place, SlotRing | None]]) -> dict[int, int]:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         found = {}
         for offset, nbytes in claims.items():
             at = offset
@@ -79,7 +79,7 @@ class TileShift(StateShift):
         return found
 
     def moved(self, moved: dict[Place, dict[int, int]]) -> None:
-        """As FoldPass says: pieces that lay elsewhere in the period do so in each of the others."""
+        """As StateVisitor says: pieces that lay elsewhere in the period do so in each of the others."""
         made = self._made
         for place, numbers in moved.items():
             turn = self._pieces.next(place, made) - self._pieces.next(place, made - self._period)

@@ -52,7 +52,7 @@ class PieceNumbers:
 
 
 class TileSnapshot(StateSnapshot):
-    """What `fold` of all parts said at one moment: two looks are at equal states when their `parts` are equal.
+    """What `visit_state` of all parts said at one moment: two looks are at equal states when their `parts` are equal.
 
     `made` tiles of *command* were made, and `next_op` is the first op of the next one. `totals` are the numbers that
     grew so far, and `moved` how many pieces lay elsewhere, by place. `mark` says how far the records had come.
@@ -78,27 +78,27 @@ class TileSnapshot(StateSnapshot):
 
     @property
     def command(self) -> CommandInFlight:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return self._command
 
     @property
     def next_tile(self) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         return self.made
 
     def op(self, op_id: int) -> int:
-        """As FoldPass says. An op before the command has a number of its own, which no other op gets."""
+        """As StateVisitor says. An op before the command has a number of its own, which no other op gets."""
         is_own = op_id >= self._command.first_op
         self.parts.append((is_own, op_id - self.next_op if is_own else op_id))
         return op_id
 
     def tiles_to_go(self, count: int) -> int:
-        """As FoldPass says: the tiles that are on their way."""
+        """As StateVisitor says: the tiles that are on their way."""
         self.parts.append(self.made - (self._command.shared_plan.n_tiles - count))
         return count
 
     def token(self, token: Any) -> None:
-        """As FoldPass says. Raises NotPeriodic for a tile of another command."""
+        """As StateVisitor says. Raises NotPeriodic for a tile of another command."""
         if token is None:
             self.parts.append(None)
             return
@@ -107,17 +107,17 @@ class TileSnapshot(StateSnapshot):
         if self._is_new(token):
             tile = token.tile.tile_id
             self.parts.append((self.made - tile, self._kinds.of(tile)))
-            token.fold(self)
+            token.visit_state(self)
 
     def call(self, function: Callable[..., Any]) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         if type(function) is not MethodType:
             raise NotPeriodic
         self.identical(function.__self__)
         self.parts.append(function.__func__)
 
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         number = None if slots is None else self._pieces.slot(slots, offset)
         if slots is None or number is None:
             self.parts.append((place, offset))
@@ -126,7 +126,7 @@ class TileSnapshot(StateSnapshot):
         return offset
 
     def places(self, claims: dict[int, int], rings: list[tuple[Place, SlotRing | None]]) -> dict[int, int]:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         found = []
         for offset, nbytes in claims.items():
             where, at = -1, offset
@@ -140,6 +140,6 @@ class TileSnapshot(StateSnapshot):
         return claims
 
     def moved(self, moved: dict[Place, dict[int, int]]) -> None:
-        """As FoldPass says."""
+        """As StateVisitor says."""
         self.n_moved = {place: len(numbers) for place, numbers in moved.items()}
         self.parts.append(self._pieces.rotations(self.made) if moved else None)
