@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
 import numpy as np
-import pytest
+
 from kb_dataexec import MemoryLogWriter, OpLog
 from kb_engine import Engine, Host, TileShape
 from kb_messages import DType
@@ -23,7 +23,7 @@ from kb_topology import load_topology
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = (ROOT / "docs/rooms.md").read_text(encoding="utf-8")
-FEEDER: Final = "kb_components/pe/tile_feeder.py"
+FEEDER: Final = "kb_components/pe/scheduling/tile_feeder.py"
 MOST_FILES: Final = {"launch": 40, "tile": 25, "record": 15}
 
 

@@ -27,8 +27,10 @@ from kb_messages import LogError
 
 
 def where(log: OpLog) -> Where:
-    """Returns the attribution of the time of each launch of *log*. A log without the table `kernels` has no
-    launches."""
+    """Returns the attribution of the time of each launch of *log*.
+
+    A log without the table `kernels` has no launches.
+    """
     if "kernels" in log.missing:
         return Where(launches=[], missing=[name for name in log.missing if name != "dependencies"])
     paths = _Paths(log)
