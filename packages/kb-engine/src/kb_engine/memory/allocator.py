@@ -25,8 +25,8 @@ class Allocator:
     keeps as many ranges as it has tiles at a time, and takes them in turn. If there is no such range, the largest free
     one is split, of equals the lowest. Free neighbours become one range when no range is large enough otherwise.
 
-    Of the first *spread_nbytes* bytes, those that were never taken come before what was given back. So commands that
-    run ahead find other bytes than those that earlier commands still read.
+    Of the first *spread_nbytes* bytes, bytes that were never taken come before bytes that were given back. So commands
+    that run ahead do not get the bytes that earlier commands still read.
 
     Every range begins at a multiple of *alignment* bytes from *base*. *label* names the memory in errors.
     """
@@ -131,7 +131,7 @@ class Allocator:
         return (-(-nbytes // self._alignment) or 1) * self._alignment
 
     def _take_fresh(self, size: int) -> int | None:
-        """The first *size* bytes that were never taken, which are among those to spread; None if they are taken."""
+        """The start of the first *size* bytes to spread that were never taken; None if all are taken."""
         start, left = self._fresh
         if start not in self._free.get(left, ()):
             return None
@@ -214,8 +214,8 @@ def out_of_memory(
 class Lease:
     """One program's share of an allocator that others use too. `end` gives back all that the program still holds.
 
-    `abandon` does so too, for a program whose launch has failed. `has_ended` says that the program holds nothing any
-    more.
+    `abandon` also gives them back, for a program whose launch has failed. `has_ended` says that the program holds
+    nothing any more.
     """
 
     def __init__(self, allocator: Allocator) -> None:
@@ -224,13 +224,13 @@ class Lease:
         self.has_ended = False
 
     def allocate(self, nbytes: int, holder: str = "") -> int:
-        """As `Allocator.allocate`."""
+        """The address of *nbytes* free bytes, which *holder* of the program has from now on. Raises OutOfMemoryError."""
         start = self.allocator.allocate(nbytes, holder)
         self._starts.add(start)
         return start
 
     def release(self, start: int) -> None:
-        """As `Allocator.release`."""
+        """Gives back the range at *start*."""
         self._starts.discard(start)  # first, so that an interrupt in between cannot have `end` release it again
         self.allocator.release(start)
 
@@ -244,7 +244,7 @@ class Lease:
         self.abandon()
 
     def abandon(self) -> None:
-        """Give back all ranges that are still held, and tell nobody."""
+        """Gives back all ranges that are still held, without notifying an observer."""
         self.has_ended = True
         if self._starts:
             for start in self.held:

@@ -1,4 +1,6 @@
-"""All memories as pass 1 knows them: bytes whose values are known, and bytes that are pending.
+"""DeviceMemory: all memories in pass 1, with bytes whose values are known and bytes that are pending.
+
+Design: docs/design/memories.md
 
 Pass 1 simulates time; the values of compute ops exist only after pass 2.
 """
@@ -21,8 +23,8 @@ class DeviceMemory:
     """Reads and writes matrices at physical addresses.
 
     `store` holds the known bytes, `pending` says which bytes a compute op has yet to produce, and `initial` holds the
-    bytes as the first launch found them; it is None before that launch. A transfer of multiples of `burst_nbytes` is
-    one of whole bursts in every memory.
+    bytes that the first launch found; it is None before that launch. A transfer of a multiple of `burst_nbytes`
+    consists of whole bursts in every memory.
     """
 
     def __init__(self, store: MemoryStore, burst_nbytes: int = 1) -> None:
@@ -32,7 +34,7 @@ class DeviceMemory:
         self.initial: MemoryStore | None = None
 
     def restart(self, store: MemoryStore) -> None:
-        """Hold what *store* holds and nothing else. No byte is pending, and there is no `initial`."""
+        """Begins anew with the bytes of *store*. No byte is pending, and there is no `initial`."""
         self.store = store
         self.pending = PendingBytes()
         self.initial = None
@@ -47,22 +49,22 @@ class DeviceMemory:
         return self._read(matrix, lasting=False)
 
     def check_known(self, matrix: Matrix) -> None:
-        """Raise UnwrittenLoadError where `read` does. Bytes of one allocation are not looked at."""
+        """Raises UnwrittenLoadError where `read` would. Bytes of one allocation are not checked."""
         if self.store.place(*matrix.rectangle.in_memory, matrix.dtype) is None:
             self.read(matrix)
 
     def read_copy(self, matrix: Matrix) -> npt.NDArray[Any]:
-        """As `read`, but later writes do not change the elements."""
+        """The elements of a matrix, which later writes do not change. Raises the errors of `read`."""
         return self._read(matrix, lasting=True)
 
     def load(
         self, matrices: Sequence[Matrix], _: Matrix | None, made: MadeTile | None = None
     ) -> tuple[Producer | None, npt.NDArray[Any] | None]:
-        """The first producer of bytes of *matrices* that are pending, or None, and the elements of a tile if none are.
+        """The first producer of pending bytes of *matrices*, and the elements of a tile; one of both is None.
 
-        The tile is what *made* makes of their elements; with None, of one matrix, as it is. The second argument is
-        where the tile lies, which only a trace asks. Later writes do not change the elements. Raises
-        UnwrittenLoadError for bytes that were never written, if none are pending.
+        *made* makes the tile of the elements; without *made*, the tile is the one matrix. The second argument is the
+        place of the tile, which only a trace asks. Later writes do not change the elements. Raises UnwrittenLoadError
+        for bytes that were never written, if none are pending.
         """
         rectangles = []
         for matrix in matrices:
@@ -116,6 +118,6 @@ def read_matrix(store: MemoryStore, matrix: Matrix) -> npt.NDArray[Any]:
 
 
 def write_matrix(store: MemoryStore, matrix: Matrix, data: npt.NDArray[Any]) -> None:
-    """Overwrite *matrix* with *data*, which has as many elements."""
+    """Overwrites *matrix* with *data*, which has the same number of elements."""
     elements = data.reshape(matrix.rows, matrix.cols)
     store.write(matrix.address >> OFFSET_BITS, matrix.address & OFFSET_MASK, elements, matrix.stride)

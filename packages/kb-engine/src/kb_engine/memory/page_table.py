@@ -52,7 +52,7 @@ class PageTable:
         return other
 
     def obey(self, message: MmuMessage) -> None:
-        """Map or unmap as *message* says. An AddressError, as of `check_map` or `check_unmap`, changes nothing."""
+        """Maps or unmaps pages by *message*. An AddressError of `check_map` or `check_unmap` changes nothing."""
         if isinstance(message, MmuMap):
             self.map(message.virtual, message.physical, message.nbytes)
         else:
@@ -69,7 +69,7 @@ class PageTable:
                     raise AddressError(f"{self._label}: map", got, "each byte mapped once", "unmap it first")
 
     def map(self, virtual: int, physical: int, nbytes: int) -> None:
-        """Map the *nbytes* bytes at *virtual* to those at *physical*. Raises AddressError as `check_map` does."""
+        """Maps the *nbytes* bytes at *virtual* to the bytes at *physical*. Raises the AddressError of `check_map`."""
         self.check_map(virtual, physical, nbytes)
         insort(self._mappings, MappedRange(virtual, physical, nbytes))
 

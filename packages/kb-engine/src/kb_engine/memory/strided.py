@@ -9,9 +9,9 @@ from numpy.lib.stride_tricks import as_strided
 
 
 def strided(elements: npt.NDArray[Any], shape: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[Any]:
-    """*elements* from the first one on, in *shape*, at *strides* in bytes. It is a view, which is written as they are.
+    """A view of *elements* from the first one on, in *shape*, at *strides* in bytes. Writes go to *elements*.
 
-    The view is one of their bits, because numpy's function knows no type of 8-bit floats.
+    The view is made of the bits of the elements, because numpy's function knows no type of 8-bit floats.
     """
     bits = elements.view(f"u{elements.itemsize}")
     return as_strided(bits, shape, strides, writeable=elements.flags.writeable).view(elements.dtype)

@@ -1,4 +1,4 @@
-"""Tiles in TCM as loads make them of the bytes of memories, and as stores cut parts of them."""
+"""Tiles in TCM: loads make them from bytes of memories, and stores cut parts from them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TilePart(NamedTuple):
 
 
 class MadeTile(NamedTuple):
-    """A tile of `size` elements: what is loaded goes to `parts`, one after the other, and the others are `element`."""
+    """A tile of `size` elements: loaded elements go to `parts`, one after the other, and all others are `element`."""
 
     size: int
     dtype: DType
@@ -37,7 +37,7 @@ class MadeTile(NamedTuple):
     parts: tuple[TilePart, ...]
 
     def of(self, loaded: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """The elements of the tile, read-only, of what is *loaded* for each part."""
+        """The elements of the tile, read-only. *loaded* has the elements of each part."""
         target = numpy_dtype(self.dtype)
         whole = np.full(self.size, np.frombuffer(self.element, target), target)
         for part, elements in zip(self.parts, loaded, strict=True):

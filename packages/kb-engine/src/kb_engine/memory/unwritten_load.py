@@ -24,7 +24,7 @@ class UnwrittenLoadError(KernelError):
 
     @classmethod
     def of(cls, error: UnwrittenBytesError) -> UnwrittenLoadError:
-        """What *error* says, and what a kernel does about it."""
+        """The error with the sentence of *error* and a remedy for the author of a kernel."""
         return cls(error.where, error.got, error.needs, _WRITE_BEFORE, error.first, error.was_released)
 
     def at(self, line: str) -> UnwrittenLoadError:

@@ -1,4 +1,4 @@
-"""Exact conversions from the units of YAML (ns, GHz, GB/s, KiB) to those of the simulation (integer ps, bytes).
+"""Exact conversions from the units of YAML (ns, GHz, GB/s, KiB) to the units of the simulation (integer ps, bytes).
 
 A decimal in YAML becomes exactly the fraction that was written. A duration is rounded up once, when it is used.
 """
