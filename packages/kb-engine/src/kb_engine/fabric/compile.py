@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import ForwardingComponent, Initiator, MemoryComponent, TransferSource
 from kb_engine.block.state_visitor import PART, State, Stateful, each_value
+from kb_engine.fabric.incoming_write import MemoryRequests
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.lookahead import Lookahead
-from kb_engine.fabric.memory_requests import MemoryRequests
 from kb_engine.fabric.paths import Hop, Leg, MemoryPath, OnLinks
 from kb_engine.fabric.sharing.shared_link import SharedLink
 from kb_engine.fabric.sharing.stream import Passage

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.state_visitor import COUNT, PART, SAME, State, Stateful, StateVisitor
+from kb_engine.fabric.incoming_write import MemoryRequests
 from kb_engine.fabric.link import LinkState
-from kb_engine.fabric.memory_requests import MemoryRequests
 from kb_engine.fabric.sharing.last_link import Narrowing
 from kb_engine.fabric.sharing.shared_link import SharedLink
 from kb_engine.fabric.sharing.stream import SharedHop

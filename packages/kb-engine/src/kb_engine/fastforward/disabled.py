@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kb_engine.observe.listeners import listener, told_of_each
-from kb_engine.observe.observer import Observer
+from kb_engine.observe.observer import Observer, listener, told_of_each
 from kb_engine.observe.slow_path import SkipRefusal
 
 WITHOUT_TEMPLATES: Final = SkipRefusal(

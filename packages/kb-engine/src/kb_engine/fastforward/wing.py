@@ -21,8 +21,7 @@ from kb_engine.fastforward.isolated.isolated_commands import IsolatedCommands
 from kb_engine.fastforward.isolated.pe_forms import all_sources_belong_to_pes
 from kb_engine.fastforward.isolated.pe_isolation import ISSUES_AHEAD, NoIsolation, PeIsolation
 from kb_engine.fastforward.steady_state.command_skipper import CommandSkipper
-from kb_engine.observe.listeners import listener, told_of_each
-from kb_engine.observe.observer import Observer
+from kb_engine.observe.observer import Observer, listener, told_of_each
 from kb_engine.observe.slow_path import SkipRefusal, SlowPathReasons
 from kb_engine.program.materialize import Materializer
 

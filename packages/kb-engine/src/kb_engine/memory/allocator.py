@@ -224,7 +224,7 @@ class Lease:
         self.has_ended = False
 
     def allocate(self, nbytes: int, holder: str = "") -> int:
-        """The address of *nbytes* free bytes, which *holder* of the program has from now on. Raises OutOfMemoryError."""
+        """The address of *nbytes* free bytes, which *holder* has from now on. Raises OutOfMemoryError."""
         start = self.allocator.allocate(nbytes, holder)
         self._starts.add(start)
         return start

@@ -7,10 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from kb_dataexec import numpy_dtype
-from kb_engine.memory.strided import strided
 from kb_messages import DType
+
+
+def strided(elements: npt.NDArray[Any], shape: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[Any]:
+    """A view of *elements* from the first one on, in *shape*, at *strides* in bytes. Writes go to *elements*.
+
+    The view is made of the bits of the elements, because numpy's function knows no type of 8-bit floats.
+    """
+    bits = elements.view(f"u{elements.itemsize}")
+    return as_strided(bits, shape, strides, writeable=elements.flags.writeable).view(elements.dtype)
 
 
 class TilePart(NamedTuple):

@@ -33,8 +33,7 @@ from kb_dataexec.log.compressed import (
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Observer, Rows
-from kb_engine.observe.run_rows import RowsMark, RunRows
-from kb_engine.observe.run_tables import RunTables
+from kb_engine.observe.run_rows import RowsMark, RunRows, RunTables
 from kb_engine.timing.clock import Clock
 from kb_messages import Matrix, MemorySpace, OpKind, PhysAddr, PipelinePlan, Role, WaitReason, split_address
 from kb_topology import NodeKind

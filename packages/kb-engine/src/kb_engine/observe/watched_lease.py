@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kb_engine.memory.allocator import Allocator, Lease
-from kb_engine.observe.listeners import Listeners
+from kb_engine.observe.observer import Listeners
 
 
 class WatchedLease(Lease):

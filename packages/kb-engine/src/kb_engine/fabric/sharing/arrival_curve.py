@@ -9,10 +9,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from math import inf
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Final, Protocol, TypeAlias
 
 from kb_engine.block.state_visitor import MOMENT, PART, SAME, HasState, State, Stateful, each, each_value
 from kb_engine.timing.clock import Clock
+
+NO_BYTES: Final = 1e-3
+"""Fewer bytes than this are a rounding error, and nothing waits for them."""
+
+NO_TIME_PS: Final = 2.0**-6
+"""A moment that is at most this much after a whole picosecond counts as that picosecond."""
+
+MORE: Final = 1 + 1e-9
+"""Rates within this factor are equal."""
+
 
 _MOST_PAST = 32
 """Changes of rate that a FairShare keeps before it looks which of them can be forgotten."""

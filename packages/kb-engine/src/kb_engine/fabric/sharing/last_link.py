@@ -11,8 +11,7 @@ from math import ceil
 from typing import ClassVar, NamedTuple
 
 from kb_engine.block.state_visitor import BY_HAND, MOMENT, PART, SAME, State, Stateful, StateVisitor, optional, row
-from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, FairShare, SteadyPace
-from kb_engine.fabric.sharing.rounding import MORE, NO_BYTES, NO_TIME_PS
+from kb_engine.fabric.sharing.arrival_curve import MORE, NO_BYTES, NO_TIME_PS, ArrivalCurve, FairShare, SteadyPace
 
 
 class Narrowing(NamedTuple):

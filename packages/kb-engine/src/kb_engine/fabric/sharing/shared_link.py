@@ -22,10 +22,9 @@ from typing import Final
 
 from simpy.events import NORMAL, URGENT
 
-from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, SteadyPace
+from kb_engine.fabric.sharing.arrival_curve import MORE, NO_BYTES, NO_TIME_PS, ArrivalCurve, SteadyPace
 from kb_engine.fabric.sharing.flow_group import FlowGroup
 from kb_engine.fabric.sharing.link_streams import LOOSE, LinkStreams
-from kb_engine.fabric.sharing.rounding import MORE, NO_BYTES, NO_TIME_PS
 from kb_engine.fabric.sharing.stream import HERE, Stream
 
 _ROOM: Final = 0.9

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language.access.element_pieces import TilePiece, pieces_of_elements
-from kb_engine.memory.strided import strided
+from kb_engine.memory.tiles import strided
 from kb_messages import DType, Matrix, Piece
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Final, NoReturn
 
-from kb_engine.memory.unwritten_load import UnwrittenLoadError
+from kb_engine.memory.device_memory import UnwrittenLoadError
 from kb_engine.program.values.foreign_values import value_of_ended
 from kb_messages import KbError, KernelError
 
