@@ -33,7 +33,7 @@ class BlockEntry(Struct, frozen=True):
 def walked_frames(error: BaseException) -> list[tuple[FrameType, int]]:
     """The frames of *error* from the outside in, each with its line.
 
-    SimPy raises what a process raised again, as an equal exception without its frames. The cause has them.
+    SimPy raises the exception of a process again, as an equal exception without its frames. The cause has the frames.
     """
     walked, cause = list(traceback.walk_tb(error.__traceback__)), error.__cause__
     if cause is not None and walked and str(walked[-1][0].f_globals.get("__name__")).startswith("simpy."):

@@ -106,6 +106,6 @@ def _cube_id(cube: Cube) -> str:
 
 
 def _missing(name: str, known: list[str], asked_by: str) -> KernelError:
-    """The error for a message to *name*, which is not there; those of *known* are."""
+    """The error for a message to *name*, which does not exist; *known* lists the names that do."""
     needs = f"one of {known[0]} to {known[-1]}" if known else "a target that is there"
     return KernelError(asked_by, f"a message for {name}", needs)

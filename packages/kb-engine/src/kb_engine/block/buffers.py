@@ -62,15 +62,15 @@ class Ring:
         self._pieces = 0
 
     def state(self) -> tuple[Slots | None, int]:
-        """What `put_back` needs to undo later cuts."""
+        """The present state of the ring, for `put_back`."""
         return self._last, self._pieces
 
     def put_back(self, state: tuple[Slots | None, int]) -> None:
-        """Be as when the state was *state*."""
+        """Restores *state*, and so undoes later cuts."""
         self._last, self._pieces = state
 
     def visit_state(self, over: StateVisitor, pe_id: str) -> tuple[Slots, Slots] | None:
-        """As StateVisitor says, of the programs of a grid. Returns the last cut before and after."""
+        """Hands the ring to *over*, between programs of a grid. Returns the last cut before and after the visit."""
         over.same(self._last is None)
         if self._last is None:
             return None
@@ -107,7 +107,7 @@ class Region:
         self.live_nbytes = 0
 
     def claim(self, cut: Hashable, offset: int, nbytes: int) -> bool:
-        """Take the bytes from *offset* on, and return whether none of them was live.
+        """Claims the bytes from *offset* on. Returns whether no byte of them was live.
 
         *cut* names the way the region is divided: two claims of one cut are equal or disjoint.
         """
@@ -137,7 +137,7 @@ class Region:
         return offset
 
     def claim_at(self, offset: int, nbytes: int) -> bool:
-        """Take the bytes from *offset* on, whatever the slots are, and return whether none of them was live."""
+        """Claims the bytes from *offset* on, in a slot or not. Returns whether no byte of them was live."""
         if self.live_nbytes:
             self._unlike += 1
         if not self.is_free(offset, nbytes):
@@ -163,7 +163,7 @@ class Region:
         self.live_nbytes -= self._free_other(offset) if nbytes is None else nbytes
 
     def visit_state(self, over: StateVisitor, rings: list[tuple[Place, SlotRing | None]]) -> None:
-        """As StateVisitor says. Claims lie in slots of *rings*, or elsewhere."""
+        """Hands the claims to *over*. Claims lie in slots of *rings*, or elsewhere."""
         over.same(self._cut, self.live_nbytes)
         self._live = over.places(self._live, rings)
         over.same(len(self._others))
@@ -171,9 +171,9 @@ class Region:
             over.same(cut, *claims.items())
 
     def visit_programs(self, over: StateVisitor, rings: Sequence[tuple[Slots, Slots] | None] = ()) -> None:
-        """As StateVisitor says, of the programs of a grid. *rings* are the last cuts before and after the pass.
+        """Hands the claims to *over*, between programs of a grid. *rings* are the last cuts before and after the visit.
 
-        A claim in one of their slots lies in the slot of the same piece then. All others lie where they lie.
+        A claim in a slot of a ring moves to the slot of the same piece. All other claims stay.
         """
         found, claims = dict[int, int](), []
         for offset, nbytes in self._live.items():
@@ -203,7 +203,7 @@ class Region:
             yield begin, self.base + self.nbytes
 
     def _divide(self, cut: Hashable) -> None:
-        """Make *cut* the current one. Every claim looks through the live claims of other cuts, if there are any."""
+        """Makes *cut* the current one. From now on each claim is compared with the live claims of other cuts."""
         self._unlike += 1
         if self._live:
             self._others[self._cut] = self._live

@@ -1,5 +1,7 @@
 """ComponentBase, the base class of every hardware block, and Context, a block's view of the simulation.
 
+Design: docs/design/processing-element.md
+
 A block states the cost of a stage as a pure function, `service_ps(params)`. A block that uses other resources overrides
 `process` (a SimPy generator) or `begin` (callbacks) instead. The stage servers do the rest: queues, order, backpressure
 and op records.
@@ -29,8 +31,8 @@ class Context:
     """A block's view of the simulation: its node id, the clock, the fabric, and its neighbours by role.
 
     A block sees no data: neither the store nor the op log. `directory` names the blocks that take messages for a SIP, a
-    cube or a PE. `memory_nbytes` is the size of the node's memory, 0 without one. `event_order` are for what the block
-    schedules (`Clock.call_at`): those of its PE, or those of nobody for a block outside of PEs.
+    cube or a PE. `memory_nbytes` is the size of the node's memory, 0 without one. `event_order` gives the numbers for
+    clock entries of the block (`Clock.call_at`): the numbers of its PE, or of no PE for a block outside of PEs.
     """
 
     __slots__ = ("_neighbours", "clock", "directory", "event_order", "fabric", "memory_nbytes", "node_id")
@@ -94,9 +96,10 @@ class ComponentBase(Stateful, ABC, Generic[SpecT]):
     `caches` names attributes that only remember answers, which may be forgotten at any time. `counters` names the
     attributes or properties that count the work of the block, for reports. A subclass names its own attributes alone.
 
-    `checks_by_form` says that what `check_plan` refuses, and `check_addresses` does not, follows from the Spec, the
-    size of the node's memory, the kinds of the blocks of its PE, and the plan, whatever the name of the PE and the
-    addresses are. Of equal blocks, one is then asked for all. A subclass has to say it anew.
+    `checks_by_form` says that the refusals of `check_plan`, other than the refusals of `check_addresses`, follow from
+    the Spec, the size of the node's memory, the kinds of the blocks of its PE, and the plan. They do not depend on the
+    name of the PE or on addresses. Then one of several equal blocks is asked for all of them. A subclass has to state
+    it anew.
     """
 
     __slots__ = ("clock", "context", "event_order", "node_id", "servers", "spec")
@@ -117,7 +120,7 @@ class ComponentBase(Stateful, ABC, Generic[SpecT]):
         self.servers: dict[StageType, StageServer] = {}
 
     def connect(self) -> None:
-        """Called once, after every block exists. Look neighbours up here."""
+        """Finds neighbours. Called once, after every block exists."""
 
     def queue_depth(self, stage_type: StageType) -> int:
         """Tokens that may wait in front of this block for *stage_type*, besides the token in service."""
@@ -145,7 +148,7 @@ class ComponentBase(Stateful, ABC, Generic[SpecT]):
         return {"service": self.service_ps(params)}
 
     def counts(self) -> dict[str, int]:
-        """The value of each of the block's `counters` so far, by name; those of base classes come first."""
+        """The value of each of the block's `counters` so far, by name; counters of base classes come first."""
         return {
             name: getattr(self, name) for owner in type(self).__mro__[::-1] for name in vars(owner).get("counters", ())
         }

@@ -98,7 +98,7 @@ class CommandDispatcher(ComponentBase[SpecT]):
         """The parts to pass on. Raises KbError for a missing target; then no part leaves, and the answer says so."""
 
     def stamped(self, message: HostMessage) -> HostMessage:
-        """*message* with its run-time fields filled in, such as a launch's start. Raises KbError as `parts` does.
+        """*message* with its run-time fields filled in, such as a launch's start. Raises the KbError of `parts`.
 
         Called after the overhead, before `parts`.
         """
@@ -112,7 +112,7 @@ class CommandDispatcher(ComponentBase[SpecT]):
         """Picoseconds from the end of this block's overhead until the last PE has *message*.
 
         The parts count as messages without bytes. Every processor on the way pays its overhead once, and no part waits
-        for another. Raises KbError as `parts` does.
+        for another. Raises the KbError of `parts`.
         """
         return max((self._way_ps(part) for part in self.parts(message)), default=0)
 
@@ -174,7 +174,8 @@ def send_message(
 ) -> None:
     """Send *message*, which is about a message of the host, from *block* to node *to*.
 
-    `deliver(message)` is called when it arrives. The directory's listener is told of messages about a launch.
+    `deliver(message)` is called when the message arrives. The directory's listener is notified of messages about a
+    launch.
     """
     clock, context = block.clock, block.context
     sent_ps, tell = clock.now_ps, context.directory.on_message

@@ -27,8 +27,7 @@ from kb_messages import (
 
 
 class IsolableWork(Protocol):
-    """A command that a scheduler could begin now, and what its PE keeps of it. A class that derives from it has all
-    methods: without one of them, no command could be made."""
+    """A command that a scheduler could begin now, with the state of its PE."""
 
     __slots__ = ()
 
@@ -44,11 +43,11 @@ class IsolableWork(Protocol):
 
     @abstractmethod
     def cuts(self) -> Any:
-        """What `put_back` needs to undo `begin` and `place`."""
+        """The present state, for `put_back`."""
 
     @abstractmethod
     def put_back(self, cuts: Any) -> None:
-        """Be as before `begin` or `place`, when *cuts* were asked for. The command is not in flight in any block."""
+        """Restores *cuts*, and so undoes `begin` and `place`. The command is not in flight in any block."""
 
     @abstractmethod
     def end(self) -> None:
@@ -59,20 +58,21 @@ class Isolation(Protocol):
     """Who closes the commands of a PE. A scheduler asks once of each command, by `wants` or by `missed`."""
 
     def wants(self, command: CommandInFlight) -> bool:
-        """Whether *command*, which is alone on its PE, may be closed. If not, the caller has to begin it."""
+        """Whether *command*, which is alone on its PE, may be isolated. If not, the caller has to begin it."""
 
     def missed(self, command: CommandInFlight) -> None:
         """*command* is not alone on its PE."""
 
     def close(self, work: IsolableWork) -> bool:
-        """Whether *work*, of a command that is wanted, is closed from now on: `end` is called when it is done. If not,
-        the caller has to begin it."""
+        """Isolates *work* and returns True if it can: `end` is called when the command is done. Otherwise the caller
+        begins it.
+        """
 
 
 class CompletionQueue:
     """Records of finished commands, in the order in which they finished, until the program on the PE takes them.
 
-    The queue has no bound of its own: it holds at most one record for each command whose completion nobody has taken.
+    The queue has no bound of its own: it holds at most one record for each command whose completion was not taken.
     """
 
     def __init__(self) -> None:
@@ -137,11 +137,11 @@ class CommandIssuer(ComponentBase[SpecT]):
 
 
 class FeederWait(NamedTuple):
-    """For the report of a stuck simulation: the tile whose turn it is to be fed, and why it waits since `since_ps`.
+    """The tile whose turn it is to be fed, and why it waits since `since_ps`. The report of a stuck simulation asks.
 
-    `queue` is the full queue, if the tile waits for one. Otherwise `needs` names what the tile is not granted.
-    `held_by(token, ahead)` tells whether another tile, with the stages *ahead* still to come, holds it. `change` is the
-    smallest change of a capacity that would grant it, or "".
+    `queue` is the full queue, if the tile waits for one. Otherwise `needs` names the missing resource. `held_by(token,
+    ahead)` returns whether another tile, with the stages *ahead* still to come, holds the resource. `change` is the
+    smallest change of a capacity that would free the tile, or "".
     """
 
     token: TileToken
@@ -153,16 +153,16 @@ class FeederWait(NamedTuple):
 
 
 class Feeding(Protocol):
-    """The feeder of a PE while it feeds the tiles of one command, as whoever skips tiles sees it."""
+    """The feeder of a PE while it feeds the tiles of one command: the interface for code that skips tiles."""
 
     @property
     def next_op(self) -> int:
         """The first op of the tile that is made next."""
 
     def look_after(self, tile: int, look: Callable[[int], None]) -> None:
-        """Call *look* once, after the event in which tile number *tile* of the current command is made.
+        """Calls *look* once, after the event in which tile number *tile* of the current command is made.
 
-        It gets the number of tiles that were made by then. Replaces what was asked for before.
+        *look* gets the number of tiles that were made by then. Replaces an earlier call.
         """
 
 
@@ -171,8 +171,8 @@ class CommandScheduler(ComponentBase[SpecT]):
 
     It publishes a record of every command that is done to `completions`, which the program on the PE reads. For reports
     it sets `t_taken_ps`, `t_decoded_ps` and `t_fed_ps` of each command, and calls `tile_waited`. It calls
-    `begins_to_feed` if its feeder can be folded. It may ask `isolation`, if there is one, to close the command that it
-    would begin.
+    `begins_to_feed` if tiles of its feeder can be skipped. It may ask `isolation`, if there is one, to isolate the
+    command that it would begin.
     """
 
     __slots__ = ("completions", "isolation", "on_feed", "on_tile_waited")
@@ -197,8 +197,8 @@ class CommandScheduler(ComponentBase[SpecT]):
     def shared_plan(self, submitted: SubmittedCommand) -> tuple[PipelinePlan, tuple[int, ...] | None]:
         """A plan for all commands that differ from *submitted* in addresses alone, and the addresses of this command.
 
-        These are the addresses of its operands in memory, as in `PipelinePlan.addresses`; None where the plan has them,
-        as that of a scheduler that shares no plans does. Raises PlanError as `plan` does.
+        These are the addresses of its operands in memory, in the order of `PipelinePlan.addresses`. They are None where
+        the plan has the addresses, because the scheduler shares no plans. Raises the PlanError of `plan`.
         """
         return self.plan(submitted), None
 
@@ -254,7 +254,7 @@ class CommandScheduler(ComponentBase[SpecT]):
         )
 
     def dispatch_waits(self, token: TileToken) -> Sequence[tuple[DispatchWait, int]]:
-        """What *token* waited for since its command was submitted, each with the picosecond at which that wait ended.
+        """The waits of *token* since its command was submitted, each with the picosecond at which the wait ended.
 
         The waits are in order of time. The trace asks when *token* is put into its first queue, and counts the rest of
         the time as `SCHEDULER`.
@@ -267,7 +267,7 @@ class CommandScheduler(ComponentBase[SpecT]):
 
 
 class AddressTranslator(ComponentBase[SpecT]):
-    """PE_MMU: the page table of its PE, and the cost of looking pages up. A wire leads to it from the PE's DMA."""
+    """PE_MMU: the page table of its PE, and the cost of lookups. A wire leads to it from the PE's DMA."""
 
     state: ClassVar[State] = ("pages",)
 
@@ -292,7 +292,7 @@ class AddressTranslator(ComponentBase[SpecT]):
         """Forget these pages, which were unmapped."""
 
     def apply(self, message: MmuMessage) -> None:
-        """Map or unmap pages as *message* says. Raises AddressError for what the page table refuses."""
+        """Maps or unmaps pages by *message*. Raises AddressError for a message that the page table refuses."""
         self.pages.obey(message)
         if isinstance(message, MmuUnmap):
             self.forget(message.virtual, message.nbytes)

@@ -1,4 +1,10 @@
-"""StageServer: the queue of a block for one stage type, and the service behind it."""
+"""StageServer: the queue of a block for one stage type, and the service behind it.
+
+A full queue blocks the sender, which keeps its token and its block until there is room. Overlap and backpressure follow
+from this rule alone.
+
+Design: docs/design/processing-element.md
+"""
 
 from __future__ import annotations
 
@@ -49,8 +55,8 @@ class BoundedQueue(Stateful):
     def wait_for_room(self, send: Callable[[TileToken], None], token: TileToken) -> None:
         """Call `send(token)` when there is room. Senders are let in first come, first served.
 
-        The caller has checked that there is no room: the queue looks for waiting senders only when a token leaves while
-        it is full.
+        The caller has checked that there is no room: the queue serves waiting senders only when a token leaves while it
+        is full.
         """
         self.blocked.append((send, token))
 
@@ -80,7 +86,7 @@ _MAX_KNOWN_COSTS = 4096
 
 
 class Service(Protocol):
-    """What stands behind a queue: a block, as its stage servers see it."""
+    """The service behind a queue: the interface of a block for its stage servers."""
 
     @property
     def node_id(self) -> str:
@@ -92,7 +98,7 @@ class Service(Protocol):
 
     @property
     def event_order(self) -> Iterator[int]:
-        """The clock's event_order for what belongs to the block's PE."""
+        """The numbers for the clock entries of the block's PE."""
 
     @property
     def has_pure_cost(self) -> bool:
@@ -120,12 +126,11 @@ _CACHES = (
     "_stage",
     "gates",
 )
-"""Slots of a StageServer that remember answers, so that tiles like the one before cost less. Forgetting is harmless.
+"""Slots of a StageServer that remember answers, so that tiles like the one before cost less. They may be emptied.
 
-`gates`, `_free` and `_record` are the gates before a service, the call after it, and who takes its times, for tiles of
-`_command`. `_cost_ps` is the cost of
-`_stage`, and `_costs` has the costs of the stages before by the parameters' ids. `_next_server` serves `_next_stage`.
-`_own_component` is this block's id as plans spell it.
+For tiles of `_command`, `gates` are the gates before a service, `_free` is the call after it, and `_record` takes its
+times. `_cost_ps` is the cost of `_stage`, and `_costs` has the costs of earlier stages by the ids of their parameters.
+`_next_server` serves `_next_stage`. `_own_component` is this block's id as plans spell it.
 """
 
 
@@ -194,7 +199,7 @@ class StageServer(BoundedQueue):
         self._costs: dict[int, tuple[StageParams, int]] = {}
 
     def guard(self, gates: tuple[Gate, ...]) -> None:
-        """Let a service start only when its token has passed *gates*, in order, and then those of earlier calls."""
+        """Lets a service start only when its token has passed *gates*, in order, and then the gates of earlier calls."""
         self.own_gates = self.gates = (*gates, *self.own_gates)
         self.exits = tuple(gate for gate in self.own_gates if type(gate).leave is not Gate.leave)
 
@@ -254,7 +259,7 @@ class StageServer(BoundedQueue):
         gate.waiting.append((self, token))
 
     def _turn_to(self, command: CommandInFlight) -> None:
-        """Look up what *command* asks of its tiles here."""
+        """Looks up the gate and the calls of *command* for its tiles here."""
         self._command = command
         claim: Gate | None = command.claims[self.stage_type]
         self.gates = self.own_gates if claim is None else (claim, *self.own_gates)

@@ -16,9 +16,9 @@ from kb_engine.block.state_visitor import (
     OP,
     SAME,
     TOKEN,
-    Kind,
     State,
     Stateful,
+    StateKind,
     StateVisitor,
     moment_or_none,
 )
@@ -147,7 +147,7 @@ class Gathering(Stateful):
         "own_link_ps": SAME,
         "_end_ps": MOMENT_OR_NONE,
         "op_id": OP,
-        "row": Kind("TRANSFER_ROW", visit_row),
+        "row": StateKind("TRANSFER_ROW", visit_row),
     }
 
     def __init__(
