@@ -160,7 +160,7 @@ class CommandInFlight:
         finally:
             self.done = before
 
-    def close(self, moved: Mapping[Place, Mapping[int, int]], begin_ps: int) -> None:
+    def isolate(self, moved: Mapping[Place, Mapping[int, int]], begin_ps: int) -> None:
         """Isolates the command, which began at *begin_ps*: its result is known.
 
         *moved* are the pieces that lie in no slot.

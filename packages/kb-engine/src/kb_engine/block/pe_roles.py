@@ -63,7 +63,7 @@ class Isolation(Protocol):
     def missed(self, command: CommandInFlight) -> None:
         """*command* is not alone on its PE."""
 
-    def close(self, work: IsolableWork) -> bool:
+    def isolate(self, work: IsolableWork) -> bool:
         """Isolates *work* and returns True if it can: `end` is called when the command is done. Otherwise the caller
         begins it.
         """
@@ -159,7 +159,7 @@ class Feeding(Protocol):
     def next_op(self) -> int:
         """The first op of the tile that is made next."""
 
-    def look_after(self, tile: int, look: Callable[[int], None]) -> None:
+    def call_after_tile(self, tile: int, look: Callable[[int], None]) -> None:
         """Calls *look* once, after the event in which tile number *tile* of the current command is made.
 
         *look* gets the number of tiles that were made by then. Replaces an earlier call.

@@ -139,7 +139,7 @@ def listener(observers: Sequence[Observer], name: str) -> Callable[..., None] | 
     return tell
 
 
-def told_of_each(observers: Sequence[Observer], name: str, together: str) -> Callable[..., None] | None:
+def listener_of_each(observers: Sequence[Observer], name: str, together: str) -> Callable[..., None] | None:
     """As `listener`, for those of *observers* that do not override the method *together*, which tells of many."""
     return listener([each for each in observers if not _overrides(each, together)], name)
 
