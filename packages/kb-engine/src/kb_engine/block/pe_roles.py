@@ -64,8 +64,10 @@ class Isolation(Protocol):
         """*command* is not alone on its PE."""
 
     def isolate(self, work: IsolableWork) -> bool:
-        """Isolates *work* and returns True if it can: `end` is called when the command is done. Otherwise the caller
-        begins it.
+        """Isolates the command of *work*, and returns whether it did.
+
+        `work.end` is called when an isolated command is done. If False is returned, the caller has to begin the
+        command.
         """
 
 
@@ -159,10 +161,10 @@ class Feeding(Protocol):
     def next_op(self) -> int:
         """The first op of the tile that is made next."""
 
-    def call_after_tile(self, tile: int, look: Callable[[int], None]) -> None:
-        """Calls *look* once, after the event in which tile number *tile* of the current command is made.
+    def call_after_tile(self, tile: int, call: Callable[[int], None]) -> None:
+        """Calls *call* once, after the event in which tile number *tile* of the current command is made.
 
-        *look* gets the number of tiles that were made by then. Replaces an earlier call.
+        *call* gets the number of tiles that were made by then. Replaces an earlier call.
         """
 
 

@@ -199,7 +199,7 @@ class StageServer(BoundedQueue):
         self._costs: dict[int, tuple[StageParams, int]] = {}
 
     def guard(self, gates: tuple[Gate, ...]) -> None:
-        """Lets a service start only when its token has passed *gates*, in order, and then the gates of earlier calls."""
+        """Puts *gates* before a service: its token passes them, in order, and then the gates of earlier calls."""
         self.own_gates = self.gates = (*gates, *self.own_gates)
         self.exits = tuple(gate for gate in self.own_gates if type(gate).leave is not Gate.leave)
 

@@ -29,11 +29,11 @@ _NO_WIDTH: Final[Width] = (0.0, Fraction(0))
 _ALONE, _SHARED, _NARROWS, _KINDS = range(4)
 
 HopsOver: TypeAlias = list[Hop | None]
-"""The hops over one link: one alone, a shared one, and one that narrows. None stands for those nobody asked for."""
+"""The hops over one link: a private, a shared and a narrowing one. None stands for a hop that is not needed so far."""
 
 
 class WayLink(NamedTuple):
-    """What all ways over one link have in common. `merges` says whether two flows can want the link at once."""
+    """The data that all ways over one link share. `merges` says whether two flows can want the link at once."""
 
     state: LinkState
     merges: bool
@@ -190,7 +190,7 @@ class PathCompiler(Stateful):
         return hops
 
     def _way_link(self, link: Link, at_once: bool) -> WayLink:
-        """What all ways over *link* have in common. With *at_once*, its ends have several transfers under way."""
+        """The data that all ways over *link* share. With *at_once*, its ends have several transfers under way."""
         merges = self._can_merge(link, _NONE if at_once else self._one_at_a_time)
         other = self._way_links[not at_once].get(id(link))
         if other is not None:
@@ -236,7 +236,7 @@ class PathCompiler(Stateful):
 
 
 def _port(node_id: str, block: Initiator[Any]) -> tuple[LinkState, LinkState] | None:
-    """The ports of *block*, for the data that it sends and for those that it gets, if they have a bandwidth."""
+    """The ports of *block* for data that it sends and for data that it gets, where a port has a bandwidth."""
     if block.port_gbs is None:
         return None
     away, back = (
@@ -247,7 +247,7 @@ def _port(node_id: str, block: Initiator[Any]) -> tuple[LinkState, LinkState] | 
 
 
 def _is_before_port(links: tuple[Link, ...], number: int) -> bool:
-    """Whether a port that is no wider comes behind the link: then the port holds up what the link would."""
+    """Whether a port that is no wider comes behind the link: then bytes wait at the port and not at the link."""
     after = links[number + 1] if number + 1 < len(links) else None
     return after is not None and after.is_port and after.bw_gbs <= links[number].bw_gbs
 

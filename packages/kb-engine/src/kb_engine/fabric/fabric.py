@@ -41,7 +41,8 @@ class Fabric(Stateful):
 
     *on_transfer* gets each transfer as soon as its end is known, and *rows* makes a table of the reads and writes.
     *on_links* gives the bytes on a link of a transfer of so many bytes, where packets have headers. `is_foreseen` says
-    that folded and closed commands know all that their transfers wait for.
+    that the waits of a transfer follow from the links and memories on its way, so that commands can be skipped and
+    isolated.
     """
 
     state: ClassVar[State] = {"_watched": SIZE, "_compiler": PART}
@@ -73,7 +74,7 @@ class Fabric(Stateful):
         self._watched, self._enter, self._is_watched = places, enter, True
 
     def attach(self, components: Mapping[str, ComponentBase[Any]]) -> None:
-        """Tell the fabric which block is at each node, before the first transfer."""
+        """Gives the fabric the block at each node, before the first transfer."""
         self._compiler = PathCompiler(self._clock, self._graph, components, self._deliver, self._on_links)
 
     def wait_for_requests(self) -> None:
@@ -189,11 +190,14 @@ class Fabric(Stateful):
             self._trace(path.src, path.dst, flow.payload_nbytes, start_ps, end)
 
     def alone_ps(self, path: MemoryPath | InterleavedPath, memory: Rectangle, write: bool) -> tuple[int, int]:
-        """As `idle_time.alone_ps`: a transfer with nothing else under way."""
+        """Picoseconds of a transfer with nothing else under way, and picoseconds of its bytes at the memory."""
         return alone_ps(path, memory, write)
 
     def form_of_idle(self, src: str, owner: int) -> Hashable:
-        """As `idle_time.form_of_idle`, of the path from node *src* to memory *owner*. Raises as `path`."""
+        """The form of the path from node *src* to memory *owner*: paths of equal forms have equal idle times.
+
+        Raises the errors of `path`.
+        """
         return form_of_idle(self.path(src, owner))
 
     def counted(self, path: MemoryPath | InterleavedPath, pieces: tuple[Rectangle, ...]) -> CountedPieces:

@@ -16,9 +16,9 @@ class IncomingWrite:
     """The write of *rectangle* to *memory*, from its start to the commit.
 
     A memory works on bytes in the order in which they come. When another request comes in between, the memory gets the
-    bytes of the write that are there, in whole bursts, and it gets the others later. Without other requests it gets
-    the write as a whole. `came_ps` is when the first byte came that the memory could not get yet, as far as the other
-    requests tell.
+    bytes of the write that have come, in whole bursts, and the other bytes later. Without other requests it gets the
+    write as a whole. `came_ps` is the arrival of the first byte that the memory could not get yet, as far as other
+    requests decide it.
     """
 
     __slots__ = ("_committed_ps", "_memory", "_n_handed", "_pace", "_payload", "_rectangle", "_since_ps", "came_ps")
@@ -33,7 +33,7 @@ class IncomingWrite:
         self.came_ps = 0
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says, but for the rectangle, which `become` replaces."""
+        """Hands the state to *over*, without the rectangle, which `become` replaces."""
         over.same(self._n_handed, len(self._pace))
         self._committed_ps = over.deadline(self._committed_ps)
         if not self._pace:
@@ -49,11 +49,11 @@ class IncomingWrite:
         self._payload = payload
 
     def become(self, rectangle: Rectangle) -> None:
-        """The bytes are those of *rectangle*, of the same shape and at the same place in its bursts."""
+        """Replaces the rectangle by *rectangle*, which has the same shape and lies at the same place in its bursts."""
         self._rectangle = rectangle
 
     def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
-        """From *from_ps* on, the bytes that have come are those of *pace*, *delay_ps* ago, less *offset*.
+        """From *from_ps* on, the bytes that have come are the level of *pace*, *delay_ps* ago, less *offset*.
 
         The first call gives the moment of the first byte.
         """
@@ -121,7 +121,7 @@ class IncomingWrite:
         return 0.0, 0.0
 
     def _whole_bursts(self, nbytes: int) -> int:
-        """*nbytes*, less what they have of a burst that they do not fill, or of a piece that has not come whole."""
+        """*nbytes*, less the bytes of a burst that is not full, or of a piece that has not come whole."""
         rectangle = self._rectangle
         if isinstance(rectangle, CountedPieces):
             return rectangle.whole(nbytes)
@@ -147,10 +147,10 @@ class MemoryRequests(Stateful):
     """The requests to one memory. All paths to the memory share this object.
 
     `awaited` counts the requests whose arrival is an event. `promised_ps` is the arrival of the last request that was
-    reserved before it arrived; no request may arrive earlier. `writes` are those whose last byte has not come.
+    reserved before it arrived; no request may arrive earlier. `writes` are the writes whose last byte has not come.
 
-    With an op log, `holders` are the ops whose requests the memory got last: at the port of reads, which is that of
-    all requests unless writes have their own, and at that of writes. -1 stands for other requests.
+    With an op log, `holders` are the ops whose requests the memory got last, at the port of reads and at the port of
+    writes. Where writes have no port of their own, all requests take the port of reads. -1 stands for other requests.
     """
 
     __slots__ = ("awaited", "holders", "promised_ps", "writes")
@@ -171,7 +171,7 @@ class MemoryRequests(Stateful):
         return self.promised_ps, tuple(self.holders)
 
     def put_back(self, state: tuple[int, tuple[int, ...]]) -> None:
-        """Be as when the state was *state*. No request is on its way."""
+        """Restores *state*, while no request is on its way."""
         self.promised_ps = state[0]
         self.holders[:] = state[1]
 
@@ -180,10 +180,11 @@ class MemoryRequests(Stateful):
         self.holders[:] = [-1] * len(self.holders)
 
     def hand_over(self, now_ps: int, finishing: IncomingWrite | None = None) -> None:
-        """A request is served next: give the memory the bytes of all writes that have come by now, in their order.
+        """Gives the memory the bytes of all writes that have come by now, in their order, before another request is
+        served.
 
-        They are given in steps, from each moment to the next at which a write began or came faster. *finishing* is a
-        write whose last byte comes now; what came of it last is left to its `finish`.
+        The bytes are given in steps, from each moment to the next at which a write began or came faster. *finishing* is
+        a write whose last byte comes now; its last bytes are left to its `finish`.
         """
         if finishing is not None and len(self.writes) == 1 and finishing.comes_steadily:
             return  # there is no moment between its first byte and now, and `finish` gives all of it

@@ -77,7 +77,7 @@ class OpenReads:
             del mine[memory]
 
     def written(self, requests: MemoryRequests, memory: Rectangle) -> None:
-        """Bytes of *memory* are written: reads that come later get others than those that came before."""
+        """Notes that bytes of *memory* are written: later reads get other bytes than earlier ones."""
         mine = self._open.get(requests)
         for each in [each for each in mine or () if _overlap(each, memory)]:
             del self._open[requests][each]
@@ -105,7 +105,7 @@ _LAST: Final = NORMAL + 1
 
 
 class MulticastFabric(Fabric):
-    """As Fabric. Up to *receivers* blocks that read the same bytes get copies of one answer.
+    """A Fabric in which up to *receivers* blocks that read the same bytes get copies of one answer.
 
     A read joins another one if its request is at the memory before the first byte leaves, and if no write to these
     bytes came between the two. The answer goes over the tree of the routes, each link once.
@@ -120,12 +120,15 @@ class MulticastFabric(Fabric):
         self._builder = TreeBuilder()
 
     def attach(self, components: Mapping[str, ComponentBase[Any]]) -> None:
-        """As Fabric. Nothing is reserved ahead, because a later request can join."""
+        """Gives the fabric the block at each node. Nothing is reserved ahead, because a later request can join."""
         super().attach(components)
         self.wait_for_requests()
 
     def read(self, path: _Path, memory: Rectangle, start_ps: int, finish: _Finish, argument: Any) -> None:
-        """As Fabric. Each read has a row in the log, because reads that join are not like those that are alone."""
+        """Reads *memory*.
+
+        Each read has a row in the log, because a read that joins takes another time than a read alone.
+        """
         if isinstance(path, InterleavedPath):
             self._gather(self.read, path, memory, start_ps, (finish, argument))
             return

@@ -25,7 +25,7 @@ MORE: Final = 1 + 1e-9
 
 
 _MOST_PAST = 32
-"""Changes of rate that a FairShare keeps before it looks which of them can be forgotten."""
+"""Changes of rate that a FairShare keeps before it forgets changes that are no longer needed."""
 
 
 Line: TypeAlias = tuple[int, float, float]
@@ -33,7 +33,7 @@ Line: TypeAlias = tuple[int, float, float]
 
 
 class Listener(HasState, Protocol):
-    """Who wants to hear that the rate of a FairShare changes to more than `ceiling`."""
+    """A listener, which is notified when the rate of a FairShare rises above `ceiling`."""
 
     ceiling: float
 
@@ -68,7 +68,7 @@ class SteadyPace(Stateful):
         return self.rate if t_ps < self.end_ps else 0.0
 
     def lines(self, since_ps: int, until_ps: int) -> list[Line]:
-        """As FairShare.lines."""
+        """The lines of the curve from *since_ps* to *until_ps*, in order."""
         before = (self.start_ps, 0.0, self.rate), (self.end_ps, float(self.nbytes), 0.0)
         return [line for line in before if line[0] < until_ps and (line[2] == 0.0 or self.end_ps > since_ps)]
 
@@ -78,8 +78,8 @@ class FairShare(Stateful):
 
     This is the virtual time of fair queueing (Parekh and Gallager, IEEE/ACM ToN 1 (3), 1993), counted in bytes: a
     stream of n bytes that begins to wait at level L has left the link at level L + n. `audience` hears of changes.
-    `longest_ps` is the longest time that anybody looks back, but for those who hold the pace from a moment on. `_highs`
-    are the past rates that no later one has reached, each with the moment up to which it was the rate.
+    `longest_ps` is the longest time that any listener looks back. Users that `hold` the pace from a moment on are
+    apart. `_highs` are the past rates that no later one has reached, each with the moment up to which it was the rate.
     """
 
     __slots__ = ("_held", "_highs", "_past", "audience", "level", "longest_ps", "rate", "t_ps")
@@ -169,11 +169,14 @@ class FairShare(Stateful):
         self._held.setdefault(holder, since_ps)
 
     def release(self, holder: HasState) -> None:
-        """*holder* looks at the pace no more."""
+        """Ends the `hold` of *holder*."""
         self._held.pop(holder, None)
 
     def join(self, listener: Listener, delay_ps: int, now_ps: int) -> float:
-        """Tell *listener*, who sees the pace *delay_ps* later, of changes. Returns the highest rate from now on."""
+        """Notifies *listener*, who sees the pace *delay_ps* later, of changes from now on.
+
+        Returns the highest rate from now on.
+        """
         if delay_ps > self.longest_ps:
             self.longest_ps = delay_ps
         self.audience[listener] = None
@@ -200,7 +203,7 @@ class FairShare(Stateful):
         self.rate = rate
 
     def announce(self, clock: Clock) -> None:
-        """Tell the audience the rate, which has changed."""
+        """Notifies the audience of the rate, which has changed."""
         rate = self.rate
         for listener in self.audience:
             if rate > listener.ceiling:

@@ -22,10 +22,10 @@ GroupKey: TypeAlias = tuple[ArrivalCurve, int]
 
 
 class GroupLink(Protocol):
-    """A link as the groups on it see it."""
+    """The interface of a link for the groups on it."""
 
     def hear(self, group: FlowGroup) -> None:
-        """The rate of *group* changes now, as seen here."""
+        """Takes a change of the rate of *group*, which reaches this link now."""
 
     def takes(self, more: float) -> bool:
         """Promise *more* bytes a picosecond to a group. False if the link has no room, or watches the rates."""
@@ -99,16 +99,16 @@ class FlowGroup(Stateful):
         return type(self.pace) is SteadyPace
 
     def came_by(self, now_ps: int) -> float:
-        """The level of the pace as it is seen at the link at *now_ps*, in bytes."""
+        """The level of the pace at the link at *now_ps*, in bytes."""
         return self.pace.level_at(now_ps - self.delay_ps)
 
     def refresh(self, now_ps: int) -> float:
-        """Look up the rate at *now_ps*."""
+        """Updates the rate to that of *now_ps*."""
         rate = self.rate = self.pace.rate_at(now_ps - self.delay_ps)
         return rate
 
     def promise(self, now_ps: int) -> float:
-        """Make the highest rate that may come from *now_ps* on the ceiling, as far as it is decided. Returns it."""
+        """Sets the ceiling to the highest rate from *now_ps* on that is decided so far, and returns the ceiling."""
         self.ceiling = self.pace.peak_since(now_ps - self.delay_ps)
         return self.ceiling
 
@@ -118,7 +118,7 @@ class FlowGroup(Stateful):
             self.ceiling += rate
 
     def hear_all(self, clock: Clock, now_ps: int) -> None:
-        """From *now_ps* on, hear of every change of rate, and of those that are on their way."""
+        """From *now_ps* on, hears of every change of rate, also of changes that are on their way."""
         pace, delay_ps = self.pace, self.delay_ps
         self.rate = pace.rate_at(now_ps - delay_ps)
         self.ceiling = _ANY_RATE

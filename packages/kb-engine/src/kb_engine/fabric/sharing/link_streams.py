@@ -90,7 +90,7 @@ LOOSE: Final = object()
 
 
 class SharedFlow(Protocol):
-    """All transfers of one size over one leg, as its shared links see them."""
+    """The interface of a Flow for shared links: all transfers of one size over one leg."""
 
     @property
     def under_way(self) -> int:
@@ -102,7 +102,7 @@ def _order(entry: Any) -> Any:
 
 
 def _visit_if_ahead(over: StateVisitor, part: Stream | FlowGroup, now: int) -> None:
-    """Hand *part* over. Of one whose bytes have all come, what matters is what has yet to be forgotten."""
+    """Hands *part* to *over*. Of a part whose bytes have all come, only its remainder matters."""
     if part.end_ps > now:
         over.part(part)
     else:
@@ -146,7 +146,7 @@ class LinkStreams(Departures, ABC):
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Be as an idle link is that nothing has passed."""
+        """Resets the link to an idle link that nothing has passed."""
         self._groups: dict[GroupKey, FlowGroup] = {}
         self._share = FairShare(0)
         self._n_waiting = 0
@@ -163,7 +163,7 @@ class LinkStreams(Departures, ABC):
         self._heads: list[Stream] = []
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says. Of streams that have ended, what is left is their rate."""
+        """Hands the streams to *over*. Of streams that have ended, only the rate is left."""
         now = self._clock.now_ps
         alone = self._alone if self._alone_pace.end_ps > now else None
         over.same(alone is None, self._promised, len(self._loose), len(self._ends), len(self._heads))
@@ -196,7 +196,7 @@ class LinkStreams(Departures, ABC):
         self._flows.append(flow)
 
     def is_idle(self, now_ps: int) -> bool:
-        """Whether nothing is on the link at *now_ps* or on its way there, and nothing is left of what was."""
+        """Whether nothing is on the link at *now_ps* or on its way there, and all ended streams are forgotten."""
         if self._ends and self._ends[0][0] <= now_ps:
             self._forget_ended(now_ps)
         if self._alone is not None and self._alone_pace.end_ps <= now_ps:
@@ -206,7 +206,7 @@ class LinkStreams(Departures, ABC):
             return False
         if self._divides or self._watches or self._promised != 0.0:
             return False
-        for flow in self._flows:  # noqa: SIM110  # twice as fast as any(), and asked for each closed command
+        for flow in self._flows:  # noqa: SIM110  # twice as fast as any(), and asked for each isolated command
             if flow.under_way:
                 return False
         return True
@@ -221,7 +221,7 @@ class LinkStreams(Departures, ABC):
 
     @abstractmethod
     def hear(self, group: FlowGroup) -> None:
-        """The rate of *group* changes now, as seen here."""
+        """Takes a change of the rate of *group*, which reaches this link now."""
 
     def _pass(self, stream: Stream, now: int) -> None:
         """Let *stream* pass, of which no bytes are here. A link that watches no rates needs no group for a line."""
@@ -306,7 +306,9 @@ class LinkStreams(Departures, ABC):
             group.add_waiting(stream, next(self._order))
 
     def _forget_ended(self, now: int) -> bool:
-        """Forget the streams whose line has ended: they passed, or wait with all their bytes. Whether any passed.
+        """Forgets the streams whose line has ended: they passed, or wait with all their bytes.
+
+        Returns whether any passed.
 
         There is one at least whose line has ended.
         """
@@ -345,7 +347,7 @@ class LinkStreams(Departures, ABC):
             self._send_head(stream, stream.pace, stream.delay_ps + stream.after_ps, stream.offset)
 
     def _leave_otherwise(self, stream: Stream) -> None:
-        """Tell the place behind that *stream* leaves at another pace from now on, unless its head is still here."""
+        """Notifies the next place that *stream* leaves at another pace from now on, unless its head is still here."""
         if stream.behind is HERE:
             return
         if stream.waits:

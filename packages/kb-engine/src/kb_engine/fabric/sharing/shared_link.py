@@ -3,15 +3,18 @@
 The shares are max-min fair, which is the limit of round robin over short bursts: a flow whose bytes come in more slowly
 than an equal share passes at the pace at which it comes, and the flows with waiting bytes share the rest evenly.
 
-An arrival or an end changes one rate, that of all flows that wait, however many there are (`link_streams`). The links
+An arrival or an end changes one rate, the rate of all waiting flows, however many there are (`link_streams`). The links
 behind know their flows by groups of one pace. A change of rate is an event only at a link whose own rates follow from
-it: a link that has room for the rates that may come promises each group a ceiling, and hears of no change below it.
+the change: a link that has room for the rates that may come promises each group a ceiling, and hears of no change below
+the ceiling.
 
 A link that watches rates divides its bandwidth at the end of a picosecond, when all that happens in it has happened. So
-the order within a picosecond decides nothing, and a link that is as wide as what comes in holds nobody up.
+the order within a picosecond decides nothing, and a link as wide as its arrivals holds no flow up.
 
 A flow that has the link alone is served in whole picoseconds, exactly. Shares are computed in double precision, and
 each moment of change is the first whole picosecond that is not before the exact moment.
+
+Design: docs/design/link-sharing.md
 """
 
 from __future__ import annotations
@@ -128,7 +131,7 @@ class SharedLink(LinkStreams):
             self._divide_soon(self._clock.now_ps)
 
     def hear(self, group: FlowGroup) -> None:
-        """The rate of *group* changes now, as seen here."""
+        """Takes a change of the rate of *group*, which reaches this link now."""
         passing = group.passing
         if not (passing or group.n_waiting):
             return
@@ -177,7 +180,7 @@ class SharedLink(LinkStreams):
             self._reckon(now)
 
     def _share_with_others(self, now: int) -> None:
-        """The stream that had the link alone is one of several from now on, unless it has ended."""
+        """Makes the stream that had the link alone one of several from now on, unless it has ended."""
         stream, line = self._alone, self._alone_pace
         assert stream is not None
         self._alone = None
@@ -276,10 +279,10 @@ class SharedLink(LinkStreams):
     def _divide(self, now: int) -> tuple[float, float, float]:
         """Max-min fair shares.
 
-        Returns the rate of each stream that waits, the sum of the rates of those that pass, and the lowest rate at
-        which bytes come for one that waits. Every move of a group raises the equal share: out of the waiting ones go
-        streams without bytes that come more slowly than the share, into them those that come faster. So a group moves
-        twice at most.
+        Returns the rate of each waiting stream, the sum of the rates of passing streams, and the lowest rate at which
+        bytes come for a waiting stream. Every move of a group raises the equal share: streams without bytes that come
+        more slowly than the share stop waiting, and streams that come faster begin to wait. So a group moves twice at
+        most.
         """
         bandwidth, groups = self._bandwidth, self._groups
         while True:
