@@ -22,8 +22,8 @@ StageTimes = tuple[int, int, int, int, int]
 class Observer:
     """Watches a run. Derive from it, override some methods, and give the object to `Engine(observers=[...])`.
 
-    A method that no observer overrides is never called and costs nothing. Observers are told in the order in which the
-    engine has them. They change nothing: times, data and the op log are the same without them.
+    A method that no observer overrides is never called and costs nothing. Observers are notified in the order in which
+    the engine has them. They change nothing: times, data and the op log are the same without them.
     """
 
     def on_built(self, chip: Chip) -> None:
@@ -42,17 +42,17 @@ class Observer:
         """A kernel issued *command*, which has its plan."""
 
     def on_issue_again(self, command: CommandInFlight, n: int) -> None:
-        """Programs that were skipped issued *n* commands more that do what *command* does, elsewhere in memory.
+        """Skipped programs issued *n* more commands like *command*, elsewhere in memory.
 
-        An observer that does not override this one is told of each of them by `on_issue`. So nothing is skipped then
-        without an op log, and each launch runs.
+        An observer that overrides `on_issue` alone is notified of each of these commands. Then nothing is skipped
+        without an op log.
         """
 
     def on_stage(self, times: StageTimes, /) -> None:
         """A tile has left a stage that does something with data. Called for every one: keep it short."""
 
     def on_wait(self, op_id: int, reason: WaitReason, waited_ps: int) -> None:
-        """The stage that `on_stage` told of just before waited for *reason* before its service began."""
+        """The stage of the last `on_stage` waited for *reason* before its service began."""
 
     def on_chunk(self, ops: Rows, strings: Sequence[str]) -> None:
         """A chunk of the op log was written: the table *ops*, with texts as numbers of *strings*. Change neither."""
@@ -67,19 +67,19 @@ class Observer:
         """The program on *pe_id* gave back its allocation at *address* before its end."""
 
     def on_program_end(self, pe_id: str, held: Sequence[int]) -> None:
-        """A program on *pe_id* ends. What it still holds, at the addresses *held*, is given back."""
+        """A program on *pe_id* ends, and gives back the TCM ranges at the addresses *held*."""
 
     def on_capture(self, capture: Capture) -> None:
         """A kernel captured a value, or prints one that pass 2 computes."""
 
     def on_look(self, pe_id: str, line: str, waited_ps: int) -> None:
-        """The program on *pe_id* looked at a computed value at *line*, and waited for it for *waited_ps*."""
+        """The program on *pe_id* read a computed value at *line*, and waited *waited_ps* for it."""
 
     def on_wrapped_index(self, pe_id: str, line: str, wrapped_at: str) -> None:
         """The program on *pe_id* indexes at *line* by integers that follow from some that wrapped at *wrapped_at*."""
 
     def on_housekeeping(self) -> None:
-        """Thousands of events have run since the last call: time to write what has piled up."""
+        """Thousands of events have run since the last call: time to write rows that have piled up."""
 
 
 class Callbacks(Observer):
@@ -140,7 +140,9 @@ def listener(observers: Sequence[Observer], name: str) -> Callable[..., None] | 
 
 
 def listener_of_each(observers: Sequence[Observer], name: str, together: str) -> Callable[..., None] | None:
-    """As `listener`, for those of *observers* that do not override the method *together*, which tells of many."""
+    """A function that calls the method *name* of all *observers* that override it and not the method *together*, which
+    notifies of many commands at once; None if none does.
+    """
     return listener([each for each in observers if not _overrides(each, together)], name)
 
 

@@ -1,4 +1,7 @@
-"""RunRows: what a run leaves behind row by row, which makes the op log together with the commands."""
+"""RunRows: the rows of a run, which make the op log together with the commands. RunTables: its auxiliary tables.
+
+Design: docs/design/op-log.md
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ class RepeatedRows:
 
     @property
     def n_rows(self) -> int:
-        """The number of all rows, with those that repeat others."""
+        """The number of all rows, with repeated rows."""
         return CompressedRows(self.form, self._parts).n_rows + self._n_pending // self.form.width
 
     def cut(self, mark: Mark = (0, 0)) -> CompressedRows:
@@ -111,11 +114,11 @@ class RepeatedRows:
         return len(self.tail)
 
     def _made_of_tail(self) -> Table:
-        """The rows of the tail, which has some."""
+        """The rows of the tail, which is not empty."""
         return int64s(self.tail).reshape(-1, self.form.width)
 
     def _completed(self, rows: Table) -> Table:
-        """*rows* as they are taken out."""
+        """Completes *rows* when they are taken out."""
         return rows
 
     def _part_at(self, mark: Mark) -> int:
@@ -145,11 +148,13 @@ class RepeatedRows:
 
 
 class LazyTransfers(RepeatedRows):
-    """The rows of `transfers`, as KeptTransfers says. A row has the moment at which it is known in front.
+    """The rows of `transfers`, with the packed rows that KeptTransfers describes.
 
-    `tail` takes bytes, because to pack a row at once takes less time than to keep its integers. What follows from the
-    way and the end of a read is computed for many rows at once when rows are taken out, which is not on the path of the
-    simulation where a log is in memory.
+    A row begins with the moment at which it is known.
+
+    `tail` takes bytes, because packing a row at once takes less time than keeping its integers. The columns that follow
+    from the way and the end of a read are computed for many rows at once when rows are taken out. With a log in memory,
+    that is not on the path of the simulation.
     """
 
     def __init__(self) -> None:
@@ -209,7 +214,7 @@ class RunRows:
             rows.clear()
 
     def settle(self) -> None:
-        """Keep all rows in as little room as they need."""
+        """Packs all rows into as little memory as they need."""
         for rows in self._all:
             rows.settle()
 
@@ -232,15 +237,15 @@ class RunRows:
             rows.put_back(cut)
 
     def drop_before(self, mark: RowsMark, t_ps: int) -> None:
-        """Of the rows since *mark*, forget those that came before *t_ps*."""
+        """Forgets the rows since *mark* that came before *t_ps*."""
         self.put_back([each.rows[each.rows[:, each.form.came] >= t_ps] for each in self.cut(mark)])
 
 
 class RunTables:
-    """Collects what happened to programs, their commands and their tiles, and makes tables of it.
+    """Collects the times of programs, their commands and their tiles, and makes the auxiliary tables from them.
 
     `tile_waited` takes the three numbers of a row of `dispatches` for *rows*. It is a list's own method, which costs
-    little. `transfers` are those of *rows*. *intern* gives the number of a text in the log.
+    little. `transfers` is the table of *rows*. *intern* gives the number of a text in the log.
     """
 
     def __init__(self, rows: RunRows, intern: Callable[[str], int]) -> None:
@@ -251,7 +256,7 @@ class RunTables:
         self.transfers = rows.transfers
 
     def restart(self, intern: Callable[[str], int]) -> None:
-        """Forget what was collected. From now on *intern* gives the numbers of texts, in another log."""
+        """Forgets all rows. From now on *intern* gives the numbers of texts, in another log."""
         self._intern = intern
         self._kernels.clear()
         self._messages.clear()

@@ -73,7 +73,7 @@ def _within_tile(event: SubCommandDispatched | StageEvent) -> tuple[int, int]:
 class TraceOrder:
     """Sorts events and hands each to *sink* as soon as no earlier event can follow.
 
-    It holds back the events of the current picosecond and the transfers that are under way.
+    It keeps the events of the current picosecond and the transfers that are under way.
     """
 
     def __init__(self, sink: Callable[[TraceEvent], None]) -> None:
@@ -110,7 +110,7 @@ class Tracer(Observer):
         self._order = TraceOrder(sink)
 
     def on_built(self, chip: Chip) -> None:
-        """Look up the clock, and the scheduler of every PE."""
+        """Finds the clock and the scheduler of every PE."""
         nodes = chip.topology.graph.nodes
         self._clock = chip.clock
         self._schedulers = {

@@ -1,4 +1,4 @@
-"""WatchedLease: a program's share of TCM that tells the observers what it allocates and frees."""
+"""WatchedLease: a program's share of TCM that notifies observers of each allocation and release."""
 
 from __future__ import annotations
 

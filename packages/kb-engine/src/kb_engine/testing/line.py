@@ -186,5 +186,5 @@ class Line:
 
 
 def route_of(subject: Subject) -> list[StageType]:
-    """The stages of each tile: those of every plan, and further ones that the block serves."""
+    """The stages of each tile: the stages of every plan, and further stages that the block serves."""
     return [each for each in StageType if each not in _OPTIONAL or each in subject.impl.serves]
