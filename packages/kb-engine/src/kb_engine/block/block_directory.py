@@ -40,7 +40,7 @@ class BlockDirectory:
         self._pe_numbers: dict[str, int] = {}
 
     def fill(self, graph: Graph, blocks: Mapping[str, Any]) -> None:
-        """Enter every block that host messages pass through."""
+        """Enters every block that host messages pass through."""
         self.blocks.update(blocks)
         for node in graph.nodes.values():
             sip, cube = node.sip, node.cube

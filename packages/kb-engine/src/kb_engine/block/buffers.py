@@ -125,7 +125,7 @@ class Region:
         return True
 
     def claim_elsewhere(self, nbytes: int, base: int = 0, end: int | None = None) -> int | None:
-        """Take the first *nbytes* from *base* on, and before *end*, that are free in one piece, whatever the slots are.
+        """Takes the first *nbytes* from *base* on and before *end* that are free in one piece, in slots or not.
 
         Returns their offset, or None.
         """
@@ -158,7 +158,7 @@ class Region:
         return not _overlap((self._live, *self._others.values()), offset, nbytes)
 
     def free(self, offset: int) -> None:
-        """Give back the claim at *offset*. Raises KeyError when there is none."""
+        """Gives back the claim at *offset*. Raises KeyError when there is none."""
         nbytes = self._live.pop(offset, None)
         self.live_nbytes -= self._free_other(offset) if nbytes is None else nbytes
 

@@ -131,13 +131,13 @@ class ComponentBase(Stateful, ABC, Generic[SpecT]):
         return ()
 
     def check_plan(self, plan: PipelinePlan) -> None:
-        """Raise PlanError when this block can never serve *plan*. Called before a command is submitted.
+        """Raises PlanError when this block can never serve *plan*. Called before a command is submitted.
 
         With `checks_by_form`, a block equal to one that took an equal plan is asked for `check_addresses` alone.
         """
 
     def check_addresses(self, plan: PipelinePlan) -> None:
-        """Raise PlanError when this block can never serve *plan* at its addresses: a part of `check_plan`."""
+        """Raises PlanError when this block can never serve *plan* at its addresses: a part of `check_plan`."""
 
     def service_ps(self, params: StageParams) -> int:
         """Picoseconds a stage holds this block. Pure: no clock, no state."""
@@ -168,7 +168,7 @@ class ComponentBase(Stateful, ABC, Generic[SpecT]):
         raise NotImplementedError(f"{type(self).__name__} has no process")
 
     def begin(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        """Start serving *token* now and call *finish* with it at the end. Override it to use callbacks throughout."""
+        """Starts serving *token* now and calls *finish* with it at the end. Override it to use callbacks throughout."""
         process = self.clock.process(self.process(token))
         assert process.callbacks is not None
         process.callbacks.append(lambda _: finish(token))

@@ -117,7 +117,7 @@ class CommandDispatcher(ComponentBase[SpecT]):
         return max((self._way_ps(part) for part in self.parts(message)), default=0)
 
     def receive(self, request: Request) -> None:
-        """Read *request* after the requests before it, and pass it on."""
+        """Reads *request* after the requests before it, and passes it on."""
         self._free_ps = max(self.clock.now_ps, self._free_ps) + self.overhead_ps()
         self.clock.call_at(self._free_ps, self._dispatch, request)
 
@@ -172,7 +172,7 @@ def send_message(
     about: HostMessage,
     nbytes: int = 0,
 ) -> None:
-    """Send *message*, which is about a message of the host, from *block* to node *to*.
+    """Sends *message*, which is about a message of the host, from *block* to node *to*.
 
     `deliver(message)` is called when the message arrives. The directory's listener is notified of messages about a
     launch.

@@ -134,7 +134,7 @@ class MemoryComponent(ComponentBase[SpecT]):
 
     @abstractmethod
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
-        """Serve a request whose head arrives at *t_ps*, its last byte not before *last_byte_ps*.
+        """Serves a request whose head arrives at *t_ps*, its last byte not before *last_byte_ps*.
 
         Called in order of arrival, at *t_ps* or before. A write that other requests interrupt comes in parts, each a
         request of its own. Returns two times: when the first and the last byte leave (read), or the time of the commit,
@@ -142,7 +142,7 @@ class MemoryComponent(ComponentBase[SpecT]):
         """
 
     def request(self, memory: Rectangle, last_byte_ps: int, write: bool, then: Callable[[int, int], None]) -> None:
-        """Take a request that is here now, its last byte not before *last_byte_ps*; only of a memory that reorders.
+        """Takes a request that is here now, its last byte not before *last_byte_ps*; only of a memory that reorders.
 
         `then(first, last)`, now or later, gets the two times of `reserve`, which are not before that moment.
         """

@@ -95,7 +95,7 @@ class ExclusivePort(Gate):
         self.holder: TileToken | None = None
 
     def admit(self, token: TileToken) -> bool:
-        """Take the port if it is free."""
+        """Takes the port if it is free."""
         if self.holder is not None:
             return False
         self.holder = token
@@ -106,7 +106,7 @@ class ExclusivePort(Gate):
         return token is self.holder
 
     def leave(self, token: TileToken) -> None:
-        """Free the port for the next in line."""
+        """Frees the port for the next in line."""
         self.holder = None
         if self.waiting:
             self.reopen()

@@ -198,7 +198,7 @@ class CommandInFlight:
         return self.shared_plan.tiles_at(self.addresses)
 
     def check_placed(self, scheduler: str) -> None:
-        """Raise PipelineError when the plan uses buffers or registers that *scheduler* has cut no slots from.
+        """Raises PipelineError when the plan uses buffers or registers that *scheduler* has cut no slots from.
 
         The op log names the places of tiles by these slots.
         """

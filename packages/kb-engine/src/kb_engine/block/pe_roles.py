@@ -35,11 +35,11 @@ class IsolableWork(Protocol):
 
     @abstractmethod
     def begin(self) -> None:
-        """Begin now. A command that has begun before, apart from the rest, begins anew."""
+        """Begins now. A command that has begun before, apart from the rest, begins anew."""
 
     @abstractmethod
     def place(self) -> None:
-        """Cut buffers and registers for the command now, as `begin` does, without beginning."""
+        """Cuts buffers and registers for the command now, as `begin` does, without beginning."""
 
     @abstractmethod
     def cuts(self) -> Any:
@@ -85,17 +85,17 @@ class CompletionQueue:
         return len(self._records)
 
     def read_by(self, reader: Callable[[], None]) -> None:
-        """Call *reader* after each record that enters from now on. It takes the records, and replaces any other."""
+        """Calls *reader* after each record that enters from now on. It takes the records, and replaces any other."""
         self._reader = reader
 
     def publish(self, record: CompletionRecord) -> None:
-        """Add *record*. Only the scheduler calls this."""
+        """Adds *record*. Only the scheduler calls this."""
         self._records.append(record)
         if self._reader is not None:
             self._reader()
 
     def take(self) -> CompletionRecord | None:
-        """Remove and return the oldest record, or None."""
+        """Removes and returns the oldest record, or None."""
         return self._records.popleft() if self._records else None
 
 
@@ -219,11 +219,11 @@ class CommandScheduler(ComponentBase[SpecT]):
 
     @abstractmethod
     def submit(self, context: CommandInFlight) -> None:
-        """Put a planned command into the submission queue. The caller has checked `has_room`."""
+        """Puts a planned command into the submission queue. The caller has checked `has_room`."""
 
     @abstractmethod
     def when_room(self, call: Callable[[], None]) -> None:
-        """Call *call* once, when the submission queue has room again. Callers are served first come, first served."""
+        """Calls *call* once, when the submission queue has room again. Callers are served first come, first served."""
 
     def tile_waited(self, token: TileToken, in_order_ps: int) -> None:
         """*token* has its buffers now, which is later than its turn.
@@ -291,7 +291,7 @@ class AddressTranslator(ComponentBase[SpecT]):
 
     @abstractmethod
     def forget(self, virtual: int, nbytes: int) -> None:
-        """Forget these pages, which were unmapped."""
+        """Forgets these pages, which were unmapped."""
 
     def apply(self, message: MmuMessage) -> None:
         """Maps or unmaps pages by *message*. Raises AddressError for a message that the page table refuses."""

@@ -51,7 +51,7 @@ class RegisterFile(Gate):
         return self._nbytes
 
     def check(self, plan: PipelinePlan) -> None:
-        """Raise PlanError when not even one tile of *plan* fits."""
+        """Raises PlanError when not even one tile of *plan* fits."""
         needs = plan.buffers.accumulator_nbytes + plan.buffers.register_nbytes
         if plan.held is not None:
             needs += plan.held.nbytes
@@ -88,7 +88,7 @@ class RegisterFile(Gate):
             command.frees_by(stage_type, free if earlier is None else _both(earlier, free))
 
     def cut(self, command: CommandInFlight) -> None:
-        """Cut the file for *command*, and note the begin or the end of its held sum. Its tiles claim nothing."""
+        """Cuts the file for *command*, and notes the begin or the end of its held sum. Its tiles claim nothing."""
         plan, placement = command.shared_plan, command.placement
         if plan.held is not None:
             self._place_held(command, plan.held)
@@ -116,7 +116,7 @@ class RegisterFile(Gate):
         self._accumulators.put_back(cuts[1])
 
     def _place_held(self, command: CommandInFlight, held: HeldSum) -> None:
-        """Note the begin or the end of *held*. A sum that begins where another is held replaces that one."""
+        """Notes the begin or the end of *held*. A sum that begins where another is held replaces that one."""
         if held.ends:
             del self._held[held.offset]
         elif held.begins and held.offset not in self._held:
@@ -136,7 +136,7 @@ class RegisterFile(Gate):
         return room
 
     def admit(self, token: TileToken) -> bool:
-        """Claim the tile's operand slot and, for the first tile over K, its accumulator: both or none.
+        """Claims the tile's operand slot and, for the first tile over K, its accumulator: both or none.
 
         A stage before the one that claims passes.
         """
@@ -165,7 +165,7 @@ class RegisterFile(Gate):
         return True
 
     def _claim_sum(self, token: TileToken) -> bool:
-        """Claim the registers of the sum that begins with *token*, if one does."""
+        """Claims the registers of the sum that begins with *token*, if one does."""
         placement = token.context.placement
         if placement.accumulators is not None:
             return self._claim_accumulator(token, placement.accumulators)
@@ -173,7 +173,7 @@ class RegisterFile(Gate):
         return held is None or self._region.claim_at(held.offset, held.nbytes)
 
     def _claim_accumulator(self, token: TileToken, slots: Slots) -> bool:
-        """Claim the accumulator of the tile's output, in its slot or elsewhere.
+        """Claims the accumulator of the tile's output, in its slot or elsewhere.
 
         The operands of this tile lie on one side of the accumulator. So one side always has room for the operands of
         later tiles of the output, when all other tiles have left.
@@ -188,7 +188,7 @@ class RegisterFile(Gate):
         return True
 
     def _elsewhere(self, token: TileToken, nbytes: int) -> int | None:
-        """Claim *nbytes* outside of the slots, below the sums that were held when the command was placed.
+        """Claims *nbytes* outside of the slots, below the sums that were held when the command was placed.
 
         A later command may take such a sum away before this tile has its registers. In the order of commands, in which
         the data are computed, the sum is there while this tile works.
@@ -285,7 +285,7 @@ class RegisterFileOwner(ComponentBase[SpecT]):
         self.registers = RegisterFile(self.node_id, context.memory_nbytes)
 
     def check_plan(self, plan: PipelinePlan) -> None:
-        """Raise PlanError when not even one tile fits the register file."""
+        """Raises PlanError when not even one tile fits the register file."""
         self.registers.check(plan)
 
 

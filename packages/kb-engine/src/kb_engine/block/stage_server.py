@@ -45,7 +45,7 @@ class BoundedQueue(Stateful):
         return self.token is None or len(self.queue) < self.depth
 
     def put(self, token: TileToken) -> None:
-        """Take *token*. The caller has checked `has_room`."""
+        """Takes *token*. The caller has checked `has_room`."""
         token.t_ready = self.clock.now_ps
         if self.token is None:
             self._serve(token)
@@ -53,7 +53,7 @@ class BoundedQueue(Stateful):
             self.queue.append(token)
 
     def wait_for_room(self, send: Callable[[TileToken], None], token: TileToken) -> None:
-        """Call `send(token)` when there is room. Senders are let in first come, first served.
+        """Calls `send(token)` when there is room. Senders are let in first come, first served.
 
         The caller has checked that there is no room: the queue serves waiting senders only when a token leaves while it
         is full.
@@ -61,7 +61,7 @@ class BoundedQueue(Stateful):
         self.blocked.append((send, token))
 
     def _serve(self, token: TileToken) -> None:
-        """Make *token* the one in front, and begin with it."""
+        """Makes *token* the one in front, and begins with it."""
         raise NotImplementedError
 
     def _next(self) -> None:
@@ -111,7 +111,7 @@ class Service(Protocol):
         """Picoseconds a stage holds the block. Pure."""
 
     def begin(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        """Start serving *token* now, and call *finish* with it at the end."""
+        """Starts serving *token* now, and calls *finish* with it at the end."""
 
 
 _CACHES = (
@@ -186,7 +186,7 @@ class StageServer(BoundedQueue):
         self._forget()
 
     def _forget(self) -> None:
-        """Empty every cache."""
+        """Empties every cache."""
         self._command: CommandInFlight | None = None
         self.gates = self.own_gates
         self._free: Callable[[TileToken], None] | None = None
@@ -267,7 +267,7 @@ class StageServer(BoundedQueue):
         self._record = self.record if command.submitted.data_op else None
 
     def _begin_pure(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        """Schedule the end of a service whose cost depends on its parameters alone. Each cost is asked for once."""
+        """Schedules the end of a service whose cost depends on its parameters alone. Each cost is asked for once."""
         stage = token.stages[token.index]
         if stage is not self._stage:
             params = stage.params
@@ -335,7 +335,7 @@ class StageServer(BoundedQueue):
         return target
 
     def _move_on(self, token: TileToken, now: int) -> None:
-        """Record the stage that ended, and make the next stage the current one of *token*."""
+        """Records the stage that ended, and makes the next stage the current one of *token*."""
         record, index = self._record, token.index
         if record is not None:
             if token.waits is None:

@@ -130,7 +130,7 @@ class TransferServer(StageServer):
         self._begin_next()
 
     def _serve(self, token: TileToken) -> None:
-        """Take *token* in front. There is room."""
+        """Takes *token* in front. There is room."""
         self._take(token)
         self._note_room()
         self._begin_next()
@@ -143,7 +143,7 @@ class TransferServer(StageServer):
         self.token = self._in_front[0] if len(self._in_front) >= self._most else None
 
     def _begin_next(self) -> None:
-        """Begin services until one holds the channel, or none can begin."""
+        """Begins services until one holds the channel, or none can begin."""
         to_begin = self._to_begin
         while to_begin and self._entering is None:
             for token in self._in_front:
@@ -245,7 +245,7 @@ class TransferServer(StageServer):
         self._in_front.remove(token)
 
     def _refill(self) -> None:
-        """Take tokens from the queue, and let senders in, as long as there is room. Brings `token` up to date."""
+        """Takes tokens from the queue, and lets senders in, as long as there is room. Brings `token` up to date."""
         while True:
             while self.queue and len(self._in_front) < self._most:
                 self._take(self.queue.popleft())

@@ -24,7 +24,7 @@ class AtomicWrite(WatchedWrite):
         """Another request is served next: it comes before the atomic."""
 
     def ask(self, then: Callable[[int], None]) -> None:
-        """Ask for the read, and, once it has its time, for the write behind it."""
+        """Asks for the read, and, once it has its time, for the write behind it."""
 
         def write(_: int, read_ps: int) -> None:
             self._memory.request(self._rectangle, read_ps, True, lambda _, committed_ps: then(committed_ps))

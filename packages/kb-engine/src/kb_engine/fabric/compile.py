@@ -93,7 +93,7 @@ class PathCompiler(Stateful):
         self._hops_at_once = partial(self._hops, at_once=True)
 
     def ignore_leads(self) -> None:
-        """Turn lookahead off for paths that are compiled later."""
+        """Turns lookahead off for paths that are compiled later."""
         self._lookahead = Lookahead(self._graph, {}, self.overhead_ps)
 
     def forget_ops(self) -> None:

@@ -70,7 +70,7 @@ class Fabric(Stateful):
         self._enter: Callable[[frozenset[object]], None]
 
     def watch(self, places: Set[object], enter: Callable[[frozenset[object]], None]) -> None:
-        """Call *enter* before a read or a write begins on a way that has one of *places*. A way names its places."""
+        """Calls *enter* before a read or a write begins on a way that has one of *places*. A way names its places."""
         self._watched, self._enter, self._is_watched = places, enter, True
 
     def attach(self, components: Mapping[str, ComponentBase[Any]]) -> None:
@@ -78,7 +78,7 @@ class Fabric(Stateful):
         self._compiler = PathCompiler(self._clock, self._graph, components, self._deliver, self._on_links)
 
     def wait_for_requests(self) -> None:
-        """Turn off ahead-of-time reservation for paths compiled later.
+        """Turns off ahead-of-time reservation for paths compiled later.
 
         Probes need this, because their transfers ignore the `lead_ps` of the blocks.
         """
@@ -153,7 +153,7 @@ class Fabric(Stateful):
         finish: Callable[[Any], None],
         argument: Any,
     ) -> None:
-        """Read the bytes of *memory*. `finish(argument)` is called when the last byte arrives.
+        """Reads the bytes of *memory*. `finish(argument)` is called when the last byte arrives.
 
         *start_ps* is not before now. Where no other request can overtake this request, the memory is reserved now, and
         so are the links of the way back. Otherwise the arrival of the request is an event.
@@ -213,7 +213,7 @@ class Fabric(Stateful):
         argument: Any,
         atomic: bool = False,
     ) -> None:
-        """Write the bytes of *memory*. `finish(argument)` is called when the acknowledgement arrives.
+        """Writes the bytes of *memory*. `finish(argument)` is called when the acknowledgement arrives.
 
         With *atomic*, the memory reads the bytes first.
         """
@@ -244,7 +244,7 @@ class Fabric(Stateful):
     def send(
         self, src: str, dst: str, nbytes: int, start_ps: int, finish: Callable[[Any], None], argument: Any
     ) -> None:
-        """Send a message of *nbytes* from *src* to *dst*. `finish(argument)` is called when its last byte arrives.
+        """Sends a message of *nbytes* from *src* to *dst*. `finish(argument)` is called when its last byte arrives.
 
         Raises TopologyError when no links lead from *src* to *dst*.
         """
@@ -270,7 +270,7 @@ class Fabric(Stateful):
         start_ps: int,
         then: tuple[Callable[[Any], None], Any],
     ) -> None:
-        """Read or write, by *move*, the part of *memory* in each slice, and call the function *then* at the end.
+        """Moves the part of *memory* in each slice, by the function *move*, and calls the function *then* at the end.
 
         Bytes in one slice are one request, with nothing to gather.
         """
@@ -320,7 +320,7 @@ class Fabric(Stateful):
             requests.hand_over(now, finishing)
 
     def _travel(self, transfer: Transfer) -> None:
-        """Reserve the links before the first shared link, and go on to that link or to the end of the leg."""
+        """Reserves the links before the first shared link, and goes on to that link or to the end of the leg."""
         head, tail, flow = transfer.head_ps, transfer.tail_ps, transfer.flow
         if flow.nbytes:
             transfer.head_ps, transfer.tail_ps = head, tail = flow.reserve_ahead(head, tail)

@@ -95,7 +95,7 @@ class Flow(Stateful):
         self.memory_ps: int | None = None
 
     def find_passing(self) -> None:
-        """Find how the bytes pass the links, which know the flow from then on."""
+        """Finds how the bytes pass the links, which know the flow from then on."""
         self.latency_ps = interned(sum([hop.after_ps for hop in self.hops]))
         self.ahead: list[tuple[LinkState, int, int]] = []
         self.shared: SharedHop | None = None
@@ -123,7 +123,7 @@ class Flow(Stateful):
             self.read_alone_ps = self.write_alone_ps = -1
 
     def _sort(self, hops: list[Hop]) -> None:
-        """Fill `ahead` and `shared`. An unshared link behind a shared link adds nothing but latency."""
+        """Fills `ahead` and `shared`. An unshared link behind a shared link adds nothing but latency."""
         found: list[tuple[SharedLink, int, int]] = []
         nbytes, slowest_ps = self.nbytes, 0
         for state, after_ps, link, narrows in hops:
@@ -145,7 +145,7 @@ class Flow(Stateful):
             link.serves(self)
 
     def reserve_ahead(self, head_ps: int, tail_ps: int) -> tuple[int, int]:
-        """Reserve the links of `ahead`. Returns when the first and the last byte leave the last of these links.
+        """Reserves the links of `ahead`. Returns when the first and the last byte leave the last of these links.
 
         Cut-through: a link starts when the head arrives or when the link is free, whichever is later. The bytes hold
         the link for at least their own time.
@@ -258,12 +258,12 @@ class Leg:
                 over.part(hop.shared)
 
     def forget_ops(self) -> None:
-        """Forget which transfers the op log has rows of, because another log begins."""
+        """Forgets which transfers the op log has rows of, because another log begins."""
         for flow in self._counted.values():
             flow.forget_ops()
 
     def settle(self) -> None:
-        """Move the counts of the flows to the links."""
+        """Moves the counts of the flows to the links."""
         for flow in chain(self._counted.values(), self._pieces_flows.values()):
             for hop in self.hops:
                 hop.state.busy_ps += flow.count * hop.state.rate.ps(flow.nbytes)

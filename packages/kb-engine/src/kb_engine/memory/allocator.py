@@ -75,7 +75,7 @@ class Allocator:
         return start
 
     def release(self, start: int) -> None:
-        """Give back the range that `allocate` put at *start*. Raises KbError for any other address."""
+        """Gives back the range that `allocate` put at *start*. Raises KbError for any other address."""
         taken = self._taken.pop(start, None)
         if taken is None:
             raise KbError(
@@ -106,7 +106,7 @@ class Allocator:
         return sorted((start, start + size) for size, starts in self._free.items() for start in starts)
 
     def give_up(self, start: int, nbytes: int) -> None:
-        """Hand the *nbytes* bytes from *start* on out no more. The caller has checked that they are free."""
+        """Takes the *nbytes* bytes from *start* on out of use. The caller has checked that they are free."""
         end = start + nbytes
         first, last = next(each for each in self.free_ranges() if each[0] <= start and end <= each[1])
         self._remove(first, last - first)
@@ -165,7 +165,7 @@ class Allocator:
         return start
 
     def _join(self) -> None:
-        """Make one range of all free ranges that lie side by side."""
+        """Makes one range of all free ranges that lie side by side."""
         ranges = sorted((start, start + size) for size, starts in self._free.items() for start in starts)
         self._free.clear()
         at = 0
@@ -240,7 +240,7 @@ class Lease:
         return sorted(self._starts)
 
     def end(self) -> None:
-        """Give back all ranges that are still held, because the program ends."""
+        """Gives back all ranges that are still held, because the program ends."""
         self.abandon()
 
     def abandon(self) -> None:

@@ -71,7 +71,7 @@ class DeviceMemory:
         self.initial = None
 
     def keep_initial(self) -> None:
-        """Keep a copy of the bytes for `initial`, if there is none yet. Called when a launch begins."""
+        """Keeps a copy of the bytes for `initial`, if there is none yet. Called when a launch begins."""
         if self.initial is None:
             self.initial = self.store.snapshot()
 
@@ -121,18 +121,18 @@ class DeviceMemory:
         producer: Producer | None,
         part: TilePart | None = None,
     ) -> None:
-        """Overwrite *matrix* with *part* of a tile, which lies at the second argument; None stands for all of it.
+        """Overwrites *matrix* with *part* of a tile, which lies at the second argument; None stands for all of it.
 
         Its elements are *known*, or *producer* has yet to produce them.
         """
         if known is None:
-            assert producer is not None, "what is not known is produced"
+            assert producer is not None, "bytes that are not known are pending"
             self.pending.mark(matrix, producer)
         else:
             self.write(matrix, known if part is None else part.of(known))
 
     def write(self, matrix: Matrix, data: npt.NDArray[Any]) -> None:
-        """Overwrite *matrix* with *data*, `rows x cols` elements of its dtype. The bytes are no longer pending."""
+        """Overwrites *matrix* with *data*, `rows x cols` elements of its dtype. The bytes are no longer pending."""
         write_matrix(self.store, matrix, data)
         self.pending.clear(matrix)
 

@@ -59,7 +59,7 @@ class PageTable:
             self.unmap(message.virtual, message.nbytes)
 
     def check_map(self, virtual: int, physical: int, nbytes: int) -> None:
-        """Raise AddressError unless the range is whole pages, and none of its virtual and physical bytes is mapped."""
+        """Raises AddressError unless the range is whole pages, and none of its virtual and physical bytes is mapped."""
         self._check_pages(virtual=virtual, physical=physical, nbytes=nbytes)
         self._check_range(virtual, nbytes)
         for other in self._mappings:
@@ -74,7 +74,7 @@ class PageTable:
         insort(self._mappings, MappedRange(virtual, physical, nbytes))
 
     def check_unmap(self, virtual: int, nbytes: int) -> None:
-        """Raise AddressError unless the range is whole pages, all of them mapped."""
+        """Raises AddressError unless the range is whole pages, all of them mapped."""
         self._check_pages(virtual=virtual, nbytes=nbytes)
         self._check_range(virtual, nbytes)
         at = virtual
@@ -86,7 +86,7 @@ class PageTable:
             at = found.end
 
     def unmap(self, virtual: int, nbytes: int) -> None:
-        """Unmap a range of pages, which several calls may have mapped. Raises AddressError as `check_unmap` does."""
+        """Unmaps a range of pages, which several calls may have mapped. Raises the AddressError of `check_unmap`."""
         self.check_unmap(virtual, nbytes)
         end = virtual + nbytes
         kept: list[MappedRange] = []

@@ -1,4 +1,4 @@
-"""Observer: the base of everything that watches a run."""
+"""Observer: the base of all objects that watch a run. Listeners: the calls by which an engine notifies them."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class Recorder(Observer):
         return self._n_taken + self._n_expected + self._records.n_rows
 
     def on_issue(self, command: CommandInFlight) -> None:
-        """Keep *command*: its records will refer to it."""
+        """Keeps *command*: its records will refer to it."""
         self._commands.append(command)
         plan, line = command.shared_plan, command.submitted.line
         if (id(plan), line) not in self._texts:
@@ -192,7 +192,7 @@ class Recorder(Observer):
                 intern_texts(plan, line, self.writer.intern)
 
     def on_wait(self, op_id: int, reason: WaitReason, waited_ps: int) -> None:
-        """Keep the wait until the record is written."""
+        """Keeps the wait until the record is written."""
         self._waits += (op_id, reason, waited_ps, self._records.tail[-1])
 
     def on_housekeeping(self) -> None:
@@ -221,7 +221,7 @@ class Recorder(Observer):
         return self.writer.takes_compressed and self._tell_chunk is None and not self._needs_rows
 
     def hold(self) -> None:
-        """Keep records, because some of them may be repeated, until `let_go`."""
+        """Keeps records, because some of them may be repeated, until `let_go`."""
         self._held += 1
 
     def let_go(self) -> None:
@@ -266,7 +266,7 @@ class Recorder(Observer):
         self._rows.repeat(mark.rows, n, ops, ps)
 
     def flush(self, before_ps: int | None = None) -> None:
-        """Write the pending records, and the rows of commands that are done and of programs that have ended.
+        """Writes the pending records, and the rows of commands that are done and of programs that have ended.
 
         With *before_ps*, records of that time or later stay pending, because others may have to stand between them.
         """
@@ -292,7 +292,7 @@ class Recorder(Observer):
         self._n_taken += n_records - self._records.n_rows
 
     def flush_rows(self) -> None:
-        """Write the pending records. Somebody reads them while the run goes on, so all that come are rows."""
+        """Writes the pending records. A reader follows the run, so from now on all records become rows."""
         self.flush()
         self._needs_rows = True
 
@@ -319,7 +319,7 @@ class Recorder(Observer):
         self._maker.expected.add(command.first_op, IsolatedRows(rows, numbers, span_ps))
 
     def drop(self, command: CommandInFlight) -> None:
-        """Forget the rows of *command* that were expected and are not written."""
+        """Forgets the rows of *command* that were expected and are not written."""
         self._n_expected -= self._maker.expected.isolated[command.first_op].rows.records.n_rows
         self._maker.expected.drop(command.first_op)
 
@@ -330,7 +330,7 @@ class Recorder(Observer):
         self._n_expected += n_records - self._records.n_rows
 
     def close(self) -> OpLog | LogSummary:
-        """Write the pending records and end the log.
+        """Writes the pending records and ends the log.
 
         Where the log is in memory and no observer is notified of chunks, repeated rows, rows of isolated commands and
         rows that fill a chunk are made later: when the log is read, or before anything else is recorded. Raises
@@ -362,7 +362,7 @@ class Recorder(Observer):
         return offset
 
     def host_write(self, matrix: Matrix, data: bytes, command_seq: int, op_id: int, times_ps: tuple[int, int]) -> None:
-        """Record bytes that the host wrote between two launches. *times_ps* are the begin and the end."""
+        """Records bytes that the host wrote between two launches. *times_ps* are the begin and the end."""
         self.on_launch()
         self.flush()
         self._write(*host_write_tables(self.writer, matrix, data, (command_seq, op_id), times_ps))

@@ -55,7 +55,7 @@ class RepeatedRows:
         return bool(self._repeats)
 
     def clear(self) -> None:
-        """Drop all rows."""
+        """Drops all rows."""
         self.tail.clear()
         self._parts.clear()
         self._kept = self._repeats = 0
@@ -83,7 +83,7 @@ class RepeatedRows:
         return CompressedRows(self.form, self._parts).n_rows + self._n_pending // self.form.width
 
     def cut(self, mark: Mark = (0, 0)) -> CompressedRows:
-        """Take out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
+        """Takes out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
         self.settle()
         first = self._part_at(mark)
         parts = self._parts[first:]
@@ -94,14 +94,14 @@ class RepeatedRows:
         return found
 
     def put_back(self, rows: Table) -> None:
-        """Keep *rows*, which were cut and came last."""
+        """Keeps *rows*, which were cut and came last."""
         if len(rows):
             self.settle()
             self._parts.append(rows)
             self._kept += rows.size
 
     def settle(self) -> None:
-        """Make a part of the tail."""
+        """Makes a part of the tail."""
         if self.tail:
             part = self._made_of_tail()
             self._parts.append(part)
@@ -209,7 +209,7 @@ class RunRows:
         return self.records.has_repeats
 
     def clear(self) -> None:
-        """Drop all rows."""
+        """Drops all rows."""
         for rows in self._all:
             rows.clear()
 
@@ -228,11 +228,11 @@ class RunRows:
             rows.repeat(since, n, ops, ps)
 
     def cut(self, mark: RowsMark | None = None) -> CompressedTables:
-        """Take out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
+        """Takes out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
         return CompressedTables(*[rows.cut(since) for rows, since in zip(self._all, mark or [(0, 0)] * 4, strict=True)])
 
     def put_back(self, tables: Sequence[Table]) -> None:
-        """Keep *tables*, rows of each kind, which were cut and came last."""
+        """Keeps *tables*, rows of each kind, which were cut and came last."""
         for rows, cut in zip(self._all, tables, strict=True):
             rows.put_back(cut)
 
@@ -274,7 +274,7 @@ class RunTables:
         self._messages.append((way, numbers))
 
     def name_nodes(self, topology: Topology) -> None:
-        """Enter the ids of PEs, processors and memories into the log: their numbers follow from the chip alone."""
+        """Enters the ids of PEs, processors and memories into the log: their numbers follow from the chip alone."""
         for pe_id in topology.graph.pe_ids:
             self._intern(pe_id)
         for region in topology.address_map.regions:

@@ -83,14 +83,14 @@ class TraceOrder:
         self._now_ps = 0
 
     def add(self, event: TraceEvent, now_ps: int, ends_earlier_service: bool = False) -> None:
-        """Take an event that becomes known at *now_ps*: never before an earlier call's, nor after the event's time."""
+        """Takes an event that becomes known at *now_ps*: never before an earlier call's, nor after the event's time."""
         if now_ps > self._now_ps:
             self._now_ps = now_ps
             self._release(now_ps)
         heappush(self._heap, (order_key(event, ends_earlier_service), next(self._event_order), event))
 
     def flush(self) -> None:
-        """Hand over the remaining events, because nothing more happens before the next call of the host."""
+        """Hands over the remaining events, because nothing more happens before the next call of the host."""
         while self._heap:
             self._sink(heappop(self._heap)[-1])
 
@@ -120,11 +120,11 @@ class Tracer(Observer):
         }
 
     def on_return(self) -> None:
-        """Hand over everything: no earlier event can follow."""
+        """Hands over everything: no earlier event can follow."""
         self._order.flush()
 
     def on_housekeeping(self) -> None:
-        """Hand over everything when nothing is left to happen."""
+        """Hands over everything when nothing is left to happen."""
         if self._clock.is_idle:
             self._order.flush()
 

@@ -35,7 +35,7 @@ class Check:
         self._function = function
 
     def __call__(self) -> None:
-        """Check the rule."""
+        """Checks the rule."""
         self._function()
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ def check_component(
     neighbours: Sequence[Neighbour] = (),
     params: Mapping[StageType, Sequence[StageParams]] | None = None,
 ) -> None:
-    """Raise AssertionError at the first check that *impl*, built from *attributes*, does not pass.
+    """Raises AssertionError at the first check that *impl*, built from *attributes*, does not pass.
 
     *attributes* are the attributes of its node in a topology, *memory_nbytes* is the node's memory, and *neighbours*
     are the blocks that it finds in `connect`. *params* replaces, by stage type, the parameters for costs and tiles;

@@ -72,7 +72,7 @@ class Latch(Gate):
         return self.is_open
 
     def open(self, _: object) -> None:
-        """Open the latch for good."""
+        """Opens the latch for good."""
         self.is_open = True
         self.reopen()
 
@@ -105,7 +105,7 @@ class Line:
         self._is_fed = False
 
     def run(self, most_events: int = MOST_EVENTS) -> int:
-        """Feed the tiles, in the first call, and run the clock until its queue is empty, or for *most_events*.
+        """Feeds the tiles, in the first call, and runs the clock until its queue is empty, or for *most_events*.
 
         Returns the number of events.
         """

@@ -89,7 +89,7 @@ class Subject:
             raise AssertionError(self.sentence(asked, got, "an answer")) from error
 
     def fail(self, where: str, got: str, needs: str, fix: str = "") -> NoReturn:
-        """Raise AssertionError with one sentence."""
+        """Raises AssertionError with one sentence."""
         raise AssertionError(self.sentence(where, got, needs, fix))
 
     def sentence(self, where: str, got: str, needs: str, fix: str = "") -> str:

@@ -37,7 +37,7 @@ _BUCKETS_AN_INTERVAL = 64
 """Buckets of time between two housekeepings. Source: assumed; with 512 PEs, 16 and 256 buckets took as long."""
 
 _CALLBACK_LENGTH = 5
-"""A callback's entry is (time, priority, ticket, function, argument). SimPy's entries end with one event instead."""
+"""A callback's entry is (time, priority, number, function, argument). SimPy's entries end with one event instead."""
 
 _KEY_LENGTH = 3
 """The first elements of an entry, which decide its order: time, priority, number."""
@@ -80,7 +80,7 @@ class Clock(_Now, simpy.Environment):
         super().__init__(0)
         self.heap: list[Any] = self._queue
         self.event_order = self._eid
-        self._pe_tickets: list[count[int]] = []
+        self._pe_numbers: list[count[int]] = []
         self._entries = CalendarQueue(self.heap)
         self.push: Callable[[Any], None] = self._entries.push
         self._housekeeping = housekeeping
@@ -89,18 +89,18 @@ class Clock(_Now, simpy.Environment):
 
     @property
     def current(self) -> tuple[int, int, int]:
-        """The time, the priority and the ticket of the entry that runs now."""
+        """The time, the priority and the number of the entry that runs now."""
         found: tuple[int, int, int] = self._entry[:_KEY_LENGTH]
         return found
 
     def cancel(self, entry: Any) -> None:
-        """Take *entry*, which was pushed and has not run, out again."""
+        """Takes *entry*, which was pushed and has not run, out again."""
         self._entries.remove(entry)
 
     def call_at(
         self, t_ps: int, function: Callable[[Any], None], argument: Any, event_order: Iterator[int] | None = None
     ) -> None:
-        """Call `function(argument)` at *t_ps*. Raises ValueError for a time in the past, TypeError for no int.
+        """Calls `function(argument)` at *t_ps*. Raises ValueError for a time in the past, TypeError for no int.
 
         *event_order* gives the numbers of the PE that the entry belongs to (`pe_event_order`); by default the entry
         belongs to no PE.
@@ -117,18 +117,18 @@ class Clock(_Now, simpy.Environment):
         They are larger than the numbers of earlier PEs and of entries without a PE.
         """
         event_order = count((number + 1) << _PE_BITS)
-        self._pe_tickets.append(event_order)
+        self._pe_numbers.append(event_order)
         return event_order
 
     @property
     def n_scheduled(self) -> int:
         """The number of entries so far, with the entries that have yet to run."""
         return sum(
-            int(repr(event_order)[6:-1]) % (1 << _PE_BITS) for event_order in (self.event_order, *self._pe_tickets)
+            int(repr(event_order)[6:-1]) % (1 << _PE_BITS) for event_order in (self.event_order, *self._pe_numbers)
         )
 
     def call_next(self, function: Callable[[Any], None], argument: Any) -> None:
-        """Call `function(argument)` when the entry that runs now is over, before any other callback."""
+        """Calls `function(argument)` when the entry that runs now is over, before any other callback."""
         self.push((self.now_ps, URGENT, next(self.event_order), function, argument))
 
     @property
@@ -147,7 +147,7 @@ class Clock(_Now, simpy.Environment):
         return self._entries.next_ps()
 
     def step(self) -> None:
-        """Run the next entry, callback or event."""
+        """Runs the next entry, callback or event."""
         if self.heap and len(self.heap[0]) == _CALLBACK_LENGTH:
             entry = heappop(self.heap)
             self.now_ps = entry[0]
@@ -181,7 +181,7 @@ class Clock(_Now, simpy.Environment):
         self.now_ps = t_ps
 
     def run_next(self) -> None:
-        """Run the first entry of the heap of `apart`."""
+        """Runs the first entry of the heap of `apart`."""
         heap: list[Any] = self._queue
         if len(heap[0]) == _CALLBACK_LENGTH:
             entry = heappop(heap)
@@ -222,15 +222,15 @@ class Clock(_Now, simpy.Environment):
                 function(argument)
 
     def stop(self) -> None:
-        """End `drain` now. A callback calls this; entries that are scheduled stay scheduled."""
+        """Ends `drain` now. A callback calls this; entries that are scheduled stay scheduled."""
         raise _Stopped
 
     def mark_broken(self) -> None:
-        """Refuse to run from now on, because the simulation is stuck."""
+        """Refuses to run from now on, because the simulation is stuck."""
         self.is_broken = True
 
     def drain(self) -> None:
-        """Run until nothing is scheduled or until `stop` is called.
+        """Runs until nothing is scheduled or until `stop` is called.
 
         Python's garbage collector does not run by itself meanwhile. The clock has it examine young objects alone, when
         many have piled up and the collector was on before.
@@ -267,7 +267,9 @@ class Clock(_Now, simpy.Environment):
                 self._housekeeping()
 
     def _run_entries(self) -> None:
-        """Run the entries up to the next housekeeping: those on the heap and near, in order, then the next bucket."""
+        """Runs the entries up to the next housekeeping: the entries on the heap and near, in order, then the next
+        bucket.
+        """
         heap, near = self.heap, self._entries.near
         step = super().step
         for _ in repeat(None, HOUSEKEEPING_INTERVAL):

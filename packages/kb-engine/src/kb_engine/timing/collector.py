@@ -94,7 +94,7 @@ class _Hold:
                 try:
                     if self._collects and gc.get_count()[0] >= _MANY:
                         self._aged.make_old()
-                finally:  # also at an interrupt, which a look at all objects has time to meet
+                finally:  # also at an interrupt, which may come during a full collection
                     gc.enable()
 
     def look_once(self) -> None:
@@ -118,7 +118,7 @@ _HOLD: Final = _Hold()
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Keep the garbage collector from running by itself meanwhile; afterwards it is on if it was on before.
+    """Keeps the garbage collector from running by itself meanwhile; afterwards it is on if it was on before.
 
     Where a program has turned the collector off, nothing is collected here either.
 

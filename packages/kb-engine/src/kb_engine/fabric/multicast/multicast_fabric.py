@@ -36,7 +36,7 @@ class JoinedReads:
         self.head_ps, self.tail_ps = head_ps, tail_ps
 
     def takes(self, transfer: Transfer) -> bool:
-        """Take *transfer* in, unless its block is among the receivers."""
+        """Takes *transfer* in, unless its block is among the receivers."""
         source = _source(transfer)
         if source in self._sources:
             return False
@@ -178,7 +178,7 @@ class MulticastFabric(Fabric):
             self._send_copy(tree, members, joined.head_ps, joined.tail_ps)
 
     def _send_copy(self, tree: RouteTree, members: list[Transfer], head_ps: int, tail_ps: int) -> None:
-        """Send bytes that are there from *head_ps* to *tail_ps* over *tree*, which begins before any shared link."""
+        """Sends bytes that are there from *head_ps* to *tail_ps* over *tree*, which begins before any shared link."""
         branch, clock = tree.branch, self._clock
         branch.count()
         head_ps, tail_ps = branch.reserve_ahead(head_ps, tail_ps)

@@ -151,7 +151,7 @@ class HeldLink:
         return None
 
     def _decide(self, decides_ps: int) -> None:
-        """Give the link to the first packet now, unless a later `_plan` has replaced this moment."""
+        """Gives the link to the first packet now, unless a later `_plan` has replaced this moment."""
         if decides_ps != self._decides_ps:
             return
         self._decides_ps = -1

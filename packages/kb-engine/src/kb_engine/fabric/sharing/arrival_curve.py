@@ -165,7 +165,7 @@ class FairShare(Stateful):
         return rises[::-1]
 
     def hold(self, holder: HasState, since_ps: int) -> None:
-        """Keep the pace from *since_ps* on, until *holder* calls `release`."""
+        """Keeps the pace from *since_ps* on, until *holder* calls `release`."""
         self._held.setdefault(holder, since_ps)
 
     def release(self, holder: HasState) -> None:
@@ -184,7 +184,7 @@ class FairShare(Stateful):
         return self.rate if seen_ps >= self.t_ps else self.peak_since(seen_ps)
 
     def look_back(self, delay_ps: int) -> None:
-        """Keep the pace of the last *delay_ps* picoseconds from now on."""
+        """Keeps the pace of the last *delay_ps* picoseconds from now on."""
         if delay_ps > self.longest_ps:
             self.longest_ps = delay_ps
 

@@ -28,7 +28,7 @@ class GroupLink(Protocol):
         """Takes a change of the rate of *group*, which reaches this link now."""
 
     def takes(self, more: float) -> bool:
-        """Promise *more* bytes a picosecond to a group. False if the link has no room, or watches the rates."""
+        """Promises *more* bytes a picosecond to a group. False if the link has no room, or watches the rates."""
 
 
 Waiting: TypeAlias = tuple[float, int, Stream]
@@ -113,7 +113,7 @@ class FlowGroup(Stateful):
         return self.ceiling
 
     def promise_more(self, rate: float) -> None:
-        """Raise the ceiling of a pace that can change by *rate*."""
+        """Raises the ceiling of a pace that can change by *rate*."""
         if not self.is_steady:
             self.ceiling += rate
 

@@ -212,7 +212,7 @@ class LinkStreams(Departures, ABC):
         return True
 
     def takes(self, more: float) -> bool:
-        """Promise *more* bytes a picosecond to a group. False if the link has no room, or watches the rates."""
+        """Promises *more* bytes a picosecond to a group. False if the link has no room, or watches the rates."""
         promised = self._promised + more
         if self._watches or promised > self._most:
             return False
@@ -224,7 +224,7 @@ class LinkStreams(Departures, ABC):
         """Takes a change of the rate of *group*, which reaches this link now."""
 
     def _pass(self, stream: Stream, now: int) -> None:
-        """Let *stream* pass, of which no bytes are here. A link that watches no rates needs no group for a line."""
+        """Lets *stream* pass, of which no bytes are here. A link that watches no rates needs no group for a line."""
         line = stream.pace
         if type(line) is SteadyPace and not self._watches:
             self._pass_loose(stream, line)
@@ -234,7 +234,7 @@ class LinkStreams(Departures, ABC):
             self._promised += group.ceiling
 
     def _join(self, stream: Stream, now: int) -> None:
-        """Let *stream* pass, whose bytes come at the share of another link. This link watches no rates."""
+        """Lets *stream* pass, whose bytes come at the share of another link. This link watches no rates."""
         key = stream.pace, stream.delay_ps
         group = self._groups.get(key)
         if group is None:
@@ -261,7 +261,7 @@ class LinkStreams(Departures, ABC):
                 self._drop(group)
 
     def _group_loose(self, now: int) -> None:
-        """Put the streams that pass without a group into groups."""
+        """Puts the streams that pass without a group into groups."""
         loose, self._loose = self._loose, {}
         for stream in loose:
             self._group_of(stream, now).passing[stream] = None
@@ -280,7 +280,7 @@ class LinkStreams(Departures, ABC):
         return group
 
     def _drop(self, group: FlowGroup) -> None:
-        """Forget *group*, which is empty."""
+        """Forgets *group*, which is empty."""
         if self._groups.pop(group.key, None) is not None:
             group.retire()
 

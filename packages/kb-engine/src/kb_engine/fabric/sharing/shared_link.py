@@ -165,7 +165,7 @@ class SharedLink(LinkStreams):
         return self._is_steady(now)
 
     def _enter(self, stream: Stream, now: int) -> None:
-        """Take *stream* in beside others: to pass, or to wait."""
+        """Takes *stream* in beside others: to pass, or to wait."""
         is_there = type(stream.pace) is SteadyPace and stream.came_by(now) > NO_BYTES  # all bytes came with the first
         if is_there or (self._n_waiting and stream.pace.rate_at(now - stream.delay_ps) > self._share.rate * MORE):
             self._group_of(stream, now)
@@ -225,7 +225,7 @@ class SharedLink(LinkStreams):
             self._plan_tick(now)
 
     def _divide_soon(self, now: int) -> None:
-        """Divide the bandwidth at the end of this picosecond."""
+        """Divides the bandwidth at the end of this picosecond."""
         if not self._divides:
             self._divides = True
             clock = self._clock
@@ -247,7 +247,7 @@ class SharedLink(LinkStreams):
             self._begin_to_leave(stream)
 
     def _settle(self, now: int) -> None:
-        """End the streams that have left, divide the bandwidth, and announce the new rate to the links behind."""
+        """Ends the streams that have left, divides the bandwidth, and announces the new rate to the links behind."""
         if self._ends and self._ends[0][0] <= now:
             self._forget_ended(now)
         share, finishes = self._share, self._finishes
@@ -313,7 +313,10 @@ class SharedLink(LinkStreams):
                 self._leave_otherwise(stream)
 
     def _let_pass(self, now: int, equal: float) -> bool:
-        """Let the streams pass that have no bytes left and come more slowly than *equal*. Whether there are any."""
+        """Lets the streams pass that have no bytes left and come more slowly than *equal*.
+
+        Returns whether there are any.
+        """
         found = False
         level = self._share.level_at(now)
         for group in self._groups.values():
@@ -330,7 +333,7 @@ class SharedLink(LinkStreams):
         return found
 
     def _plan_tick(self, now: int) -> None:
-        """Schedule `_tick` at the next moment at which a stream ends, catches up, or has passed."""
+        """Schedules `_tick` at the next moment at which a stream ends, catches up, or has passed."""
         share, finishes = self._share, self._finishes
         rate = share.rate
         level = share.level + rate * (now - share.t_ps)

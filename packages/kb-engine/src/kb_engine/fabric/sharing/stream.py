@@ -139,13 +139,13 @@ class Stream:
         self.pace, self.delay_ps, self.offset = pace, delay_ps, offset
 
     def wait(self, level: float, served: float) -> None:
-        """Wait from now on. The link's share is at *level*, and *served* bytes have left."""
+        """Begins to wait. The link's share is at *level*, and *served* bytes have left."""
         self.waits = True
         self.own_offset = level - served
         self.finish = self.own_offset + self.hop.nbytes
 
     def catch_up(self) -> None:
-        """Pass from now on."""
+        """Begins to pass."""
         self.waits = False
 
     def has_come(self) -> None:
