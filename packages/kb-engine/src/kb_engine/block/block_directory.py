@@ -1,4 +1,4 @@
-"""BlockDirectory: which block takes the host's messages for a SIP, a cube, a PE."""
+"""BlockDirectory: finds the block that takes the host's messages for a SIP, a cube or a PE."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Receiver(Protocol):
 
 
 class BlockDirectory:
-    """Blocks by place. *asked_by* of a method is the node that asks; errors name it.
+    """Blocks by place. *asked_by* is the node that asks; errors name it.
 
     `on_message` takes the way of each message of a launch (from, to) when it has arrived, and its launch, its kind, and
-    when it was sent and arrived. It is None where nobody listens.
+    when it was sent and arrived. It is None without a listener.
     """
 
     def __init__(self, on_message: MessageListener | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Buffer slots: how a region of TCM or of the register file is handed to tiles in turn.
+"""Buffer slots: a region of TCM or of the register file, handed to tiles in turn.
 
 A command cuts a region into slots of its tile's size, and its tiles take the slots round robin. Two commands with
 different tile sizes cut the region differently. A slot is then free when none of its bytes are live under another cut.
@@ -33,7 +33,7 @@ class Slots(Struct, frozen=True):
     first: int = 0
 
     def turned(self, by: int) -> Slots:
-        """The slots of which piece 0 takes the one *by* slots later."""
+        """The slots, turned so that piece 0 takes the slot *by* slots later."""
         return Slots(self.base, self.nbytes, self.count, (self.first + by) % self.count)
 
     def offset(self, number: int) -> int:
@@ -271,5 +271,5 @@ class Placement(Struct, kw_only=True, gc=False):
         return tuple([-1 if each is None else each.first for each in cuts])
 
     def move(self, place: Place, number: int, offset: int) -> None:
-        """Piece *number* lies at *offset* instead of its slot."""
+        """Notes that piece *number* lies at *offset* instead of its slot."""
         self.moved.setdefault(place, {})[number] = offset

@@ -1,10 +1,10 @@
 """ComponentBase, the base class of every hardware block, and Context, a block's view of the simulation.
 
-Design: docs/design/processing-element.md
-
 A block states the cost of a stage as a pure function, `service_ps(params)`. A block that uses other resources overrides
 `process` (a SimPy generator) or `begin` (callbacks) instead. The stage servers do the rest: queues, order, backpressure
 and op records.
+
+Design: docs/design/processing-element.md
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Context:
         self._neighbours: dict[str, list[ComponentBase[Any]]] = {}
 
     def add_neighbour(self, role: str, block: ComponentBase[Any]) -> None:
-        """Called by the engine for every wire that begins here."""
+        """Adds the block at the end of a wire. The engine calls this for every wire that begins here."""
         self._neighbours.setdefault(role, []).append(block)
 
     def neighbour(self, role: str, block_type: type[BlockT]) -> BlockT:

@@ -65,7 +65,7 @@ class BoundedQueue(Stateful):
         raise NotImplementedError
 
     def _next(self) -> None:
-        """The token in front has left: serve the next one, and let senders in."""
+        """Serves the next token, because the token in front has left, and lets senders in."""
         queue = self.queue
         had_room = len(queue) < self.depth
         if queue:
@@ -138,9 +138,9 @@ class StageServer(BoundedQueue):
     """One queue of one block, and the service behind it, which takes tokens in order, one at a time.
 
     A service begins when its token has passed all gates: the one where its command claims a place, if any, and then
-    `own_gates`. `exits` are the own gates that want to know when a service ends. `downstream[stage_type][node_id]` are
-    the servers that a wire leads to. `record` takes the times of each stage of a data command, and `record_wait` its
-    waits at gates. `busy_ps` and `served` count.
+    `own_gates`. `exits` are the own gates that override `leave`. `downstream[stage_type][node_id]` are the servers that
+    a wire leads to. `record` takes the times of each stage of a data command, and `record_wait` its waits at gates.
+    `busy_ps` and `served` count.
     """
 
     __slots__ = (
@@ -226,7 +226,7 @@ class StageServer(BoundedQueue):
         return None if token is self.token else self.token
 
     def turn_to_leave_ps(self, token: TileToken) -> int:
-        """From when on *token*, whose service has ended, waited for the next queue alone."""
+        """The picosecond from which *token*, whose service has ended, waited for the next queue alone."""
         return token.t_end
 
     def granted(self, token: TileToken, gate: Gate) -> None:
@@ -283,7 +283,7 @@ class StageServer(BoundedQueue):
         return known
 
     def _finish(self, token: TileToken) -> None:
-        """The service has ended: free its gates, then pass the token on, keep it, or complete the tile."""
+        """Ends a service: frees its gates, then passes the token on, keeps the token, or completes the tile."""
         if token is not self.token:
             raise self._finished_twice(token)
         token.t_end = now = self.clock.now_ps

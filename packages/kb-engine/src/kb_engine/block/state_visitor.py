@@ -1,7 +1,5 @@
 """StateVisitor, and the kinds of state that the parts of a simulation hand to it.
 
-Design: docs/design/steady-state.md
-
 A class names each of its attributes that changes while the simulation works, and gives each a kind:
 
     class Channel(Stateful):
@@ -11,6 +9,8 @@ A class names each of its attributes that changes while the simulation works, an
 value. One visitor writes all values down, relative to now and to the next tile, and another one moves them on by some
 periods. So the values that are compared are the values that are moved. A class whose state depends on a condition
 overrides `visit_state`.
+
+Design: docs/design/steady-state.md
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class TransferService(Service, Protocol):
         """The transfers of a channel that may be under way at once."""
 
     def issued_ps(self, stage_type: StageType) -> int:
-        """When the transfer that has just begun lets the next one begin."""
+        """The picosecond at which the transfer that has just begun lets the next one begin."""
 
 
 class TransferServer(StageServer):
@@ -181,7 +181,9 @@ class TransferServer(StageServer):
         self._begin_next()
 
     def _finish(self, token: TileToken) -> None:
-        """The service has ended: free its gates, then complete the tile, go on with its next stage here, or let go."""
+        """Ends a service: frees its gates, then completes the tile, goes on with its next stage here, or lets the token
+        go.
+        """
         if token not in self._under_way:
             raise self._finished_twice(token)
         token.t_end = now = self.clock.now_ps

@@ -97,7 +97,7 @@ class PathCompiler(Stateful):
         self._lookahead = Lookahead(self._graph, {}, self.overhead_ps)
 
     def forget_ops(self) -> None:
-        """Another op log begins, which has none of the ops so far."""
+        """Forgets the ops so far, because another op log begins."""
         for leg in self.legs.values():
             leg.forget_ops()
         for requests in self._requests.values():

@@ -1,4 +1,4 @@
-"""The fabric: transfers between nodes, over shared links, and the time they take.
+"""Fabric: transfers between nodes, over shared links, and the time that they take.
 
 A read is a request leg (0 bytes), the service of the memory and a data leg. A write is a data leg, the service and an
 acknowledgement (0 bytes). A message is one leg. The head of a transfer pays the latency of every hop once, and the
@@ -7,6 +7,8 @@ bytes pay the bandwidth of each link, cut-through. Zero bytes occupy nothing.
 The fabric reserves a link ahead, exactly, where only one flow can feed the link. Where flows merge (`shared_link`), the
 arrival of the head is an event. A read that no other request can overtake is reserved at its memory when the read
 begins (`lookahead`).
+
+Design: docs/design/link-sharing.md
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ class Fabric(Stateful):
         self._compiler.ignore_leads()
 
     def forget_ops(self) -> None:
-        """Another op log begins: forget which ops were served, and which transfers the log has rows of.
+        """Forgets which ops were served, and which transfers have rows in the log, because another op log begins.
 
         The memories keep their numbers in the log, which follow from the chip.
         """
@@ -133,7 +135,10 @@ class Fabric(Stateful):
         return path
 
     def paths(self, src: str, owner: int) -> Sequence[MemoryPath]:
-        """The path from node *src* to memory *owner*, or to each slice of interleaved memory. Raises as `path` does."""
+        """The path from node *src* to memory *owner*, or to each slice of interleaved memory.
+
+        Raises the errors of `path`.
+        """
         path = self.path(src, owner)
         return path.slices if isinstance(path, InterleavedPath) else [path]
 

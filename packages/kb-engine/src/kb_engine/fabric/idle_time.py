@@ -42,7 +42,9 @@ def _idle_ps(path: MemoryPath, memory: Rectangle, write: bool, least_ps: int) ->
 
 
 def form_of_idle(path: MemoryPath | InterleavedPath) -> Hashable:
-    """All that `alone_ps` follows from beside the rectangle: equal forms give equal times at equal places in memory."""
+    """The data besides the rectangle from which `alone_ps` follows: equal forms give equal times at equal places in
+    memory.
+    """
     if isinstance(path, MemoryPath):
         memory = type(path.memory), encode(path.memory.spec)
         return *memory, path.request_ps, path.response_ps, _form_of_leg(path.away), _form_of_leg(path.back)

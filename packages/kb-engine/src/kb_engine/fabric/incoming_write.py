@@ -45,7 +45,7 @@ class IncomingWrite:
             self._pace[number] = over.moment(from_ps), pace, delay_ps, offset
 
     def has_headers(self, payload: float) -> None:
-        """Of the bytes that come, the share *payload* is the rectangle's, and the others are headers."""
+        """Notes that of the bytes that come, the share *payload* belongs to the rectangle. The others are headers."""
         self._payload = payload
 
     def become(self, rectangle: Rectangle) -> None:
@@ -86,7 +86,7 @@ class IncomingWrite:
         return found
 
     def hand_over(self, now_ps: int) -> None:
-        """Another request is served next: give the memory the bytes that came before *now_ps*."""
+        """Gives the memory the bytes that came before *now_ps*, because another request is served next."""
         n_came, rate = self._came_before(now_ps)
         n_whole = self._whole_bursts(int(n_came)) if n_came >= 1 else 0
         self.came_ps = max(self.came_ps, now_ps)
@@ -97,11 +97,14 @@ class IncomingWrite:
             self._since_ps = max(self._since_ps, now_ps - 1 - late_ps)
 
     def ask(self, then: Callable[[int], None]) -> None:
-        """The last byte has come to a memory that reorders. `then` gets the time of the commit."""
+        """Sends the request, because the last byte has come to a memory that reorders.
+
+        `then` gets the time of the commit.
+        """
         self._memory.request(self._rectangle, 0, True, lambda _, committed_ps: then(committed_ps))
 
     def finish(self, now_ps: int) -> int:
-        """The last byte has come: give the memory the rest. Returns the time of the commit."""
+        """Gives the memory the rest, because the last byte has come. Returns the time of the commit."""
         if self._n_handed:
             self._reserve(self._parts(self._n_handed, self._rectangle.nbytes), now_ps)
         else:
@@ -176,7 +179,7 @@ class MemoryRequests(Stateful):
         self.holders[:] = state[1]
 
     def forget_ops(self) -> None:
-        """Another op log begins, which has none of the ops so far."""
+        """Forgets the ops so far, because another op log begins."""
         self.holders[:] = [-1] * len(self.holders)
 
     def hand_over(self, now_ps: int, finishing: IncomingWrite | None = None) -> None:

@@ -45,7 +45,7 @@ class KeptTransfers(Protocol):
         """The number of *way*, which is new."""
 
     def add(self, came_ps: int, row: tuple[int, ...]) -> None:
-        """All of a *row* is known at *came_ps*. Raises LogError for a time that does not fit 64 bits."""
+        """Takes *row*, which is complete at *came_ps*. Raises LogError for a time that does not fit 64 bits."""
 
 
 def completed(rows: Table, ways: Sequence[ReadWay]) -> Table:

@@ -114,7 +114,7 @@ class Flow(Stateful):
         self.read_alone_ps, self.write_alone_ps = read_alone_ps, write_alone_ps
 
     def is_logged(self, way: int, memory_ps: int | None) -> None:
-        """The first read begins for which there is an op log: these are its `way` and its `memory_ps`."""
+        """Sets `way` and `memory_ps` when the first read with an op log begins."""
         self.way, self.memory_ps = way, memory_ps
 
     def forget_ops(self) -> None:

@@ -26,8 +26,8 @@ from kb_messages import Rectangle
 class WatchedWrite(IncomingWrite):
     """An IncomingWrite that keeps the time at which the memory began with its last part, and the op before it.
 
-    Parts that follow one another at the memory without a pause count as one. `since_ps` is when the first byte of the
-    last part came, and `held_ps` from when to when its bytes hold the memory.
+    Parts that follow one another at the memory without a pause count as one. `since_ps` is the time at which the first
+    byte of the last part came, and `held_ps` the begin and the end of the time in which its bytes hold the memory.
     """
 
     __slots__ = ("_holders", "_port", "behind_op", "held_ps", "op_id", "since_ps")
@@ -71,7 +71,7 @@ class WatchedWrite(IncomingWrite):
 class TransferRows:
     """Makes the rows of one chip.
 
-    *rows* takes them, and *number_of* gives the number of a memory's id in the log. `add` is that of KeptTransfers.
+    *rows* takes them, and *number_of* gives the number of a memory's id in the log. `add` belongs to KeptTransfers.
     """
 
     def __init__(self, rows: KeptTransfers, number_of: Callable[[str], int]) -> None:
@@ -81,13 +81,16 @@ class TransferRows:
         self._number_of = number_of
 
     def write(self, path: MemoryPath, memory: Rectangle, argument: Any) -> WatchedWrite:
-        """The write of *memory* that begins. *argument* is the token of its tile, if it is a DMA service."""
+        """The WatchedWrite of *memory*, which begins. *argument* is the token of its tile, if it is a DMA service."""
         return WatchedWrite(path.memory, memory, path.requests.holders, op_of(argument))
 
     def read_served(
         self, path: MemoryPath, flow: Flow, memory: Rectangle, argument: Any, leaves_ps: tuple[int, int]
     ) -> ServedRead:
-        """The memory was reserved just now for the read of *memory*, whose first and last byte leave at *leaves_ps*."""
+        """The data of the read for which the memory was reserved just now.
+
+        Its first and last byte leave at *leaves_ps*.
+        """
         if flow.way < 0:
             self._begin_way(path, flow)
         holders = path.requests.holders

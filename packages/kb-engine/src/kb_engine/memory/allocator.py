@@ -1,4 +1,7 @@
-"""Allocation of bytes in HBM, in SRAM, and in the part of a TCM that tile buffers do not use."""
+"""Allocator: hands out bytes of HBM, of SRAM, and of the part of a TCM that tile buffers do not use.
+
+Design: docs/design/memories.md
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,7 @@ class Allocator:
         return max(self._free, default=0) >= self.rounded(nbytes)
 
     def add(self, start: int, nbytes: int) -> None:
-        """From now on the *nbytes* bytes from *start* on, a multiple of the alignment, are handed out too."""
+        """Adds the *nbytes* bytes from *start* on, a multiple of the alignment, to the free bytes."""
         self._give(start, nbytes)
         self.nbytes += nbytes
         self.free_nbytes += nbytes
@@ -117,7 +120,7 @@ class Allocator:
         self.free_nbytes -= nbytes
 
     def largest_nbytes(self) -> int:
-        """The free bytes that lie side by side, where most do. Nothing changes."""
+        """The size of the largest range of free bytes that lie side by side. Changes nothing."""
         ranges = sorted((start, start + size) for size, starts in self._free.items() for start in starts)
         largest = at = last = 0
         for start, end in ranges:

@@ -1,8 +1,8 @@
 """DeviceMemory: all memories in pass 1, with bytes whose values are known and bytes that are pending.
 
-Design: docs/design/memories.md
-
 Pass 1 simulates time; the values of compute ops exist only after pass 2.
+
+Design: docs/design/memories.md
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ _FREED: Final = "the tensor that was there has been freed (host.free): launch be
 
 
 class UnwrittenLoadError(KernelError):
-    """A kernel loads bytes that nobody wrote. `byte` is (owner, offset) of the first of them, and `was_released` says
-    whether that one was written and then released."""
+    """A kernel loads bytes that were never written.
+
+    `byte` is (owner, offset) of the first of them, and `was_released` says whether that one was written and then
+    released.
+    """
 
     def __init__(
         self, where: str, got: str, needs: str, fix: str, byte: tuple[int, int], was_released: bool = False
@@ -42,7 +45,7 @@ class UnwrittenLoadError(KernelError):
         return UnwrittenLoadError(f"{line}: {self.where}", self.got, self.needs, self.fix, self.byte, self.was_released)
 
     def name(self, element: str | None) -> None:
-        """Say that `byte` is one of *element*; None for a byte of no tensor, which may have been one of a freed one."""
+        """Says that `byte` belongs to *element*; None for a byte of no tensor, which may have belonged to a freed one."""
         if element is not None:
             self.got = f"{self.got}, first that of {element}"
         elif self.was_released:

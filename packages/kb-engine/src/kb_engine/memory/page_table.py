@@ -1,6 +1,8 @@
-"""A PE's page table: which physical address a virtual one stands for.
+"""PageTable: the physical addresses of a PE's virtual addresses.
 
-A lookup here takes no time. The MMU says how long a translation takes.
+A lookup here takes no time. The time of a translation is that of the MMU.
+
+Design: docs/design/memories.md
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class PendingBytes:
         self._issues = 0
 
     def mark(self, matrix: Matrix, producer: Producer) -> None:
-        """From now on the bytes of *matrix* are pending. In a loop they often are already, as one rectangle."""
+        """Marks the bytes of *matrix* as pending. In a loop they often are already, as one rectangle."""
         rectangle = matrix.rectangle
         self._issues += 1
         near = self._index.near(rectangle)

@@ -140,8 +140,10 @@ def listener(observers: Sequence[Observer], name: str) -> Callable[..., None] | 
 
 
 def listener_of_each(observers: Sequence[Observer], name: str, together: str) -> Callable[..., None] | None:
-    """A function that calls the method *name* of all *observers* that override it and not the method *together*, which
-    notifies of many commands at once; None if none does.
+    """A function that calls the method *name* of *observers* that do not override the method *together*; None if none
+    has it.
+
+    *together* notifies of many commands at once.
     """
     return listener([each for each in observers if not _overrides(each, together)], name)
 

@@ -96,7 +96,7 @@ _HELD_CHUNKS: Final = 8
 
 
 class LogMark(NamedTuple):
-    """How far the rows of a log had come, after so many flushes."""
+    """An end of the rows of a log, after a number of flushes."""
 
     rows: RowsMark
     flushes: int
@@ -249,7 +249,7 @@ class Recorder(Observer):
 
     @property
     def n_commands(self) -> int:
-        """How many commands and CommandPeriods there are of which records are not written."""
+        """The number of commands and CommandPeriods whose records are not all written."""
         return len(self._commands)
 
     def issued_instead(self, since: int, commands: Sequence[CommandInFlight | CommandPeriods]) -> None:

@@ -32,7 +32,7 @@ from kb_messages import MemorySpace
 from kb_topology import NodeKind, Topology
 
 Mark: TypeAlias = tuple[int, int]
-"""How far some rows had come: the integers that were kept, and the repetitions."""
+"""An end of some rows: the number of kept integers, and the number of repetitions."""
 
 
 class RepeatedRows:
@@ -65,7 +65,7 @@ class RepeatedRows:
         return self._kept + self._n_pending, self._repeats
 
     def repeat(self, mark: Mark, n: int, ops: int, ps: int) -> None:
-        """All rows since *mark*, *n* times more, each time later by *ops* and *ps*."""
+        """Adds all rows since *mark* *n* times more, each time later by *ops* and *ps*."""
         self.settle()
         first = self._part_at(mark)
         if first < len(self._parts):
@@ -167,7 +167,7 @@ class LazyTransfers(RepeatedRows):
         return len(self._ways) - 1
 
     def add(self, came_ps: int, row: tuple[int, ...]) -> None:
-        """All of a *row* is known at *came_ps*. Raises LogError for a time that does not fit 64 bits."""
+        """Takes *row*, which is complete at *came_ps*. Raises LogError for a time that does not fit 64 bits."""
         try:
             self.tail.append(pack_row(came_ps, *row))
         except error:
@@ -223,7 +223,7 @@ class RunRows:
         return RowsMark(*[rows.mark() for rows in self._all])
 
     def repeat(self, mark: RowsMark, n: int, ops: int, ps: int) -> None:
-        """All rows since *mark*, *n* times more, each time later by *ops* and *ps*."""
+        """Adds all rows since *mark* *n* times more, each time later by *ops* and *ps*."""
         for rows, since in zip(self._all, mark, strict=True):
             rows.repeat(since, n, ops, ps)
 
@@ -266,11 +266,11 @@ class RunTables:
         return self._intern(text)
 
     def kernel_ended(self, pe: str, numbers: tuple[int, int, int, int, int]) -> None:
-        """The program on *pe* ended. *numbers* are its launch and the four times of a row of `kernels`."""
+        """Notes the end of a program on *pe*. *numbers* are its launch and the four times of a row of `kernels`."""
         self._kernels.append((pe, numbers))
 
     def message_arrived(self, way: tuple[str, str], numbers: tuple[int, int, int, int]) -> None:
-        """A message of a launch arrived. *way* is (from, to); *numbers* are launch, kind and the two times."""
+        """Notes a message of a launch. *way* is (from, to); *numbers* are launch, kind and the two times."""
         self._messages.append((way, numbers))
 
     def name_nodes(self, topology: Topology) -> None:

@@ -1,4 +1,7 @@
-"""Why regular work was simulated event by event: one place to collect the reasons."""
+"""Slow path: the reasons why regular work was simulated event by event, collected in one place.
+
+Design: docs/design/fast-forward.md
+"""
 
 from __future__ import annotations
 

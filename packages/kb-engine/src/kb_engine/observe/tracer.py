@@ -1,6 +1,8 @@
 """Tracer: makes the events of the trace while the simulation runs.
 
 An engine in which no observer overrides `on_trace` has no Tracer and plain StageServers, so it pays nothing for traces.
+
+Design: docs/design/trace-and-stuck-runs.md
 """
 
 from __future__ import annotations
@@ -129,7 +131,9 @@ class Tracer(Observer):
             self._order.flush()
 
     def command_submitted(self, context: CommandInFlight) -> None:
-        """A command enters its PE's submission queue, after it waited for its operands and then for room there."""
+        """Traces a command that enters its PE's submission queue, after waiting for its operands and then for room
+        there.
+        """
         submitted, plan, now = context.submitted, context.shared_plan, self._clock.now_ps
         event = CommandSubmitted(
             t_ps=now,
@@ -152,7 +156,7 @@ class Tracer(Observer):
         self._order.add(event, now)
 
     def command_completed(self, record: CompletionRecord, line: str) -> None:
-        """The program took a command's record from the completion queue."""
+        """Traces that the program took a command's record from the completion queue."""
         event = CommandComplete(
             t_ps=record.t_ps,
             command_seq=record.command_seq,
@@ -168,7 +172,7 @@ class Tracer(Observer):
         self._order.add(event, self._clock.now_ps)
 
     def fabric_transfer(self, event: FabricTransfer) -> None:
-        """The end of a transfer is known now. It may lie ahead."""
+        """Traces a transfer whose end is known now. The end may lie ahead."""
         self._order.add(event, self._clock.now_ps)
 
     def dispatched(self, token: TileToken) -> None:

@@ -1,4 +1,4 @@
-"""Check that a block names the attributes that change while it works, as state or as caches."""
+"""Checks of the names of a block's state: every attribute that changes is named in `state` or `caches`."""
 
 from __future__ import annotations
 

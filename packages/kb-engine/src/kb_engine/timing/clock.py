@@ -24,7 +24,7 @@ from simpy.core import SimTime
 from simpy.events import NORMAL, URGENT, Event
 
 from kb_engine.timing.buckets import CalendarQueue
-from kb_engine.timing.collector import collector_off, look_at_youngest
+from kb_engine.timing.collector import collect_youngest, collector_off
 from kb_messages import KbError
 
 HOUSEKEEPING_INTERVAL = 1 << 14
@@ -46,7 +46,10 @@ _PE_BITS = 48
 
 
 _FEW_ENTRIES = 32
-"""Source: assumed. A PE with deep queues and several transfers under way has fewer."""
+"""The most entries that `few_entries` returns.
+
+Source: assumed; a PE with deep queues and several transfers has fewer.
+"""
 
 
 class _Stopped(Exception):
@@ -177,7 +180,10 @@ class Clock(_Now, simpy.Environment):
         return self._queue is not self.heap
 
     def turn_back(self, t_ps: int) -> None:
-        """Within the block of `apart`, which ends that: it is *t_ps*, before now."""
+        """Sets the time back to *t_ps*, which is before now.
+
+        Called within the block of `apart`, whose heap is given up.
+        """
         self.now_ps = t_ps
 
     def run_next(self) -> None:
@@ -260,7 +266,7 @@ class Clock(_Now, simpy.Environment):
             began_ps = self.now_ps
             self._run_entries()
             if gc.get_count()[0] >= _YOUNG_OBJECTS:
-                look_at_youngest()
+                collect_youngest()
             self._entries.arrange((self.now_ps - began_ps) // _BUCKETS_AN_INTERVAL)
             self.push = self._entries.push
             if self._housekeeping is not None:

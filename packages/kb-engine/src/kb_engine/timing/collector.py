@@ -54,7 +54,7 @@ class _Aged:
             gc.unfreeze()
         self._look_at_all_if_many()
 
-    def look_at_young(self) -> None:
+    def collect_young(self) -> None:
         """Collects the young objects and makes the rest old, then collects all objects if too many have become old."""
         self._count_young()
         gc.collect(1)
@@ -97,12 +97,12 @@ class _Hold:
                 finally:  # also at an interrupt, which may come during a full collection
                     gc.enable()
 
-    def look_once(self) -> None:
+    def collect_once(self) -> None:
         with self._lock:
             if gc.isenabled() and _has_threshold():
-                self._aged.look_at_young()
+                self._aged.collect_young()
 
-    def look_at_youngest(self) -> None:
+    def collect_youngest(self) -> None:
         with self._lock:
             if self._collects:
                 gc.collect(0)
@@ -136,15 +136,15 @@ def collector_off() -> Iterator[None]:
         _HOLD.end()
 
 
-def look_once() -> None:
+def collect_once() -> None:
     """Collects all objects that are not old, once, and makes the rest old.
 
     The objects of a new chip would be examined twice before they are old. All objects are collected when half a million
     have become old, so dropped chips are found. Does nothing where a program has turned the collector off.
     """
-    _HOLD.look_once()
+    _HOLD.collect_once()
 
 
-def look_at_youngest() -> None:
+def collect_youngest() -> None:
     """Within `collector_off`, collects the youngest objects, if the collector was on before."""
-    _HOLD.look_at_youngest()
+    _HOLD.collect_youngest()

@@ -67,5 +67,5 @@ class Rate:
 
 @lru_cache(maxsize=1024)
 def _of_gbs(bandwidth_gbs: float | int | Fraction) -> Rate:
-    """One rate for each bandwidth, because a chip has thousands of links and few bandwidths."""
+    """The rate of a bandwidth. Cached, because a chip has thousands of links and few bandwidths."""
     return Rate(PS_PER_NS / (bandwidth_gbs if isinstance(bandwidth_gbs, Fraction) else exact(bandwidth_gbs)))

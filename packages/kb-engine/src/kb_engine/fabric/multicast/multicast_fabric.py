@@ -36,7 +36,7 @@ class JoinedReads:
         self.head_ps, self.tail_ps = head_ps, tail_ps
 
     def takes(self, transfer: Transfer) -> bool:
-        """Takes *transfer* in, unless its block is among the receivers."""
+        """Takes *transfer* in, unless its block is a receiver already."""
         source = _source(transfer)
         if source in self._sources:
             return False
@@ -64,13 +64,13 @@ class OpenReads:
         return True
 
     def open(self, requests: MemoryRequests, joined: JoinedReads) -> None:
-        """More reads can join *joined*, and none the one of the same bytes before."""
+        """Opens *joined* to more reads, and closes an earlier read of the same bytes."""
         memory = joined.members[0].memory
         assert memory is not None
         self._open.setdefault(requests, {})[memory] = joined
 
     def leaves(self, requests: MemoryRequests, joined: JoinedReads) -> None:
-        """The first byte of *joined* leaves the memory: no read can join."""
+        """Closes *joined* to more reads, because its first byte leaves the memory."""
         memory, mine = joined.members[0].memory, self._open[requests]
         assert memory is not None
         if mine.get(memory) is joined:
@@ -140,7 +140,7 @@ class MulticastFabric(Fabric):
         self._at(start_ps + path.request_ps, self._ask, Transfer(flow, path, memory, None, start_ps, finish, argument))
 
     def _ask(self, transfer: Transfer) -> None:
-        """The request of a read arrives at the memory now: join a read, or begin one that others can join."""
+        """Joins a read whose request arrives now to another read, or begins a read that others can join."""
         path, memory, now = transfer.path, transfer.memory, self._clock.now_ps
         assert path is not None
         assert memory is not None
@@ -165,7 +165,7 @@ class MulticastFabric(Fabric):
         self._clock.push((head_ps, _LAST, next(self._clock.event_order), self._depart, joined))
 
     def _depart(self, joined: JoinedReads) -> None:
-        """The first byte leaves the memory now, for all that joined."""
+        """Lets the first byte leave the memory now, for all reads that joined."""
         first, members = joined.members[0], joined.members
         assert first.path is not None
         self._open.leaves(first.path.requests, joined)
@@ -193,7 +193,7 @@ class MulticastFabric(Fabric):
             self._send_copy(each, members, head_ps, tail_ps)
 
     def _deliver(self, transfer: Transfer | MulticastFork) -> None:
-        """The last byte of *transfer* is at the end of its leg, or at a node where ways part."""
+        """Ends *transfer*, whose last byte is at the end of its leg or at a node where ways part."""
         if isinstance(transfer, MulticastFork):
             transfer.complete()
             return

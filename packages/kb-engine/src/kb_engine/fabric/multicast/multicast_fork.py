@@ -112,7 +112,7 @@ class MulticastFork:
         self._clock.call_at(due_ps, self._arrived, passage)
 
     def _arrived(self, passage: Passage) -> None:
-        """The last byte is at the end of the branch now, unless a later change has moved that moment."""
+        """Ends the branch, whose last byte is here now, unless a later change has moved that moment."""
         if passage.due_ps == self._clock.now_ps:
             passage.is_due(-1)
             self._deliver(passage)

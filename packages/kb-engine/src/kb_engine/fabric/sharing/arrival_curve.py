@@ -1,8 +1,10 @@
-"""ArrivalCurve: how many bytes of a stream have passed a point, over time.
+"""ArrivalCurve: the number of bytes of a stream that have passed a point, over time.
 
 Bytes that a source sends, and bytes that a link passes on for a stream that has the link alone, have a SteadyPace. The
 bytes of streams that wait at one link follow the FairShare of the link, because all of them get the same rate. A point
 *d* picoseconds behind a link sees the pace of the link *d* picoseconds later.
+
+Design: docs/design/link-sharing.md
 """
 
 from __future__ import annotations

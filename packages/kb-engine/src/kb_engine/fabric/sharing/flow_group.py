@@ -32,9 +32,9 @@ class GroupLink(Protocol):
 
 
 Waiting: TypeAlias = tuple[float, int, Stream]
-"""How far the level of the link has to be above that of the pace for a stream to have caught up: its lead.
+"""A stream's lead, by which the level of the link has to exceed the level of the pace for the stream to catch up.
 
-Then come an order among equals, and the stream.
+An order among equal leads and the stream follow.
 """
 
 
@@ -144,7 +144,7 @@ class FlowGroup(Stateful):
         self._link.hear(self)
 
     def retire(self) -> None:
-        """The group is empty: hear of no change, and let go of the streams that waited, which hold the group."""
+        """Retires an empty group: hears of no change, and drops the streams that waited, which refer to the group."""
         self._waiting.clear()
         if type(self.pace) is FairShare:
             del self.pace.audience[self]
@@ -155,7 +155,7 @@ class FlowGroup(Stateful):
         heappush(self._waiting, (stream.own_offset - stream.offset, order, stream))
 
     def drop_waiting(self) -> None:
-        """A stream that waited here has all its bytes, has left, or comes at another pace now."""
+        """Drops a stream that waited here: it has all its bytes, has left, or comes at another pace now."""
         self.n_waiting -= 1
 
     def catches_up_after(self, now_ps: int, level: float, rate: float) -> float:

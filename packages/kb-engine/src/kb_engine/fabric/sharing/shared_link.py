@@ -193,7 +193,10 @@ class SharedLink(LinkStreams):
         self._leave_otherwise(stream)
 
     def _reckon(self, now: int) -> None:
-        """See whether the link has room for the rates that may come. If it has none, watch the rates."""
+        """Finds out whether the link has room for the rates that may come.
+
+        If it has none, the link watches the rates.
+        """
         promised, changing = sum([stream.pace.rate for stream in self._loose]), 0
         for group in self._groups.values():
             promised += group.promise(now) * len(group.passing)
@@ -232,7 +235,7 @@ class SharedLink(LinkStreams):
             clock.push((now, _LAST, next(clock.event_order), self._divide_now, None))
 
     def _divide_now(self, _: None) -> None:
-        """All that happens in this picosecond has happened: divide the bandwidth, and let heads leave."""
+        """Divides the bandwidth and lets heads leave. All other events of this picosecond have happened."""
         self._divides = False
         self._settle(self._clock.now_ps)
         heads, self._heads = self._heads, []
