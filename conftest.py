@@ -6,6 +6,8 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+from msgspec import Struct
+from parameter_ids import id_of
 from sampled_cases import examples
 
 # How long an example takes is the machine's affair; a test that hangs ends by pytest's timeout.
@@ -31,3 +33,8 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*RARE_COLLECTIONS)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name the tuples, lists and structs among parameters, which pytest numbers: `changes0`, `changes1`."""
+    return id_of(val) if isinstance(val, tuple | list | Struct) else None

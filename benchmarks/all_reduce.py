@@ -18,7 +18,7 @@ Size = Annotated[int, Meta(ge=1)]
 def kernel(tl, parts, sums, block: int) -> None:
     """Rank r of R has the blocks of rows r, r + R, and so on. It adds them up in f32, and writes them to all *sums*.
 
-    No rank waits for another one: what is read was there before the launch, and no two ranks write the same rows.
+    No rank waits for another one: inputs are there before the launch, and no two ranks write the same rows.
     """
     for start in range(tl.program_id() * block, parts[0].shape[0], tl.num_programs() * block):
         rows = slice(start, start + block)

@@ -164,7 +164,7 @@ class Attention(Benchmark[AttentionParams]):
         return {"out": np.hstack(out) + 2 * info.unit_roundoff * np.abs(expected["out"]) + info.smallest_subnormal}
 
     def _head(self, p: AttentionParams, inputs: Arrays, name: str, head: int) -> np.ndarray:
-        """What query head *head* sees of an input, in float64."""
+        """The part of an input that query head *head* uses, in float64."""
         number = head if name == "q" else head // p.group
         return inputs[name][:, span(number, p.head_dim)].astype(np.float64)
 

@@ -62,7 +62,7 @@ def linear(
 ) -> kb.Call:
     """Sizes are in elements. A program computes `block_m` x `block_n` of Y, in steps of `block_k`.
 
-    The elements of W have a standard deviation of 1 / sqrt(K), so that those of Y are of the size of those of X.
+    The elements of W have a standard deviation of 1 / sqrt(K), so the elements of Y are as large as those of X.
     """
     scale = {"x": ((M, K), 1.0), "w": ((K, N), K**-0.5), "bias": ((N,), 1.0)}
     x, w, bias = (kb.cast(s * rng.standard_normal(shape, np.float32), dtype) for shape, s in scale.values())

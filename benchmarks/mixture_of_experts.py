@@ -39,7 +39,7 @@ def down(tl, h, pairs, work, w2, y, block_n: int, block_k: int) -> None:
 
 
 def combine(tl, y, gates, out, chosen: int, block: int) -> None:
-    """Program p adds up, for *block* tokens, what their experts gave, each times its gate."""
+    """Program p adds up, for *block* tokens, the results of their experts, each times its gate."""
     tokens = slice(tl.program_id() * block, min((tl.program_id() + 1) * block, out.shape[0]))
     total = 0.0
     for choice in range(chosen):

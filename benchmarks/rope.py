@@ -28,7 +28,7 @@ def kernel(tl, x, cos, sin, y, heads: int, block: int) -> None:
 
 
 def reference(x, angles: np.ndarray) -> np.ndarray:
-    """The rotation in float64. *angles* has those of each position. Source: Su et al., "RoFormer", arXiv 2104.09864."""
+    """The rotation by *angles* of each position, in float64. Source: Su et al., "RoFormer", arXiv 2104.09864."""
     positions, half = angles.shape
     a, b = np.moveaxis(x.reshape(positions, -1, 2, half), 2, 0)
     c, s = np.cos(angles)[:, None], np.sin(angles)[:, None]

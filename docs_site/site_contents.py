@@ -70,12 +70,12 @@ def anchor(heading: str) -> str:
 
 
 def _lists(found: dict[str, str]) -> dict[str, str]:
-    """The pages that list decisions and changes, with those below them."""
-    decisions = sorted(place for place in found if re.match(r"adr/\d", place))
+    """The pages that list the design and the changes, with those below them."""
+    design = sorted(place for place in found if place.startswith("design/") and place != "design/index.md")
     changes = sorted(place for place in found if place.startswith("changes/"))
     rows = "\n".join(f"- [{Path(place).stem}]({Path(place).name})" for place in changes)
     return {
-        "adr/index.md": f"{found['adr/index.md']}\n{toctree(decisions, 'adr/index.md')}",
+        "design/index.md": f"{found['design/index.md']}\n{toctree(design, 'design/index.md')}",
         "changes/index.md": f"# Changes\n\nEach package has its own list of changes.\n\n{rows}\n\n"
         + toctree(changes, "changes/index.md"),
     }

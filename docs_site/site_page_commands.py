@@ -8,7 +8,7 @@ from site_places import ROOT, pages
 
 _BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PLAIN = re.compile(r"^    ((?:\.venv/bin/)?kb(?:-dataexec)? .+)$", re.MULTILINE)
-_WITHOUT = ("CHANGELOG", "docs/adr/", "benchmarks/")
+_WITHOUT = ("CHANGELOG", "docs/design/", "benchmarks/")
 """Pages whose commands are not those of a reader who follows them; scripts of benchmarks have sessions of their own."""
 _COMMENT = re.compile(r" +# .*$")
 

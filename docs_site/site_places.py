@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 _FOLDERS = {
     "docs": "index.md",
-    "docs/adr": "adr/index.md",
+    "docs/design": "design/index.md",
     "topologies": "reference/chips.md",
     "topologies/devices": "reference/chips.md",
     "benchmarks": "reference/benchmarks.md",
@@ -23,7 +23,7 @@ _OTHERS = {
 def pages() -> dict[str, str]:
     """The place in the site of each Markdown page, by the page's path in the repository."""
     found = {name: name.removeprefix("docs/") for name in _names("docs/**/*.md")}
-    found["docs/adr/README.md"] = "adr/index.md"
+    found["docs/design/README.md"] = "design/index.md"
     for name in _names("packages/*/README.md"):
         found[name] = f"packages/{Path(name).parts[1]}.md"
     for name in _names("packages/*/CHANGELOG.md"):

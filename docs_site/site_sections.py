@@ -82,7 +82,7 @@ SECTIONS = {
             ("DEVIATIONS.md", "where does the model differ from hardware, and by how much?"),
             ("measured/validation.md", "how close is it to measurements?"),
             ("measured/speed.md", "how fast is the simulator?"),
-            ("adr/index.md", "why was it decided so?"),
+            ("design/index.md", "why is it built so?"),
             ("rooms.md", "how is the code divided, and which way does a launch go through it?"),
             ("changes/index.md", "what changed?"),
             ("repository.md", "what is where in the repository, and how do I run its tests?"),

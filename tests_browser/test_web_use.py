@@ -199,7 +199,7 @@ def test_a_comparison_says_what_it_leaves_out_and_when_logs_are_equal(
     assert row.endswith(f", {len(of_first['change_ps']) - 4} more")
     shown.go(view="compare", run=shown.id(renamed), **{"with": shown.id(one)})
     shown.until("document.querySelector('.view .sentence')?.innerText.startsWith('The')")
-    sentence = "The digests of the two logs are equal: what is different changed no operation and no time."
+    sentence = "The digests of the two logs are equal: the differences changed no operation and no time."
     assert shown.page.locator(".view .sentence").inner_text() == sentence
     assert shown.said == []
 

@@ -12,7 +12,7 @@ PACKAGES = Path(__file__).parents[1] / "packages"
 ALLOWED = {
     "kb_engine.engine.chips": ("servers", "this module makes blocks"),
     "kb_engine.engine.build": (
-        "on_response on_request on_tile_waited on_feed isolation may_record_ahead",
+        "on_response on_request on_tile_waited",
         "this module builds chips",
     ),
     "kb_engine.block": (
@@ -30,7 +30,7 @@ ALLOWED = {
         ),
         "a transfer carries its times from link to link, and links and memories count what passes",
     ),
-    "kb_engine.closed": (
+    "kb_engine.fastforward.isolated": (
         "name free_ps busy_ps served read_nbytes written_nbytes count read_alone_ps write_alone_ps",
         "a footprint leaves and puts back what a command leaves on a PE",
     ),
@@ -44,28 +44,20 @@ ALLOWED = {
         "a command in flight carries its times and their causes",
     ),
     "kb_engine.program.pe_port": ("deferred_calls", "a program tells its commands what stays in registers"),
-    "kb_engine.launch.noted_port": (
-        "deferred_calls",
-        "a port that is watched asks the language as the port behind it does",
-    ),
-    "kb_engine.launch.known_launch": ("placement", "a command that is done again lies in the next slots"),
     "kb_engine.program.coroutine": ("parent gr_context", "greenlets have such attributes"),
     "kb_engine.program.commands": (
         "t_call_ps t_issued_ps t_submitted_ps after after_seq operand_seq operand_ps",
         "a command in flight carries its times and their causes",
     ),
     "kb_engine.testing": (
-        "servers closed isolation __class__",
+        "servers closed __class__",
         "the contract suite builds a line around one block, and watches it",
     ),
     "kb_components.pe": (
         "input input_cut panel output input_at output_at t_taken_ps t_decoded_ps t_fed_ps",
         "a tile's token and a command in flight carry their buffers",
     ),
-    "kb_engine.block.lone_commands": (
-        "t_issued_ps t_submitted_ps t_taken_ps t_decoded_ps t_fed_ps remaining",
-        "a command in flight carries its times",
-    ),
+    "kb_engine.fastforward.wing": ("on_feed isolation", "the wing hooks itself into the schedulers of a chip"),
     "kb_messages.lazy": ("name", "a door keeps the names that it has loaded"),
     "kb_plans.templates": ("buffer_at register_at", "operands get their buffers when all of them are known"),
     "kb_topology.text.yaml_reader": ("key", "the reader keeps its own stack"),

@@ -178,7 +178,7 @@ def test_a_run_that_is_stuck_says_who_waits_for_what_and_ends_with_3(tmp_path: P
     assert others == "  and 7 more PEs wait alike: sip0.cube0.pe1, sip0.cube0.pe2, sip0.cube0.pe3 and 4 more"
     assert (tmp_path / "trace.jsonl").read_text().count("command_complete") == 8
     [folder] = (tmp_path / "kb-runs").iterdir()
-    assert kept.endswith(f"what it wrote so far is in kb-runs/{folder.name}")
+    assert kept.endswith(f"the files written so far are in kb-runs/{folder.name}")
     assert folder.name.endswith("-interrupted")
 
 

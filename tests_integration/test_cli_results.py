@@ -220,7 +220,7 @@ def test_an_interrupted_run_leaves_its_log_and_no_traceback(tmp_path: Path) -> N
     assert (process.returncode, stdout) == (130, "")
     (folder,) = (tmp_path / "kb-runs").iterdir()
     assert stderr.startswith("interrupted: in ")
-    assert stderr.endswith(f"\n  what it wrote so far is in kb-runs/{folder.name}\n")
+    assert stderr.endswith(f"\n  the files written so far are in kb-runs/{folder.name}\n")
     assert "Traceback" not in stderr
     assert re.fullmatch(r"gemm-[0-9a-f]{12}-interrupted", folder.name)
 

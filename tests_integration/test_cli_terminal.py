@@ -233,7 +233,7 @@ def test_ctrl_c_says_where_each_kernel_stood_and_keeps_the_log(tmp_path: Path) -
     # One of the two kernels may run at the moment; the other one waits.
     assert [line for line in said[1:3] if re.search(text, line)]
     (folder,) = (tmp_path / "kb-runs").iterdir()
-    assert said[-1] == f"  what it wrote so far is in kb-runs/{folder.name}"
+    assert said[-1] == f"  the files written so far are in kb-runs/{folder.name}"
     assert sorted(path.name for path in folder.iterdir()) == ["bench.py", "log", "progress.json", "topology.yaml"]
     assert json.loads((folder / "progress.json").read_text())["state"] == "interrupted"
     command = [sys.executable, "-m", "kb_dataexec", "info", str(folder / "log"), "--json"]

@@ -2,8 +2,10 @@
 
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fast_forward import tiles_of
 
 from kb_dataexec import MemoryLogWriter
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
@@ -26,7 +28,7 @@ def kernel(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> None:
     tl.wait(tl.composite("gemm", a, b, out=c, tile=TILE))
 
 
-def product(sizes: tuple[int, int, int], log: bool, **options: bool) -> Engine:
+def product(sizes: tuple[int, int, int], log: bool, **options: Any) -> Engine:
     m, n, k = sizes
     engine = Engine(load_topology(ROOT / "topologies/one_pe.yaml"), MemoryLogWriter() if log else None, **options)
     host = Host(engine, ROOT)
@@ -51,18 +53,18 @@ def test_the_comparison_sees_a_difference(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_of_a_product_of_4096_cubed_a_few_tiles_are_simulated() -> None:
     """32 x 32 x 32 tiles, of which those of some output tiles are simulated."""
-    folded, simulated = product((4096, 4096, 4096), log=False), product((4096, 4096, 4096), log=False, folds=False)
-    assert folded.folder is not None
-    assert 32 * 32 * 32 - folded.folder.skipped < 20 * 32
+    folded, simulated = product((4096, 4096, 4096), log=False), product((4096, 4096, 4096), log=False, exact="events")
+    assert tiles_of(folded) is not None
+    assert 32 * 32 * 32 - tiles_of(folded).skipped < 20 * 32
     assert folded.clock.now_ps == simulated.clock.now_ps
 
 
 @pytest.mark.parametrize("sizes", [(2000, 1900, 2100), (256, 5000, 3000)])
 def test_ragged_products_have_the_log_of_every_event(sizes: tuple[int, int, int]) -> None:
-    folded, simulated = product(sizes, log=True), product(sizes, log=True, folds=False)
-    assert folded.folder is not None
-    assert simulated.folder is None
-    assert folded.folder.skipped > 200
+    folded, simulated = product(sizes, log=True), product(sizes, log=True, exact="events")
+    assert tiles_of(folded) is not None
+    assert tiles_of(simulated) is None
+    assert tiles_of(folded).skipped > 200
     assert folded.close_log().digest == simulated.close_log().digest
 
 
@@ -71,5 +73,5 @@ def test_an_observer_of_stages_is_told_of_every_one() -> None:
     engine = Engine(load_topology(ROOT / "topologies/one_pe.yaml"), observers=[Callbacks(on_stage=stages.append)])
     host = Host(engine, ROOT)
     host.launch(kernel, *(host.empty(name, (1024, 1024), DType.F16) for name in "abc"))
-    assert engine.folder is None
+    assert tiles_of(engine) is None
     assert len(stages) == 8 * 8 * 8 * 4 + 8 * 8 * 2

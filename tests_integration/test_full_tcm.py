@@ -80,7 +80,7 @@ def expected(case: Case, x: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return (total + other).reshape(-1, case.cols)
 
 
-def run(case: Case, issue: str, templates: bool = True, folds: bool = True) -> str:
+def run(case: Case, issue: str, templates: bool = True) -> str:
     """The digest of *case*, whose results are those of numpy: all numbers are integers that the dtype has."""
     chip = yaml.safe_load((ROOT / "topologies/one_cube.yaml").read_text(encoding="utf-8"))
     nodes = chip["cube"]["pe_template"]["nodes"]
@@ -90,7 +90,7 @@ def run(case: Case, issue: str, templates: bool = True, folds: bool = True) -> s
     buffers = nodes["pe_scheduler"]["input_kib"] + nodes["pe_scheduler"]["output_kib"]
     nodes["pe_tcm"]["memory"]["size"] = buffers * 1024 + case.room * block_nbytes
     engine = Engine(loads_topology(yaml.safe_dump(chip, sort_keys=False), "small.yaml"), MemoryLogWriter(),
-                    templates=templates, folds=folds)  # fmt: skip
+                    templates=templates)  # fmt: skip
     host = Host(engine, Path(__file__).parent)
     values = np.random.default_rng(case.count).integers(-2, 3, (case.programs * case.count * case.rows, case.cols))
     element = np.float16 if case.dtype is DType.F16 else np.float32
@@ -112,5 +112,5 @@ def run(case: Case, issue: str, templates: bool = True, folds: bool = True) -> s
 def test_math_over_more_blocks_than_tcm_holds_needs_no_bookkeeping(seed: int) -> None:
     case = draw(seed)
     for issue in ("blocking", "scoreboard", "decoupled"):
-        digests = {run(case, issue), run(case, issue, templates=False), run(case, issue, folds=False)}
+        digests = {run(case, issue), run(case, issue, templates=False)}
         assert len(digests) == 1, issue

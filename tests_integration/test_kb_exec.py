@@ -152,7 +152,7 @@ def test_whatif_refuses_a_script_that_has_changed(tmp_path: Path) -> None:
     path.write_text(f"{SCRIPT}\n", encoding="utf-8")
     done = kb(tmp_path, "whatif", f"{run}/0000", "--set", "$.cube.nodes.hbm.latency_ns=90")
     assert (done.returncode, done.stderr) == (
-        2, "error: script.py: got another script than that of the run, needs the same one; run it again\n"
+        2, "error: script.py: got a script that has changed since the run, needs the script of the run; run it again\n"
     )  # fmt: skip
 
 
@@ -314,7 +314,7 @@ def test_verify_does_not_search_a_log_that_was_changed(races: Path) -> None:
     path = next((races / run / "0001" / "log").glob("ops*"))
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     done = kb(races, "verify", "--sanitize", f"{run}/0001")
-    said = f"{run}/0001/log/{path.name}: got other bytes than the run wrote, needs those of run.json"
+    said = f"{run}/0001/log/{path.name}: got other bytes than the run wrote, needs the bytes that run.json lists"
     assert (done.returncode, done.stdout) == (1, f"{run}/0001: FAILED\n  {said}\n")
 
 

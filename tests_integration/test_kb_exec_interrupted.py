@@ -68,7 +68,7 @@ def test_ctrl_c_says_where_the_kernel_stood_and_keeps_what_there_is(tmp_path: Pa
     said = done.stderr.splitlines()
     assert re.fullmatch(r"interrupted: in pass 1 \(time\): launch 0001, [\d.]+ .s, [\d,]+ of [\d,]+ stages", said[0])
     assert re.match(r"  program 0 on sip0\.cube0\.pe0: the kernel (waits|ran) at endless\.py:\d+", said[1])
-    assert said[2:] == [f"  what it wrote so far is in {run}"]
+    assert said[2:] == [f"  the files written so far are in {run}"]
     assert re.search(r"^0000 +once_kernel", done.stdout, re.MULTILINE)
     assert done.stdout.endswith(f" in all\nrun folder {run}\n")
     assert sorted(path.name for path in folder.iterdir()) == ["0000", "0001", "progress.json"]
@@ -111,7 +111,7 @@ def test_ctrl_c_outside_of_launches_names_the_line_of_the_script(tmp_path: Path)
     run = result["run_dir"]
     assert (done.returncode, result["exit_code"]) == (130, 130)
     line = text.splitlines().index("    os.kill(os.getpid(), signal.SIGINT)") + 1
-    assert done.stderr == f"interrupted: in the script: script.py:{line}\n  what it wrote so far is in {run}\n"
+    assert done.stderr == f"interrupted: in the script: script.py:{line}\n  the files written so far are in {run}\n"
     assert [each["run_dir"] for each in result["launches"]] == [f"{run}/0000"]
     assert (tmp_path / run / "0000" / "run.json").is_file()
 

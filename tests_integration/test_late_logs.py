@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fast_forward import least_stages
 
 from kb_dataexec import FolderLogWriter, MemoryLogWriter, OpLog, read_log
 from kb_dataexec.log import LazyOpLog, LogFolder, LogSummary
@@ -25,6 +26,12 @@ SIZES = {"one_pe": (2048, 1280, 1280), "one_cube": (1024, 512, 512)}
 TILE = TileShape(128, 128, 128)
 
 
+@pytest.fixture(autouse=True)
+def isolates_small_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands of 64 stages are worth isolating."""
+    monkeypatch.setattr("kb_engine.fastforward.isolated.isolated_commands.LEAST_ISOLATED_STAGES", 64)
+
+
 def kernel(tl: Language, triples: list[tuple[TensorRef, TensorRef, TensorRef]], first: int) -> None:
     a, b, c = triples[tl.program_id(0) - first]
     tl.wait(tl.composite("gemm", a, b, out=c, tile=TILE))
@@ -34,7 +41,7 @@ def kernel(tl: Language, triples: list[tuple[TensorRef, TensorRef, TensorRef]], 
 def begun(name: str, writer: Any, exact: Any = "closed", observers: Any = ()) -> tuple[Engine, Any]:
     """An engine, and a function that launches the kernel once."""
     topology = load_topology(ROOT / f"topologies/{name}.yaml")
-    engine = Engine(topology, writer, observers, exact=exact, least_closed_stages=64)
+    engine = Engine(topology, writer, observers, exact=exact)
     host, (m, n, k), n_pes = Host(engine, ROOT), SIZES[name], len(topology.graph.pe_ids)
     triples = [
         tuple(
@@ -170,7 +177,12 @@ def multiplying(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> None:
 
 def small_products(writer: Any, exact: Any, kernels: Any) -> Engine:
     """An engine after launches of *kernels* on matrices of 64 x 64, with a host write after each."""
-    engine = Engine(load_topology(ROOT / "topologies/one_pe.yaml"), writer, exact=exact, least_closed_stages=16)
+    with least_stages(16):
+        engine = Engine(load_topology(ROOT / "topologies/one_pe.yaml"), writer, exact=exact)
+        return _launched(engine, kernels)
+
+
+def _launched(engine: Engine, kernels: Any) -> Engine:
     host = Host(engine, ROOT)
     a, b = (host.tensor(name, np.full((64, 64), 2, np.float32), DType.F32) for name in "ab")
     c = host.empty("c", (64, 64), DType.F32)
@@ -237,8 +249,8 @@ def test_chunks_of_events_of_many_pes_are_cut_at_any_record(tmp_path: Path, monk
     assert not [*tmp_path.glob("ops-*")]
 
 
-@pytest.mark.parametrize("least_closed_stages", [64, 1 << 20], ids=["", "after tiles that repeat"])
-def test_rows_that_are_known_ahead_follow_a_look(least_closed_stages: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("least", [64, 1 << 20], ids=["isolated", "after tiles that repeat"])
+def test_rows_that_are_known_ahead_follow_a_look(least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Program 0 looks while a command of program 1 is under way, whose times are known to its end."""
 
     def multiplying(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> None:
@@ -255,10 +267,11 @@ def test_rows_that_are_known_ahead_follow_a_look(least_closed_stages: int, tmp_p
                 value = tl.exp(-value)
                 tl.wait(value)
 
+    monkeypatch.setattr("kb_engine.fastforward.isolated.isolated_commands.LEAST_ISOLATED_STAGES", least)
     digests = []
     for exact, writer in (("closed", FolderLogWriter(tmp_path)), ("events", MemoryLogWriter())):
         topology = load_topology(ROOT / "topologies/one_cube.yaml")
-        engine = Engine(topology, writer, exact=exact, least_closed_stages=least_closed_stages)  # type: ignore[arg-type]
+        engine = Engine(topology, writer, exact=exact)  # type: ignore[arg-type]
         host = Host(engine, ROOT)
         x, y = (host.tensor(name, np.ones((64, 512), np.float32), DType.F32) for name in "xy")
         here = [host.hbm_slice_of(0)]

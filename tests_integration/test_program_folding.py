@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fast_forward import skipper_of
 
 from kb_dataexec import Executor, FolderLogWriter, MemoryLogWriter, read_log
 from kb_engine import Engine, Host, Language, TensorRef, read_tensor
 from kb_engine.observe import Callbacks
+from kb_engine.observe.recorder import Recorder
 from kb_engine.timing.clock import Clock
 from kb_messages import KbError
 from kb_topology import Topology, loads_topology
@@ -82,8 +84,8 @@ def test_commands_that_are_skipped_are_columns_up_to_the_log_on_disk(issue: str,
         host = Host(engine, ROOT)
         x = host.tensor("x", np.ones((PROGRAMS, COLUMNS), np.float32), "f32")
         host.launch(doubled, x, host.empty("y", x.shape, "f32"), grid=PROGRAMS)
-        assert engine.grid_folding is not None
-        assert engine.grid_folding.skipped > 100
+        assert skipper_of(engine) is not None
+        assert skipper_of(engine).skipped > 100
         recorder = engine.session.recorder
         assert recorder is not None
         assert (recorder.n_commands < 2 * PROGRAMS) is (name == "columns")
@@ -141,15 +143,15 @@ def test_the_comparison_sees_programs_that_meet_other_bytes(monkeypatch: pytest.
 @pytest.mark.parametrize(("issue", "columns"), [("blocking", 512), ("scoreboard", 4096)])
 def test_skipped_programs_compute_what_they_would_compute(issue: str, columns: int) -> None:
     engine, y, digest = launched(600, issue, columns)
-    assert engine.grid_folding is not None
-    assert engine.grid_folding.skipped > 300
+    assert skipper_of(engine) is not None
+    assert skipper_of(engine).skipped > 300
     np.testing.assert_array_equal(y, np.arange(600 * columns, dtype=np.float32).reshape(600, columns) * 2)
     assert digest == launched(600, issue, columns, exact="events")[2]
 
 
 def test_looks_leave_transfers_in_pieces_as_they_are() -> None:
     engine, y, digest = launched(60, columns=128, kernel=mirrored, interleave=0)
-    assert engine.grid_folding is not None
+    assert skipper_of(engine) is not None
     np.testing.assert_array_equal(y[7], 7 * 128 + np.r_[63:-1:-1, 127:63:-1])
     assert digest == launched(60, columns=128, kernel=mirrored, interleave=0, exact="events")[2]
 
@@ -159,8 +161,8 @@ def test_observers_are_told_of_every_command() -> None:
     engine, _, _ = launched(
         600, observers=[Callbacks(on_issue=lambda each: told.append((each.submitted.command_seq, each.first_op)))]
     )
-    assert engine.grid_folding is not None
-    assert engine.grid_folding.skipped > 300
+    assert skipper_of(engine) is not None
+    assert skipper_of(engine).skipped > 300
     seqs, ops = zip(*sorted(told), strict=True)
     assert seqs == tuple(range(1800)), "a load, a vector program and a store of each"
     assert list(ops) == sorted(ops)
@@ -170,46 +172,47 @@ def test_programs_without_a_period_are_forgotten(monkeypatch: pytest.MonkeyPatch
     """A launch of a million programs does not keep a million of them."""
     monkeypatch.setattr("kb_engine.fastforward.steady_state.program_skipper._MOST_PROGRAMS", 8)
     engine, _, digest = launched(600)
-    assert engine.grid_folding is not None
-    assert engine.grid_folding.skipped == 0
-    assert engine.grid_folding.kept < 40
+    assert skipper_of(engine) is not None
+    assert skipper_of(engine).skipped == 0
+    assert skipper_of(engine).kept < 40
     assert digest == launched(600, exact="events")[2]
 
 
 def test_programs_that_read_the_copy_near_their_pe_are_not_kept() -> None:
     """They differ by their PE, so none of them is skipped, and nothing else needs what they did."""
     engine, _, _ = launched(40, shard="replica")
-    assert engine.grid_folding is None or not engine.grid_folding.kept
+    assert skipper_of(engine) is None or not skipper_of(engine).kept
 
 
-def test_a_check_simulates_periods_that_others_repeat() -> None:
+def test_a_check_simulates_the_launch_on_a_second_engine() -> None:
     engine, _, digest = launched(600, exact="check")
-    _, (checked, skipped), _ = engine.checked
-    assert engine.grid_folding is not None
-    assert (checked > 0, skipped > 300) == (True, True)
-    assert (engine.grid_folding.checked, engine.grid_folding.skipped) == (checked, skipped)
+    assert engine.n_checked == 1
+    assert skipper_of(engine).skipped > 300
     assert digest == launched(600, exact="events")[2]
 
 
-@pytest.mark.parametrize("edge", [80, 124])
-def test_a_check_compares_no_period_that_nobody_repeats(edge: int) -> None:
-    """From *edge* on, programs do something else: behind the first period found, or behind one that was compared."""
+def test_a_check_finds_rows_that_a_jump_loses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorder that repeats one period too few, which the log notices itself, and which a check notices, too."""
+    repeat, lost = Recorder.repeat, list[int]()
 
-    def otherwise(tl: Language, x: TensorRef, y: TensorRef) -> None:
-        row = slice(tl.program_id(), tl.program_id() + 1)
-        value = tl.load(x[row, :])
-        tl.store(y[row, :], value * 2.0 if tl.program_id() < edge else tl.exp(value) * 3.0 + 1.0)
+    def loses(recorder: Recorder, mark: Any, n: int, ps: int, ops: int) -> None:
+        lost.append(ops)
+        repeat(recorder, mark, n - 1, ps, ops)
 
-    engine, _, digest = launched(300, exact="check", kernel=otherwise)
-    assert (engine.checked[1][0] > 0) == (edge == 124)
-    assert digest == launched(300, exact="events", kernel=otherwise)[2]
+    monkeypatch.setattr(Recorder, "repeat", loses)
+    with pytest.raises(KbError, match=r"got \d+ rows of 3000 ops that were issued, needs a row for each op"):
+        launched(600)
+    assert lost
+    monkeypatch.setattr(Recorder, "n_rows", 3000)
+    with pytest.raises(KbError, match="op log: number of rows"):
+        launched(600, exact="check")
 
 
 @pytest.mark.parametrize(
     ("what", "otherwise"),
     [
         ("kb_engine.timing.clock.Clock.skip", lambda clock, ps, skip=Clock.skip: skip(clock, ps + 1)),
-        ("kb_engine.fastforward.steady_state.program_snapshot.ProgramShift.op", lambda _, op_id: op_id),
+        ("kb_engine.fastforward.steady_state.state_snapshot.StateShift.moment", lambda _, t_ps: t_ps),
         ("kb_engine.fastforward.steady_state.program_snapshot.ProgramShift.total", lambda _, count: count),
     ],
 )
@@ -217,11 +220,11 @@ def test_a_check_refuses_a_jump_that_moves_a_part_too_far_or_not_at_all(
     monkeypatch: pytest.MonkeyPatch, what: str, otherwise: Any
 ) -> None:
     monkeypatch.setattr(what, otherwise)
-    with pytest.raises(KbError, match="than in the period before, needs the same"):
-        launched(600, exact="check")
+    with pytest.raises(KbError, match=r"with parts skipped, needs .*, as with every event"):
+        launched(400, "scoreboard", 4096, exact="check")
 
 
-@pytest.mark.parametrize("options", [{"exact": "events"}, {"folds": False}, {"templates": False}])
+@pytest.mark.parametrize("options", [{"exact": "events"}, {"templates": False}])
 def test_every_program_is_simulated_where_that_is_asked_for(options: dict[str, Any]) -> None:
     engine, _, _ = launched(100, **options)
-    assert engine.grid_folding is None or not engine.grid_folding.skipped
+    assert skipper_of(engine) is None or not skipper_of(engine).skipped

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,6 @@ from kb_messages import KernelError
 from kb_topology import load_topology
 
 ROOT = Path(__file__).parents[1]
-with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(ROOT / "tests_integration" / "closed")
-    shared = import_module("closed_launches")
-N_PES, built, product, triples = (vars(shared)[name] for name in ("N_PES", "built", "product", "triples"))
 ROWS = 600
 
 
@@ -49,30 +44,23 @@ def doubled(tl: Language, x: TensorRef, y: TensorRef) -> None:
     tl.store(y[row, :], tl.load(x[row, :]) * 2.0)
 
 
-def of_rows(tl: Language, x: TensorRef, y: TensorRef) -> None:
-    for number in range(tl.program_id(), ROWS, 8):
-        tl.store(y[number : number + 1, :], tl.load(x[number : number + 1, :]) * 2.0)
-
-
-def folded(kernel: Any, has_log: bool, observers: Sequence[Observer], **options: Any) -> Engine:
-    """A chip on which *kernel* has doubled all rows, seen by *observers*."""
+def folded(has_log: bool, observers: Sequence[Observer], **options: Any) -> Engine:
+    """A chip that has doubled all rows, seen by *observers*."""
     topology, writer = load_topology(ROOT / "topologies/one_cube.yaml"), MemoryLogWriter() if has_log else None
     engine = Engine(topology, writer, observers, **options)
     host = Host(engine, ROOT)
     x = host.tensor("x", np.ones((ROWS, 512), np.float32), "f32")
-    where = {"grid": ROWS} if kernel is doubled else {"pes": range(8)}
-    host.launch(kernel, x, host.empty("y", x.shape, "f32"), **where)
+    host.launch(doubled, x, host.empty("y", x.shape, "f32"), grid=ROWS)
     return engine
 
 
-@pytest.mark.parametrize("kernel", [doubled, of_rows])
 @pytest.mark.parametrize("has_log", [True, False])
 @pytest.mark.parametrize("exact", ["closed", "check"])
-def test_programs_and_turns_that_are_skipped_are_told_together(kernel: Any, has_log: bool, exact: Any) -> None:
+def test_programs_that_are_skipped_are_told_together(has_log: bool, exact: Any) -> None:
     tally, every = Tally(), Tally()
-    work = folded(kernel, has_log, [tally], exact=exact).work
+    work = folded(has_log, [tally], exact=exact).work
     assert work.skipped_commands == tally.n_again > 3 * ROWS / 2, "a load, a vector program and a store of each"
-    folded(kernel, has_log, [every], exact="events")
+    folded(has_log, [every], exact="events")
     assert (every.n_again, every.told.total()) == (0, 3 * ROWS)
     assert tally.told == every.told
 
@@ -82,7 +70,7 @@ def test_who_takes_commands_one_by_one_is_told_of_each(has_log: bool) -> None:
     """With a log they are made anyway. Without one they are not, so none is skipped."""
     tally, seqs = Tally(), list[int]()
     observers = [tally, Callbacks(on_issue=lambda each: seqs.append(each.submitted.command_seq))]
-    engine = folded(doubled, has_log, observers)
+    engine = folded(has_log, observers)
     assert sorted(seqs) == list(range(3 * ROWS))
     assert tally.told.total() == 3 * ROWS
     assert (engine.work.skipped_commands > 0) == (tally.n_again > 0) == has_log
@@ -123,21 +111,3 @@ def test_no_command_is_kept_of_a_launch_that_failed() -> None:
         host.launch(doubled, x, host.empty("y", x.shape, "f32"), grid=ROWS + 1)
     assert kept[0]
     assert engine.session.kept is None
-
-
-@pytest.mark.parametrize("has_log", [True, False])
-def test_launches_that_are_repeated_are_told(has_log: bool) -> None:
-    def run(exact: Any) -> tuple[Tally, Engine]:
-        tally = Tally()
-        engine, host = built(exact, has_log, observers=[tally])
-        sets = [triples(host), triples(host)]
-        for number in range(5):
-            host.launch(product, sets[number % 2], pes=range(N_PES))
-        return tally, engine
-
-    (tally, engine), (every, _) = run("closed"), run("events")
-    assert engine.repeats is not None
-    assert (engine.repeats.n_repeated, engine.repeats.n_foreseen) == (4, 1)
-    assert tally.n_again >= 4 * N_PES, "and programs of the first launch that did as another one of it"
-    assert tally.told == every.told
-    assert every.told.total() == 5 * N_PES

@@ -37,10 +37,10 @@ CASES = {
 
 
 class Round(NamedTuple):
-    """One process: `records` of the log, and `segments` of the launch's path. `cpu_s` is that of where() alone.
+    """One process: `records` of the log, and `segments` of the launch's path. `cpu_s` is the CPU time of where() alone.
 
-    `log_mb` is the peak of resident memory after the log was read, `peak_mb` the one after where(), in 10^6 bytes.
-    `walk_mb` is the peak of what where() itself allocates, 0 in a round that measures time.
+    `log_mb` is the peak of resident memory after the log was read, `peak_mb` the same after where(), in 10^6 bytes.
+    `walk_mb` is the peak of the bytes that where() itself allocates, 0 in a round that measures time.
     """
 
     records: int
@@ -94,7 +94,7 @@ def run(checkout: Path, log_folder: Path, traced: bool = False) -> Round:
 
 
 def measure_case(case: str, checkouts: list[Path], side: int, rounds: int) -> None:
-    """Print a row for each of *checkouts*, which run in turns. Seconds are those of the best round."""
+    """Prints a row for each of *checkouts*, which run in turns. Seconds are the best of the rounds."""
     with tempfile.TemporaryDirectory() as place:
         log_folder = make_run(Path(place), case, side)
         found: dict[Path, list[Round]] = {checkout: [] for checkout in checkouts}

@@ -1,15 +1,15 @@
-"""What a command of a kernel costs the simulator, over a tile stage of a composite on the same chip.
+"""The simulator's cost of a command of a kernel, over its cost of a tile stage of a composite on the same chip.
 
     python benchmarks/speed/commands.py                        # five kinds of commands, and softmax: half a minute
     python benchmarks/speed/commands.py --against ../other     # in turns with the code of another checkout
     python benchmarks/speed/commands.py --quick                # few commands, one round: seconds
     python benchmarks/speed/commands.py --json
 
-Kernels on the eight PEs of `one_cube` issue commands of one kind in a loop. What one costs is the difference of two
+Kernels on the eight PEs of `one_cube` issue commands of one kind in a loop. The cost of one is the difference of two
 runs, so that starting the kernels does not count. Seconds are CPU time from the kernel's call to the closed op log.
 Calls of Python functions are counted in another run: their number does not depend on the machine. The composite is a
-product of f16 in tiles of 128 x 128 x 128, simulated event by event: folding would make a stage of it cost less, and
-the unit would no longer be a stage. Each kind has a process of its own.
+product of f16 in tiles of 128 x 128 x 128, simulated event by event: skipping tiles in steady state would make a
+stage cheaper, and the unit would no longer be a stage. Each kind has a process of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TIMED, COUNTED = (2048, 256), (1024, 512)
 """Turns of the loops of all PEs together, in the longer and in the shorter run."""
 Sizes = tuple[int, int]
 Simulate = Callable[[int], "tuple[Any, Callable[[], object]]"]
-"""Makes an engine of some size, and what runs it."""
+"""Makes an engine of some size, and the function that runs it."""
 
 
 class Cost(NamedTuple):
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What commands of one kind cost with the code of one checkout, and how many stages of its composite that is."""
+    """The cost of commands of one kind with the code of one checkout, also in stages of its composite."""
 
     checkout: str
     kind: str
@@ -112,7 +112,7 @@ class Session:
         self._topology = load_topology(checkout / "topologies/one_cube.yaml")
 
     def host(self, **options: Any) -> Any:
-        """A host of an engine with *options*. A checkout whose engine knows none of them has no folding either."""
+        """A host of an engine with *options*. An engine of a checkout that does not know them skips no tiles either."""
         from kb_dataexec import MemoryLogWriter
         from kb_engine import Engine, Host
 
@@ -120,7 +120,7 @@ class Session:
         return Host(Engine(self._topology, MemoryLogWriter(), **known), Path(__file__).parent)
 
     def loop(self, kind: str, turns: int) -> tuple[Any, Callable[[], object]]:
-        """An engine, and what runs *turns* of the loop of *kind* on its PEs."""
+        """An engine, and the function that runs *turns* of the loop of *kind* on its PEs."""
         import numpy as np
 
         host = self.host()
@@ -130,7 +130,7 @@ class Session:
         return host.engine, lambda: host.launch(KERNELS[kind], x, y, turns // PES, pes=range(PES))
 
     def composite(self, side: int) -> tuple[Any, Callable[[], object]]:
-        """An engine, and what runs benchmarks/gemm.py of *side* cubed with the operands of each PE in its own slice."""
+        """An engine, and the function that runs benchmarks/gemm.py of *side* cubed, operands in each PE's own slice."""
         from kb_engine import TileShape
 
         sizes = {"M": side, "N": side, "K": side}
@@ -138,7 +138,7 @@ class Session:
         return self._bundled("gemm", events, tile=TileShape(128, 128, 128), operands="local", **sizes)
 
     def softmax(self, rows: int) -> tuple[Any, Callable[[], object]]:
-        """An engine, and what runs benchmarks/softmax.py on *rows* rows of 4096, four at a time."""
+        """An engine, and the function that runs benchmarks/softmax.py on *rows* rows of 4096, four at a time."""
         return self._bundled("softmax", {}, M=rows, N=4096, rows=4)
 
     def _bundled(self, name: str, options: dict[str, Any], **params: Any) -> tuple[Any, Callable[[], object]]:
@@ -172,7 +172,7 @@ class Ran(NamedTuple):
 
 
 def ran(simulation: tuple[Any, Callable[[], object]], count: bool = False) -> Ran:
-    """Run the second of *simulation*, on the engine that is the first."""
+    """Runs the function of *simulation* on its engine."""
     engine, run = simulation
     calls = 0
 
@@ -192,9 +192,9 @@ def ran(simulation: tuple[Any, Callable[[], object]], count: bool = False) -> Ra
 
 
 def measure(kind: str, quick: bool, checkout: Path) -> Cost:
-    """What a command of *kind*, or a stage of the composite, costs. For softmax: what all of it costs.
+    """The cost of a command of *kind* or of a stage of the composite; for softmax, the cost of the whole kernel.
 
-    The times of *quick* are those of the runs whose calls are counted.
+    With *quick*, the runs whose calls are counted are also the timed ones.
     """
     session = Session(checkout)
     simulate, sizes, counted_sizes = _runs_of(session, kind)
@@ -212,7 +212,7 @@ def measure(kind: str, quick: bool, checkout: Path) -> Cost:
 
 
 def _runs_of(session: Session, kind: str) -> tuple[Simulate, Sizes, Sizes]:
-    """What makes a simulation of some size, the two sizes to be timed, and the two whose calls are counted."""
+    """The maker of a simulation of some size, the two sizes to time, and the two sizes whose calls are counted."""
     if kind == STAGE:
         return session.composite, (2048, 512), (512, 256)
     if kind == SOFTMAX:

@@ -1,4 +1,4 @@
-"""What contention costs the simulator: one GEMM whose PEs read their own slices, and one whose PEs compete for a few.
+"""The simulator's cost of contention: one GEMM whose PEs read their own slices, and one whose PEs compete for a few.
 
     python benchmarks/speed/contention.py                        # pass 1 alone, without a log
     python benchmarks/speed/contention.py --log --rounds 3
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What all runs have in common. A process may take *limit_s* seconds."""
+    """Options of all runs. A process may take *limit_s* seconds."""
 
     quick: bool = False
     log: bool = False
@@ -118,7 +118,7 @@ def _module(path: Path) -> Any:
 
 
 def _count_calls() -> list[int]:
-    """The number of calls of SharedLink's methods and those of its bases from now on, by each other too."""
+    """Counts the calls of methods of SharedLink and its bases from now on, also calls among these methods."""
     from types import FunctionType
 
     from kb_engine.fabric.sharing.shared_link import SharedLink

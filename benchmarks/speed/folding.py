@@ -1,4 +1,4 @@
-"""What folding saves: products on one PE, folded and event by event, by CPU time of pass 1.
+"""The gain of skipping tiles in steady state: products on one PE with it and event by event, CPU time of pass 1.
 
     python benchmarks/speed/folding.py                       # two large products and 104 shapes, three rounds: minutes
     python benchmarks/speed/folding.py --quick               # one large product and every eighth shape, one round
@@ -83,7 +83,7 @@ class Side:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, case: Case) -> dict[str, Any]:
-        """What `simulate` gives. Raises RuntimeError when the process has ended."""
+        """Returns the result of `simulate`. Raises RuntimeError when the process has ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(case), file=self._process.stdin, flush=True)
@@ -153,7 +153,7 @@ def report(figures: list[Figure]) -> str:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Measures the cases of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one large product and every eighth shape, one round")
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,10 +1,10 @@
-"""A folded product with its log on disk: the log as formulas, and as rows, in turns.
+"""A product in steady state with its log on disk: the log as compressed rows, and as plain rows, in turns.
 
     python benchmarks/speed/formula_log.py               # three products, three rounds: a minute
     python benchmarks/speed/formula_log.py --rounds 1
 
 Seconds are the least CPU time of the rounds: of the launch without a log and with one, of closing the log, and of
-reading it, which makes its rows where they are formulas.
+reading it, which makes its rows where they are compressed.
 """
 
 from __future__ import annotations

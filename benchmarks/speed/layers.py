@@ -1,10 +1,10 @@
-"""The products of layers of Llama-3-70B on 512 PEs: what they cost when equal commands are simulated once.
+"""The products of layers of Llama-3-70B on 512 PEs: their cost when equal commands are simulated once.
 
     python benchmarks/speed/layers.py              # a layer of 2048 and of 32 tokens, with and without a log: minutes
     python benchmarks/speed/layers.py --quick      # a layer of 32 tokens without a log
     python benchmarks/speed/layers.py --layers 80  # eighty layers without a log, with progress
     python benchmarks/speed/layers.py --against ../other    # in turns with the code of another checkout
-    python benchmarks/speed/layers.py --starts              # what a start of a program costs; with --against in turns
+    python benchmarks/speed/layers.py --starts              # the cost of a start of a program; with --against in turns
 
 A layer has seven products, which are a launch each on all 512 PEs of `topologies/four_sip.yaml`. Every PE reads its
 rows of A and columns of B from its own HBM slice, as `benchmarks/gemm.py` does with `operands=local`. Attention, norms
@@ -12,7 +12,7 @@ and activations are not part of it. The operands are empty, all layers use the s
 
 Without `--layers`, a layer is simulated as usual and with `Engine(exact="events")`, each in a process of its own, in
 turns. With `--against`, the other side is the code of another checkout as it simulates by default, on its own files.
-Seconds are CPU time from the first launch to the closed log, which is in memory and not looked at; a figure is the
+Seconds are CPU time from the first launch to the closed log, which is in memory and not read; a figure is the
 median of the rounds. A `first` layer is on a chip that has simulated nothing, a `next` one follows it. The script
 refuses sides that end at different picoseconds.
 
@@ -96,7 +96,7 @@ def products(model: Model) -> list[Product]:
 def simulate(tokens: int, log: bool, exact: Any, n_layers: int, tells: bool = False, checkout: Path = CHECKOUT) -> Side:
     """Simulate *n_layers* layers of *tokens* tokens on the chip of *checkout*. With *tells*, print a line for each.
 
-    *exact* is that of the Engine, or None for an engine that may know no such option.
+    *exact* is the option of Engine, or None for an engine that may not know it.
     """
     from kb_dataexec import MemoryLogWriter
     from kb_engine import Engine, Host
@@ -216,7 +216,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, help="simulate so many layers without a log, and compare with nothing")
     parser.add_argument("--tokens", type=int, default=TOKENS[0], help="tokens of --layers")
     parser.add_argument("--against", type=Path, help="another checkout, with its packages in .venv")
-    parser.add_argument("--starts", action="store_true", help="what a start of a program costs")
+    parser.add_argument("--starts", action="store_true", help="the cost of a start of a program")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()

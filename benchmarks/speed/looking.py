@@ -1,4 +1,4 @@
-"""What looking at a run of a million records costs, beside its aims: path, report, trace, page, sizes, imports.
+"""The cost of views of a run of a million records, beside its aims: path, report, trace, page, sizes, imports.
 
     python benchmarks/speed/looking.py                     # gemm 8192 x 12288 x 5120, eight PEs: two minutes
     python benchmarks/speed/looking.py --quick             # an eighth of it, one round
@@ -34,7 +34,7 @@ Figures = dict[str, float]
 
 
 class Aim(NamedTuple):
-    """One line of the table: a figure of a measurement, in *unit*, at most *most*; None where it is only told."""
+    """One line of the table: a figure of a measurement, in *unit*, at most *most*; None for a figure without an aim."""
 
     measurement: str
     figure: str

@@ -63,7 +63,7 @@ class MixedLog(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What one log gave: thousands of records a second by CPU time, and peak bytes a record that pass 2 allocates."""
+    """Figures of a log: thousands of records a second of CPU time, and peak bytes that pass 2 allocates a record."""
 
     case: str
     records: int

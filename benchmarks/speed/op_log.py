@@ -1,10 +1,10 @@
-"""What the op log adds to pass 1 that runs event by event: in memory and on disk, in turns with a run without a log.
+"""The cost of the op log in pass 1 event by event: in memory and on disk, in turns with a run without a log.
 
     python benchmarks/speed/op_log.py            # six kernels, nine rounds: a minute
     python benchmarks/speed/op_log.py --quick    # one round
     python benchmarks/speed/op_log.py --case "gemm, one_pe" --rounds 21
 
-Seconds are CPU time of all threads, from the kernel's call to the closed log, which nobody looks at.
+Seconds are CPU time of all threads, from the kernel's call to the closed log, which is not read.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ CASES: dict[str, tuple[str, Setup]] = {
 
 @contextmanager
 def writers() -> Iterator[dict[str, LogWriter | None]]:
-    """A writer of each kind, by what it is called."""
+    """A writer of each kind, by its name."""
     with tempfile.TemporaryDirectory() as folder:
         yield {"none": None, "memory": MemoryLogWriter(), "disk": FolderLogWriter(Path(folder) / "log")}
 

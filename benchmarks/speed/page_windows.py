@@ -36,7 +36,7 @@ def made_up(count: int) -> Slices:
 
 
 def measure(count: int) -> tuple[float, float, int]:
-    """CPU seconds of the index with its first window, those of a further window, and its bytes."""
+    """CPU seconds of the index with its first window, CPU seconds of a further window, and its bytes."""
     slices = made_up(count)
     words = [name.split() for name in NAMES]
     began = process_time()

@@ -1,4 +1,4 @@
-"""What folded programs save: grids on `one_cube`, folded and event by event in turns, with and without the op log.
+"""The gain of skipping programs in steady state: grids on `one_cube` with it and event by event, in turns.
 
     python benchmarks/speed/program_folds.py                       # 4096 x 4096, best of three: a minute or two
     python benchmarks/speed/program_folds.py --issue scoreboard    # PE_CPUs that issue ahead
@@ -72,16 +72,16 @@ class Tally(Observer):
         self.n_stages = 0
 
     def on_issue(self, command: CommandInFlight) -> None:
-        """As `Observer.on_issue`."""
+        """Counts the stages of an issued command."""
         self.n_stages += command.shared_plan.n_stages
 
     def on_issue_again(self, command: CommandInFlight, n: int) -> None:
-        """As `Observer.on_issue_again`."""
+        """Counts the stages of the commands of skipped programs."""
         self.n_stages += n * command.shared_plan.n_stages
 
 
 class Way(NamedTuple):
-    """How a kernel is run: with an op log or without, on PE_CPUs that issue so, and seen by a Tally or not."""
+    """The conditions of a run: with an op log or not, the issue of the PE_CPUs, and with a Tally as observer or not."""
 
     log: bool
     issue: str
@@ -100,7 +100,7 @@ def run(kernel: Callable[..., None], rows: int, way: Way, exact: Any) -> tuple[f
     host.launch(kernel, x, y, grid=rows)
     written = engine.close_log()
     seconds = process_time() - began
-    skipped = 0 if engine.grid_folding is None else engine.grid_folding.skipped
+    skipped = engine.work.skipped_programs
     return seconds, skipped, (engine.clock.now_ps, written and written.digest, tally.n_stages)
 
 
@@ -131,7 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     issues = ("blocking", "scoreboard", "decoupled")
     parser.add_argument("--issue", choices=issues, default="blocking", help="how PE_CPUs issue")
-    parser.add_argument("--watched", action="store_true", help="an observer is told of commands")
+    parser.add_argument("--watched", action="store_true", help="with an observer of commands")
     parser.add_argument("--quick", action="store_true", help="512 rows, once")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What it costs to record why: pass 1 with an op log, with and without the rows of `transfers` and `dispatches`.
+"""The cost of recording causes: pass 1 with an op log, with and without the rows of `transfers` and `dispatches`.
 
     python benchmarks/speed/recording.py               # four GEMMs, five rounds in turns: a minute
     python benchmarks/speed/recording.py --quick       # a round of each
@@ -12,7 +12,7 @@ feeders none of dispatches. `95 %` is the interval that holds the added share in
 as many rounds as there are, some of them twice.
 
 With `--inside`, a run that records measures on the clock how long it is inside the code that makes these rows. The
-share is an upper bound: reading the clock twice a call is part of it, and so is what a write does in any case.
+share is an upper bound: reading the clock twice a call is part of it, and so is the work of a write in any case.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def added(rounds: list[tuple[float, float]]) -> float:
 
 
 def interval(rounds: list[tuple[float, float]]) -> tuple[float, float]:
-    """What `added` says of 95 of 100 drawings of the rounds (percentile bootstrap)."""
+    """The interval of `added` over 95 of 100 drawings of the rounds (percentile bootstrap)."""
     draw = random.Random(0)
     shares = sorted(added(draw.choices(rounds, k=len(rounds))) for _ in range(2000))
     return shares[50], shares[-51]

@@ -53,7 +53,7 @@ class _Operand(NamedTuple):
 
 
 def softmax(rows: int, cols: int, n_pes: int) -> Softmax:
-    """The log for *rows* rows, a multiple of *n_pes*. The HBM slice of each PE holds its rows of X, then those of Y."""
+    """The log for *rows* rows, a multiple of *n_pes*. The slice of each PE holds its rows of X, then its rows of Y."""
     turns = rows // n_pes
     templates = _templates(cols, turns)
     writer = MemoryLogWriter()

@@ -1,4 +1,4 @@
-"""The speed of the simulator itself, as ratios that are measured side by side. README.md says what each means."""
+"""The speed of the simulator itself, as ratios that are measured side by side. README.md describes each ratio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a point of `kb sweep` costs, beside a `kb run` of its own for each point.
+"""The cost of a point of `kb sweep`, beside the cost of a `kb run` of its own for each point.
 
     python benchmarks/speed/sweep.py             # a thousand points on two processes: some minutes
     python benchmarks/speed/sweep.py --dask      # and on a Dask cluster (extra dask), where a worker is killed
@@ -52,7 +52,7 @@ class Swept(NamedTuple):
 
 
 def timed(folder: str, *args: str, kill: int | None = None, after: int = 0) -> tuple[float, Any]:
-    """Wall seconds of a command in *folder*, and what it says. The process *kill* dies when *after* points are kept."""
+    """Wall seconds of a command in *folder*, and its output. The process *kill* dies when *after* points are kept."""
     began = time.perf_counter()
     with subprocess.Popen([KB, *args, "--json"], cwd=folder, stdout=subprocess.PIPE, text=True) as running:
         while kill is not None and running.poll() is None:

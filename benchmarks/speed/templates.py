@@ -1,4 +1,4 @@
-"""What a command of a grid's programs costs the simulator, with program templates and without.
+"""The simulator's cost of a command of a grid's programs, with replay of programs and without.
 
     python benchmarks/speed/templates.py             # a softmax and two products, five rounds in turns: a minute
     python benchmarks/speed/templates.py --quick     # small, one round: seconds
@@ -31,7 +31,7 @@ from kb_topology import load_topology
 CHECKOUT = Path(__file__).parents[2]
 ROWS, TILE, DEPTH, SLICES = 4, 128, 64, 8
 SIDES = {"softmax": (4096, 1024), "softmax, masked": (4096, 1024), "product": (2048, 1024)}
-"""The side of the matrices, and that of the runs whose calls are counted."""
+"""The side of the matrices, and the side in the runs whose calls are counted."""
 
 
 def softmax(tl: Any, x: Any, y: Any) -> None:
@@ -42,7 +42,7 @@ def softmax(tl: Any, x: Any, y: Any) -> None:
 
 
 def masked(tl: Any, x: Any, y: Any) -> None:
-    """As `softmax`, with an index and a mask for each element."""
+    """`softmax` with an index and a mask for each element."""
     rows, columns = (tl.program_id() * ROWS + tl.arange(ROWS))[:, None], tl.arange(x.shape[1])[None, :]
     mask = (rows < x.shape[0]) & (columns < x.shape[1])
     wide = tl.load(x[rows, columns], mask=mask).to("f32")

@@ -95,7 +95,7 @@ class TextbookPe:
             yield self.fetches.put(tile)
 
     def fetch_from_memory(self, costs: Transfer) -> Process:
-        """The slice serves bytes in the order in which they come: a read after what came of the write before it."""
+        """The slice serves bytes in the order in which they come: a read after the part of a write before it."""
         env = self.env
         yield env.timeout(costs.lead)
         incoming = self.incoming

@@ -1,14 +1,14 @@
-"""What the choices of a Triton kernel are worth in simulated time on `one_cube`: blocks, ways to issue, schedules.
+"""The effect of choices of a Triton kernel on its simulated time on `one_cube`: blocks, ways to issue, schedules.
 
     python benchmarks/speed/triton_choices.py            # a product of 2048^3, attention of 2048 rows: a minute
     python benchmarks/speed/triton_choices.py --quick    # of 512^3 and 512 rows: seconds
     python benchmarks/speed/triton_choices.py --json
 
-The product is that of triton_kernels.py, and its share is the speed that it reaches of that of benchmarks/gemm.py, one
-composite a PE. Attention is that of benchmarks/triton, causal and not, of four heads of 64 columns, in blocks of 128
+The product is the one of triton_kernels.py, and its share is its speed over the speed of benchmarks/gemm.py, one
+composite a PE. Attention is the one of benchmarks/triton, causal and not, of four heads of 64 columns, in blocks of 128
 queries and 128 keys. The PE that is free first takes the next program (dynamic), or each PE has its own (static), and
-the share is the time over that of the static one. All elements are f16. All times are simulated, so they repeat
-exactly. The script refuses to measure wrong numbers.
+the share is the time over the time of the static schedule. All elements are f16. Simulated times repeat exactly. The
+script refuses to measure wrong numbers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ HEADS, COLUMNS, BLOCK = 4, 64, 128
 
 
 class Row(NamedTuple):
-    """One launch. `choice` is what it was launched with, and `share` compares it, as the column's title says."""
+    """One launch with a `choice`. `share` compares its time or speed; the column's title names the other one."""
 
     kernel: str
     choice: str
@@ -60,7 +60,7 @@ def latency_us(call: Callable[[], object], issue: str, schedule: str = "dynamic"
 
 
 def products(size: int) -> Iterator[Row]:
-    """A product in each of BLOCKS, issued in each of ISSUES; the share is that of the composite's speed."""
+    """A product in each of BLOCKS, issued in each of ISSUES; the share is its speed over the composite's."""
     a, b = np.random.default_rng(0).standard_normal((2, size, size), np.float32).astype(np.float16)
     expected = a[::97].astype(np.float64) @ b.astype(np.float64)
     composite_us = native_us(size)
@@ -73,7 +73,7 @@ def products(size: int) -> Iterator[Row]:
 
 
 def attentions(size: int) -> Iterator[Row]:
-    """Attention with each schedule; the share is the time over that of the fixed order."""
+    """Attention with each schedule; the share is its time over the time of the static schedule."""
     q, k, v = np.random.default_rng(0).standard_normal((3, HEADS, size, COLUMNS), np.float32).astype(np.float16)
     for causal in (False, True):
         expected, name = _attended(q[1], k[1], v[1], causal), "attention, causal" if causal else "attention"

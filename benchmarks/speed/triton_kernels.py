@@ -1,4 +1,4 @@
-"""What Triton kernels cost the simulator: a row softmax and a product, on `one_cube`, with the op log.
+"""The simulator's cost of Triton kernels: a row softmax and a product, on `one_cube`, with the op log.
 
     python benchmarks/speed/triton_kernels.py                       # softmax of 4096 x 4096, product of 4096^3: 15 s
     python benchmarks/speed/triton_kernels.py --issue scoreboard    # as PE_CPUs issue under `kb exec`
@@ -6,13 +6,13 @@
     python benchmarks/speed/triton_kernels.py --json
     python benchmarks/speed/triton_kernels.py --against ../other    # the product, in turns with another checkout
 
-A program of the softmax takes a row. The product is of f16 in blocks of 128 x 128 x 64, and its latency stands beside
-that of benchmarks/gemm.py, one composite a PE. Seconds are wall time: pass 1 from the launch to the closed log, pass 2
-from there to the computed data. The script refuses to measure wrong numbers.
+A program of the softmax takes a row. The product is of f16 in blocks of 128 x 128 x 64, and its row also
+has the latency of benchmarks/gemm.py, one composite a PE. Seconds are wall time: pass 1 from the launch to the closed
+log, pass 2 from there to the computed data. The script refuses to measure wrong numbers.
 
 With `--against`, seconds are CPU time of the product: of pass 1 without a log, with one on disk, and with one in memory
-whose rows are made at the end; and of reading the log on disk. They are medians of rounds, and so are the gains, each
-of which is that of a round. A run is a process of its own. The script refuses other latencies or digests.
+whose rows are made at the end; and of reading the log on disk. They are medians of rounds, and so are the gains, of
+which each round has one. A run is a process of its own. The script refuses other latencies or digests.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def measured(name: str, size: int, launched: Any, native_us: float | None = None
 
 
 def device(issue: str, on_launch: Callable[[Any], None]) -> Device:
-    """`one_cube` with PE_CPUs that issue as *issue* says."""
+    """`one_cube` with PE_CPUs that issue by *issue*."""
     return Device(topology_of(Options(topology=str(CHIP), issue=issue)), on_launch=on_launch)
 
 
@@ -134,7 +134,7 @@ def native_us(size: int) -> float:
 
 
 def simulated(size: int, issue: str) -> dict[str, Any]:
-    """CPU seconds of the product with the packages of this interpreter, by what is done, and what it came to."""
+    """CPU seconds of each step of the product with the packages of this interpreter, and its latency and digest."""
     a, b, c = (np.zeros((size, size), np.float16) for _ in range(3))
     given = {"a_ptr": a, "b_ptr": b, "c_ptr": c, "n": size, "ROWS": ROWS, "COLUMNS": COLUMNS, "DEEP": DEEP}
     grid = (-(-size // ROWS) * -(-size // COLUMNS), 1, 1)

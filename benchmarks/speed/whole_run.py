@@ -1,4 +1,4 @@
-"""What a verified run costs, part by part, beside a plain float32 product of the same size in the same process."""
+"""The cost of a verified run, part by part, beside a plain float32 product of the same size in the same process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EXECUTING = f"{PASS_2}: the ops"
 
 
 class PartTimes(RunProgress):
-    """Adds up the CPU seconds of this process, between the calls by which a run says what it does."""
+    """Adds up the CPU seconds of this process between the calls by which a run reports its progress."""
 
     def __init__(self, seconds: Callable[[], float] = time.process_time) -> None:
         super().__init__()
@@ -53,17 +53,17 @@ class PartTimes(RunProgress):
         self._part, self._since = "", seconds()
 
     def begin(self, phase: str, what: str = "") -> None:
-        """As `RunProgress.begin`."""
+        """Begins the part of a run that the progress names."""
         self.close(f"{phase}: {what or 'the ops'}")
         super().begin(phase, what)
 
     def mention(self, phase: str, what: str) -> None:
-        """As `RunProgress.mention`."""
+        """Does nothing with a remark of the progress."""
         self.close(f"{phase}: {what}")
         super().mention(phase, what)
 
     def close(self, following: str = "") -> None:
-        """End the part that runs, and begin the part *following*."""
+        """Ends the running part, and begins the part *following*."""
         now = self._cpu()
         if self._part:
             self.parts[self._part] = self.parts.get(self._part, 0.0) + now - self._since
@@ -84,7 +84,7 @@ def plain_s(case: Case) -> float:
 def parts_of(case: Case, check: str) -> dict[str, float]:
     """CPU seconds of the parts of one run of `benchmarks/gemm.py` in a folder of its own.
 
-    *check* is as for `--verify`, or `none`. Stops for a wrong result.
+    *check* is a value of `--verify`, or `none`. Stops for a wrong result.
     """
     loaded = load_benchmark("gemm")
     sizes = {"M": str(case.m), "N": str(case.n), "K": str(case.k)}

@@ -25,7 +25,7 @@ def put_rows(x_ptr, start, n, rows, ROWS: tl.constexpr, D: tl.constexpr):
 
 @triton.jit
 def is_seen(first_row, first_column, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr, CAUSAL: tl.constexpr):
-    """Which queries (rows) look at which keys (columns)."""
+    """The mask of queries (rows) that attend to keys (columns)."""
     row = first_row + tl.arange(0, ROWS)[:, None]
     column = first_column + tl.arange(0, COLUMNS)[None, :]
     seen = (row < n) & (column < n)

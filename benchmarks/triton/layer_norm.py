@@ -95,7 +95,7 @@ def forward(x, weight, bias, block=64):
 
 
 def backward(dy, x, weight, mean, scale, parts=3):
-    """The gradients of x, weight and bias; those of weight and bias in f32."""
+    """The gradients of x, weight and bias; the last two in f32."""
     rows, n = x.shape
     dx = np.empty_like(x)
     sums, locks = np.zeros((parts, 2, n), np.float32), np.zeros(parts, np.int32)

@@ -1,4 +1,4 @@
-"""What the examples share: the types to run in, random arrays, and how near a result has to be."""
+"""Common parts of the examples: types to run in, random arrays, and tolerances of results."""
 
 import sys
 
@@ -7,11 +7,11 @@ import numpy as np
 
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 _RELATIVE = {"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}
-"""A few units in the last place of each type; of f32 more, for sums in another order. Source: assumed."""
+"""Tolerances: a few units in the last place of each type; for f32 more, for sums in another order. Source: assumed."""
 
 
 def asked_types():
-    """The names of types after the script's name; all three without any."""
+    """The names of types on the command line; all three types where there are none."""
     return sys.argv[1:] or list(TYPES)
 
 
@@ -26,6 +26,6 @@ def exact(*arrays):
 
 
 def assert_near(found, expected, name):
-    """Fail unless *found* is *expected*, as near as the type *name* allows at the size of the largest element."""
+    """Fails unless *found* is *expected* within the tolerance of type *name*, relative to the largest element."""
     size = max(1.0, float(np.abs(expected).max()))
     np.testing.assert_allclose(found.astype(np.float64), expected, rtol=_RELATIVE[name], atol=_RELATIVE[name] * size)

@@ -1,4 +1,4 @@
-"""What is refused, one kernel each: the run ends with one sentence, at the line of the kernel."""
+"""Refused constructs, one kernel each: the run ends with one sentence, at the line of the kernel."""
 
 import numpy as np
 import triton

@@ -1,4 +1,4 @@
-"""Random cases that are simulated in two ways: what a run came to, what differs, and the comparison of many of them."""
+"""Random cases that are simulated in two ways: the outcome of a run, and the comparison of many outcomes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kb_engine.block import MemoryComponent
 
 
 class Outcome(NamedTuple):
-    """What a run came to, by what it is, and how much of it was not simulated. Of a refused run it is the sentence."""
+    """The outcome of a run by kind of fact, and how much of it was not simulated; of a refused run the error's text."""
 
     found: Mapping[str, Any]
     skipped: int
 
 
 class Comparison(NamedTuple):
-    """A case both ways: what differs, how much was skipped, and the sentence of a run that was refused."""
+    """A case both ways: the kinds of facts that differ, how much was skipped, and the text of a refused run's error."""
 
     seed: int
     differs: list[str]
@@ -33,7 +33,7 @@ class Comparison(NamedTuple):
 
 
 def state_of(engine: Engine, result: object, log: OpLog | None) -> dict[str, Any]:
-    """What the run of *engine*, which gave *result*, came to. *log* is the closed log, if there is one."""
+    """The outcome of the run of *engine* with *result*, by kind of fact. *log* is the closed log, if there is one."""
     blocks = engine.components.values()
     return {
         "log": log.digest if log is not None else "",
@@ -51,7 +51,7 @@ def state_of(engine: Engine, result: object, log: OpLog | None) -> dict[str, Any
 
 
 def memory_of(engine: Engine, tensors: Iterable[Tensor]) -> dict[str, Any]:
-    """What *engine* knows of the bytes of *tensors*: those that are pending, row by row, and all others."""
+    """The bytes of *tensors* in *engine*: the pending ones, row by row, and all others."""
     matrices = [matrix for each in tensors for _, matrix in each.every_block()]
     memory = engine.memory
     rows = [each.part(row, 0, 1, each.cols) for each in matrices for row in range(each.rows)]
@@ -63,14 +63,14 @@ def memory_of(engine: Engine, tensors: Iterable[Tensor]) -> dict[str, Any]:
 
 
 def compared(seed: int, folded: Outcome, simulated: Outcome) -> Comparison:
-    """The case of *seed*, *folded* and *simulated* event by event."""
+    """The comparison of the case of *seed* with skipped work (*folded*) and *simulated* event by event."""
     names = folded.found.keys() | simulated.found.keys()
     differs = sorted(name for name in names if folded.found.get(name) != simulated.found.get(name))
     return Comparison(seed, differs, folded.skipped, simulated.found.get("refusal", ""))
 
 
 def compare_many(about: str | None, compare: Callable[[int], Comparison], cases: int, skipped: str) -> int:
-    """Compare the cases that the command line asks for, *cases* if it does not say. *skipped* names what is skipped.
+    """Compares the cases of the command line, by default *cases*. *skipped* is the name of the skipped work.
 
     Returns the exit code.
     """

@@ -1,4 +1,4 @@
-"""Kernels that store what they loaded, unchanged, in loops or as a grid: copies, and what others meet of them."""
+"""Kernels that store loaded values unchanged, in loops or as a grid, and kernels that read such copies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def spread(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) ->
 
 
 def behind(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
-    """Each turn stores what the two turns before it have loaded, of which one was computed."""
+    """Each turn stores the values of the two turns before it: one was loaded, and one computed."""
     turns = a.shape[0] // tl.num_programs() // rows
     first = tl.program_id() * turns * rows
     older = tl.load(b[first : first + rows, :])
@@ -49,7 +49,7 @@ def handed_on(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int)
 
 
 def half_over(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
-    """Stores overlap those of the turn before by half, and what the next turn loads by the other half."""
+    """Each store overlaps the store of the turn before by half, and the load of the next turn by the other half."""
     turns, half = a.shape[0] // tl.num_programs() // rows, (rows + 1) // 2
     first = tl.program_id() * turns * rows
     for turn in range(turns - 1):
@@ -68,7 +68,7 @@ def to_others(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int)
 
 
 def known_and_pending(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
-    """What is computed and what is copied go to the same rows, one after the other, at places of their own or not."""
+    """Computed and copied values go to the same rows, one after the other, at places of their own or not."""
     turns = a.shape[0] // tl.num_programs() // rows
     first = tl.program_id() * turns * rows
     for turn in range(turns):
@@ -82,7 +82,7 @@ def known_and_pending(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, ro
 
 
 def copied_result(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
-    """A result is loaded again and copied, and so is what it overwrote."""
+    """A result is loaded again and copied, and so are the values that it has overwritten."""
     turns = a.shape[0] // tl.num_programs() // rows
     first = tl.program_id() * turns * rows
     for turn in range(turns):
@@ -142,7 +142,7 @@ def nested(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) ->
 
 
 def in_rounds(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
-    """Every other turn stores at one place what was loaded two turns before, and every third one a value once more."""
+    """Every second turn stores values of two turns before at one place, and every third turn stores a value again."""
     turns = a.shape[0] // tl.num_programs() // rows
     first = tl.program_id() * turns * rows
     older, old, value = (tl.load(b[first + n * rows : first + n * rows + rows, :]) for n in (5, 6, 7))
@@ -183,14 +183,14 @@ def passed_on(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int)
 
 
 def at_one_place(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
-    """All programs copy to one place, and each keeps what it finds there then."""
+    """All programs copy to one place, and each then loads from there."""
     mine = slice(tl.program_id() * rows, tl.program_id() * rows + rows)
     tl.store(b[0:rows, :], tl.load(a[mine, :]))
     tl.store(c[mine, :], tl.load(b[0:rows, :]))
 
 
 def results_and_copies(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
-    """A result, and what it was computed of, go to rows of their own and to one place."""
+    """A result and its operand go to rows of their own and to one place."""
     mine = slice(tl.program_id() * rows, tl.program_id() * rows + rows)
     x = tl.load(a[mine, :])
     tl.store(c[mine, :], x * 2.0)
@@ -201,7 +201,7 @@ def results_and_copies(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, r
 
 
 def exchanged(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, rows: int) -> None:
-    """a and b exchange their rows with a sum in between, and c has those of a before."""
+    """a and b exchange their rows with a sum in between, and c has the rows of a before."""
     mine = slice(tl.program_id() * rows, tl.program_id() * rows + rows)
     x, y = tl.load(a[mine, :]), tl.load(b[mine, :])
     z = x + y

@@ -34,7 +34,7 @@ BLOCKS: Final = {
 
 
 class DeviceRun(NamedTuple):
-    """A benchmark on a device, `ok` or what went wrong, and the seconds that the run took."""
+    """A benchmark on a device, `ok` or the error, and the seconds of the run."""
 
     device: str
     benchmark: str

@@ -29,7 +29,7 @@ SMALL = {
 
 
 class Result(NamedTuple):
-    """What a run came to. Where kb refuses the run, its sentence is the digest. Random kernels have no latency here."""
+    """The result of a run. Where kb refuses the run, the error's text is the digest. Random kernels have no latency."""
 
     digest: str
     latency_ps: int | None
@@ -95,7 +95,7 @@ def latency_changes(found: dict[str, Result], before: dict[str, Result]) -> list
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", type=Path, help="what to compare with, as this script printed it")
+    parser.add_argument("--against", type=Path, help="results that this script has printed, to compare with")
     parser.add_argument("--random", type=int, default=300, help="how many random kernels (default: 300)")
     parser.add_argument("--benchmarks", type=Path, default=BENCHMARKS, help="take the benchmark files of this folder")
     options = parser.parse_args()

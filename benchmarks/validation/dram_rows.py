@@ -74,7 +74,7 @@ def simulate(row: MeasuredRow) -> Comparison:
 
 
 def explain(comparison: Comparison) -> str:
-    """What the row's reads found, as the memory counts it."""
+    """The latencies of the memory's pages, or the memory's counts of the row's reads, in words."""
     row, chip = comparison.row, DEVICES[comparison.row.device].topology
     if row.test == LATENCY:
         hit, closed, miss = (latency(chip) for latency in PAGES.values())
@@ -94,6 +94,6 @@ def explain(comparison: Comparison) -> str:
 
 
 def validate(device: str, comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """What the *comparisons* of *device* come to."""
+    """The summary of the *comparisons* of *device*."""
     target = DEVICES[device]
     return measured.p90_summary(device, comparisons, target.topology, target.p90, target.most_fitted)

@@ -50,7 +50,7 @@ DEVICES: Final = {
 
 
 def validate(device: str, target: GemmDevice, rows: Sequence[MeasuredRow]) -> tuple[list[Comparison], dict[str, Any]]:
-    """All *rows* of *device*, and what they come to."""
+    """The comparisons of all *rows* of *device*, and their summary."""
     topology = chip(target.topology)
     comparisons = [simulate(topology, row) for row in rows]
     plain = roofline(topology, size_of(rows[0]).dtype)

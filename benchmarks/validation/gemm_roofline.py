@@ -1,4 +1,4 @@
-"""What a roofline says of measured GEMMs, with nothing fitted, and with two numbers fitted to the same rows."""
+"""A roofline's times of measured GEMMs, with nothing fitted, and with two numbers fitted to the same rows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ OTHER_NAMES = {
     "fp8": "f8e4m3", "e4m3": "f8e4m3", "fp8_e4m3": "f8e4m3", "f8e4m3fn": "f8e4m3", "e5m2": "f8e5m2",
     "fp8_e5m2": "f8e5m2", "int8": "i8", "s8": "i8",
 }  # fmt: skip
-"""What data sheets and libraries call the types of operands."""
+"""Names of types of operands in data sheets and libraries."""
 
 
 class Roofline(NamedTuple):
     """A GEMM takes `constant_us`, and the longer of its operations and its bytes, the operations at a part of the peak.
 
-    `peak_flops` and `gbs` are those of the topology. If not `overlaps`, the GEMM takes both times, one after the other.
+    `peak_flops` and `gbs` are the topology's. If not `overlaps`, the GEMM takes both times, one after the other.
     """
 
     peak_flops: float

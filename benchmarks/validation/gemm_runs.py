@@ -49,7 +49,7 @@ def simulate(topology: Topology, row: MeasuredRow) -> Comparison:
 
 
 def run_gemm(topology: Topology, row: MeasuredRow, writer: Callable[[], LogWriter] | None = None) -> GemmRun:
-    """Run the GEMM of *row*, its waves folded where they are many. Each chip has the log that *writer* makes, if any.
+    """Runs the GEMM of *row*, with waves skipped where they are many. Each chip has the log of *writer*, if any.
 
     Measurements repeat a GEMM. So where all its bytes fit the cache, it runs twice, and the second run counts.
     """
@@ -85,7 +85,7 @@ def cache_nbytes(host: Host) -> int:
 
 
 def explain(topology: Topology, comparison: Comparison) -> str:
-    """Where the time of the row's last launch went: the sentence of `kb report`, and what its path is made of."""
+    """Where the time of the row's last launch went: the sentence of `kb report`, and the parts of its path."""
     run = run_gemm(topology, comparison.row, MemoryLogWriter)
     log = run.host.engine.close_log()
     assert isinstance(log, OpLog)

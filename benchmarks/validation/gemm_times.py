@@ -7,7 +7,7 @@
 
 The GEMMs are the same every time. Those of the `grid` have sides of 256 to 4096 in bf16. The `mixed` ones divide by
 nothing, or have a batch, few rows, many rows, or fp8 operands. Each line has the wall time and the CPU time. Exit code
-1: the seconds of CPU time of all are above the aim, which on an idle machine are those of the wall time.
+1: the CPU time of all GEMMs, which on an idle machine is the wall time, is above the aim.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _types(topology: Topology) -> set[DType]:
 
 
 def runs(topology: Topology, shapes: Iterator[str]) -> Iterator[dict[str, Any]]:
-    """Simulate each GEMM of *shapes*, and say of each what it is, what was found, and how long that took."""
+    """Simulates each GEMM of *shapes*, and yields its params, its result, and the seconds of the simulation."""
     for params in shapes:
         pairs = dict(word.split("=") for word in params.split())
         began_s = time.process_time()

@@ -87,7 +87,7 @@ class KernelCase(NamedTuple):
 
 
 class KernelResult(NamedTuple):
-    """What a case came to: simulated time, the time that it took, and what is wrong, "" where all is right."""
+    """The outcome of a case: simulated time, the time that it took, and the mistake, "" for a right result."""
 
     case: str
     latency_ns: float
@@ -105,7 +105,7 @@ def cases(shapes: dict[str, tuple[Params, ...]], kernels: tuple[str, ...] = ()) 
 
 
 def run(case: KernelCase) -> KernelResult:
-    """Simulate a case and compare its results with the reference. What kb refuses is wrong, too, with a time of 0."""
+    """Simulates a case and compares its results with the reference. A refused case is wrong too, with a time of 0."""
     began = time.perf_counter()
     latency_ns, wrong = 0.0, ""
     try:

@@ -60,7 +60,7 @@ def split_kernel(
 ) -> None:
     """A program writes the sum of a tile over a part of K to *sums*. The last one of a tile adds them up.
 
-    A part is *depth* deep. *sums* has the f32 sums of the parts, one below the other; *arrived* counts those of a tile.
+    A part is *depth* deep. *sums* has the f32 sums of the parts, one below the other; *arrived* counts a tile's parts.
     """
     splits, n_rows, n_cols = -(-size.k // depth), -(-size.m // tile.m), -(-size.n // tile.n)
     number = tl.program_id(0)

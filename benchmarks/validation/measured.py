@@ -1,4 +1,4 @@
-"""Measured rows of devices, what a simulation makes of them, and how far the two are apart."""
+"""Measured rows of devices, simulated values for them, and the errors of the simulation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FITTED = re.compile(r"FITTED: (\d+) rows of (\S+)")
 
 
 class MeasuredRow(NamedTuple):
-    """A line of the data: what was measured on which device, in the unit of the line."""
+    """A line of the data: a test on a device, and its measured value in the unit of the line."""
 
     device: str
     test: str
@@ -65,7 +65,7 @@ def _row(line: dict[str, str], number: int) -> MeasuredRow:
 
 
 def fitted(topology: Path) -> list[str]:
-    """What the topology's text says of each of its fitted numbers: the rows and their file."""
+    """The rows, and their file, to which the topology's text says that each of its numbers was fitted."""
     return [" rows of ".join(each) for each in FITTED.findall(topology.read_text(encoding="utf-8"))]
 
 
@@ -76,12 +76,12 @@ def p90(comparisons: Sequence[Comparison]) -> float:
 
 
 def mape(values: Sequence[tuple[float, float]]) -> float:
-    """The mean absolute error of (measured, simulated), in percent of what was measured."""
+    """The mean absolute error of (measured, simulated), in percent of the measured values."""
     return 100 * sum(abs(simulated / measured - 1) for measured, simulated in values) / len(values)
 
 
 def mape_of(comparisons: Sequence[Comparison]) -> float:
-    """As `mape`."""
+    """The mean absolute error of *comparisons* in percent of the measured values."""
     return mape([(each.row.value, each.simulated) for each in comparisons])
 
 
@@ -100,7 +100,7 @@ def table(comparisons: Sequence[Comparison]) -> str:
 
 
 def largest(comparisons: Sequence[Comparison], count: int, explain: Callable[[Comparison], str]) -> str:
-    """The *count* rows that are farthest off, each with what *explain* says of it."""
+    """The *count* rows that are farthest off, each with the text of *explain*."""
     worst = sorted(comparisons, key=lambda each: -abs(each.ln_ratio))[:count]
     return "\n".join(
         f"{each.row.device} {' '.join(f'{k}={v}' for k, v in each.row.params.items())}: {each.ln_ratio:+.3f}; "
@@ -112,7 +112,7 @@ def largest(comparisons: Sequence[Comparison], count: int, explain: Callable[[Co
 def p90_summary(
     device: str, comparisons: Sequence[Comparison], topology: Path, target_p90: float, most_fitted: int
 ) -> dict[str, Any]:
-    """What the *comparisons* of *device*, on *topology*, come to, beside the bounds of p90 and of the ledger."""
+    """The summary of the *comparisons* of *device*, on *topology*, beside the bounds of p90 and of the ledger."""
     ledger, found = fitted(topology), p90(comparisons)
     return {
         "device": device,

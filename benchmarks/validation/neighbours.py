@@ -87,7 +87,7 @@ class Change(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What all cases came to. `refused` holds a sentence for each case that kb refused on both chips."""
+    """The outcome of all cases. `refused` has the error's text for each case that kb refused on both chips."""
 
     n_cases: int
     refused: list[str]
@@ -110,7 +110,7 @@ class BusyHost(Host):
         return len(self._busy)
 
     def hbm_slice_of(self, pe: int) -> int:
-        """The slice near *pe* on the chip without others, whose cubes are all alike."""
+        """The slice near *pe* on the chip without others, whose cubes are all equal."""
         return pe * self.num_slices // self.num_pes
 
     def launch(
@@ -123,7 +123,7 @@ class BusyHost(Host):
         grid: int | Sequence[int] | None = None,
         schedule: Literal["dynamic", "static"] = "dynamic",
     ) -> LaunchResult:
-        """As Host.launch. *pes* has to be numbers, or None."""
+        """Launches on the busy PEs. *pes* has to be numbers, or None; `Host.launch` has the other parameters."""
         assert pes != "all"
         assert targets is None
         busy = self._busy if pes is None else [self._busy[number] for number in pes]

@@ -140,7 +140,7 @@ def explain(comparison: Comparison) -> str:
 
 
 def validate(device: str, comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """What the *comparisons* of *device* come to."""
+    """The summary of the *comparisons* of *device*."""
     target = device_of(device)
     topology = measured.TOPOLOGIES / f"{target.topology}.yaml"
     return measured.p90_summary(device, comparisons, topology, target.p90, target.most_fitted)

@@ -13,7 +13,7 @@ from kb_messages import MemorySpace, OpKind, OpRecord
 from kb_topology import Topology
 
 Service = tuple[str, int, int, int]
-"""(PE, number of the command among those of the PE, tile, stage of the tile), which name a service in both runs."""
+"""(PE, number of the command within the PE, tile, stage of the tile): the name of a service in both runs."""
 TRANSFERS = ("dma_read", "dma_write")
 Order = list[tuple[Service, OpRecord]]
 
@@ -35,7 +35,7 @@ def first_swap(before: OpLog, after: OpLog, topology: Topology) -> Swap | None:
     """The swap with the earliest time in *before*; None where every place of *topology* serves in the same order.
 
     A place is a channel of a DMA, the port of a TCM, a compute slot, or a memory outside the PEs. Services of a memory
-    are ordered by their ends, those of other places by their starts. Raises ValueError where the runs hold different
+    are ordered by their ends, services of other places by their starts. Raises ValueError where the runs hold different
     services, as with tiles of another size.
     """
     first, second = list(_services(before)), list(_services(after))

@@ -2,7 +2,7 @@
 
     python benchmarks/validation/tiles.py              # all 104 shapes: about half an hour on two slow cores
     python benchmarks/validation/tiles.py --every 13   # every 13th shape
-    python benchmarks/validation/tiles.py --shapes FILE   # those of a CSV file with columns M, N and K
+    python benchmarks/validation/tiles.py --shapes FILE   # the shapes of a CSV file with columns M, N and K
 
 Each tile is simulated on `one_pe`, without log and without data, in f16. The candidates of the search are all tiles
 whose sides are a power of two from 32 to 1024, three times a power of two, the whole side, or its half, third, quarter
@@ -31,7 +31,7 @@ ONE_PE = load_topology(Path(__file__).parents[2] / "topologies" / "one_pe.yaml")
 LIMIT = 1.05
 LARGEST_SIDE = 1024
 PLACES = ("input buffers", "output buffers", "registers", "accumulators")
-"""What a limited number of tiles hold; the other resources of an estimate serve one stage at a time."""
+"""Resources that a limited number of tiles hold; the other resources of an estimate serve one stage at a time."""
 
 MODELS: dict[str, tuple[tuple[int, ...], tuple[tuple[int, int], ...]]] = {
     "BERT-base": ((128, 384), ((768, 768), (3072, 768), (768, 3072))),
@@ -103,7 +103,7 @@ def kernel(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, tile: TileSha
 
 
 def simulated_ps(shape: Product, tile: TileShape | None) -> int:
-    """Picoseconds of *shape* in tiles of *tile*, or in those that the scheduler chooses."""
+    """Picoseconds of *shape* in tiles of *tile*, or in tiles of the scheduler's choice."""
     host = Host(Engine(ONE_PE), Path(__file__).parent)
     sizes = {"a": (shape.m, shape.k), "b": (shape.k, shape.n), "c": (shape.m, shape.n)}
     return host.launch(kernel, *(host.empty(name, size, DType.F16) for name, size in sizes.items()), tile).end_ps
@@ -128,12 +128,12 @@ def sides(total: int) -> list[int]:
 
 
 def scheduler_of_one_pe() -> Any:
-    """The scheduler whose choice is looked at."""
+    """The scheduler whose choice is compared."""
     return next(iter(Engine(ONE_PE).pes.values())).scheduler
 
 
 def estimated(shape: Product, tile: TileShape) -> Estimate:
-    """What the estimate says of *shape* in tiles of *tile*."""
+    """The estimate of *shape* in tiles of *tile*."""
     scheduler = scheduler_of_one_pe()
     plan = generate_gemm_plan(replace(command_of(shape), tile=tile), "")
     return estimate(plan, scheduler.tile_room, scheduler.tile_costs)

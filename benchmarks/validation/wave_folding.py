@@ -13,7 +13,7 @@ from kb_engine import LaunchResult
 LEAST_WARM: Final = 3
 """Waves until a run can be periodic, where no cache fills. Source: assumed; tested."""
 MOST_PERIOD: Final = 4
-"""The longest period that is looked for, in waves."""
+"""The longest period that is searched for, in waves."""
 STEADY: Final = 0.005
 """The part by which two periods may differ."""
 
@@ -28,11 +28,11 @@ class FoldedLaunch(NamedTuple):
 def launch_folded(
     launch: Callable[[int], LaunchResult], grid: TileGrid, n_pes: int, filling_waves: int = 0
 ) -> FoldedLaunch:
-    """*launch* a number of programs of *grid* on *n_pes* PEs, and say how long all of them would take.
+    """Launches a number of programs of *grid* on *n_pes* PEs by *launch*, and returns the time of the whole grid.
 
     A wave is *n_pes* programs. Few waves run as they are. Of many, the first ones run, and so does the part of the
     last: as many as fill the cache with results, *filling_waves*, and two periods. After a period, programs begin at
-    the same tile along M. Each wave in between takes as long as those of the last period: the mean time between the end
+    the same tile along M. Each wave in between takes as long as one of the last period: the mean time between the end
     of a program and the end of the one a period before it. Where the two periods differ, twice as many waves run.
     """
     n_waves, period = grid.n_programs // n_pes, _period(grid, n_pes)

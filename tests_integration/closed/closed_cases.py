@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
+from fast_forward import isolated_of, least_stages
 
 from kb_dataexec import MemoryLogWriter
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
@@ -34,14 +35,13 @@ class ClosedCase(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What two runs of a case have to have in common; how many commands ran apart, took an outcome, were opened; and
-    how many launches were repeated, checked, and foreseen."""
+    """What two runs of a case have to have in common, and how many commands ran apart, took a result, were opened."""
 
     digest: str
     counts: list[object]
     launches: list[object]
     pending: list[object]
-    closed: tuple[int, int, int, int, int, int]
+    closed: tuple[int, int, int]
 
 
 def draw(seed: int) -> ClosedCase:
@@ -59,16 +59,21 @@ def draw(seed: int) -> ClosedCase:
     if again.random() < 0.6:
         programs = [[_alone(step) for step in steps] for steps in programs]
     launches += [(again.randrange(N_SETS), again.random() < 0.2) for _ in range(again.choice((0, 2, 5)))]
-    if again.random() < 0.3:  # programs that are foreseen
+    if again.random() < 0.3:
         kinds = [[_alone(again.choice(steps))] for steps in programs]
         return ClosedCase(spec, again.choices(kinds, k=again.randint(4, N_SLICES)), launches, again.random() < 0.5)
     return ClosedCase(spec, programs, launches, again.random() < 0.7)
 
 
-def run(case: ClosedCase, exact: Any, least_stages: int = 1) -> Compared:
-    """Simulate *case*. Commands of *least_stages* or more are closed, if *exact* says so."""
+def run(case: ClosedCase, exact: Any, least: int = 1) -> Compared:
+    """Simulate *case*. Commands of *least* stages or more are isolated, if *exact* says so."""
+    with least_stages(least):
+        return _run(case, exact)
+
+
+def _run(case: ClosedCase, exact: Any) -> Compared:
     topology = loads_topology(yaml.safe_dump(case.spec, sort_keys=False), "random.yaml")
-    engine = Engine(topology, MemoryLogWriter() if case.logs else None, exact=exact, least_closed_stages=least_stages)
+    engine = Engine(topology, MemoryLogWriter() if case.logs else None, exact=exact)
     host = Host(engine, Path(__file__).parent)
     zeros = np.zeros((SIDE, SIDE), np.float16)
     sets = [
@@ -83,11 +88,10 @@ def run(case: ClosedCase, exact: Any, least_stages: int = 1) -> Compared:
         if writes:
             host.write(sets[number][0][1], zeros)
         launches.append(host.launch(kernel, sets[number], case.programs, pes=range(len(case.programs))))
-    log, closed, repeats = engine.close_log(), engine.closed, engine.repeats
+    log, closed = engine.close_log(), isolated_of(engine)
     n_closed = (0, 0, 0) if closed is None else (closed.n_run, closed.n_taken, closed.n_opened)
-    n_repeated = (0, 0, 0) if repeats is None else (repeats.n_repeated, repeats.n_checked, repeats.n_foreseen)
     digest = "" if log is None else str(log.digest)
-    return Compared(digest, counts_of(engine), launches, _pending(engine, sets), (*n_closed, *n_repeated))
+    return Compared(digest, counts_of(engine), launches, _pending(engine, sets), n_closed)
 
 
 def kernel(tl: Language, tensors: list[list[TensorRef]], programs: list[list[Step]]) -> None:
@@ -140,7 +144,6 @@ def counts_of(engine: Engine) -> list[object]:
 def _cuts(engine: Engine, pe_id: str) -> tuple[object, ...]:
     """The last cuts of buffers and registers of a PE, on which the slots of its next command depend, and the stage that
     claims registers."""
-    engine.session.late_places.place(pe_id)
     scheduler: Any = engine.pes[pe_id].scheduler
     buffers, registers, order = scheduler._feeder.cuts()
     return buffers, registers, order[0]

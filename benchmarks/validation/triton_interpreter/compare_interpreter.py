@@ -1,10 +1,10 @@
-"""Compares what `tl` gives here with Triton's own interpreter: types, shapes and numbers, and what is refused.
+"""Compares results of `tl` here with Triton's own interpreter: types, shapes and numbers, and refusals.
 
     python benchmarks/validation/triton_interpreter/compare_interpreter.py        # where triton and torch are installed
     python benchmarks/validation/triton_interpreter/compare_interpreter.py --all  # also every difference that is known
 
 Each side runs in a process of its own, because torch must not see the modules that stand for Triton's. The exit code is
-1 where a case differs for no reason of those in KNOWN, or where kernbench refuses what Triton takes.
+1 where a case differs for a reason that is not in KNOWN, or where kernbench refuses what Triton takes.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _verdict(name: str, expected: Any, found: Any) -> tuple[str, str]:
 
 
 def _difference(name: str, kind: str, expected: Any, found: Any) -> str:
-    """What differs; empty where nothing does, or only by rounding."""
+    """The difference in words; empty for equal results, and for results that differ by rounding alone."""
     if kind not in _DIGITS:
         wrong = expected != found
     else:

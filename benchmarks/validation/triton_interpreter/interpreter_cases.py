@@ -1,4 +1,4 @@
-"""What is compared with Triton's interpreter: expressions of `tl`, and the elements that they are given."""
+"""Cases to compare with Triton's interpreter: expressions of `tl`, and the elements of their operands."""
 
 from __future__ import annotations
 

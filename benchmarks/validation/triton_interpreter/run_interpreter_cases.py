@@ -1,4 +1,4 @@
-"""Runs the cases with the Triton that is installed, or with --kb by kb_triton, and writes what came out to a file.
+"""Runs the cases with the Triton that is installed, or with --kb by kb_triton, and writes the results to a file.
 
 python run_interpreter_cases.py OUT [--kb]
 """

@@ -131,12 +131,12 @@ def check_against_records(events, records):
 
 
 def rows_of(log, name):
-    """A further table as a dict for each row."""
+    """An auxiliary table as a dict for each row."""
     return [dict(zip(row.dtype.names, row.item(), strict=True)) for row in log.table(name)]
 
 
 def check_tables(events, log):
-    """The further tables say what the trace says, and every call of a kernel has a cause at its own picosecond."""
+    """The auxiliary tables say what the trace says, and every call of a kernel has a cause at its own picosecond."""
     log.check("log")
     assert log.missing == ("dependencies",)
     kernels = check_kernel_rows(events, log)

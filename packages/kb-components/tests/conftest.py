@@ -25,6 +25,7 @@ from kb_topology import Topology, loads_topology
 sys.path.insert(0, str(Path(__file__).parent))  # tests import what they share from modules beside them
 
 from components_trace_laws import check_against_records, check_tables, check_trace
+from components_two_cubes import HOST
 
 # Picoseconds a byte: link 10, HBM 20, TCM 5. The array does a 16 x 16 x 16 tile in 16 + 30 cycles of 1000.
 ROUND = """\
@@ -208,6 +209,16 @@ def chip_host(chip: Callable[..., Topology], request: pytest.FixtureRequest) -> 
 
     def build(*changes: tuple[str, str], writer: MemoryLogWriter | None = None) -> Host:
         return Host(Engine(chip(*changes), writer), request.path.parent)
+
+    return build
+
+
+@pytest.fixture
+def host(chip: Callable[..., Topology]) -> Callable[..., Host]:
+    """A host of two cubes of the round chip with *changes*; *more* are arguments of the engine."""
+
+    def build(*changes: tuple[str, str], **more: Any) -> Host:
+        return Host(Engine(chip(*HOST, *changes), **more))
 
     return build
 

@@ -6,6 +6,7 @@ a command. A read or write of 512 bytes 44240, FETCH or STORE of it 3560, exp 64
 
 import numpy as np
 import pytest
+from components_changes import SHALLOW
 
 from kb_dataexec import Executor, MemoryLogWriter, sanitize
 from kb_engine import read_tensor
@@ -14,13 +15,6 @@ from kb_messages import CommandSubmitted
 DECOUPLED = (("issue_ns: 3}", "issue_ns: 3, issue: decoupled}"),)
 SCOREBOARD = (("issue_ns: 3}", "issue_ns: 3, issue: scoreboard}"),)
 ONE = (("issue_ns: 3}", "issue_ns: 3, issue: decoupled, engine_queue_depth: 1}"),)
-SHALLOW = (
-    ("queue_depth: 4, memory: {space: reg", "queue_depth: 1, memory: {space: reg"),
-    ("queue_depth: 4, rows", "queue_depth: 1, rows"),
-    ("queue_depth: 4, lanes", "queue_depth: 1, lanes"),
-    ("queue_depth: 4, setup_ns", "queue_depth: 1, setup_ns"),
-    ("submission_depth: 8", "submission_depth: 1"),
-)
 READ = 44240
 MOVE, EXP = 3560, 64000
 F16 = (16, 16, "f16")

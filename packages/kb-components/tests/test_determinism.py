@@ -25,10 +25,9 @@ from hashlib import sha256
 from pathlib import Path
 import msgspec
 import numpy as np
-from kb_dataexec.logfile import MemoryLogWriter
+from kb_dataexec import MemoryLogWriter
+from kb_engine import Engine, Host
 from kb_engine.observe import Callbacks
-from kb_engine.engine.engine import Engine
-from kb_engine import Host
 from kb_topology import load_topology
 from kernel_file import kernel
 
@@ -70,7 +69,8 @@ def test_log_and_trace_do_not_depend_on_hashing(chip, two_pes, with_host, tmp_pa
     (tmp_path / "kernel_file.py").write_text(KERNEL)
     digests = set()
     for seed in ("0", "1", "2"):
-        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(tmp_path)}
+        paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": paths}
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, "chip.yaml"],
             cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,

@@ -1,19 +1,14 @@
 """What a tile waited for before its first block, by name. Chip and arithmetic are those of test_pe_scheduler.py."""
 
+from components_changes import FOUR_TILES, ONE_TILE, two_gemms
+
 from kb_messages import CommandSubmitted, SubCommandDispatched
 
 BOTH, FETCH = 88480, 6120
-ONE_TILE = (16, 16, 16)
-FOUR_TILES = (64, 16, "f16"), (16, 16, "f16"), (64, 16, "f16"), (64, 16, "f16")
 
 
 def waits(run):
     return {(event.command_seq, event.tile_id): event.waits_ps for event in run.traced(SubCommandDispatched)}
-
-
-def two_gemms(tl, a, b, c, d):
-    tl.composite("gemm", a, b, out=c, tile=ONE_TILE)
-    tl.composite("gemm", a, b, out=d, tile=ONE_TILE)
 
 
 def test_tiles_wait_for_earlier_tiles_and_for_room_in_the_first_queue(simulate):

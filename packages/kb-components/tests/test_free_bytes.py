@@ -2,6 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_messages import MemorySpace, SubCommandDispatched, WaitReason
 
@@ -67,7 +68,7 @@ def test_a_tile_of_another_size_waits_for_no_tile_buffer(simulate):
     ),
     slow=st.booleans(),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_tiles_of_any_sizes_end_and_share_no_register(simulate, kib, tiles, slow):
     def kernel(tl, a, b, *outputs):
         for (m, n, k, streams), out in zip(tiles, outputs, strict=False):

@@ -6,19 +6,13 @@ take a command. FETCH or STORE of n bytes 1000 + 5 n. A GEMM of 16 x 16 x 16 tak
 
 import numpy as np
 import pytest
+from components_changes import SHALLOW
 
 from kb_dataexec import Executor, MemoryLogWriter, sanitize
 from kb_engine import read_tensor
 from kb_messages import KernelError
 
 SCOREBOARD = (("issue_ns: 3}", "issue_ns: 3, issue: scoreboard}"),)
-SHALLOW = (
-    ("queue_depth: 4, memory: {space: reg", "queue_depth: 1, memory: {space: reg"),
-    ("queue_depth: 4, rows", "queue_depth: 1, rows"),
-    ("queue_depth: 4, lanes", "queue_depth: 1, lanes"),
-    ("queue_depth: 4, setup_ns", "queue_depth: 1, setup_ns"),
-    ("submission_depth: 8", "submission_depth: 1"),
-)
 F16, F32 = (16, 16, "f16"), (16, 16, "f32")
 GEMM, FETCH, DRAIN = 46000, 1000 + 5 * 1024, 1000 + 5 * 1024
 RNG = np.random.default_rng(11)

@@ -6,10 +6,9 @@ A call costs 100000. To the slice of cube 0 it is 20000 (pcie_ep) + 3000 (io_noc
 
 import numpy as np
 import pytest
-from components_two_cubes import HOST, TWO_SIPS, nothing
+from components_two_cubes import TWO_SIPS, nothing
 
 from kb_dataexec import MemoryLogWriter
-from kb_engine import Engine, Host
 from kb_engine.block import AddressTranslator
 from kb_engine.observe import Callbacks
 from kb_messages import FabricTransfer, KbError, KernelError, MmuMap, Refusal, SimulationStuckError, TopologyError
@@ -19,14 +18,6 @@ CALL, WAY, BYTES, HBM = 100000, 31000, 512 * 20, 30000
 ONE = CALL + WAY + BYTES + HBM + WAY
 START, BACK = 157000, 40000
 """A message's way to the PEs of cube 1, and its answer's, as in test_launch_path.py."""
-
-
-@pytest.fixture
-def host(chip):
-    def build(*changes, **more):
-        return Host(Engine(chip(*HOST, *changes), **more))
-
-    return build
 
 
 def test_a_write_is_done_when_it_is_acknowledged(host):

@@ -30,14 +30,6 @@ BACK = 2000 + (2000 + 5000 + 5000 + 3000) + 3000 + 20000
 """From a PE of cube 1: noc, then m_cpu to io_cpu, and io_cpu to the host. Answers are counted at no cost."""
 
 
-@pytest.fixture
-def host(chip):
-    def build(*changes, **more):
-        return Host(Engine(chip(*HOST, *changes), **more))
-
-    return build
-
-
 def test_all_pes_start_when_the_farthest_is_reached(host):
     result = host().launch(nothing)
     assert (result.call_ps, result.target_start_ps, result.start_ps) == (0, START, START)

@@ -181,7 +181,7 @@ def check_compute_slot(run):
         assert first[1] <= second[0]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 @given(problems(), st.sampled_from([(0, 1), (0, 3), (3, 1, 2)]))
 def test_laws_of_a_run_on_several_pes(simulate, two_halves, problem, pes):
     a, b, c, composites, changes = problem

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_components.pe.pe_dma import PeDma
 from kb_dataexec import MemoryLogWriter
@@ -265,7 +266,7 @@ def test_one_pe_is_no_longer_bound_by_latency(number, tile_ps):
     slow=st.booleans(),
     ahead=st.booleans(),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_any_commands_end_and_keep_the_laws(simulate, number, depth, sizes, streams, pinned, slow, ahead):
     def kernel(tl, a, b, *outputs):
         for (m, n, k), stream, at, out in zip(sizes, streams, (40, 0, 40), outputs, strict=False):

@@ -12,8 +12,8 @@ from kb_messages import SimulationStuckError
 
 @pytest.fixture
 def two_pes_host(chip, two_pes, monkeypatch):
-    monkeypatch.setattr(polling, "_LEAST_REPEATS", 100)
-    return lambda: Host(Engine(chip(*two_pes), most_repeated_loads=500), Path(__file__).parent)
+    monkeypatch.setattr(polling, "_LEAST_REPEATS", 40)
+    return lambda: Host(Engine(chip(*two_pes), most_repeated_loads=200), Path(__file__).parent)
 
 
 def barrier(tl, count):
@@ -49,7 +49,7 @@ def test_a_lock_that_nobody_gives_back_is_a_poll(two_pes_host):
 
 def test_atomics_that_change_something_are_no_poll(two_pes_host):
     def counts(tl, count):
-        for _ in range(600):
+        for _ in range(300):
             tl.atomic_add(count[0:1], 1)
 
     def takes_turns(tl, lock):

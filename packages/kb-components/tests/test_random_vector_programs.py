@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec import Executor, MemoryLogWriter
 from kb_engine import Engine, Host
@@ -64,7 +65,7 @@ def apply(name, tl, x, y):
     return tl.sum(a, axis=axis), Reference(ra.value.sum(axis=axis, keepdims=True), error).rounded()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(VALUES, st.booleans(), st.sampled_from(["tile", "fused"]), st.sampled_from([(), SCOREBOARD]))
 def test_random_programs_are_what_numpy_computes_in_float64(chip, steps, small, mode, issue):
     """Values with broadcasts, reductions and scans, in any order of stores, with and without names."""

@@ -1,4 +1,4 @@
-"""The further tables of the op log, by hand. Chip and arithmetic are those of test_pipeline.py.
+"""The auxiliary tables of the op log, by hand. Chip and arithmetic are those of test_pipeline.py.
 
 Every run of `simulate` also compares the tables with the trace (`components_trace_laws.check_tables`).
 """

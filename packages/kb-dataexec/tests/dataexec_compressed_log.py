@@ -1,4 +1,4 @@
-"""Writes a log of formulas by hand: two copies of 8 x 4 elements of f32 by the DMA of one PE, in two chunks.
+"""Writes a log of compressed rows by hand: two copies of 8 x 4 elements of f32 by the DMA of one PE, in two chunks.
 
 Command 0 copies A to B, and command 1 copies B to C, in four pieces of two rows each. Piece *i* of both together, op
 *i*, ends at 10 + 10 i ps. The first chunk has ops 0 to 5. It tells of both commands, of which command 1 is not done.

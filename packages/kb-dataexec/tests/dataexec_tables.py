@@ -1,4 +1,4 @@
-"""A log with every further table, by hand: two commands of one program, of which the second waits for the first."""
+"""A log with every auxiliary table, by hand: two commands of one program, of which the second waits for the first."""
 
 import numpy as np
 from dataexec_gemm_log import GemmProblem

@@ -23,7 +23,7 @@ rows = [(0, role, 1, 0, 0, 0x400, offset, count, nbytes, nbytes) for role, offse
 operands = np.array(rows, [(name, kind) for kind, names in columns.items() for name in names.split()])
 
 strings = b'"gemm"\n"mac array"\n"script.py:1"\n""\n'
-further = [b""] * 6  # the further tables, which this log leaves out
+further = [b""] * 6  # the auxiliary tables, which this log leaves out
 sums = [sha256(part).hexdigest() for part in (ops.tobytes(), operands.tobytes(), *further, strings, b"")]
 manifest = {"format": "kernbench-oplog", "version": 2, "chunks": 1, "ops": 1, "operands": 3, "strings": 4}
 manifest |= {"immediate_nbytes": 0, "digest": sha256("\n".join(["kernbench-oplog 2", *sums, ""]).encode()).hexdigest()}

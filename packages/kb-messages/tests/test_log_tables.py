@@ -1,4 +1,4 @@
-"""The further tables of the log: their names, their order, and what their columns hold."""
+"""The auxiliary tables of the log: their names, their order, and what their columns hold."""
 
 import re
 

@@ -4,6 +4,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plans_stages import kinds
 
 from kb_messages import (
     DmaParams,
@@ -62,10 +63,6 @@ def plan_of(
     a, b, out = Matrix.packed(m, k, dtype), Matrix.packed(k, n, dtype), Matrix.packed(m, n, dtype)
     command = GemmCommand(a=a, b=b, out=out, tile=tile, a_pinned=pinned, b_pinned=pinned, epilogue=epilogue)
     return generate_gemm_plan(command, "pe0")
-
-
-def kinds(tile: TilePlan) -> list[StageType]:
-    return [stage.stage_type for stage in tile.stages]
 
 
 def maths(tile: TilePlan) -> list[str]:
@@ -309,7 +306,7 @@ REFUSED = [
     ),
     (
         on_output("relu", group=4),
-        "gemm epilogue relu: got group 4, needs none: factors alone come in groups",
+        "gemm epilogue relu: got group 4, needs no group: only factors come in groups",
     ),
     (
         on_output("scale", operand=row(8), group=4),
@@ -334,7 +331,7 @@ REFUSED = [
         on_k("scale", scalars=(2.0,), group=4),
         "gemm epilogue scale: got no operand and 1 scalars, needs an operand of 3 x 8, a row for each group",
     ),
-    (on_output("relu", dtype=DType.F16), "gemm epilogue relu: got dtype f16, needs none"),
+    (on_output("relu", dtype=DType.F16), "gemm epilogue relu: got dtype f16, needs no dtype"),
     (on_output("cast"), "gemm epilogue cast: got dtype None, needs the dtype to round to"),
     (
         on_output("cast", dtype=DType.I64),

@@ -4,6 +4,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plans_stages import extent, kinds
 
 from kb_messages import (
     DmaParams,
@@ -18,10 +19,8 @@ from kb_messages import (
     Rectangle,
     Role,
     StageType,
-    TilePlan,
     TileShape,
     TransferParams,
-    rectangle,
 )
 from kb_plans import generate_gemm_plan
 
@@ -49,10 +48,6 @@ def gemm_plan(
     return generate_gemm_plan(command, "pe0")
 
 
-def kinds(tile: TilePlan) -> list[StageType]:
-    return [stage.stage_type for stage in tile.stages]
-
-
 def transfers(plan: PipelinePlan, kind: StageType) -> list[Rectangle]:
     """The rectangle in memory of every DMA stage of *kind*, in order."""
     stages = (stage for tile in plan.tiles for stage in tile.stages)
@@ -68,12 +63,6 @@ def elements(found: Rectangle, nbytes: int = 2) -> list[int]:
 
 def products(plan: PipelinePlan) -> list[GemmParams]:
     return [each.params for tile in plan.tiles for each in tile.stages if isinstance(each.params, GemmParams)]
-
-
-def extent(operand: OperandTemplate) -> tuple[int, int]:
-    """First byte and end of the full tile's rectangle within its buffer."""
-    found = rectangle(operand, (0, 0, 0))
-    return found.base, found.base + (found.rows - 1) * found.stride + found.row_nbytes
 
 
 def overlap(one: OperandTemplate, other: OperandTemplate) -> bool:

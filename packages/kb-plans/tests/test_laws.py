@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
+from plans_stages import extent
 from sampled_cases import examples
 
 from kb_messages import (
@@ -20,7 +21,6 @@ from kb_messages import (
     GemmParams,
     LoopOrder,
     Matrix,
-    OperandTemplate,
     PipelinePlan,
     Place,
     Rectangle,
@@ -241,12 +241,6 @@ def test_equal_arguments_give_equal_plans(problem: Problem) -> None:
     one, other = problem.plan, problem.plan
     assert one == other
     assert list(one.tiles) == list(other.tiles)
-
-
-def extent(operand: OperandTemplate) -> tuple[int, int]:
-    """First byte and end of the full tile's rectangle within its buffer."""
-    found = rectangle(operand, (0, 0, 0))
-    return found.base, found.base + (found.rows - 1) * found.stride + found.row_nbytes
 
 
 @every

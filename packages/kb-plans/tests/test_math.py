@@ -3,6 +3,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plans_stages import kinds
 
 from kb_messages import (
     DmaParams,
@@ -49,10 +50,6 @@ def math_plan(
     attributes = MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at)
     command = MathCommand(math=attributes, inputs=inputs, out=target, tile=tile, out_pinned=pinned)
     return generate_math_plan(command, "pe0")
-
-
-def kinds(tile: TilePlan) -> list[StageType]:
-    return [stage.stage_type for stage in tile.stages]
 
 
 def memory(tile: TilePlan, number: int) -> Rectangle:
@@ -137,7 +134,7 @@ REFUSED = [
     ("add", [(4, 4), (3, 4)], {}, "math add: got inputs of 4 x 4, 3 x 4, needs shapes that broadcast"),
     ("exp", [(4, 4)], {"out": (4, 5)}, "math exp out: got 4 x 5, needs 4 x 4"),
     ("sum", [(4, 4)], {}, "math sum: got axis None, needs axis 0 or 1"),
-    ("exp", [(4, 4)], {"axis": 0}, "math exp: got axis 0, needs none"),
+    ("exp", [(4, 4)], {"axis": 0}, "math exp: got axis 0, needs no axis"),
     (
         "sum",
         [(4, 4)],

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from sampled_cases import examples
 
 from kb_messages import (
     BufferNeeds,
@@ -104,7 +105,7 @@ def stage_time(stage_type: StageType, params: StageParams) -> StageTime:
 
 @stationary
 @pytest.mark.parametrize("costs", [None, TileCosts(stage_time=stage_time)])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(shape=sides, room=st.tuples(*[st.integers(100 * KIB, 10**6)] * 3))
 def test_the_panel_of_a_suggested_tile_fits(
     order: LoopOrder, costs: TileCosts | None, shape: tuple[int, int, int], room: tuple[int, int, int]

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from sampled_cases import examples
 
 from kb_messages import (
     BufferNeeds,
@@ -138,7 +139,7 @@ def test_time_decides_where_costs_are_known() -> None:
     assert time_of(shape, TileShape(256, 256, 128)) < 0.8 * time_of(shape, TileShape(128, 128, 256))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(shape=shapes)
 @example(shape=(8, 64, 588))  # three uneven cuts of K are estimated 5.1 % shorter than two equal ones
 def test_a_tile_by_time_fits_and_is_no_slower_than_one_by_bytes(shape: tuple[int, int, int]) -> None:
@@ -147,7 +148,7 @@ def test_a_tile_by_time_fits_and_is_no_slower_than_one_by_bytes(shape: tuple[int
     assert time_of(shape, tile) <= time_of(shape, suggest_tile(gemm(*shape), ONE_PE)) * 1.05
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(shape=shapes, room=rooms)
 def test_a_tile_is_found_by_time_wherever_one_fits(shape: tuple[int, int, int], room: tuple[int, int, int]) -> None:
     there = TileRoom(input_nbytes=room[0], output_nbytes=room[1], register_nbytes=room[2])

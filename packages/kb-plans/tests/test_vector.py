@@ -178,7 +178,7 @@ REFUSED = [
             outputs=(1,),
         ),
         1024,
-        "vector ops[0] neg: got 6 x 4 read as 5 x 4, needs as many elements",
+        "vector ops[0] neg: got 6 x 4 read as 5 x 4, needs the same number of elements",
     ),
     (softmax(4, 64), 383, "vector program: got values of 1536 bytes at a time, which no strip"),
     (

@@ -41,7 +41,7 @@ def test_every_cube_has_a_region_and_other_maps_stay(whole):
             ("count: 4, memory", "memory", "hbm[0:2]", "hbm", '"hbm[2:4]"', "hbm"),
             "256, and 1 slices of HBM in sip0.cube0",
         ),
-        (("2 GiB}}", "3000 B}}"), "256, needs granules that the 3000 bytes of a slice are whole numbers of"),
+        (("2 GiB}}", "3000 B}}"), "256, needs a granule that divides the 3000 bytes of a slice"),
     ],
 )
 def test_a_cube_that_cannot_interleave_is_refused(small, changes, said):
@@ -93,7 +93,10 @@ def test_a_memory_over_256_gib_has_several_regions(small):
         ('{slices: "sip[0].cube[0].xbar[*]", granule_nbytes: 64}', "got sip0.cube0.xbar0, needs slices of HBM, each"),
         ('{slices: ["sip[0].cube[0].hbm[*]", "sip[0].cube[0].hbm[2]"], granule_nbytes: 64}', "got sip0.cube0.hbm2 twi"),
         ('{slices: "sip[0].cube[0].hmb[*]", granule_nbytes: 64}', "got the unknown node 'hmb'"),
-        ('{slices: "sip[0].cube[0].hbm[*]", granule_nbytes: 192}', "got 192, needs granules that the 2147483648 byt"),
+        (
+            '{slices: "sip[0].cube[0].hbm[*]", granule_nbytes: 192}',
+            "got 192, needs a granule that divides the 2147483648 byt",
+        ),
         ('{slices: "sip[0].cube[0].hbm[*]", granule_nbytes: 100}', "got 100"),
         ("{granule_nbytes: 64}", "got no 'slices', needs that key"),
     ],
@@ -111,7 +114,7 @@ def test_a_set_that_cannot_be_is_refused(small, given, said):
         (SETS.replace("odd:", "hbm:"), "the name 'hbm', needs lower-case letters"),
         (SETS.replace("odd:", "a.b:"), "the name 'a.b', needs lower-case letters"),
         (SETS.replace("granule_nbytes: 64}", "granule_nbytes: 64, default: true}"), "a default memory beside odd"),
-        (SETS + "hbm_interleave_nbytes: 64\n", "a default memory beside hbm_interleave_nbytes, needs one of them"),
+        (SETS + "hbm_interleave_nbytes: 64\n", "a default memory beside hbm_interleave_nbytes, needs one default"),
     ],
 )
 def test_names_and_defaults_that_clash_are_refused(small, text, said):

@@ -112,7 +112,7 @@ def test_an_end_that_is_no_node_is_refused(ends):
 
 
 def test_a_negative_node_cost_is_refused():
-    with pytest.raises(ValueError, match=r"^node_cost_ps\(n2\) is -1, needs >= 0$"):
+    with pytest.raises(ValueError, match=r"^node_cost_ps\(n2\): got -1, needs at least 0$"):
         Router(graph_of("mxxxm", (0, 1, 1), (1, 2, 1), (2, 3, 1), (3, 4, 1)), lambda _: -1).route("n0", "n4")
 
 

@@ -158,8 +158,8 @@ def test_every_end_reaches_every_other(whole):
             "io_cpu: {kind",
             "io_cpu: {memory: {space: sram, size: 1}, kind",
             (
-                "23:5: $.io.nodes.io_cpu: got a memory outside the cubes, needs none; an address names a SIP and a "
-                "cube: put it in cube.nodes"
+                "23:5: $.io.nodes.io_cpu: got a memory outside the cubes, needs a memory in a cube; put it in "
+                "cube.nodes: an address names a SIP and a cube"
             ),
         ),
         (

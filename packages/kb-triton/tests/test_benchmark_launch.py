@@ -58,4 +58,4 @@ def test_a_grid_without_programs_is_refused(host):
     placed = host.empty("x", (64,), DType.F32)
     with pytest.raises(KernelError) as caught:
         kb_triton.launch(host, scale_kernel, (0,), placed, placed, 64, 1.0, BLOCK=64)
-    assert str(caught.value) == "launch of scale_kernel: got a grid without programs, needs some"
+    assert str(caught.value) == "launch of scale_kernel: got a grid without programs, needs at least one program"

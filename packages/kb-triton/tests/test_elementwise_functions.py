@@ -96,14 +96,14 @@ def maps(x_ptr, F: tl.constexpr, PACK: tl.constexpr):
         (
             halved,
             1,
-            "got a function of tl.map_elementwise with over 256 ways through its branches, needs fewer branches",
+            "got a function of tl.map_elementwise with over 256 paths through its branches, needs fewer branches",
         ),
-        (two_or_one, 1, "got a function of tl.map_elementwise with 2 results or 1, needs as many"),
+        (two_or_one, 1, "got a function of tl.map_elementwise with 2 results or 1, needs the same number on each path"),
         (sign_of, 3, "got tl.map_elementwise of 1 blocks with pack=3, needs a block, and a power of two"),
         (sign_of, 16, "got tl.map_elementwise with pack=16 of 8 elements, needs a multiple of pack"),
     ],
 )
-def test_what_no_mapping_is_gets_a_sentence(function, pack, sentence):
+def test_a_wrong_mapping_is_refused(function, pack, sentence):
     with pytest.raises(KbError, match=sentence):
         maps[(1,)](np.ones(8, np.float32), F=function, PACK=pack)
 

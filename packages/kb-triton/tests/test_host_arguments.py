@@ -65,7 +65,7 @@ def test_a_named_tuple_keeps_its_names():
     np.testing.assert_array_equal(out, x * 3)
 
 
-def test_a_kernel_says_what_host_code_asks():
+def test_a_kernel_has_the_attributes_that_host_code_reads():
     launched = scaled[1,](Pair(np.zeros(8, np.float32), 3), np.zeros(8, np.float32), N=8, num_warps=2)
     assert list(scaled.cache[0].values())[-1] is launched
     assert list(scaled.device_caches[0][0].values())[-1].metadata.num_warps == 2

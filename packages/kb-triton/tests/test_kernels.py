@@ -189,7 +189,7 @@ def odd_f(q, k, v, do, dq, dk, dv, lse, delta, S, sc, B: tl.constexpr, D: tl.con
     tl.store(dq + p, dQ)
 
 
-def test_attn_bwd():
+def test_the_backward_pass_of_attention():
     rng = np.random.default_rng(0)
     B, D = (32, 16)
     q, k, v, do = (rng.standard_normal((B, D)).astype(np.float16) for _ in range(4))
@@ -268,7 +268,7 @@ def odd_k(x, sc, o, N, B: tl.constexpr, FP8: tl.constexpr):
     tl.store(o + i, q, mask=i < N)
 
 
-def test_fp8quant():
+def test_quantization_to_fp8():
     rng = np.random.default_rng(0)
     x = rng.standard_normal(40, np.float32)
     sc = np.zeros(3, np.float32)

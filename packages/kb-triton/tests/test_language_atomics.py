@@ -55,7 +55,7 @@ def count(x, counts, n, B: tl.constexpr):
     tl.atomic_add(counts + tl.load(x + at, mask=at < n, other=0), 1, mask=at < n)
 
 
-def test_counts():
+def test_a_histogram_by_atomics():
     x, counts = np.random.default_rng(0).integers(0, 10, 50).astype(np.int32), np.zeros(10, np.int32)
     count[4,](x, counts, 50, B=16)
     np.testing.assert_array_equal(counts, np.bincount(x, minlength=10))

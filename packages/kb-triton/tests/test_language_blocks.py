@@ -1,8 +1,9 @@
-"""Reductions, scans, shapes and orders of blocks."""
+"""Reductions, scans, products, and orders of blocks."""
 
 import math
 
 import numpy as np
+import pytest
 
 import kb_triton as triton
 import kb_triton.language as tl
@@ -10,7 +11,7 @@ from kb_triton.language import libdevice
 
 
 @triton.jit
-def k_scan(x, o, o2, n, B: tl.constexpr):
+def scan_kernel(x, o, o2, n, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i, mask=i < n, other=0.0)
     tl.store(o + i, tl.cumsum(v, 0), mask=i < n)
@@ -18,19 +19,19 @@ def k_scan(x, o, o2, n, B: tl.constexpr):
     tl.store(o2 + i, tl.cumsum(f, axis=0) - f, mask=i < n)
 
 
-def test_scan():
+def test_scans_of_floats_and_of_flags():
     rng = np.random.default_rng(0)
     x = rng.standard_normal(40, np.float32)
     o = np.zeros(40, np.float32)
     o2 = np.zeros(40, np.int32)
-    k_scan[1,](x, o, o2, 40, B=64)
+    scan_kernel[1,](x, o, o2, 40, B=64)
     np.testing.assert_allclose(o, np.cumsum(x), rtol=0.0001, atol=1e-05)
     fl = (x > 0).astype(int)
     np.testing.assert_array_equal(o2, np.cumsum(fl) - fl)
 
 
 @triton.jit
-def k_3d(x, o, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
+def middle_sum_kernel(x, o, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
     a = tl.arange(0, A)[:, None, None]
     b = tl.arange(0, B)[None, :, None]
     c = tl.arange(0, C)[None, None, :]
@@ -39,16 +40,8 @@ def k_3d(x, o, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
     tl.store(o + tl.arange(0, A)[:, None] * C + tl.arange(0, C)[None, :], s)
 
 
-def test_red3d():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((4, 8, 16), np.float32)
-    o = np.zeros((4, 16), np.float32)
-    k_3d[1,](x, o, A=4, B=8, C=16)
-    np.testing.assert_allclose(o, x.sum(1), rtol=1e-05, atol=1e-05)
-
-
 @triton.jit
-def k_outer(x, y, o, B: tl.constexpr):
+def outer_sum_kernel(x, y, o, B: tl.constexpr):
     i = tl.arange(0, B)
     a = tl.load(x + i)
     b = tl.load(y + i)
@@ -56,17 +49,8 @@ def k_outer(x, y, o, B: tl.constexpr):
     tl.store(o + i[:, None], tl.sum(tl.sum(p, 2), 1)[:, None])
 
 
-def test_bc3d():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(8, np.float32)
-    y = rng.standard_normal(8, np.float32)
-    o = np.zeros(8, np.float32)
-    k_outer[1,](x, y, o, B=8)
-    np.testing.assert_allclose(o, (x[:, None, None] * y[None, :, None] + y).sum((1, 2)), rtol=0.0001, atol=0.0001)
-
-
 @triton.jit
-def odd_b(x, o, M, N, sm, sn, BM: tl.constexpr, BN: tl.constexpr):
+def row_maximum_kernel(x, o, M, N, sm, sn, BM: tl.constexpr, BN: tl.constexpr):
     i = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]
     mx = tl.full([BM, BN], value=-float("inf"), dtype=tl.float32)
     for off in range(0, N, BN):
@@ -80,16 +64,8 @@ def odd_b(x, o, M, N, sm, sn, BM: tl.constexpr, BN: tl.constexpr):
     tl.store(o + i, r, i < M)
 
 
-def test_rowmax():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((11, 37), np.float32)
-    o = np.zeros(11, np.float32)
-    odd_b[3,](x, o, 11, 37, 37, 1, BM=4, BN=16)
-    np.testing.assert_array_equal(o, x.max(1))
-
-
 @triton.jit
-def k_topk(x, o, oi, N, K: tl.constexpr, B: tl.constexpr):
+def largest_kernel(x, o, oi, N, K: tl.constexpr, B: tl.constexpr):
     p = tl.program_id(0)
     i = tl.arange(0, B)
     v = tl.load(x + p * N + i, mask=i < N, other=-float("inf"))
@@ -101,18 +77,18 @@ def k_topk(x, o, oi, N, K: tl.constexpr, B: tl.constexpr):
         v = tl.where(i == j, -float("inf"), v)
 
 
-def test_topk_loop():
+def test_the_largest_elements_of_rows_by_a_loop():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((3, 30), np.float32)
     o = np.zeros((3, 4), np.float32)
     oi = np.zeros((3, 4), np.int64)
-    k_topk[3,](x, o, oi, 30, K=4, B=32)
+    largest_kernel[3,](x, o, oi, 30, K=4, B=32)
     s = np.argsort(-x, 1)[:, :4]
     np.testing.assert_array_equal(oi, s)
 
 
 @triton.jit
-def odd_g(x, y, o, N, B: tl.constexpr):
+def running_argmax_kernel(x, y, o, N, B: tl.constexpr):
     pid = tl.program_id(0)
     row = x + pid * N
     best = float("-inf")
@@ -128,35 +104,26 @@ def odd_g(x, y, o, N, B: tl.constexpr):
     tl.store(y + pid, best)
 
 
-def test_argmax_loop():
+def test_an_argmax_over_blocks_of_a_row():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((5, 40), np.float32)
     y = np.zeros(5, np.float32)
     o = np.zeros(5, np.int64)
-    odd_g[5,](x, y, o, 40, B=16)
+    running_argmax_kernel[5,](x, y, o, 40, B=16)
     np.testing.assert_array_equal(o, x.argmax(1))
     np.testing.assert_array_equal(y, x.max(1))
 
 
 @triton.jit
-def k_cat(x, y, o, B: tl.constexpr):
+def cat_kernel(x, y, o, B: tl.constexpr):
     i = tl.arange(0, B)
     a = tl.load(x + i)
     b = tl.load(y + i)
     tl.store(o + tl.arange(0, 2 * B), tl.cat(a, b, can_reorder=True))
 
 
-def test_cat():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(8, np.float32)
-    y = rng.standard_normal(8, np.float32)
-    o = np.zeros(16, np.float32)
-    k_cat[1,](x, y, o, B=8)
-    np.testing.assert_array_equal(o, np.concatenate([x, y]))
-
-
 @triton.jit
-def k_welford(mean, m2, w, mean2, m22, w2):
+def welford(mean, m2, w, mean2, m22, w2):
     d = mean2 - mean
     nw = w + w2
     r = tl.where(nw == 0.0, 0.0, w2 / nw)
@@ -164,108 +131,75 @@ def k_welford(mean, m2, w, mean2, m22, w2):
 
 
 @triton.jit
-def k_varred(x, o, o2, N, B: tl.constexpr):
+def variance_kernel(x, o, o2, N, B: tl.constexpr):
     i = tl.arange(0, B)
     m = i < N
     v = tl.load(x + i, mask=m, other=0.0)
-    mean, m2, w = tl.reduce((v, tl.zeros([B], tl.float32), m.to(tl.float32)), 0, k_welford)
+    mean, m2, w = tl.reduce((v, tl.zeros([B], tl.float32), m.to(tl.float32)), 0, welford)
     tl.store(o, mean)
     tl.store(o2, m2 / w)
 
 
-def test_reduce_fn():
+def test_a_reduction_with_a_function_of_three_values():
     rng = np.random.default_rng(0)
     x = rng.standard_normal(30, np.float32)
     o = np.zeros(1, np.float32)
     o2 = np.zeros(1, np.float32)
-    k_varred[1,](x, o, o2, 30, B=32)
+    variance_kernel[1,](x, o, o2, 30, B=32)
     np.testing.assert_allclose([o[0], o2[0]], [x.mean(), x.var()], rtol=0.0001)
 
 
 @triton.jit
-def add_(a, b):
+def added(a, b):
     return a + b
 
 
 @triton.jit
-def k_red(x, o, o2, B: tl.constexpr):
+def added_kernel(x, o, o2, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i)
-    tl.store(o, tl.reduce(v, 0, add_))
-    tl.store(o2 + i, tl.associative_scan(v, 0, add_))
+    tl.store(o, tl.reduce(v, 0, added))
+    tl.store(o2 + i, tl.associative_scan(v, 0, added))
 
 
-def test_reduce_add():
+def test_reductions_and_scans_with_a_sum():
     rng = np.random.default_rng(0)
     x = rng.standard_normal(32, np.float32)
     o = np.zeros(1, np.float32)
     o2 = np.zeros(32, np.float32)
-    k_red[1,](x, o, o2, B=32)
+    added_kernel[1,](x, o, o2, B=32)
     np.testing.assert_allclose(o[0], x.sum(), rtol=0.0001, atol=1e-05)
     np.testing.assert_allclose(o2, np.cumsum(x), rtol=0.0001, atol=1e-05)
 
 
 @triton.jit
-def k_sort(x, o, B: tl.constexpr):
+def sort_kernel(x, o, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i)
     tl.store(o + i, tl.sort(v))
 
 
-def test_sort():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(32, np.float32)
-    o = np.zeros(32, np.float32)
-    k_sort[1,](x, o, B=32)
-    np.testing.assert_array_equal(o, np.sort(x))
-
-
 @triton.jit
-def k_flip(x, o, B: tl.constexpr):
+def flip_kernel(x, o, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(o + i, tl.flip(tl.load(x + i), 0))
 
 
-def test_flip():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(16, np.float32)
-    o = np.zeros(16, np.float32)
-    k_flip[1,](x, o, B=16)
-    np.testing.assert_array_equal(o, x[::-1])
-
-
 @triton.jit
-def k_h(x, o, n, B: tl.constexpr, NB: tl.constexpr):
+def histogram_kernel(x, o, n, B: tl.constexpr, NB: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i)
     tl.store(o + tl.arange(0, NB), tl.histogram(v, NB))
 
 
-def test_histogram():
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 8, 32).astype(np.int32)
-    o = np.zeros(8, np.int32)
-    k_h[1,](x, o, 32, B=32, NB=8)
-    np.testing.assert_array_equal(o, np.bincount(x, minlength=8))
-
-
 @triton.jit
-def k_gat(x, idx, o, B: tl.constexpr):
+def gather_kernel(x, idx, o, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(o + i, tl.gather(tl.load(x + i) * 2, tl.load(idx + i), 0))
 
 
-def test_tl_gather():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(16, np.float32)
-    ix = rng.permutation(16).astype(np.int32)
-    o = np.zeros(16, np.float32)
-    k_gat[1,](x, ix, o, B=16)
-    np.testing.assert_array_equal(o, 2 * x[ix])
-
-
 @triton.jit
-def k_lib(x, o, B: tl.constexpr):
+def libdevice_kernel(x, o, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i)
     y = (
@@ -279,26 +213,8 @@ def k_lib(x, o, B: tl.constexpr):
     tl.store(o + i, y)
 
 
-def test_lib():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(16, np.float32)
-    o = np.zeros(16, np.float32)
-    k_lib[1,](x, o, B=16)
-    a = np.abs(x.astype(float))
-    np.testing.assert_allclose(
-        o,
-        np.tanh(x)
-        + [math.erf(t) for t in x]
-        + 1 / np.sqrt(a + 1)
-        + a**2
-        + 1 / (1 + np.exp(-x.astype(float)))
-        + np.log1p(a),
-        rtol=1e-05,
-    )
-
-
 @triton.jit
-def k_dotT(a, b, c, N: tl.constexpr):
+def transposed_dot_kernel(a, b, c, N: tl.constexpr):
     r = tl.arange(0, N)
     x = tl.load(a + r[:, None] * N + r[None, :])
     y = tl.load(b + r[:, None] * N + r[None, :])
@@ -307,19 +223,8 @@ def k_dotT(a, b, c, N: tl.constexpr):
     tl.store(c + r[:, None] * N + r[None, :], acc)
 
 
-def test_dotT():
-    rng = np.random.default_rng(0)
-    N = 16
-    a = rng.standard_normal((N, N)).astype(np.float16)
-    b = rng.standard_normal((N, N)).astype(np.float16)
-    c = np.zeros((N, N), np.float32)
-    k_dotT[1,](a, b, c, N=N)
-    y = (a.T.astype(float) @ (b * 2).T.astype(float)).astype(np.float16)
-    np.testing.assert_allclose(c, a.astype(float) @ y.T.astype(float), rtol=0.02, atol=0.05)
-
-
 @triton.jit
-def k_int8(a, b, s, c, N: tl.constexpr):
+def bytes_dot_kernel(a, b, s, c, N: tl.constexpr):
     r = tl.arange(0, N)
     p = r[:, None] * N + r[None, :]
     acc = tl.zeros((N, N), dtype=tl.int32)
@@ -327,19 +232,8 @@ def k_int8(a, b, s, c, N: tl.constexpr):
     tl.store(c + p, (acc.to(tl.float32) * tl.load(s + r)[:, None]).to(tl.float16))
 
 
-def test_int8dot():
-    rng = np.random.default_rng(0)
-    N = 32
-    a = rng.integers(-9, 9, (N, N)).astype(np.int8)
-    b = rng.integers(-9, 9, (N, N)).astype(np.int8)
-    s = rng.random(N, dtype=np.float32)
-    c = np.zeros((N, N), np.float16)
-    k_int8[1,](a, b, s, c, N=N)
-    np.testing.assert_allclose(c, a.astype(int) @ b.astype(int) * s[:, None], rtol=0.001, atol=0.01)
-
-
 @triton.jit
-def _dropout(x_ptr, output_ptr, n_elements, p, seed, BLOCK_SIZE: tl.constexpr):
+def dropout_kernel(x_ptr, output_ptr, n_elements, p, seed, BLOCK_SIZE: tl.constexpr):
     pid = tl.program_id(axis=0)
     block_start = pid * BLOCK_SIZE
     offsets = block_start + tl.arange(0, BLOCK_SIZE)
@@ -378,11 +272,55 @@ def philox_np(seed, off):
     return x.astype(np.float32) * np.float32(4.6566127342e-10)
 
 
-def test_dropout():
-    rng = np.random.default_rng(0)
-    n = 300
-    x = rng.standard_normal(n, np.float32)
-    y = np.zeros_like(x)
-    _dropout[3,](x, y, n, 0.5, 123, BLOCK_SIZE=128)
-    r = philox_np(123, np.arange(n))
-    np.testing.assert_allclose(y, np.where(r > 0.5, x / 0.5, 0), rtol=1e-06)
+def drawn(*shape, dtype=np.float32):
+    return np.random.default_rng(0).standard_normal(shape, np.float32).astype(dtype)
+
+
+def functions(x):
+    """The sum of `libdevice_kernel`, in f64."""
+    x = x.astype(np.float64)
+    a = np.abs(x)
+    erfs = np.vectorize(math.erf)(x)
+    return np.tanh(x) + erfs + 1 / np.sqrt(a + 1) + a**2 + 1 / (1 + np.exp(-x)) + np.log1p(a)
+
+
+X, Y, LONG, CUBE, ROWS = drawn(16), drawn(2, 16)[1], drawn(300), drawn(4, 8, 16), drawn(11, 37)
+NUMBERS = np.random.default_rng(0)
+FEW, ORDER = NUMBERS.integers(0, 8, 32).astype(np.int32), NUMBERS.permutation(16).astype(np.int32)
+A, B = drawn(2, 16, 16, dtype=np.float16)
+TURNED = (A.T.astype(float) @ (B * 2).T.astype(float)).astype(np.float16).T
+C, D, SCALES = *NUMBERS.integers(-9, 9, (2, 32, 32)).astype(np.int8), NUMBERS.random(32, dtype=np.float32)
+OUTER = (X[:8, None, None] * Y[None, :8, None] + Y[:8]).sum((1, 2))
+KEPT = np.where(philox_np(123, np.arange(300)) > 0.5, LONG / 0.5, 0).astype(np.float32)
+CASES = {
+    "a sum over the middle axis": (
+        middle_sum_kernel, (1,), (CUBE,), (), {"A": 4, "B": 8, "C": 16}, CUBE.sum(1), 1e-5, 1e-5,
+    ),
+    "sums of a block of three axes": (outer_sum_kernel, (1,), (X[:8], Y[:8]), (), {"B": 8}, OUTER, 1e-4, 1e-4),
+    "maxima of rows over blocks": (
+        row_maximum_kernel, (3,), (ROWS,), (11, 37, 37, 1), {"BM": 4, "BN": 16}, ROWS.max(1),
+    ),
+    "cat": (cat_kernel, (1,), (X[:8], Y[:8]), (), {"B": 8}, np.concatenate([X[:8], Y[:8]])),
+    "sort": (sort_kernel, (1,), (LONG[:32],), (), {"B": 32}, np.sort(LONG[:32])),
+    "flip": (flip_kernel, (1,), (X,), (), {"B": 16}, X[::-1]),
+    "histogram": (
+        histogram_kernel, (1,), (FEW,), (32,), {"B": 32, "NB": 8}, np.bincount(FEW, minlength=8).astype(np.int32),
+    ),
+    "gather": (gather_kernel, (1,), (X, ORDER), (), {"B": 16}, 2 * X[ORDER]),
+    "functions of libdevice": (libdevice_kernel, (1,), (X,), (), {"B": 16}, functions(X).astype(np.float32), 1e-5),
+    "products of transposed blocks": (
+        transposed_dot_kernel, (1,), (A, B), (), {"N": 16}, (A.astype(float) @ TURNED).astype(np.float32), 0.02, 0.05,
+    ),
+    "a product of bytes": (
+        bytes_dot_kernel, (1,), (C, D, SCALES), (), {"N": 32},
+        ((C.astype(int) @ D.astype(int)) * SCALES[:, None]).astype(np.float16), 1e-3, 0.01,
+    ),
+    "dropout by random numbers": (
+        dropout_kernel, (3,), (LONG,), (300, 0.5, 123), {"BLOCK_SIZE": 128}, KEPT, 1e-6,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_blocks(case, check):
+    check(*case)

@@ -1,4 +1,4 @@
-"""Steering: loops, branches on loaded and computed values, constants, nested functions, tuples."""
+"""Control flow: loops, branches on loaded and computed values, constants, nested functions, tuples."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from kb_messages import KernelError
 
 
 @triton.jit
-def k_while(x, o, n):
+def while_kernel(x, o, n):
     i = 0
     acc = 0.0
     while i < n:
@@ -18,16 +18,8 @@ def k_while(x, o, n):
     tl.store(o, acc)
 
 
-def test_while_scalar():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(9, np.float32)
-    o = np.zeros(1, np.float32)
-    k_while[1,](x, o, 9)
-    np.testing.assert_allclose(o[0], x.sum(), rtol=1e-05)
-
-
 @triton.jit
-def k_steer(x, o, n, B: tl.constexpr):
+def branch_kernel(x, o, n, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i, mask=i < n, other=0.0)
     s = tl.sum(tl.abs(v))
@@ -39,17 +31,8 @@ def k_steer(x, o, n, B: tl.constexpr):
     tl.store(o + i, v, mask=i < n)
 
 
-def test_steer():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(20, np.float32)
-    o = np.zeros(20, np.float32)
-    k_steer[1,](x, o, 20, B=32)
-    s = np.abs(x).sum()
-    np.testing.assert_allclose(o, x / s + 1, rtol=1e-05, atol=1e-06)
-
-
 @triton.jit
-def k_argmax(x, o, oi, N, B: tl.constexpr):
+def argmax_kernel(x, o, oi, N, B: tl.constexpr):
     p = tl.program_id(0)
     i = tl.arange(0, B)
     v = tl.load(x + p * N + i, mask=i < N, other=-float("inf"))
@@ -60,20 +43,20 @@ def k_argmax(x, o, oi, N, B: tl.constexpr):
     tl.store(x + p * N + k, -100.0)
 
 
-def test_argmax_steer():
+def test_a_computed_index_is_an_address():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((4, 30), np.float32)
     x0 = x.copy()
     o = np.zeros(4, np.float32)
     oi = np.zeros(4, np.int32)
-    k_argmax[4,](x, o, oi, 30, B=32)
+    argmax_kernel[4,](x, o, oi, 30, B=32)
     np.testing.assert_array_equal(o, x0.max(1))
     np.testing.assert_array_equal(oi, x0.argmax(1))
     assert (x[np.arange(4), oi] == -100).all()
 
 
 @triton.jit
-def odd_a(x, o, n, B: tl.constexpr):
+def static_range_kernel(x, o, n, B: tl.constexpr):
     pid = tl.program_id(0)
     off = pid.to(tl.int64) * B + tl.arange(0, B).to(tl.int64)
     m = off < n
@@ -88,24 +71,13 @@ def odd_a(x, o, n, B: tl.constexpr):
     tl.store(o + off, v + c, mask=m)
 
 
-def test_staticr():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(50, np.float32)
-    o = np.zeros(50, np.float32)
-    odd_a[4,](x, o, 50, B=16)
-    v = x.copy()
-    for i in range(4):
-        v = v + i if i % 2 == 0 else v * 1.5
-    np.testing.assert_allclose(o, v + 6, rtol=1e-05)
-
-
 @triton.jit
 def helper(ptr, i, m, other: tl.constexpr = 0.0):
     return (tl.load(ptr + i, mask=m, other=other), tl.sum(m.to(tl.int32)))
 
 
 @triton.jit
-def k_tuple(x, o, n, B: tl.constexpr):
+def tuple_kernel(x, o, n, B: tl.constexpr):
     i = tl.arange(0, B)
     a, c = helper(x, i, i < n)
     t = (a, a * 2)
@@ -113,18 +85,8 @@ def k_tuple(x, o, n, B: tl.constexpr):
         tl.store(o + j * B + i, t[j] + c)
 
 
-def test_tuples():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(8, np.float32)
-    o = np.zeros((2, 8), np.float32)
-    k_tuple[1,](x, o, 5, B=8)
-    m = np.arange(8) < 5
-    a = np.where(m, x, 0)
-    np.testing.assert_allclose(o, np.stack([a + 5, 2 * a + 5]), rtol=1e-06)
-
-
 @triton.jit
-def odd_assert(x, y, n, B: tl.constexpr):
+def assert_kernel(x, y, n, B: tl.constexpr):
     at = tl.arange(0, B)
     assert n < 100, "few"
     index = tl.load(x + at)
@@ -132,9 +94,33 @@ def odd_assert(x, y, n, B: tl.constexpr):
     tl.store(y + at, index * 2)
 
 
-def test_assertions_of_blocks():
+def test_an_assertion_of_a_block_is_checked():
     x, y = np.arange(8, dtype=np.int32), np.zeros(8, np.int32)
-    odd_assert[1,](x, y, 8, B=8)
+    assert_kernel[1,](x, y, 8, B=8)
     assert y.tolist() == [2 * each for each in range(8)]
     with pytest.raises(KernelError, match=r"a tl\.device_assert that does not hold: an index inside"):
-        odd_assert[1,](x, y, 7, B=8)
+        assert_kernel[1,](x, y, 7, B=8)
+
+
+def drawn(*shape, dtype=np.float32):
+    return np.random.default_rng(0).standard_normal(shape, np.float32).astype(dtype)
+
+
+X, LONG = drawn(20), drawn(50)
+FIRST = np.where(np.arange(8) < 5, X[:8], 0)
+CASES = {
+    "a while loop": (while_kernel, (1,), (X[:9],), (9,), {}, X[:9].sum(keepdims=True), 1e-5),
+    "a branch and a loop by computed values": (
+        branch_kernel, (1,), (X,), (20,), {"B": 32},
+        X / abs(X).sum() + int((X / abs(X).sum()).max()) + 1, 1e-5, 1e-6,
+    ),
+    "a static range": (static_range_kernel, (4,), (LONG,), (50,), {"B": 16}, (LONG * 1.5 + 2) * 1.5 + 6, 1e-5),
+    "functions that return tuples": (
+        tuple_kernel, (1,), (X[:8],), (5,), {"B": 8}, np.stack([FIRST + 5, 2 * FIRST + 5]), 1e-6,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_control_flow(case, check):
+    check(*case)

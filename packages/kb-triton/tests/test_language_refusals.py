@@ -91,7 +91,7 @@ SENTENCES = {
     "or correct the index",
     adds_other_shapes: "got + of blocks of 8 and 16, needs shapes that broadcast",
     shifts_floats: "got << of floats, needs integers; cast to tl.int32 first",
-    asserts: "got a tl.static_assert that does not hold: nine, needs one that holds",
+    asserts: "got a tl.static_assert that does not hold: nine, needs a true condition",
     divides_by_nothing: "got a division by zero of integers, needs another divisor",
     multiplies_two_types: "got tl.dot of fp16 and fp32, needs blocks of one type; cast one of them",
 }

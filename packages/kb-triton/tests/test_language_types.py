@@ -1,13 +1,14 @@
 """Types of results by Triton's table, integers that wrap, bits and casts."""
 
 import numpy as np
+import pytest
 
 import kb_triton as triton
 import kb_triton.language as tl
 
 
 @triton.jit
-def k_types(x, y, o1, o2, o3, o4, n, B: tl.constexpr):
+def types_kernel(x, y, o1, o2, o3, o4, n, B: tl.constexpr):
     i = tl.arange(0, B)
     m = i < n
     a = tl.load(x + i, mask=m)
@@ -23,7 +24,7 @@ def k_types(x, y, o1, o2, o3, o4, n, B: tl.constexpr):
     tl.store(o4 + i, a / b, mask=m)
 
 
-def test_types():
+def test_results_have_the_types_of_tritons_table():
     rng = np.random.default_rng(0)
     n = 20
     x = rng.standard_normal(n).astype(np.float16)
@@ -33,7 +34,7 @@ def test_types():
     o2 = np.zeros(n, np.int32)
     o3 = np.zeros(n, np.int32)
     o4 = np.zeros(n, np.float32)
-    k_types[1,](x, y, o1, o2, o3, o4, n, B=32)
+    types_kernel[1,](x, y, o1, o2, o3, o4, n, B=32)
     np.testing.assert_array_equal(o1, (x.astype(np.float32) * np.float16(0.1).astype(np.float32)).astype(np.float16))
     np.testing.assert_array_equal(o2, np.trunc(y / 3).astype(np.int32))
     np.testing.assert_array_equal(o3, np.fmod(y, 3))
@@ -41,38 +42,22 @@ def test_types():
 
 
 @triton.jit
-def k_u8(x, o, n, B: tl.constexpr):
+def bytes_kernel(x, o, n, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i, mask=i < n, other=255)
     tl.store(o + i, (v + 1) * 2, mask=i < n)
 
 
-def test_u8wrap():
-    x = np.array([0, 127, 200, 255], np.uint8)
-    o = np.zeros(4, np.uint8)
-    k_u8[1,](x, o, 4, B=4)
-    np.testing.assert_array_equal(o, (x.astype(int) + 1) % 256 * 2 % 256)
-
-
 @triton.jit
-def k_wrap(o, n, B: tl.constexpr):
+def hash_kernel(o, n, B: tl.constexpr):
     i = tl.arange(0, B)
     v = (i + n) * 65599 + 2147483600
     v = (v ^ v >> 13) * -5
     tl.store(o + i, v)
 
 
-def test_i32wrap():
-    o = np.zeros(16, np.int32)
-    k_wrap[1,](o, 1000000, B=16)
-    with np.errstate(all="ignore"):
-        v = (np.arange(16, dtype=np.int32) + np.int32(1000000)) * np.int32(65599) + np.int32(2147483600)
-        v = (v ^ v >> np.int32(13)) * np.int32(-5)
-    np.testing.assert_array_equal(o, v)
-
-
 @triton.jit
-def k_bits(x, o, B: tl.constexpr):
+def four_bits_kernel(x, o, B: tl.constexpr):
     i = tl.arange(0, B)
     q = tl.load(x + i // 8)
     s = i % 8 * 4
@@ -80,48 +65,23 @@ def k_bits(x, o, B: tl.constexpr):
     tl.store(o + i, (v.to(tl.float32) - 8) * 0.5)
 
 
-def test_int4():
-    rng = np.random.default_rng(0)
-    x = rng.integers(-(2**31), 2**31, 4).astype(np.int32)
-    o = np.zeros(32, np.float32)
-    k_bits[1,](x, o, B=32)
-    r = np.array([int(x[i // 8]) >> 4 * (i % 8) & 15 for i in range(32)])
-    np.testing.assert_array_equal(o, (r - 8) * 0.5)
-
-
 @triton.jit
-def k_ptrcast(x, o, B: tl.constexpr):
+def pointer_cast_kernel(x, o, B: tl.constexpr):
     i = tl.arange(0, B)
     p = x.to(tl.pointer_type(tl.int32))
     tl.store(o + i, tl.load(p + i) & 2147483647)
 
 
-def test_ptrcast():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(16, np.float32)
-    o = np.zeros(16, np.int32)
-    k_ptrcast[1,](x, o, B=16)
-    np.testing.assert_array_equal(o, x.view(np.int32) & 2147483647)
-
-
 @triton.jit
-def k_bitcast(x, o, B: tl.constexpr):
+def bits_kernel(x, o, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i) * 1.0
     u = v.to(tl.uint32, bitcast=True)
     tl.store(o + i, u >> 16)
 
 
-def test_bitcast():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(16, np.float32)
-    o = np.zeros(16, np.uint32)
-    k_bitcast[1,](x, o, B=16)
-    np.testing.assert_array_equal(o, x.view(np.uint32) >> 16)
-
-
 @triton.jit
-def odd_d(x, o, B: tl.constexpr):
+def radix_sort_kernel(x, o, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i)
     k = v.to(tl.uint32, bitcast=True)
@@ -131,30 +91,14 @@ def odd_d(x, o, B: tl.constexpr):
     tl.store(o + i, s.to(tl.float32, bitcast=True))
 
 
-def test_radixkey():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(16, np.float32)
-    o = np.zeros(16, np.float32)
-    odd_d[1,](x, o, B=16)
-    np.testing.assert_array_equal(o, np.sort(x))
-
-
 @triton.jit
-def k_copy64(x, y, n, B: tl.constexpr):
+def copy_kernel(x, y, n, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(y + i, tl.load(x + i, mask=i < n, other=0.0), mask=i < n)
 
 
-def test_f64copy():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(10)
-    y = np.zeros(10)
-    k_copy64[1,](x, y, 10, B=16)
-    np.testing.assert_array_equal(x, y)
-
-
 @triton.jit
-def k_bool(x, o, B: tl.constexpr, FLAG: tl.constexpr, OPT: tl.constexpr = None):
+def boolean_kernel(x, o, B: tl.constexpr, FLAG: tl.constexpr, OPT: tl.constexpr = None):
     i = tl.arange(0, B)
     v = tl.load(x + i)
     if FLAG and OPT is None:
@@ -164,16 +108,8 @@ def k_bool(x, o, B: tl.constexpr, FLAG: tl.constexpr, OPT: tl.constexpr = None):
     tl.device_print("hi", tl.program_id(0))
 
 
-def test_booleans():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(16, np.float32)
-    o = np.zeros(16, bool)
-    k_bool[1,](x, o, B=16, FLAG=True)
-    np.testing.assert_array_equal(o, (-x > 0) | (-x < -1))
-
-
 @triton.jit
-def odd_i(x, o, a: tl.constexpr, b: "tl.constexpr", DT: tl.constexpr, B: tl.constexpr):
+def constants_kernel(x, o, a: tl.constexpr, b: "tl.constexpr", DT: tl.constexpr, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i).to(DT)
     C: tl.constexpr = a * b
@@ -185,16 +121,8 @@ def odd_i(x, o, a: tl.constexpr, b: "tl.constexpr", DT: tl.constexpr, B: tl.cons
     tl.store(o + i, v)
 
 
-def test_cexpr():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(8, np.float32)
-    o = np.zeros(8, np.float32)
-    odd_i[1,](x, o, 2, 3, tl.float32, 8)
-    np.testing.assert_allclose(o, x * 6 + 2, rtol=1e-06)
-
-
 @triton.jit
-def odd_c(x, o, B: tl.constexpr):
+def normalized_kernel(x, o, B: tl.constexpr):
     i = tl.arange(0, B)
     v = tl.load(x + i)
     y = v
@@ -205,18 +133,8 @@ def odd_c(x, o, B: tl.constexpr):
     tl.store(o + i, z.to(o.dtype.element_ty))
 
 
-def test_misc():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(16).astype(np.float16)
-    o = np.zeros(16, np.float16)
-    odd_c[1,](x, o, B=16)
-    X = x.astype(np.float64)
-    y = np.where(X > 0, X, np.exp(X) - 1)
-    np.testing.assert_allclose(o, (y - y.min()) / (y.sum() - y.min()), rtol=0.03, atol=0.002)
-
-
 @triton.jit
-def mixed_signs(x, y, below, larger, smaller, shifted, chosen, B: tl.constexpr):
+def mixed_signs_kernel(x, y, below, larger, smaller, shifted, chosen, B: tl.constexpr):
     at = tl.arange(0, B)
     a, b = tl.load(x + at), tl.load(y + at)
     tl.store(below + at, a < b)
@@ -232,7 +150,7 @@ def test_integers_of_mixed_signs_are_compared_and_shifted_as_unsigned():
         x = rng.integers(-20, 20, 16).astype(signed)
         y = rng.integers(0, 20, 16).astype(unsigned)
         below, results = np.zeros(16, bool), np.zeros((4, 16), unsigned)
-        mixed_signs[1,](x, y, below, *results, B=16)
+        mixed_signs_kernel[1,](x, y, below, *results, B=16)
         a = x.astype(unsigned)
         np.testing.assert_array_equal(below, a < y)
         expected = np.maximum(a, y), np.minimum(a, y), a >> (y & unsigned(7)), np.where(a >= y, a, y)
@@ -240,8 +158,8 @@ def test_integers_of_mixed_signs_are_compared_and_shifted_as_unsigned():
 
 
 @triton.jit
-def k_number_of_a_loop(x, o, N: tl.constexpr, B: tl.constexpr):
-    """Stores what a loop has added up before each turn, of which the first is a number of Python."""
+def loop_number_kernel(x, o, N: tl.constexpr, B: tl.constexpr):
+    """Stores the sum before each turn of a loop. The first of these sums is a number of Python."""
     sum_before = 0.0
     for at in range(tl.cdiv(N, B)):
         tl.store(o + at, sum_before.to(tl.float32))
@@ -251,5 +169,49 @@ def k_number_of_a_loop(x, o, N: tl.constexpr, B: tl.constexpr):
 
 def test_numbers_of_python_have_a_type():
     o = np.zeros(4, np.float32)
-    k_number_of_a_loop[1,](np.arange(24, dtype=np.float32), o, N=24, B=8)
+    loop_number_kernel[1,](np.arange(24, dtype=np.float32), o, N=24, B=8)
     np.testing.assert_array_equal(o, [0, 28, 120, 276])
+
+
+def drawn(*shape, dtype=np.float32):
+    return np.random.default_rng(0).standard_normal(shape, np.float32).astype(dtype)
+
+
+def hashed(n):
+    """The integers of `hash_kernel`, by numpy's integers of 32 bits, which wrap."""
+    with np.errstate(all="ignore"):
+        found = (np.arange(16, dtype=np.int32) + np.int32(n)) * np.int32(65599) + np.int32(2147483600)
+        return (found ^ found >> np.int32(13)) * np.int32(-5)
+
+
+def normalized(x):
+    y = np.where(x > 0, x, np.exp(x) - 1)
+    return (y - y.min()) / (y.sum() - y.min())
+
+
+X, HALVES, DOUBLES = drawn(16), drawn(16, dtype=np.float16), drawn(10).astype(np.float64)
+BYTES = np.array([0, 127, 200, 255], np.uint8)
+WORDS = np.random.default_rng(0).integers(-(2**31), 2**31, 4).astype(np.int32)
+FOURS = np.array([(int(WORDS[at // 8]) >> 4 * (at % 8) & 15) - 8 for at in range(32)], np.float32) * np.float32(0.5)
+CASES = {
+    "unsigned bytes wrap": (
+        bytes_kernel, (1,), (BYTES,), (4,), {"B": 4}, ((BYTES.astype(int) + 1) % 256 * 2 % 256).astype(np.uint8),
+    ),
+    "integers of 32 bits wrap": (hash_kernel, (1,), (), (1000000,), {"B": 16}, hashed(1000000)),
+    "integers of 4 bits": (four_bits_kernel, (1,), (WORDS,), (), {"B": 32}, FOURS),
+    "a pointer to another type": (pointer_cast_kernel, (1,), (X,), (), {"B": 16}, X.view(np.int32) & 0x7FFFFFFF),
+    "bits of floats": (bits_kernel, (1,), (X,), (), {"B": 16}, X.view(np.uint32) >> 16),
+    "floats sorted by their bits": (radix_sort_kernel, (1,), (X,), (), {"B": 16}, np.sort(X)),
+    "a copy of float64": (copy_kernel, (1,), (DOUBLES,), (10,), {"B": 16}, DOUBLES),
+    "booleans": (boolean_kernel, (1,), (X,), (), {"B": 16, "FLAG": True}, (-X > 0) | (-X < -1)),
+    "constants": (constants_kernel, (1,), (X[:8],), (2, 3, tl.float32, 8), {}, X[:8] * 6 + 2, 1e-6),
+    "casts of halves": (
+        normalized_kernel, (1,), (HALVES,), (), {"B": 16}, normalized(HALVES.astype(float)).astype(np.float16),
+        0.03, 2e-3,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_values_have_tritons_types(case, check):
+    check(*case)

@@ -14,7 +14,7 @@ def k_one_row(x, o, n, M: tl.constexpr, B: tl.constexpr):
     tl.store(o + r[:, None] * B + c[None, :], v)
 
 
-def test_a_load():
+def test_a_load_is_as_large_as_its_mask():
     x, o = np.arange(1, 17, dtype=np.float32), np.zeros((4, 16), np.float32)
     k_one_row[1,](x, o, 11, M=4, B=16)
     expected = np.full((4, 16), -1.0, np.float32)
@@ -29,7 +29,7 @@ def k_store(o, M: tl.constexpr, B: tl.constexpr):
     tl.store(o + c[None, :], (10 * r[:, None] + c[None, :]).to(tl.float32), mask=r[:, None] == 2)
 
 
-def test_a_store():
+def test_a_store_is_as_large_as_its_mask():
     o = np.zeros(16, np.float32)
     k_store[1,](o, M=4, B=16)
     np.testing.assert_array_equal(o, 20.0 + np.arange(16))
@@ -42,7 +42,7 @@ def k_add(o, M: tl.constexpr, B: tl.constexpr):
     tl.atomic_add(o + c[None, :], (10 * r[:, None] + c[None, :]).to(tl.float32), mask=r[:, None] < 3)
 
 
-def test_an_atomic():
+def test_an_atomic_is_as_large_as_its_mask():
     o = np.zeros(16, np.float32)
     k_add[1,](o, M=4, B=16)
     np.testing.assert_array_equal(o, 30.0 + 3 * np.arange(16))

@@ -215,7 +215,7 @@ def test_libraries_find_the_package_and_its_release(installed):
         import_module("triton.ops")
 
 
-def test_what_estimates_of_libraries_ask(installed):
+def test_estimates_of_libraries_get_facts_of_the_chip(installed):
     from triton.testing import get_dram_gbps, get_max_simd_tflops, get_max_tensorcore_tflops, nvsmi
 
     assert get_dram_gbps() == 819.2  # one_cube: 8 slices of 102.4 GB/s

@@ -135,7 +135,7 @@ def spans(out_ptr, first):
     tl.store(out_ptr + 8 + at, Span.doubled(at) + span.doubled(1))
 
 
-def test_aggregates():
+def test_aggregates_have_fields_and_methods():
     out = np.zeros((3, 4), np.int32)
     spans[(1,)](out, 10)
     assert out.tolist() == [[10, 13, 16, 19], [10, 15, 20, 25], [2, 4, 6, 8]]

@@ -103,7 +103,7 @@ def test_elements_may_be_packed_along_the_rows():
         (("fp16", "bf16", 8), "got lhs_scale of a block of 16 x 8 uint8, needs 16 x 2 or 16 x 4"),
     ],
 )
-def test_what_does_not_fit_is_refused(given, sentence):
+def test_operands_that_do_not_fit_are_refused(given, sentence):
     of_a, of_b, groups = given
     a, b = np.zeros((16, 64), np.float16), np.zeros((8, 64), ml_dtypes.bfloat16)
     scales = np.zeros((16, groups), np.uint8)

@@ -61,7 +61,7 @@ def test_elements_beyond_the_memory_of_an_expanded_array_are_refused_with_the_wa
 
 
 @pytest.mark.parametrize("kind", ["f2", "bf16", "i1", "u2", "i8"])
-def test_types(kind):
+def test_every_element_type_reaches_the_chip_and_returns(kind):
     values = np.arange(1, 40)
     x = cast(values.astype(np.float32), DType.BF16) if kind == "bf16" else values.astype(kind)
     out = np.zeros_like(x)

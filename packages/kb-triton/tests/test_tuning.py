@@ -171,7 +171,7 @@ def test_registers_are_refused_where_a_pe_has_fewer_than_threads():
     )
 
 
-def test_what_a_warmup_returns_keeps_its_constants_for_launches(device):
+def test_the_result_of_a_warmup_keeps_its_constants_for_launches(device):
     x, out = np.arange(7, dtype=np.float32), np.zeros(7, np.float32)
     found = triton.jit(copy).warmup(x, out, 7, 4, grid=(1,))
     found[(2, 1, 1)](x, out, 7)
@@ -280,7 +280,7 @@ def test_launches_with_other_contents_have_one_entry_of_the_cache():
 
 
 @pytest.mark.parametrize("grid", [(1, 1, 1, 1), (-1,), ("2",), None, ()])
-def test_what_is_no_grid_is_refused(grid):
+def test_a_wrong_grid_is_refused(grid):
     with pytest.raises(KernelError) as caught:
         triton.jit(copy)[grid](np.zeros(4, "f"), np.zeros(4, "f"), 4, BLOCK=4)
     assert str(caught.value) == f"launch of copy: got a grid of {grid!r}, needs one to three integers of 0 or more"

@@ -65,7 +65,7 @@ def k_added(y, n, MOST: tl.constexpr = 0):
 def test_an_integer_beyond_64_bits_is_refused_by_name(value, got):
     with pytest.raises(KernelError) as caught:
         k_added[1,](np.zeros(1, np.int32), value)
-    assert str(caught.value) == f"{got}, needs one of 64 bits, from -2^63 to 2^64 - 1"
+    assert str(caught.value) == f"{got}, needs an integer of 64 bits, from -2^63 to 2^64 - 1"
 
 
 @pytest.mark.parametrize(("value", "left"), [((1 << 64) - 1, 7), (-(1 << 63), 0)])

@@ -6,7 +6,7 @@ import signal
 
 
 def main() -> None:
-    """Run the command line of the process and exit. A program in the background goes on ignoring Ctrl-C."""
+    """Runs the command line of the process and exits. A program in the background goes on ignoring Ctrl-C."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -16,17 +16,18 @@ from kb_cli.terminal.dropped_signals import raised_again
 from kb_cli.terminal.streams import drop_output, say
 
 BAD_INPUT, FAILURE, INTERRUPTED, TERMINATED = 2, 4, 130, 143
-"""Exit codes, beside 1 of a command that verified something wrong, and those of a KbError. README.md lists them."""
+"""Exit codes, beside 1 of a command that verified something wrong, and the exit codes of KbErrors. README.md lists
+them."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""No room on the disk, none in the user's share of it, or a file beyond the limit on the size of files."""
+"""Errors for no room on the disk, none in the user's share of it, or a file beyond the limit on the size of files."""
 
 COMMANDS = {
-    "compare": "Say what changed between two runs, and what that cost.",
+    "compare": "Compare two runs: their configurations, and where their time went.",
     "exec": "Run a Python script whose Triton kernels run on a simulated chip.",
     "list": "List the bundled benchmarks and topologies.",
     "new": "Write a small working benchmark to start from.",
     "pack": "Write a finished run as one file that repeats the run anywhere.",
-    "plan": "Count what a tiling moves and computes, without running it.",
+    "plan": "Count the bytes and operations of a tiling, without running it.",
     "probe": "Measure a transfer between two nodes: its way, latency, bandwidth, bottleneck.",
     "replay": "Repeat the run of a file that kb pack wrote: is it the same run?",
     "report": "Say where the time of a finished run went, on the terminal or as one HTML file.",
@@ -35,10 +36,10 @@ COMMANDS = {
     "show": "Show the values that a kernel captured, and compare them.",
     "sweep": "Simulate many points of a benchmark and a chip: table, Pareto front, sensitivity.",
     "topology": "Look at chips described in YAML.",
-    "trace": "Write a finished run as a Perfetto trace: what every block did, and when.",
+    "trace": "Write a finished run as a Perfetto trace: every block over time.",
     "verify": "Check the numbers of a finished run again, from its folder alone.",
-    "web": "Show runs on a page in the browser: what runs, where the time went, every block over time.",
-    "whatif": "Run a finished run again on its chip with other values: what would they gain?",
+    "web": "Show runs on a page in the browser: progress, where the time went, every block over time.",
+    "whatif": "Repeat a finished run on its chip with other values, and measure the gain.",
 }
 """Each command's sentence in `kb --help`. The sentences stand here so that the help imports no command."""
 
@@ -47,7 +48,7 @@ class LazyGroup(click.Group):
     """A group that imports `kb_cli.commands.NAME` when command NAME is used. The module's `command` is the command."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """As in click.Group. Help and version are printed here, and their reader may have closed the pipe."""
+        """Makes the context. Help and version are printed here, and their reader may have closed the pipe."""
         try:
             return super().make_context(*args, **extra)
         except BrokenPipeError:
@@ -55,11 +56,11 @@ class LazyGroup(click.Group):
             raise click.exceptions.Exit(0) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """As in click.Group."""
+        """Returns the names of all commands, sorted."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """As in click.Group."""
+        """Imports the command *cmd_name*; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"kb_cli.commands.{cmd_name}").command
@@ -68,7 +69,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As in click.Group. The error for an unknown name suggests the nearest command."""
+        """Resolves the command. The error for an unknown name suggests the nearest command."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             from kb_topology import did_you_mean
@@ -77,12 +78,12 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As in click.Group, from COMMANDS alone: no command is imported."""
+        """Writes the list of commands from COMMANDS alone: no command is imported."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As in click.Group. An error that users can act on becomes one sentence and an exit code."""
+        """Invokes the command. An error that users can act on becomes one sentence and an exit code."""
         try:
             return super().invoke(ctx)
         except (click.exceptions.Exit, click.ClickException, click.Abort):
@@ -92,11 +93,13 @@ class LazyGroup(click.Group):
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM. Like an interrupt, it passes through the code of authors, and folders in the making are deleted."""
+    """Raised by SIGTERM. Like an interrupt, it passes through the code of authors, and folders in the making are
+    deleted.
+    """
 
 
 def _end(error: BaseException, arguments: Sequence[str]) -> int:
-    """Tell the user about *error*, with which `kb *arguments*` ended, and give the exit code."""
+    """Prints the sentence on *error*, with which `kb *arguments*` ended, and returns the exit code."""
     if _signals:  # whatever the signal made of an import or of a library
         return TERMINATED
     if isinstance(error, (KeyboardInterrupt, click.Abort)) or isinstance(error.__cause__, KeyboardInterrupt):
@@ -124,7 +127,7 @@ def _reader_is_gone(error: BaseException) -> bool:
 
 
 def _sentence(error: BaseException) -> str | None:
-    """The sentence for an *error* that users can act on; None for a failure of kb."""
+    """Returns the sentence for an *error* that users can act on; None for a failure of kb."""
     if isinstance(error, OSError):
         return _system_error(error)
     if isinstance(error, MemoryError):
@@ -138,7 +141,7 @@ def _sentence(error: BaseException) -> str | None:
 
 
 def _system_error(error: OSError) -> str:
-    """The sentence for *error*. A failed write does not say whether it was to standard output or to a file."""
+    """Returns the sentence for *error*. A failed write does not say whether it was to standard output or to a file."""
     where = error.filename or "input or output"
     said = error.strerror or error
     if error.errno in _FULL:
@@ -167,7 +170,7 @@ def kb() -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line *args* (default: the process's) and exit."""
+    """Runs the command line *args* (default: the process's) and exits."""
     arguments = list(sys.argv[1:] if args is None else args)
     _signals.clear()
     before = _set_sigterm(_on_sigterm)
@@ -187,7 +190,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _set_sigterm(handler: Any) -> Any:
-    """Set what SIGTERM does, and give what it did. Only the main thread can."""
+    """Sets the handler of SIGTERM, and returns the earlier one. Only the main thread can."""
     try:
         return signal.signal(signal.SIGTERM, signal.SIG_DFL if handler is None else handler)
     except ValueError:

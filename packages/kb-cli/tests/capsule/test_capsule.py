@@ -122,7 +122,7 @@ def test_another_log_is_told(invoke: Invoke, capsule: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"inputs": {"a": "0" * 64}}, "{capsule}: got inputs of other bytes than those of the run, "),
+        ({"inputs": {"a": "0" * 64}}, "{capsule}: got inputs with other bytes than in the run, "),
         ({"topology": {"name": "one_cube", "digest": "0" * 64}}, "{capsule}/topology.yaml: got a chip with digest "),
         ({"params": {"size": 8, "depth": 3}}, "{capsule}/run.json: got the parameter 'depth', needs "),
     ],

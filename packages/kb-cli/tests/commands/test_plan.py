@@ -118,7 +118,7 @@ def test_the_estimate_names_the_resource_that_bounds_it(invoke: Invoke) -> None:
     shares = {line.split("  ")[0]: line.split()[-2] for line in lines[lines.index("") :] if line.endswith(" %")}
     assert shares["dma_read"] == "99.1"  # 8,192 reads of 374.07 ns; in the rest, reads wait for writes
     large = invoke("plan", "gemm", *SIZES, "--tile", "512x512x512").stdout.splitlines()
-    assert "no estimate: no tile fits, or the chip tells no costs" in large
+    assert "no estimate: no tile fits, or the chip states no costs" in large
 
 
 def test_one_is_not_written_as_several(invoke: Invoke) -> None:
@@ -175,7 +175,7 @@ def test_a_scheduler_that_does_not_tell_its_buffers_is_named(invoke: Invoke, mon
     assert done.exit_code == 2
     assert done.stderr == (
         "error: sip0.cube0.pe0.pe_scheduler: got a PeScheduler without tile_room, "
-        "needs a scheduler that tells its buffers\n"
+        "needs a scheduler that states its buffers\n"
     )
 
 

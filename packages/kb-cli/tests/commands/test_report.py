@@ -325,7 +325,8 @@ def test_a_file_that_the_run_did_not_write_is_refused(invoke: Invoke, folder: Pa
     with (folder / name).open("a") as file:
         file.write("\n")
     assert error(invoke, folder) == (
-        f"error: {folder / name}: got other bytes than the run wrote, needs those of run.json; run it again\n"
+        f"error: {folder / name}: got other bytes than the run wrote, "
+        "needs the bytes that run.json lists; run it again\n"
     )
 
 
@@ -375,15 +376,14 @@ def test_a_log_of_version_1_names_what_it_cannot_tell(invoke: Invoke, folder: Pa
     (folder / "where.json").unlink()
     resealed(folder)
     found = reported(invoke, folder)
-    note = (
-        "got a log without commands, dispatches, transfers, kernels, messages; what they would tell is not told apart"
-    )
+    without = "got a log without commands, dispatches, transfers, kernels, messages"
+    note = f"{without}, so causes from these tables are not separated"
     assert found["notes"] == [f"{folder}/log: {note}", *before["notes"]]
     done = invoke("trace", folder, "-o", "x.pftrace")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines()[1:] == [
         f"{folder}: got a log without the table kernels, so the critical path is left out",
-        f"{folder}: got a log without the table transfers, so what memories served is left out",
+        f"{folder}: got a log without the table transfers, so the services of memories are left out",
     ]
     assert (found["path"], found["latency_ps"]) == ([], before["latency_ps"])
     assert found["sentence"] == json.loads((folder / "run.json").read_text())["results"]["bounded_by"]

@@ -91,7 +91,7 @@ def test_an_output_nobody_wrote_fails_verification(invoke: Invoke, bench_file: W
         (("host.launch(kernel, a, b, c, pes=[0])", "pass"),
          "small.py: launch(): got no kernel launched, needs a call of host.launch"),
         (('return {"c": inputs', 'return {"d": inputs'),
-         "small.py: reference(): got outputs ['d'], needs those of launch(), ['c']"),
+         "small.py: reference(): got outputs ['d'], needs the outputs of launch(), ['c']"),
         (('return {"c": inputs', 'return {"c": np.ones((7, 8))}\n        return {"c": inputs'),
          "small.py: reference(): got shape (7, 8) for c, needs (8, 8)"),
         (("def flops", "def tolerance(self, p, inputs, expected):\n        return {'d': 1}\n\n    def flops"),

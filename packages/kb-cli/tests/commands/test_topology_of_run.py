@@ -85,7 +85,7 @@ def test_a_damaged_run_is_refused(invoke: Invoke, run: str, name: str) -> None:
     damaged(run, name)
     done = invoke("topology", "show", "--run", run)
     assert done.exit_code == 2
-    assert f"{run}/{name}: got other bytes than the run wrote, needs those of run.json" in done.stderr
+    assert f"{run}/{name}: got other bytes than the run wrote, needs the bytes that run.json lists" in done.stderr
 
 
 def test_a_run_of_an_older_kb_has_no_usage(invoke: Invoke, run: str) -> None:

@@ -224,7 +224,7 @@ def test_a_log_without_transfers_has_no_lanes_of_memories_and_says_so(
     claims = run / "run.json"
     claims.write_text(claims.read_text().replace(log.digest, written.digest))
     done = invoke("trace", "x", "-o", "x.pftrace")
-    said = "x: got a log without the table transfers, so what memories served is left out"
+    said = "x: got a log without the table transfers, so the services of memories are left out"
     assert (done.exit_code, done.stdout.splitlines()[1:]) == (0, [said])
     decoded = Decoded.file(Path("x.pftrace"))
     assert lanes_of_memories(decoded) == []
@@ -291,6 +291,6 @@ def test_a_log_that_was_cut_off_is_shown_as_far_as_it_goes(invoke: Invoke, folde
     done = invoke("trace", "x", "-o", "x.pftrace")
     assert (done.exit_code, done.stderr) == (0, "")
     end_ns = int(log.ops["t_out_ps"].max()) / 1000
-    said = f"x: got a log that was cut off: it goes up to {end_ns} ns, and what came later is missing"
+    said = f"x: got a log that was cut off: it goes up to {end_ns} ns, and later times are missing"
     assert done.stdout.splitlines()[1:] == [said]
     assert len(services(Decoded.file(Path("x.pftrace")))) == log.n_ops

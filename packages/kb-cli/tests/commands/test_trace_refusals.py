@@ -40,7 +40,7 @@ def test_a_log_that_is_too_large_is_refused_before_its_rows_are_made(
         f"error: {folder / 'log'}: got 0.0 GiB of rows or more, needs at most half of the 0.0 GiB of "
     )
     assert said.endswith(
-        "`kb report` and `kb web` tell of such a run without its records; or trace one of smaller sizes\n"
+        "`kb report` and `kb web` show such a run without its records; or trace one of smaller sizes\n"
     )
 
 
@@ -107,7 +107,7 @@ def test_a_run_whose_programs_issued_no_command(invoke: Invoke) -> None:
     assert invoke("verify", run).exit_code == 0
     assert refused(invoke, run, "-o", "x.pftrace") == (
         f"error: {run}: got a run whose programs issued no command, needs one with at least one command; "
-        "nothing can be drawn of this one; `kb report` tells of it\n"
+        "nothing can be drawn of this one; `kb report` shows it\n"
     )
     (Path(run) / "log/manifest.json").unlink()
     assert refused(invoke, run, "-o", "x.pftrace") == (

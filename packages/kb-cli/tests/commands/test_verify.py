@@ -203,7 +203,8 @@ def test_a_changed_file_fails(invoke: Invoke, folder: Path, name: str) -> None:
     done = invoke("verify", folder)
     assert done.exit_code == 1
     assert done.stdout == (
-        f"{folder}: FAILED\n  {folder / name}: got other bytes than the run wrote, needs those of run.json\n"
+        f"{folder}: FAILED\n  {folder / name}: got other bytes than the run wrote, "
+        "needs the bytes that run.json lists\n"
     )
 
 

@@ -107,7 +107,7 @@ def test_equal_logs_of_two_chips_are_not_called_the_same_run(side: Callable[...,
     found = compare(before, after)
     assert found.same
     assert list(comparison_parts(found))[:3] == [
-        "The digests of the two logs are equal: what is different changed no operation and no time.",
+        "The digests of the two logs are equal: the differences changed no operation and no time.",
         "What is different:",
         "  topology $.name: one_pe -> other",
     ]
@@ -302,9 +302,8 @@ def test_folders_that_hold_no_run(invoke: Invoke, side: Callable[..., Side], tmp
     assert (done.exit_code, done.stderr) == (2, sentence)
     (one.folder / "bench.py").write_text("changed")
     done = invoke("compare", one.folder, one.folder)
-    sentence = (
-        f"error: {one.folder}/bench.py: got other bytes than the run wrote, needs those of run.json; run it again\n"
-    )
+    where = f"error: {one.folder}/bench.py"
+    sentence = f"{where}: got other bytes than the run wrote, needs the bytes that run.json lists; run it again\n"
     assert (done.exit_code, done.stderr) == (2, sentence)
 
 

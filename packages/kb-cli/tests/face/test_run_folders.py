@@ -182,7 +182,7 @@ def test_debugging_says_when_no_op_is_to_blame(invoke: Invoke, run_script: Calla
     folder = run_script("lambda x, y: x + y + 3")
     plain, debugged = invoke("verify", folder), invoke("verify", folder, "--debug")
     assert (plain.exit_code, debugged.exit_code) == (1, 1)
-    note = "; each op agrees with float64 on what it read, so the kernel asks for something else than the reference"
+    note = "; each op agrees with float64 on its inputs, so the kernel asks for something else than the reference"
     assert (note in plain.stdout, note in debugged.stdout) == (False, True)
 
 

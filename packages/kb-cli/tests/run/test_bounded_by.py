@@ -79,7 +79,7 @@ def use(mean: float) -> Use:
 
 def test_without_a_log_the_busiest_blocks_are_named_and_no_cost() -> None:
     assert bounded_by(None, {"pe_dma_read": use(0.3), "pe_gemm": use(0.95), "link": use(0.4)}) == (
-        "The GEMM arrays were busiest, 95.0 % of the time on average; what that cost is not recorded."
+        "The GEMM arrays were busiest, 95.0 % of the time on average; the cost of that is not recorded."
     )
     assert bounded_by(None, {"codec": use(0.5)}).startswith("The codec blocks were busiest, 50.0 % of the time")
     assert bounded_by(None, {}) == "Nothing was measured."

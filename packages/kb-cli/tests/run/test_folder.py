@@ -71,7 +71,7 @@ def test_an_interrupt_keeps_a_folder_with_a_log_alone(tmp_path: Path) -> None:
             interrupted(kind, log, file)
         assert names(tmp_path) == (["x-1-interrupted"] if kept else [])
         where = tmp_path / "x-1-interrupted"
-        assert getattr(caught.value, "__notes__", []) == ([f"what it wrote so far is in {where}"] if kept else [])
+        assert getattr(caught.value, "__notes__", []) == ([f"the files written so far are in {where}"] if kept else [])
         shutil.rmtree(where, ignore_errors=True)
 
 

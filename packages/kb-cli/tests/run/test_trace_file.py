@@ -63,7 +63,7 @@ def test_a_stuck_run_ends_with_3_a_report_and_its_trace(invoke: Invoke, bench_fi
         f"  sip0.cube0.pe0: the kernel waits at small.py:13 since {ns} for a handle that no command in flight "
         "completes\n"
         "  missing: the handle waited for at small.py:13: no command in flight completes it\n"
-        f"  what it wrote so far is in {folder}\n"
+        f"  the files written so far are in {folder}\n"
     )
     told = json.loads((folder / "progress.json").read_text())
     assert (told["state"], told["standing"]) == ("stuck", done.stderr.removeprefix("error: ").splitlines()[:-1])

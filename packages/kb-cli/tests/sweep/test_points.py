@@ -190,7 +190,7 @@ FUNCTIONS = "needs operators and the functions min, max, abs, log2, sqrt, int ov
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Q > 1", "got 'Q', needs the name of what has values here: M; give its values with -p Q=VALUES"),
+        ("Q > 1", "got 'Q', needs a name that has values here: M; give its values with -p Q=VALUES"),
         ("M ** M ** M", "got too large a value at M=64, needs an expression of usual sizes"),
         ("M.real", f"got 'M.real', {FUNCTIONS}"),
         ("round(M)", f"got 'round(M)', {FUNCTIONS}"),
@@ -224,7 +224,7 @@ def test_what_is_not_one_expression_is_refused_before_points_are_tried(text: str
 def test_a_condition_that_is_no_truth_value_is_refused(text: str, found: object) -> None:
     with pytest.raises(KbError) as error:
         Expression(text, ["M", "kind"], "--where").holds({"M": "64", "kind": "a"})
-    needs = "needs what is true or false; compare it, such as by == or <="
+    needs = "needs true or false; compare it, such as by == or <="
     assert str(error.value) == f"--where: got {found} at M=64 kind=a, {needs}"
 
 

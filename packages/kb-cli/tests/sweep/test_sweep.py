@@ -318,8 +318,8 @@ def test_tables_for_other_programs(invoke: Invoke, bench_file: Callable[..., Pat
         (["gemm", "-p", "M=1,2", "-o", "x.txt"], "-o: got .txt"),
         (["gemm", "-p", "M=1", "-p", "M=2"], "-p M: got '1' and '2', needs one list of values"),
         (["gemm", "--set", "$.a.b=1", "--set", "$.a.b=2"], "--set $.a.b: got '1' and '2', needs one list of values"),
-        (["gemm", "--where", "M < 3"], "got 'M', needs the name of what has values here: none; give its values with"),
-        (["gemm", "--over", "M"], "got 'M', needs the name of what has values here: none; give its values with -p M"),
+        (["gemm", "--where", "M < 3"], "got 'M', needs a name that has values here: none; give its values with"),
+        (["gemm", "--over", "M"], "got 'M', needs a name that has values here: none; give its values with -p M"),
         (["gemm", "--cost", "zz", "--set", "$.cube.nodes.hbm.bw_gbs=1,2"], "--cost: got 'zz'"),
     ],
 )

@@ -59,7 +59,7 @@ def test_a_log_of_an_older_version_says_what_it_cannot_tell(invoke: Invoke, tmp_
     timeline = RunTimeline(folder, OpLog(whole.ops, whole.operands, whole.strings, whole.immediates, tables={}), [])
     assert timeline.notes == [
         f"{folder}: got a log without the table kernels, so the critical path is left out",
-        f"{folder}: got a log without the table transfers, so what memories served is left out",
+        f"{folder}: got a log without the table transfers, so the services of memories are left out",
     ]
     assert len(timeline.table("ops").slices.track) == whole.n_ops
     for table in ("path", "memories"):

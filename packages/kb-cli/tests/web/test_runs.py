@@ -98,7 +98,7 @@ def test_the_overview_is_what_report_prints(invoke: Invoke, tmp_path: Path) -> N
     printed.pop("levers", None)
     measured = json.loads(invoke("report", folder, "--levers", 99, "--json").stdout)["levers"]
     assert measured
-    with served(folder) as client:  # the folder of one run is a shelf of one
+    with served(folder) as client:  # the folder of one run is a list of one
         (run,) = listed(client)
         found = client.ask(f"/api/overview?run={run['id']}").json
         levers = client.ask(f"/api/levers?run={run['id']}").json["levers"]

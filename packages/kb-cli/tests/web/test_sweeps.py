@@ -120,7 +120,7 @@ def test_whole_sweeps_are_kept_while_their_files_are_small(
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "sweep.json").write_text(json.dumps(swept[1]))
-    shelf = sweep_index.SweepIndex(tmp_path)
-    for each in sorted(shelf.sweeps(), key=lambda each: each.name):
-        assert shelf.sweep(each.id).points
+    index = sweep_index.SweepIndex(tmp_path)
+    for each in sorted(index.sweeps(), key=lambda each: each.name):
+        assert index.sweep(each.id).points
     assert len(read) == reads

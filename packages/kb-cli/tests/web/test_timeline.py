@@ -226,7 +226,7 @@ WINDOW = {"table": "ops", "lanes": 0, "t0": 0, "t1": 5, "pixels": 9}
         ("window", {"t0": 5}, "t0, t1: got a window without time, 5 to 5 ps, needs an end after the begin"),
         ("window", {"lanes": 99}, "lane: got 99, needs 0 to 39"),
         ("window", {"lanes": "0,x"}, "lanes: got 'x', needs a whole number from 0 to 2147483648"),
-        ("window", {"lanes": "0," * 2500}, "lanes: got more than 2000, needs as many as a window shows"),
+        ("window", {"lanes": "0," * 2500}, "lanes: got more than 2000, needs no more than a window shows"),
         ("window", {"pixels": 0}, "pixels: got '0', needs a whole number from 1 to 4096"),
         ("window", {"t0": "1e3"}, f"t0: got '1e3', needs a whole number from 0 to {2**53}"),
         ("window", {"colour": "x"}, "colour: got 'x', needs one of stage, line, command, path"),

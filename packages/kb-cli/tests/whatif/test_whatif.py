@@ -167,7 +167,10 @@ def resealed(folder: Path, **fields: Any) -> None:
 def test_changed_files_are_not_run(invoke: Invoke, folder: Path) -> None:
     source = (folder / "bench.py").read_text()
     (folder / "bench.py").write_text("raise SystemExit(7)\n" + source)
-    wanted = f"error: {folder}/bench.py: got other bytes than the run wrote, needs those of run.json; run it again\n"
+    wanted = (
+        f"error: {folder}/bench.py: got other bytes than the run wrote, "
+        "needs the bytes that run.json lists; run it again\n"
+    )
     assert refused(invoke, folder) == wanted
     (folder / "bench.py").write_text(source)
     text = (folder / "run.json").read_text()
@@ -179,17 +182,17 @@ def test_changed_files_are_not_run(invoke: Invoke, folder: Path) -> None:
 def test_a_run_json_that_does_not_fit_its_benchmark(invoke: Invoke, folder: Path) -> None:
     run = read_one_run(folder)
     resealed(folder, params={**run.params, "depth": 3})
-    wanted = f"error: {folder}/run.json: got the parameter 'depth', needs those of the benchmark\n"
+    wanted = f"error: {folder}/run.json: got the parameter 'depth', needs the parameters of the benchmark\n"
     assert refused(invoke, folder) == wanted
     resealed(folder, params={**run.params, "size": "many"})
     why = "(got 'many', needs an int)"
-    wanted = f"error: {folder}/run.json: got parameters that do not fit {why}, needs those of the benchmark\n"
+    wanted = f"error: {folder}/run.json: got parameters that do not fit {why}, needs the parameters of the benchmark\n"
     assert refused(invoke, folder) == wanted
     resealed(folder, params=run.params, seed=-1)
     assert "(Expected `int` >= 0 - at `$.seed`)" in refused(invoke, folder)
     resealed(folder, params=run.params, seed=6)
     assert refused(invoke, folder) == (
-        f"error: {folder}: got inputs of other bytes than those of the run, needs the same ones, which the benchmark "
+        f"error: {folder}: got inputs with other bytes than in the run, needs the same ones, which the benchmark "
         "makes from the seed; use the versions of numpy and of the benchmark's other files with which the run was "
         "made\n"
     )

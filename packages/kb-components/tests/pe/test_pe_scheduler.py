@@ -1,6 +1,7 @@
 """Commands in order, one feeder, bounded queues. The arithmetic of one tile is that of test_pipeline.py."""
 
 import pytest
+from components_changes import FOUR_TILES, ONE_TILE, two_gemms
 
 from kb_components.pe.pe_dma import PeDma
 from kb_components.pe.pe_fetch_store import PeFetchStore
@@ -12,19 +13,10 @@ from kb_plans import TileRoom
 
 READ = WRITE = 44240
 BOTH, FETCH, GEMM, STORE = 88480, 6120, 46000, 3560
-ONE_TILE = (16, 16, 16)
 
 
 def submitted(run):
     return [(event.command_seq, event.t_ps) for event in run.traced(CommandSubmitted)]
-
-
-def two_gemms(tl, a, b, c, d):
-    tl.composite("gemm", a, b, out=c, tile=ONE_TILE)
-    tl.composite("gemm", a, b, out=d, tile=ONE_TILE)
-
-
-FOUR_TILES = (64, 16, "f16"), (16, 16, "f16"), (64, 16, "f16"), (64, 16, "f16")
 
 
 def test_a_full_first_queue_blocks_the_feeder_alone(simulate):

@@ -1,4 +1,4 @@
-"""Op logs in memory and on disk: the names of `kb_dataexec.log` that read and write them."""
+"""Op logs in memory and on disk: the names of `kb_dataexec.log` that read and write logs."""
 
 from kb_dataexec.log.digest import LogSummary
 from kb_dataexec.log.lines.log_lines import LogLines

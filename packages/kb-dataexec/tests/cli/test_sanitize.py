@@ -70,5 +70,5 @@ def test_a_log_without_times_cannot_be_looked_at(tmp_path, invoke):
     code, out, err = invoke("sanitize", log)
     assert (code, out) == (2, "")
     assert err == (
-        "error: op log: got records without times, needs t_start_ps and t_end_ps; hazards are told by time alone\n"
+        "error: op log: got records without times, needs t_start_ps and t_end_ps; hazards follow from times alone\n"
     )

@@ -1,4 +1,4 @@
-"""Further tables on the command line: `info` counts them, `diff` compares them, `convert` carries them along."""
+"""Auxiliary tables on the command line: `info` counts them, `diff` compares them, `convert` carries them along."""
 
 import json
 

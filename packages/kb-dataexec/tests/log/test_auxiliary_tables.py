@@ -1,4 +1,4 @@
-"""Further tables of a log: in memory, in a folder, in a log that was cut off, and in one of version 1."""
+"""Auxiliary tables of a log: in memory, in a folder, in a log that was cut off, and in one of version 1."""
 
 import json
 import re
@@ -101,7 +101,7 @@ def test_a_log_of_version_1_opens_and_names_what_it_cannot_tell(tmp_path):
 
 
 def test_a_log_of_version_2_opens_whole_and_cut_off(tmp_path):
-    """The folder beside this file was written by the last release of version 2, whose further tables were `.npy`."""
+    """The folder beside this file was written by the last release of version 2, whose auxiliary tables were `.npy`."""
     shutil.copytree(Path(__file__).with_name("version_2"), tmp_path / "log")
     wanted, log = log_with_tables(4), read_log(tmp_path / "log")
     assert (log.version, log.missing) == (2, ())
@@ -158,10 +158,10 @@ def test_a_log_that_was_cut_off_has_the_tables_that_it_began(tmp_path):
         ("commands", 1, "pe", 99, f"0 to {len(LOG.strings) - 1}"),
         ("commands", 0, "after", 4, "0 to 3"),
         ("commands", 1, "n_ops", -2, "-1 or more"),
-        ("commands", 1, "t_submitted_ps", 89, "a time not before those before it"),
-        ("commands", 1, "t_done_ps", 94, "a time not before those before it"),
-        ("dispatches", 0, "t_claimed_ps", 19, "a time not before those before it"),
-        ("transfers", 1, "t_last_ps", 49, "a time not before those before it"),
+        ("commands", 1, "t_submitted_ps", 89, "a time that is not before the times in front of it"),
+        ("commands", 1, "t_done_ps", 94, "a time that is not before the times in front of it"),
+        ("dispatches", 0, "t_claimed_ps", 19, "a time that is not before the times in front of it"),
+        ("transfers", 1, "t_last_ps", 49, "a time that is not before the times in front of it"),
         ("transfers", 1, "shared_ps", -2, "-1 or more"),
         ("kernels", 0, "t_target_ps", -5, "-1 or more"),
         ("messages", 1, "message", 2, "0 to 1"),

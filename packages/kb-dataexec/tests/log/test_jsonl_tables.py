@@ -1,4 +1,4 @@
-"""Lines of JSON that are rows of further tables, and dependencies at the lines of ops."""
+"""Lines of JSON that are rows of auxiliary tables, and dependencies at the lines of ops."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Packed rows of further tables: their bytes by hand, random rows back, damaged and forged files refused."""
+"""Packed rows of auxiliary tables: their bytes by hand, random rows back, damaged and forged files refused."""
 
 import re
 import struct

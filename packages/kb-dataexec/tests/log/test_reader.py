@@ -210,7 +210,7 @@ def test_a_chunk_of_other_columns_is_an_error(tmp_path):
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ('"a"\n"b', "strings.jsonl: got a last line without end, needs one JSON string a line"),
+        ('"a"\n"b', "strings.jsonl: got a last line without a line break, needs one JSON string a line"),
         ('"a"\n7\n', "strings.jsonl:2: got JSON of another form (Expected `str`, got `int`), needs what kb wrote"),
         ("a\n", "strings.jsonl:1: got no JSON (Expecting value: line 1 column 1 (char 0)), needs JSON in UTF-8"),
     ],

@@ -42,7 +42,7 @@ def test_an_id_that_stands_twice_is_an_error(log):
 def test_two_records_at_one_place_are_an_error(log):
     log.ops["stage_index"][1] = 0
     with expect(
-        "op log: ops: got ops 0 and 1 both at command_seq 0, tile_id 0, stage_index 0, needs one record a place"
+        "op log: ops: got ops 0 and 1 both at command_seq 0, tile_id 0, stage_index 0, needs one record at a place"
     ):
         Schedule(log)
 

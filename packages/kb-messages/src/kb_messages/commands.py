@@ -110,7 +110,7 @@ class Piece(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         return Rectangle(self.address, rows, self.cols * dtype.nbytes, self.stride)
 
     def tile(self, dtype: DType) -> Rectangle:
-        """The bytes in the tile."""
+        """The bytes in the tile, as a rectangle of TCM."""
         return Rectangle(self.place, self.rows, self.cols * dtype.nbytes, self.place_stride)
 
 
@@ -321,7 +321,7 @@ class SubmittedCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def data_op(self) -> bool:
-        """The `data_op` of the command."""
+        """Whether the command reads or writes data, which all commands of kernels do."""
         return self.command.data_op
 
 

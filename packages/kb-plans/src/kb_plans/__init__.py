@@ -1,4 +1,7 @@
-"""Tile plans of commands. All functions are pure: no clock, no arrays, no state; equal arguments give equal plans."""
+"""Tile plans of commands. All functions are pure: no clock, no arrays, no state; equal arguments give equal plans.
+
+Design: docs/design/plans.md.
+"""
 
 from kb_plans.accumulator import generate_drain_plan
 from kb_plans.atomic import ATOMIC_ARGUMENTS, generate_atomic_plan

@@ -105,7 +105,7 @@ def _meaning(op: EpilogueOp, rows: int, cols: int, depth: Axis) -> _Meaning:
 def _check_groups(op: EpilogueOp, group: int, meaning: _Meaning, cols: int, depth: Axis) -> None:
     where = f"gemm epilogue {op.op}"
     if not meaning.arguments.scalar:
-        raise PlanError(where, f"group {group}", "none: factors alone come in groups")
+        raise PlanError(where, f"group {group}", "no group: only factors come in groups")
     if op.scope is not EpilogueScope.K_TILE:
         raise PlanError(where, f"group {group} and scope {op.scope}", "scope k_tile: the sum has no groups any more")
     if group < 1:
@@ -127,7 +127,7 @@ def _needs_operand(meaning: _Meaning) -> bool:
 def _result(op: EpilogueOp, dtype: DType) -> DType:
     where = f"gemm epilogue {op.op}"
     if (op.op == "cast") != (op.dtype is not None):
-        raise PlanError(where, f"dtype {op.dtype}", "the dtype to round to" if op.op == "cast" else "none")
+        raise PlanError(where, f"dtype {op.dtype}", "the dtype to round to" if op.op == "cast" else "no dtype")
     if op.dtype is not None:
         if op.dtype.nbytes > dtype.accumulator.nbytes:
             raise PlanError(where, f"dtype {op.dtype}", "one of at most 4 bytes, as the accumulator's elements have")

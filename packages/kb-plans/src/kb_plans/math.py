@@ -73,7 +73,7 @@ def _cut(command: MathCommand) -> tuple[Axis, Axis]:
         raise PlanError(where, "no inputs", "at least one")
     check_arguments(where, math, [each.matrix.dtype for each in command.inputs])
     if math.group is not None:
-        raise PlanError(where, f"groups of {math.group[0]} rows", "none: a vector program may have them")
+        raise PlanError(where, f"groups of {math.group[0]} rows", "no groups; a vector program may have them")
     if has_own_form(math.op):
         raise PlanError(where, "a command of its own", "a vector program")
     m, n = shape_of(where, [(each.matrix.rows, each.matrix.cols) for each in command.inputs])
@@ -114,11 +114,11 @@ def check_arguments(where: str, math: MathAttributes, dtypes: Sequence[DType]) -
     except ValueError as error:
         raise PlanError(where, str(error), "a place among the arguments for each scalar, ascending") from None
     if math.axis not in ((0, 1) if function.has_axis else (None,)):
-        raise PlanError(where, f"axis {math.axis}", "axis 0 or 1" if function.has_axis else "none")
+        raise PlanError(where, f"axis {math.axis}", "axis 0 or 1" if function.has_axis else "no axis")
     if math.reverse and not function.scans:
         raise PlanError(where, "reverse", "a scan")
     if function.spreads is (math.group is None) and math.axis != 0:
-        raise PlanError(where, f"group {math.group}", "rows of a group" if function.spreads else "none")
+        raise PlanError(where, f"group {math.group}", "rows of a group" if function.spreads else "no group")
     if math.op == "where" and 0 not in math.scalar_at:
         dtypes = dtypes[1:]  # the condition does not decide
     integers = [str(dtype) for dtype in dtypes if not dtype.is_float]

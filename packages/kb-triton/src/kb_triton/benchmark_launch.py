@@ -23,7 +23,9 @@ def launch(
     with using(device):
         kernel[grid](*arguments, **named)
     if not device.results:
-        raise KernelError(f"launch of {getattr(kernel, '__name__', 'a kernel')}", "a grid without programs", "some")
+        raise KernelError(
+            f"launch of {getattr(kernel, '__name__', 'a kernel')}", "a grid without programs", "at least one program"
+        )
     return device.results[0]
 
 

@@ -106,7 +106,7 @@ def _expected(
 def _checked_references(setup: Setup, answer: Any, outputs: dict[str, Tensor]) -> Arrays:
     references = _arrays(setup, "reference", answer)
     if references.keys() != outputs.keys():
-        raise setup.error("reference", f"outputs {list(references)}", f"those of launch(), {list(outputs)}")
+        raise setup.error("reference", f"outputs {list(references)}", f"the outputs of launch(), {list(outputs)}")
     for name, tensor in outputs.items():
         check_array(setup.place("reference"), name, references[name])
         if references[name].shape != tensor.shape:

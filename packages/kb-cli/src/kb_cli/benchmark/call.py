@@ -148,7 +148,7 @@ def _bound(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> li
         bound = signature.bind(None, *arguments, **named)
     except TypeError as error:
         text = _signature_text(kernel)
-        raise BenchmarkError(where, f"arguments that do not fit ({error})", f"those of {text}") from None
+        raise BenchmarkError(where, f"arguments that do not fit ({error})", f"the parameters of {text}") from None
     except ValueError:  # a function in C has no signature
         return [(f"argument_{number}", value) for number, value in enumerate(arguments)]
     if bound.kwargs:

@@ -139,7 +139,7 @@ class FunctionCalls(Benchmark[Any]):
             got = f"{self.name} that answers a {type(answer).__name__}"
             raise BenchmarkError(self.name, got, "kernbench.call(kernel, ...)", "end with `return kernbench.call(...)`")
         if answer.reference is None:
-            raise BenchmarkError(self.name, "a call without a reference", "reference=...", "state what is right")
+            raise BenchmarkError(self.name, "a call without a reference", "reference=...", "state the expected result")
         self._made = CallBenchmark(answer)
         return self._made.inputs(p, rng)
 

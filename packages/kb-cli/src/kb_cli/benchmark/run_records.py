@@ -142,7 +142,7 @@ def _recorded(value: Any, name: str, unnamed: list[str]) -> RecordedArgument:
 def _repeated(record: RecordedArgument, name: str, inputs: Mapping[str, npt.NDArray[Any]]) -> Any:
     if record.kind == "tensor":
         if record.dtype is None or record.placement is None:
-            raise BenchmarkError(f"argument {name}", "a tensor without type or place", "what the run wrote")
+            raise BenchmarkError(f"argument {name}", "a tensor without type or place", "both, as the run wrote them")
         placement = record.placement
         return TensorArgument(record.shape, record.dtype, inputs.get(name), record.is_output, placement)
     if record.kind in ("list", "tuple"):

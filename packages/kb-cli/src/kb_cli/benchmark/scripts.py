@@ -180,7 +180,9 @@ class ScriptBenchmark(Benchmark[Any]):
         """Runs the script up to the launch, on *host*. Raises BenchmarkError for a script that has changed."""
         record, path = self._record, Path(self._record.path)
         if hashlib.sha256(read_bytes(path, BenchmarkError, _MOST_NBYTES)).hexdigest() != record.sha256:
-            raise BenchmarkError(str(path), "another script than that of the run", "the same one", "run it again")
+            raise BenchmarkError(
+                str(path), "a script that has changed since the run", "the script of the run", "run it again"
+            )
         script_front_end(record.front_end).repeat(host, record.launch, path, record.arguments, record.options)
         return {}
 

@@ -1,1 +1,1 @@
-"""Capsules: one file that holds what repeats a run anywhere."""
+"""Capsules: one file that repeats a run anywhere."""

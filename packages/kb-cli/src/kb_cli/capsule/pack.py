@@ -1,4 +1,4 @@
-"""Packs a run folder into one file: a zip of the benchmark, the chip, the run's claims and perhaps its data."""
+"""Packs a run folder into one file: a zip of the benchmark, the chip, the manifest of the run and perhaps its data."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from kb_messages import KbError
 
 SUFFIX = ".kbrun"
 _DATE = (1980, 1, 1, 0, 0, 0)
-"""Of every file in a capsule, so that the same run gives the same bytes. Source: the earliest date of a zip."""
+"""The date of every file in a capsule, so that the same run gives the same bytes. Source: the earliest date of a
+zip."""
 _COPIED_NBYTES = 1 << 20
 
 
 class Packed(Struct, frozen=True, kw_only=True):
-    """A capsule that was written: its path, what it is a run of, and how many files and bytes it has."""
+    """A capsule that was written: its path, the benchmark and chip of its run, and its numbers of files and bytes."""
 
     path: str
     benchmark: str
@@ -33,11 +34,11 @@ class Packed(Struct, frozen=True, kw_only=True):
 
 
 def pack(folder: Path, out: Path, data: bool) -> Packed:
-    """Write the run in *folder* to the capsule *out*, with all of its files if *data* is set.
+    """Writes the run in *folder* to the capsule *out*, with all of its files if *data* is set.
 
-    Without *data*, the capsule has what a replay needs: benchmark with the files that it imports, chip, claims, the
-    inputs of a call, and where the time went. No code of the folder is run. Raises RunFolderError for a folder that is
-    not as the run wrote it, and KbError for another ending of *out*.
+    Without *data*, the capsule has the files that a replay needs: the benchmark with the files that it imports, the
+    chip, the manifest, the inputs of a call, and where the time went. No code of the folder is run. Raises
+    RunFolderError for a folder that is not as the run wrote it, and KbError for another ending of *out*.
     """
     if out.suffix != SUFFIX:
         raise KbError("-o", out.suffix or repr(out.name), SUFFIX)

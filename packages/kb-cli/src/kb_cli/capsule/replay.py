@@ -1,4 +1,4 @@
-"""Repeats the run of a capsule, and says whether it is the same run."""
+"""Repeats the run of a capsule, and decides whether it is the same run."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from kb_cli.whatif.ran_setup import read_setup
 from kb_messages import KbError
 
 _MOST_UNTRUSTED_NBYTES: Final = 16 << 20
-"""Of the files that are written for the replay of a capsule that nobody trusts. Source: assumed; a bundled chip and a
-benchmark have some thousand bytes."""
+"""The most bytes that the replay of an untrusted capsule writes. Source: assumed; a bundled chip and a benchmark
+have some thousand bytes."""
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
     """A run and its repetition. `same` is decided by the log's digest, or by the latency of a run without a log.
 
-    `digests`, `latencies_ps` and `verified` are those of the run and of the repetition. `versions` has the versions of
-    packages that are not the same, those of the run first. `run_dir` is the folder of the repetition, if it has one.
+    `digests`, `latencies_ps` and `verified` are pairs of the run and of the repetition. `versions` has the packages
+    whose versions differ, the run's version first. `run_dir` is the folder of the repetition, if it has one.
     """
 
     capsule: str
@@ -48,7 +48,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
 
 
 def replay(capsule: Path, trust: bool, out: Path | None, progress: RunProgress) -> Replayed:
-    """Repeat the run of *capsule*, in a run folder below *out* if that is given.
+    """Repeats the run of *capsule*, in a run folder below *out* if that is given.
 
     Without *trust*, only benchmarks that come with kb are run, from where kb is installed. Raises RunFolderError for
     any other benchmark then, before anything is unpacked, and for a file that is no capsule.
@@ -78,7 +78,7 @@ def replay(capsule: Path, trust: bool, out: Path | None, progress: RunProgress) 
 
 @contextmanager
 def _named_by(capsule: Path, folder: Path) -> Iterator[None]:
-    """Errors about *folder*, which is gone when they are read, name *capsule* in its place."""
+    """Makes errors about *folder*, a temporary folder, name *capsule* in its place."""
     try:
         yield
     except KbError as error:
@@ -90,7 +90,7 @@ def _named_by(capsule: Path, folder: Path) -> Iterator[None]:
 
 
 def _refuse_without_inputs(capsule: Path, run: RunJson) -> None:
-    """Raise RunFolderError for a call of `kernbench.run` whose arrays *capsule* does not have."""
+    """Raises RunFolderError for a call of `kernbench.run` whose arrays *capsule* does not have."""
     if run.call is not None and not run.call.why_not and not run.keep.data:
         got = f"a run of {run.benchmark.name} without its inputs ({run.keep.why})"
         fix = "pack a run folder that kept its data; the capsules of golden times are for comparisons alone"
@@ -98,7 +98,7 @@ def _refuse_without_inputs(capsule: Path, run: RunJson) -> None:
 
 
 def _refuse_unknown(capsule: Path, run: RunJson) -> None:
-    """Raise RunFolderError unless *run*, the run.json of *capsule*, claims a benchmark that comes with kb."""
+    """Raises RunFolderError unless *run*, the run.json of *capsule*, claims a benchmark that comes with kb."""
     name, claim = run.benchmark.file, run.files.get(BENCH)
     installed = bundled.benchmark(name)
     known = claim is not None and installed is not None and sha256(installed.read_bytes()).hexdigest() == claim.sha256
@@ -113,14 +113,14 @@ def _refuse_unknown(capsule: Path, run: RunJson) -> None:
 
 
 def _refuse_large(capsule: Path, nbytes: int) -> None:
-    """Raise RunFolderError where a replay would write more than a benchmark that comes with kb and a chip have."""
+    """Raises RunFolderError where a replay would write more bytes than a bundled benchmark and a chip have."""
     if nbytes > _MOST_UNTRUSTED_NBYTES:
         got, needs = f"{nbytes:,} bytes to write for a replay", f"at most {_MOST_UNTRUSTED_NBYTES:,} without your trust"
         raise RunFolderError(str(capsule), got, needs, "add --trust if you trust the file")
 
 
 def _refuse_missing(capsule: Path, run: RunJson) -> None:
-    """Raise RunFolderError where a package is not installed that gave blocks of the chip of *run*."""
+    """Raises RunFolderError where a package with blocks of the chip of *run* is not installed."""
     name = missing(run.versions)
     if name is not None:
         got = f"a run on a chip with blocks of {name[:80]}, which is not installed"

@@ -18,13 +18,14 @@ from kb_cli.run.records.run_json import FileClaim, RunJson, read_packed_run
 from kb_dataexec.files import open_regular, writing
 
 MOST_NBYTES = 16 << 30
-"""Of all files of a capsule together, unpacked. Source: assumed; logs of the largest runs have some GiB."""
+"""The most bytes of all files of a capsule, unpacked. Source: assumed; logs of the largest runs have some GiB."""
 MOST_FILES = 100_000
-"""Source: assumed; a log has a file for each table and some millions of records."""
+"""The most files. Source: assumed; a log has a file for each table and some millions of records."""
 _MOST_RUN_NBYTES: Final = 16 << 20
-"""Of run.json, whose Python objects may take 50 times as much. Source: that of 99,000 files has 14 MB."""
+"""The most bytes of run.json, whose Python objects may take 50 times as much. Source: 99,000 files make 14 MB."""
 _MOST_DIRECTORY_NBYTES: Final = 32 << 20
-"""Of the list of files, which zipfile reads at once. Source: 100,000 entries of 46 bytes and a name of 200."""
+"""The most bytes of the list of files, which zipfile reads at once. Source: 100,000 entries of 46 bytes and a name
+of 200."""
 _REPLAYED: Final = (BENCH, TOPOLOGY)
 _REPLAYED_BELOW: Final = (f"{INPUTS}/", f"{BESIDE}/")
 _BLOCK = 1 << 20
@@ -32,11 +33,12 @@ _BROKEN = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, UnicodeError, ValueError,
     OverflowError, LookupError,
 )  # fmt: skip
-"""What `zipfile` raises for bytes that are no zip, or a zip of another kind. Source: its documentation, and trials."""
+"""The exceptions of `zipfile` for bytes that are no zip, or a zip of another kind. Source: its documentation, and
+trials."""
 
 
 class OpenCapsule:
-    """A capsule that is read: `run` is its run.json. No other file of it has been looked at."""
+    """An open capsule: `run` is its run.json. No other file of it has been read."""
 
     def __init__(self, path: Path, packed: zipfile.ZipFile) -> None:
         self._path, self._packed = path, packed
@@ -54,7 +56,8 @@ class OpenCapsule:
         return sum(claim.nbytes for name, claim in self.run.files.items() if _is_replayed(name))
 
     def unpack(self, folder: Path, is_replay: bool = False) -> None:
-        """Write the files into *folder*, which is empty: all of them, or with *is_replay* what a replay reads.
+        """Writes the files into *folder*, which is empty: all of them, or with *is_replay* the files that a replay
+        reads.
 
         All files are compared with run.json. Raises RunFolderError for other bytes, or more of them than claimed.
         """
@@ -70,7 +73,9 @@ class OpenCapsule:
             raise RunFolderError(str(self._path), f"no {lacking}, which its {RUN} claims", "a file that kb pack wrote")
 
     def _copy(self, entry: zipfile.ZipInfo, path: Path | None, claim: FileClaim) -> None:
-        """Compare *entry* with *claim*, and write it to *path*. Stops as soon as there are more bytes than claimed."""
+        """Compares *entry* with *claim*, and writes it to *path*. Stops as soon as there are more bytes than
+        claimed.
+        """
         left, digest = claim.nbytes, hashlib.sha256()
         with self._packed.open(entry) as file, self._created(path, entry.filename) as out:
             while left >= 0 and (block := file.read(min(_BLOCK, left + 1))):
@@ -81,11 +86,11 @@ class OpenCapsule:
                         out.write(block)
         if left or digest.hexdigest() != claim.sha256:
             got = f"other bytes in {entry.filename}"
-            raise RunFolderError(str(self._path), got, f"those that its {RUN} claims")
+            raise RunFolderError(str(self._path), got, f"the bytes that its {RUN} claims")
 
     @contextmanager
     def _created(self, path: Path | None, name: str) -> Iterator[IO[bytes] | None]:
-        """A new file *path*. Raises RunFolderError where there is one."""
+        """Yields a new file *path*. Raises RunFolderError where there is one."""
         if path is None:
             yield None
             return
@@ -99,16 +104,16 @@ class OpenCapsule:
         try:
             yield file
         finally:
-            with writing(path):  # what is still in the file's buffer
+            with writing(path):  # the rest of the file's buffer
                 file.close()
 
 
 @contextmanager
 def opened(capsule: Path) -> Iterator[OpenCapsule]:
-    """The capsule in the file *capsule*, of which run.json alone is unpacked, in memory.
+    """Yields the capsule in the file *capsule*, of which run.json alone is unpacked, in memory.
 
-    Raises RunFolderError for what is no capsule: no zip, names that lead out of a folder or are not in run.json, too
-    many files or bytes, and a run.json that is not as the run wrote it.
+    Raises RunFolderError for a file that is no capsule: no zip, names that lead out of a folder or are not in run.json,
+    too many files or bytes, and a run.json that is not as the run wrote it.
     """
     with open_regular(capsule, RunFolderError) as file:
         with _telling(capsule):
@@ -118,7 +123,10 @@ def opened(capsule: Path) -> Iterator[OpenCapsule]:
 
 
 def unpack(capsule: Path, folder: Path) -> RunJson:
-    """Write the files of *capsule* into *folder*, which is empty; its run.json. Raises as `opened` and its `unpack`."""
+    """Writes the files of *capsule* into *folder*, which is empty, and returns its run.json.
+
+    Raises RunFolderError for a file that is no capsule, and for other bytes than its run.json claims.
+    """
     with opened(capsule) as found:
         found.unpack(folder)
         return found.run
@@ -126,7 +134,7 @@ def unpack(capsule: Path, folder: Path) -> RunJson:
 
 @contextmanager
 def _telling(capsule: Path) -> Iterator[None]:
-    """Errors of `zipfile` become RunFolderErrors that name *capsule*."""
+    """Turns errors of `zipfile` into RunFolderErrors that name *capsule*."""
     try:
         yield
     except OSError as error:
@@ -140,7 +148,7 @@ def _telling(capsule: Path) -> Iterator[None]:
 
 
 def _entries(packed: zipfile.ZipFile, capsule: Path) -> dict[str, zipfile.ZipInfo]:
-    """The files of *packed* by name. Raises RunFolderError for names that are not safe or have one place."""
+    """Returns the files of *packed* by name. Raises RunFolderError for names that are not safe or have one place."""
     listed = packed.infolist()
     if len(listed) > MOST_FILES:
         raise RunFolderError(str(capsule), f"{len(listed)} files", f"at most {MOST_FILES}")
@@ -180,10 +188,10 @@ def _bounded(file: IO[bytes], most: int, name: str, capsule: Path) -> bytes:
 
 
 class _BoundedReads(io.BufferedReader):
-    """A file of which `zipfile` cannot read a list of files that is larger than memory."""
+    """A file from which `zipfile` cannot read a list of files that is larger than memory."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """The next *size* bytes. Raises ValueError for more than a capsule's list of files may have."""
+        """Returns the next *size* bytes. Raises ValueError for more than a capsule's list of files may have."""
         if size is not None and size > _MOST_DIRECTORY_NBYTES:
             raise ValueError(f"a list of files of {size} bytes")
         return super().read(size)

@@ -1,4 +1,4 @@
-"""`kb compare`: what changed between two runs, and what that cost."""
+"""`kb compare`: the differences between two runs, and their costs."""
 
 from __future__ import annotations
 

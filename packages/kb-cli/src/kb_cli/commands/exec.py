@@ -26,7 +26,7 @@ from kb_cli.terminal.output import emit_json, emit_tables
 @click.option(
     "--issue",
     type=click.Choice(["blocking", "scoreboard", "decoupled"]),
-    help="How PE_CPUs issue commands.  [default: what the chip says, or scoreboard]",
+    help="How PE_CPUs issue commands.  [default: the chip's value, or scoreboard]",
 )
 @click.option("--schedule", type=click.Choice(["dynamic", "static"]), help="Which PE takes which program of a grid.")
 @click.option("--autotune", metavar="all|first|N", help="How many configurations a tuned kernel tries.  [default: all]")
@@ -76,9 +76,9 @@ def command(
 ) -> None:
     """Run SCRIPT, a Python file with Triton kernels, as Python would, on a simulated chip.
 
-    SCRIPT needs no change: `import triton` finds kernbench's. OPTIONS stand before SCRIPT; what follows SCRIPT are its
-    own ARGS. The exit code is that of SCRIPT, 2 for what is refused, and 3 for programs that wait for ever. It is 1 for
-    a SCRIPT that ended with 0, when --sanitize found something. Each launch has a row in the run folder, which
+    SCRIPT needs no change: `import triton` finds kernbench's. OPTIONS stand before SCRIPT; all words behind SCRIPT are
+    its own ARGS. The exit code is the exit code of SCRIPT, 2 for bad input, and 3 for programs that wait for ever. It
+    is 1 for a SCRIPT that ended with 0, when --sanitize found something. Each launch has a row in the run folder, which
     `kb report`, `whatif`, `compare` and `trace` take as RUN/0000.
     """
     named = {"topology": topology, "issue": issue, "schedule": schedule, "autotune": autotune, "pretend": pretend}

@@ -17,10 +17,10 @@ def command(as_json: bool) -> None:
     if as_json:
         emit_json(found)
         return
-    benchmarks = new_table("benchmark", "what it computes", wrapped=(1,))
+    benchmarks = new_table("benchmark", "computes", wrapped=(1,))
     for each in found.benchmarks:
         benchmarks.add_row(each.name, each.description)
-    topologies = new_table("topology", "PEs", "what it is", left=1, text=("what it is",), wrapped=(2,))
+    topologies = new_table("topology", "PEs", "description", left=1, text=("description",), wrapped=(2,))
     for each in found.topologies:
         topologies.add_row(each.name, _pes(each), each.description)
     hint = "kb run BENCHMARK --params lists parameters; kb topology show TOPOLOGY draws a chip."

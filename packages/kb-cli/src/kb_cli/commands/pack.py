@@ -28,8 +28,8 @@ from kb_cli.terminal.units import quantity
 def command(run: Path, out: Path, data: bool, as_json: bool) -> None:
     """Write RUN, a run folder, as one file that repeats the run anywhere with `kb replay`.
 
-    The file is a zip that has the benchmark with the files that it imports from its own folder, the chip, and what the
-    run claims of itself. No code of RUN is run.
+    The file is a zip that has the benchmark with the files that it imports from its own folder, the chip, and the
+    manifest of the run. No code of RUN is run.
     """
     check_folder("-o", out)
     found = pack(run, out, data)

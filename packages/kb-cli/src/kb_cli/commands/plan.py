@@ -1,4 +1,4 @@
-"""`kb plan`: counts what a tiling moves and computes, from closed forms. Nothing is simulated."""
+"""`kb plan`: counts the bytes and operations of a tiling, from closed forms. Nothing is simulated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Size = Annotated[int, Meta(ge=1, le=LARGEST_SIDE)]
 
 
 class GemmShape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of `-p`: sizes in elements, and the type of both operands."""
+    """The parameters of `-p`: sizes in elements, and the dtype of both operands."""
 
     M: Size
     N: Size
@@ -35,7 +35,7 @@ class GemmShape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @click.group("plan")
 def command() -> None:
-    """Count what a tiling moves and computes, without running it."""
+    """Count the bytes and operations of a tiling, without running it."""
 
 
 @command.command("gemm", cls=CheckedCommand)
@@ -103,7 +103,7 @@ def gemm_command(
 
 
 def _single(assignments: tuple[str, ...]) -> tuple[str, ...]:
-    """*assignments*, unchanged. Raises PlanError when one text holds several assignments."""
+    """Returns *assignments*, unchanged. Raises PlanError when one text holds several assignments."""
     for text in assignments:
         parts = text.replace(",", " ").split()
         if len(parts) > 1:
@@ -113,7 +113,7 @@ def _single(assignments: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _epilogue_op(text: str, shape: GemmShape) -> EpilogueOp:
-    """`relu@output_tile` as an op. An operand gets the shape that the op needs, a scalar is 1.
+    """Returns an op from a text such as `relu@output_tile`. An operand gets the shape that the op needs, a scalar is 1.
 
     Raises PlanError for a text of another form.
     """

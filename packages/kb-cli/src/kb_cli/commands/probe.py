@@ -87,7 +87,7 @@ def command(
 
 
 def _probe_all(chip: Topology, nbytes: int, spaces: tuple[MemorySpace, ...], picture: Path, as_json: bool) -> None:
-    """Measure every pair, draw to *picture*, and print. Raises ProbeError where there is nothing to measure."""
+    """Measures every pair, draws to *picture*, and prints. Raises ProbeError where there is nothing to measure."""
     from kb_cli.report.data.probe import probe_map_result
     from kb_cli.report.pictures.heatmap import save_heat_map
 
@@ -109,7 +109,7 @@ def _probe_all(chip: Topology, nbytes: int, spaces: tuple[MemorySpace, ...], pic
 
 
 def _spaces(memories: str | None) -> tuple[MemorySpace, ...]:
-    """The spaces that --memories names, in the order of the memory map. Raises ProbeError for another name."""
+    """Returns the spaces that --memories names, in the order of the memory map. Raises ProbeError for another name."""
     if memories is None:
         return _SPACES
     names = memories.split(",")
@@ -120,7 +120,7 @@ def _spaces(memories: str | None) -> tuple[MemorySpace, ...]:
 
 
 def _picture(topology: str, nbytes: int, spaces: tuple[MemorySpace, ...]) -> Path:
-    """The default path of the heat map. Other memories give another name, so that no picture replaces another."""
+    """Returns the default path of the heat map. Other memories give another name, so no picture replaces another."""
     of = "" if spaces == _SPACES else "".join(f"-{space.value}" for space in spaces)
     return Path("kb-runs") / f"probe-{file_stem(topology, 'topology')}-{nbytes}{of}.svg"
 

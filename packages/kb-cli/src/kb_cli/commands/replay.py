@@ -1,4 +1,4 @@
-"""`kb replay`: the run of a capsule again."""
+"""`kb replay`: repeats the run of a capsule."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class _Most(click.IntRange):
     """A number of levers, of which `none` is 0."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """As `click.IntRange.convert`; `none` is 0."""
+        """Returns *value* as a number; `none` is 0."""
         if value == "none":
             return 0
         try:
@@ -86,7 +86,7 @@ def command(run: Path, out: Path | None, most: int | None, as_json: bool) -> Non
 
 
 def _with_levers(report: TimeReport, run: Path, most: int | None, as_json: bool) -> TimeReport:
-    """*report* with levers. Where none were asked for (*most* is None), what hinders them becomes a note."""
+    """Adds levers to *report*. Where none were asked for (*most* is None), an error becomes a note."""
     printing = redirect_stdout(sys.stderr) if as_json else nullcontext()  # of the benchmark itself
     try:
         with printing, RunProgress() as progress:

@@ -80,8 +80,8 @@ from kb_topology import load_topology
     type=click.Choice(["closed", "events", "check"]),
     default="closed",
     show_default=True,
-    help="How to find the times, which are the same: closed works out at once what nothing can meet and what repeats; "
-    "events simulates every event; check does a share both ways and compares.",
+    help="How to find the times, which are the same: closed isolates commands and skips programs in a steady state; "
+    "events simulates every event; check simulates each launch both ways and compares.",
 )
 @click.option(
     "--sim-stats",
@@ -181,7 +181,7 @@ def _print_stats(results: list[RunResult]) -> None:
 
 
 def _tell_if_dropped(results: list[RunResult]) -> None:
-    """Note on standard error that `--keep auto` kept no data. Without --json, the tables say so."""
+    """Notes on standard error that `--keep auto` kept no data. Without --json, the tables say so."""
     dropped = [result for result in results if not result.keep.data and result.keep.policy is Policy.AUTO]
     if dropped and dropped[0].log_digest is not None:
         click.echo(f"note: no data kept of {len(dropped)} of {len(results)} runs: {dropped[0].keep.why}", err=True)

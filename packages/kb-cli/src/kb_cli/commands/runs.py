@@ -1,4 +1,4 @@
-"""`kb runs`: lists run folders, and takes old ones away."""
+"""`kb runs`: lists run folders, and deletes old ones."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from kb_messages import BenchmarkError
 @click.option("--prune", is_flag=True, help="Remove run folders; say which with --keep, --older or both.")
 @click.option("--keep", type=click.IntRange(min=0), metavar="N", help="With --prune: the N newest stay.")
 @click.option(
-    "--older", type=FiniteRange(min=0), metavar="DAYS", help="With --prune: only those older than DAYS days go."
+    "--older", type=FiniteRange(min=0), metavar="DAYS", help="With --prune: only folders older than DAYS days go."
 )
-@click.option("--dry-run", is_flag=True, help="With --prune: say what would go, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="With --prune: list the folders that would go, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one array, with --prune one object, nothing else.")
 def command(out: Path, prune: bool, keep: int | None, older: float | None, dry_run: bool, as_json: bool) -> None:
     """List the run folders in OUT (kb-runs), the newest first: latency, verdict, size and when they were written.
 
-    With --prune, remove those that --keep and --older leave, and what killed runs left behind. A folder that is no run
-    folder, or that holds a file which no run wrote, always stays.
+    With --prune, remove the folders that neither --keep nor --older spares, and the hidden folders of killed runs. A
+    folder that is no run folder, or that holds a file which no run wrote, always stays.
     """
     if not prune and (keep is not None or older is not None or dry_run):
         raise BenchmarkError("kb runs", "--keep, --older or --dry-run alone", "--prune beside it", "add --prune")

@@ -39,7 +39,7 @@ def command(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """List what the kernels of RUN captured, or show one value: the one that `tl.capture("NAME", x)` named.
+    """List the captures of the kernels of RUN, or show one value: the one that `tl.capture("NAME", x)` named.
 
     With --against, say where it differs most from an array. With -o, write it (bf16 and fp8 as f32).
     """

@@ -93,8 +93,8 @@ def command(
     VALUES are one value or several with commas: 102.4,204.8. A range is 128:1024:128, or 128:4096:*2. PATH may be
     several places with = between, which get the same value. In EXPR, an axis has its name, with _ for other characters.
 
-    The result of each point is kept below OUT under a hash of what decides the result. So a sweep that was killed goes
-    on where it was, and a sweep that grew simulates the new points alone.
+    The result of each point is kept below OUT under a hash of everything that decides the result. So a sweep that was
+    killed goes on where it was, and a sweep that grew simulates the new points alone.
     """
     options = SweepOptions(topology, sets, params, table, where, cost, most, random_seed, over)
     if table_file is not None:

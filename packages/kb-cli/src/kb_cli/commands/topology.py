@@ -1,4 +1,4 @@
-"""`kb topology`: checks that a chip can be built, and shows what it is made of."""
+"""`kb topology`: checks that a chip can be built, and shows its parts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def show_command(
 ) -> None:
     """Draw TOPOLOGY, a YAML file or a bundled name, and print its counts, bandwidths and memory map.
 
-    With --run, draw the chip of a finished run. RUN is a run folder. Colours tell how long links, memories and blocks
+    With --run, draw the chip of a finished run. RUN is a run folder. Colours show how long links, memories and blocks
     were in service; TOPOLOGY may be left out. A box or line that stands for several parts shows the busiest and the
     mean; --part draws one SIP, cube or PE alone.
     """
@@ -75,7 +75,7 @@ def show_command(
 
 
 def _chip_and_loads(topology: str | None, run: Path | None) -> tuple[Topology, Loads | None, list[Path]]:
-    """The chip to draw, how busy its parts were, and the files that both were read from."""
+    """Returns the chip to draw, the load of its parts, and the files that both were read from."""
     file = bundled.find("topologies", topology) if topology is not None else None
     if run is None:
         if file is None:

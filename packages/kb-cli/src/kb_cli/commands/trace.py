@@ -23,7 +23,8 @@ from kb_dataexec.analysis import LazyServices
 from kb_messages import KbError
 
 _TRAFFIC = "kb_cli.trace.traffic"
-"""Needs the blocks of the engine, which take half as long to load as a log of a million records to read."""
+"""The module of counters. It needs the blocks of the engine, which take half as long to load as a log of a million
+records to read."""
 
 
 @click.command("trace", cls=CheckedCommand)
@@ -37,8 +38,8 @@ _TRAFFIC = "kb_cli.trace.traffic"
     help="Where the trace goes. An existing file is overwritten.",
 )
 @click.option("--pe", metavar="ID", help="This PE alone, e.g. sip0.cube0.pe5.")
-@click.option("--from", "start_ns", metavar="NS", help="Leave out what ended before this time of the run.")
-@click.option("--to", "end_ns", metavar="NS", help="Leave out what began at this time or later.")
+@click.option("--from", "start_ns", metavar="NS", help="Leave out slices that ended before this time of the run.")
+@click.option("--to", "end_ns", metavar="NS", help="Leave out slices that began at this time or later.")
 @click.option(
     "--unit",
     type=click.Choice([each.value for each in Unit]),
@@ -52,7 +53,7 @@ def command(
 ) -> None:
     """Write RUN, a run folder or a row of a shapes run, as a trace for Perfetto.
 
-    The trace has a track for every block and stage of each PE, one for what each memory served, and the launches. A
+    The trace has a track for every block and stage of each PE, one for the services of each memory, and the launches. A
     slice is the service of one tile, named by stage and kernel line. Times are rounded down to whole nanoseconds.
     """
     check_trace_file(out)
@@ -65,7 +66,7 @@ def command(
     nbytes = write_trace(trace, shown.unit, out)
     if not found.log.is_complete:
         end = f"{found.end_ps / PS_PER_NS} ns"
-        notes.append(f"{run}: got a log that was cut off: it goes up to {end}, and what came later is missing")
+        notes.append(f"{run}: got a log that was cut off: it goes up to {end}, and later times are missing")
     emit_lines([f"{out}: {trace.n_slices} slices on {len(trace.tracks)} tracks, {quantity(nbytes, 'B')}", *notes])
     if page is not None:
         _show(page, out)
@@ -84,7 +85,7 @@ def _show(page: Path, out: Path) -> None:
 
 
 def _trace_of(found: RunLog, shown: Shown, beside: ThreadPoolExecutor) -> tuple[Trace, list[str]]:
-    """The trace, and a sentence for each thing that it leaves out. The path is found on the thread of *beside*."""
+    """Returns the trace, and a sentence for each part that it lacks. The path is found on the thread of *beside*."""
     log, notes = found.log, []
     counters: list[Counters] = []
     services = None if "transfers" in log.missing else LazyServices(log, found.dma)
@@ -97,7 +98,7 @@ def _trace_of(found: RunLog, shown: Shown, beside: ThreadPoolExecutor) -> tuple[
         notes.append(f"{found.folder}: got a log without the table kernels, so the critical path is left out")
     memories = None
     if services is None:
-        notes.append(f"{found.folder}: got a log without the table transfers, so what memories served is left out")
+        notes.append(f"{found.folder}: got a log without the table transfers, so the services of memories are left out")
     else:
         memories = memory_slices(log, shown.pe, services)
     return run_trace(found, shown, None if path is None else path.result, memories, counters), notes

@@ -47,7 +47,7 @@ def command(run_dir: Path, as_json: bool, debug: bool, sanitize: bool) -> None:
 
 
 def _outcome(found: Verification) -> bool | None:
-    """Whether all that was asked for is right; None where it could not be done."""
+    """Whether everything that was asked for is right; None where it could not be checked."""
     if found_something(found.sanitizer):
         return False
     return True if isinstance(found.numbers, str) else found.verified

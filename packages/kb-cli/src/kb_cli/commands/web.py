@@ -1,4 +1,4 @@
-"""`kb web`: runs on a page in the browser."""
+"""`kb web`: shows runs on a page in the browser."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from kb_messages import KbError
 def command(context: click.Context, folder: Path, sweeps: Path, port: int, no_open: bool) -> None:
     """Show the runs in FOLDER (kb-runs), and sweeps, on a page in the browser, until you press Ctrl+C.
 
-    The page shows what is running and what ran, where the time went, every block over time, why a tile waited, the
-    source with its costs, the chip, the roofline, differences of runs, and what sweeps found. Only this machine can
-    reach it, and only with the address that is printed. The page starts, writes and deletes nothing, and runs no code
-    of a run.
+    The page shows current and finished runs, where the time went, every block over time, why a tile waited, the source
+    with its costs, the chip, the roofline, differences of runs, and the results of sweeps. Only this machine can reach
+    it, and only with the address that is printed. The page starts, writes and deletes nothing, and runs no code of a
+    run.
     """
     named = {name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
     _check(folder, "run folders", "kb run makes kb-runs", "folder" not in named and sweeps.is_dir())
@@ -45,7 +45,7 @@ def command(context: click.Context, folder: Path, sweeps: Path, port: int, no_op
 
 
 def _check(place: Path, content: str, fix: str, may_be_missing: bool) -> None:
-    """Raise KbError unless *place* is a folder, or *may_be_missing* and is not there."""
+    """Raises KbError unless *place* is a folder, or *may_be_missing* and is not there."""
     if not place.is_dir() and not (may_be_missing and not place.exists()):
         got = "a file" if place.exists() else "no such folder"
         raise KbError(str(place), got, f"a folder of {content}", fix)

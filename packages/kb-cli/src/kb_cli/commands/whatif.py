@@ -1,4 +1,4 @@
-"""`kb whatif`: a finished run again, on its chip with other values."""
+"""`kb whatif`: repeats a finished run on its chip with other values."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What changed between two runs: their configurations, and where their time went."""
+"""Comparison of two runs: their configurations, and where their time went."""

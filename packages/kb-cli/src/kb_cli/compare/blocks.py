@@ -1,4 +1,6 @@
-"""What each kind of block did in two runs, and what that cost: apart, because hidden work is free."""
+"""The work of blocks and PEs in two runs, and its cost on the critical path. The two differ, because hidden work is
+free.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ LINKS_NAME = "the links"
 
 
 def block_name(block: str) -> str:
-    """The kind *block* as a word: `pe_gemm` is GEMM, and `links` are the links."""
+    """Returns the kind *block* as a word for sentences: `pe_gemm` is GEMM, and `links` is `the links`."""
     if block in ("link", "links"):
         return LINKS_NAME
     if block in ("program", "host"):
@@ -22,12 +24,14 @@ def block_name(block: str) -> str:
 
 
 SMALL = 0.01
-"""A change of the path by a smaller share of the latency is not put into a sentence."""
+"""The smallest change of the path, as a share of the latency, that is worth a sentence."""
 
 
 class BlockChange(Struct, frozen=True, kw_only=True):
-    """Picoseconds of a kind of block in two runs, before and after: `busy_ps` are what it did, added up over the blocks
-    of that kind, and `path_ps` what that cost, on the critical path."""
+    """Picoseconds of a kind of block in two runs, before and after.
+
+    `busy_ps` is its work, added up over the blocks of the kind, and `path_ps` its time on the critical path.
+    """
 
     block: str
     busy_ps: tuple[int, int]
@@ -40,7 +44,7 @@ class BlockChange(Struct, frozen=True, kw_only=True):
 
     @property
     def path_change_ps(self) -> int:
-        """What the block costs more."""
+        """The change of its time on the path, in picoseconds."""
         return self.path_ps[1] - self.path_ps[0]
 
     def matters(self, latency_ps: int) -> bool:
@@ -48,7 +52,9 @@ class BlockChange(Struct, frozen=True, kw_only=True):
         return abs(self.path_change_ps) > SMALL * latency_ps
 
     def sentence(self, others: Iterable[BlockChange]) -> str:
-        """What the block did and what that cost, in one sentence. *others* are the changes of all blocks."""
+        """Returns the change of the block's work and of its cost in one sentence. *others* are the changes of all
+        blocks.
+        """
         text = self._said(others)
         return f"{text[0].upper()}{text[1:]}"
 
@@ -69,7 +75,7 @@ class BlockChange(Struct, frozen=True, kw_only=True):
 
 
 def block_changes(before: Where, after: Where) -> list[BlockChange]:
-    """Every kind of block of either run, the largest change of the path first."""
+    """Returns the changes of every kind of block of either run, the largest change of the path first."""
     busy: dict[str, list[int]] = {}
     path: dict[str, list[int]] = {}
     for place, where in enumerate((before, after)):
@@ -90,15 +96,20 @@ def _pair(values: list[int] | None) -> tuple[int, int]:
 
 
 class PeChange(Struct, frozen=True, kw_only=True):
-    """In the own view of each of `pes`: how many picoseconds more each block takes. Blocks without a change are left
-    out, and so are PEs without one. A PE that one of the runs does not have has all its time as the change."""
+    """The change of the own view of each of `pes`: by how many picoseconds each block's time grew.
+
+    Blocks and PEs without a change are left out. A PE that one of the runs does not have has all its time as the
+    change.
+    """
 
     pes: list[str]
     change_ps: dict[str, int]
 
 
 def pe_changes(before: Where, after: Where) -> list[PeChange]:
-    """The changes, PEs with equal ones together, in the order in which the runs have the PEs."""
+    """Returns the changes of PEs, in the order in which the runs have the PEs. PEs with equal changes stand
+    together.
+    """
     sums: dict[str, dict[str, int]] = {}
     for sign, where in ((-1, before), (1, after)):
         for launch in where.launches:

@@ -1,4 +1,4 @@
-"""What changed between two runs: differences of two partitions, which add up to the difference of their times."""
+"""The comparison of two runs: differences of two partitions, which add up to the difference of their times."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kb_topology import listing
 
 
 class LineMatch:
-    """Kernel lines of a second source by those of the first, and back.
+    """Matches the kernel lines of two benchmark files, by a diff of the two.
 
-    Lines of other files than the benchmark's stand for themselves. A line that was changed matches the line in its
-    place; a line that was added or removed matches none.
+    Lines of other files match themselves. A line that was changed matches the line in its place; a line that was added
+    or removed matches none.
     """
 
     def __init__(self, first: tuple[str, Sequence[str]], second: tuple[str, Sequence[str]]) -> None:
@@ -29,11 +29,11 @@ class LineMatch:
         self._forth = {number: other for other, number in self._back.items()}
 
     def first(self, line: str) -> str:
-        """The line of the first source that *line* of the second is; "" for a line that the first does not have."""
+        """Returns the line of the first source that matches *line* of the second; "" where there is none."""
         return _matched(line, self._other, self._file, self._back)
 
     def second(self, line: str) -> str:
-        """The line of the second source that *line* of the first is; "" for a line that the second does not have."""
+        """Returns the line of the second source that matches *line* of the first; "" where there is none."""
         return _matched(line, self._file, self._other, self._forth)
 
 
@@ -46,7 +46,7 @@ def _matched(line: str, file: str, other: str, numbers: Mapping[int, int]) -> st
 
 
 def _pairs(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
-    """The number of a line of *before* by that of *after*, from 1."""
+    """Returns the number of each matched line of *before* by its number in *after*, from 1."""
     if before == after:
         return {number: number for number in range(1, len(after) + 1)}
     found: dict[int, int] = {}
@@ -58,11 +58,11 @@ def _pairs(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
 
 _Key: TypeAlias = tuple[str, str, str, str, str]
 _SHOWN: Final = 4
-"""Lines and tiles of a line in the sentence about other tiles."""
+"""The most lines, and tiles of a line, in the sentence about other tiles."""
 
 
 class TilesChange(Struct, frozen=True, kw_only=True):
-    """The tiles that the two chips chose for GEMMs of `line`, which leave their tile open, such as `64x128x64`."""
+    """The tiles, such as `64x128x64`, that the two chips chose for GEMMs of `line` that leave their tile open."""
 
     line: str
     before: list[str]
@@ -72,8 +72,8 @@ class TilesChange(Struct, frozen=True, kw_only=True):
 class RowChange(Struct, frozen=True, kw_only=True):
     """A row of both partitions, over all launches: picoseconds of the path before and after.
 
-    `line` is the kernel line of the first run, and `line_after` that of the second. They are "" for work of no line,
-    and for a line that the other run's source does not have.
+    `line` is the kernel line of the first run, and `line_after` the line of the second. They are "" for work of no
+    line, and for a line that the other run's source does not have.
     """
 
     line: str
@@ -87,15 +87,14 @@ class RowChange(Struct, frozen=True, kw_only=True):
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):
-    """The second run against the first.
+    """The second run against the first. Pairs are (before, after).
 
-    `tiles` are kernel lines whose GEMMs leave their tile to the chip and got other ones; there are none in runs of two
-    kernels or parameters. `same` says that their logs have one digest: they are the same run. `latency_ps` are from the
+    `same` says that the logs have one digest: the runs are the same. `tiles` are kernel lines whose GEMMs leave their
+    tile to the chip and got other tiles; it is empty for runs of two kernels or parameters. `latency_ps` is from the
     first kernel's start to the last one's end, and `whole_ps` from the host's call to its answer, each added up over
-    launches, before and after; `whole_ps` is None when a run does not say where its time went. The `change_ps` of
-    `rows` add up to the change of `whole_ps`, and those of rows with another `via` than `launch` and `answer` to that
-    of `latency_ps`. Rows and blocks without a change are left out of `rows`, but not of `blocks`. `missing` says what
-    cannot be compared.
+    launches; `whole_ps` is None when a run does not say where its time went. The `change_ps` of `rows` add up to the
+    change of `whole_ps`, and without the rows whose `via` is `launch` or `answer` to the change of `latency_ps`. `rows`
+    has no rows without a change. `missing` names the parts that cannot be compared.
     """
 
     before: str
@@ -114,7 +113,9 @@ class RunComparison(Struct, frozen=True, kw_only=True):
 
 
 def compare(one: Side, other: Side, blocks_alone: bool = False) -> RunComparison:
-    """Compare two runs, with *blocks_alone* without kernel lines. Raises KbError for runs of two benchmarks else."""
+    """Compares two runs; with *blocks_alone*, without kernel lines. Otherwise raises KbError for runs of two
+    benchmarks.
+    """
     names = one.run.benchmark.name, other.run.benchmark.name
     if names[0] != names[1] and not blocks_alone:
         needs = "runs of one benchmark; --blocks compares blocks alone"
@@ -148,7 +149,7 @@ def compare(one: Side, other: Side, blocks_alone: bool = False) -> RunComparison
 
 
 def _tiles_changes(one: Side, other: Side) -> Iterator[TilesChange]:
-    """The lines for which both chips chose tiles, and not the same."""
+    """Yields the lines for which both chips chose tiles, and different ones."""
     before, after = _chosen(one), _chosen(other)
     for line in sorted(before.keys() & after.keys()):
         if before[line] != after[line]:
@@ -188,7 +189,7 @@ def _whole_ps(where: Where) -> int:
 
 
 def row_changes(before: Where, after: Where, match: LineMatch) -> Iterator[RowChange]:
-    """The differences of two partitions, the largest first."""
+    """Yields the differences of two partitions, the largest first."""
     sums: dict[_Key, list[int]] = {}
     for place, where in enumerate((before, after)):
         for launch in where.launches:

@@ -1,4 +1,4 @@
-"""What is different in the configurations of two runs."""
+"""The differences between the configurations of two runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kb_topology import Topology, format_path, read_yaml
 class ConfigurationChange(Struct, frozen=True, kw_only=True):
     """`before` and `after` at `place` of a part of the configuration: `topology`, `parameter`, `source`, `version`, ...
 
-    `stated` says which of the two are there, because a parameter may be None; what is not there is None. `place_after`
-    is the place in the second run: elements of lists, such as links, are matched by their names and not by their
-    numbers. `moved` says that an element stands elsewhere among the elements that both lists have; `before` and `after`
-    are its numbers then.
+    `stated` says which of the two exist, because a parameter may be None; a missing value is None. `place_after` is the
+    place in the second run: elements of lists, such as links, are matched by their names and not by their numbers.
+    `moved` says that an element stands elsewhere among the elements that both lists have; `before` and `after` are then
+    its numbers.
     """
 
     part: str
@@ -32,7 +32,7 @@ class ConfigurationChange(Struct, frozen=True, kw_only=True):
 
 
 def configuration_changes(one: Side, other: Side) -> list[ConfigurationChange]:
-    """Every difference between two runs that can have changed their results, in a fixed order."""
+    """Returns every difference between two runs that can have changed their results, in a fixed order."""
     found: list[ConfigurationChange] = []
     if one.topology.digest != other.topology.digest:
         found += _topology(one.topology, other.topology)
@@ -46,7 +46,9 @@ def configuration_changes(one: Side, other: Side) -> list[ConfigurationChange]:
 
 
 def _topology(before: Topology, after: Topology) -> list[ConfigurationChange]:
-    """What the files say differently. Their keys stand in another order where the digests differ and no value does."""
+    """Returns the differences of the two files. Where the digests differ and no value does, the order of the keys
+    differs.
+    """
     values = (read_yaml(each.source.text, each.source.path) for each in (before, after))
     found = [_change("topology", format_path, each) for each in differences(*values)]
     if found:
@@ -56,7 +58,7 @@ def _topology(before: Topology, after: Topology) -> list[ConfigurationChange]:
 
 
 def _changes(part: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[ConfigurationChange]:
-    """The values that differ, each whole: a parameter that is a list is one value."""
+    """Yields the values that differ, each whole: a parameter that is a list is one value."""
     for place in dict.fromkeys((*before, *after)):
         old, new = before.get(place, NOT_THERE), after.get(place, NOT_THERE)
         if any(differences(old, new)) or (old is NOT_THERE) is not (new is NOT_THERE):
@@ -77,7 +79,7 @@ def _change(part: str, named: Callable[[Path], str], each: ValueDifference) -> C
 
 
 def _source(one: Side, other: Side) -> Iterator[ConfigurationChange]:
-    """The number of lines of the benchmark's file that were removed and added."""
+    """Yields the numbers of lines of the benchmark's file that were removed and added."""
     if one.run.benchmark.sha256 == other.run.benchmark.sha256:
         return
     lines = list(unified_diff(one.source, other.source, n=0, lineterm=""))[2:]

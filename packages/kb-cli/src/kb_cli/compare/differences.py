@@ -1,4 +1,6 @@
-"""The values that differ between two documents of dicts, lists and values."""
+"""The values that differ between two documents of dicts, lists and values. Elements of lists are matched by their
+names.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,17 @@ from typing import Any, Final, NamedTuple, TypeAlias
 Pair: TypeAlias = tuple[int | None, int | None]
 
 _NAMES: Final = ("id", "name", "from", "to", "device", "test")
-"""The keys of an element that tell it from others: those of a link are its two ends."""
+"""The keys that identify an element of a list. The two ends identify a link."""
 
 
 def element_pairs(before: Sequence[Any], after: Sequence[Any]) -> list[Pair]:
-    """The number of every element of *before* beside its number in *after*, None for one that the other list lacks.
+    """Returns the number of every element of *before* beside its number in *after*, None for one that the other list
+    lacks.
 
-    Texts, and dicts with equal names, are one element; of several such, the first of one list is the first of the
-    other. What is left is matched in order, where as many are left in both lists: a link has another end then. Numbers
-    and other elements without a name are matched in order too. Pairs have the order of *before*; what only *after* has
-    comes last.
+    Equal texts, and dicts with equal names, are one element; of several such, the first of one list matches the first
+    of the other. The remaining named elements are matched in order if both lists have equally many of them left: a link
+    then has another end. Numbers and other elements without a name are matched in order too. Pairs have the order of
+    *before*; elements of *after* alone come last.
     """
     found = _by_name(before, after)
     taken = set(found.values())
@@ -34,7 +37,7 @@ def element_pairs(before: Sequence[Any], after: Sequence[Any]) -> list[Pair]:
 
 
 def moved(pairs: Sequence[Pair]) -> set[Pair]:
-    """The fewest pairs that have to change places for the other pairs of two elements to stand in one order."""
+    """Returns the fewest pairs that have to change places so that all other pairs of two elements have one order."""
     both = [(old, new) for old, new in pairs if old is not None and new is not None]
     ends: list[int] = []
     lengths = []
@@ -66,7 +69,7 @@ def _by_name(before: Sequence[Any], after: Sequence[Any]) -> dict[int, int]:
 
 
 def _name(element: Any) -> Hashable:
-    """What tells *element* from others of its list, None for numbers and what has no name."""
+    """Returns the identity of *element* within its list, None for a number and for an element without a name."""
     if isinstance(element, str):
         return element
     if not isinstance(element, dict):
@@ -85,14 +88,14 @@ class _NotThere:
 
 
 NOT_THERE: Final = _NotThere()
-"""What one of two documents has at a place that it does not have."""
+"""The value of a document at a place that it does not have."""
 
 
 class ValueDifference(NamedTuple):
     """`before` at `path` of the first document is `after` at `path_after` of the second.
 
-    A value that one document does not have is NOT_THERE, and its path is that in the other document. An element of a
-    list that changed places among elements that both lists have is a difference whose `before` and `after` are its
+    A value that one document does not have is NOT_THERE, and its path is the path in the other document. An element of
+    a list that changed places among elements that both lists have is a difference whose `before` and `after` are its
     numbers, and `moved` is True.
     """
 
@@ -104,7 +107,8 @@ class ValueDifference(NamedTuple):
 
 
 def differences(before: Any, after: Any, path: Path = (), path_after: Path = ()) -> Iterator[ValueDifference]:
-    """Every difference of two documents in the order of the first. What only the second has follows its list or dict.
+    """Yields every difference of two documents in the order of the first. Additions of the second follow their list or
+    dict.
 
     Elements of lists are matched by `element_pairs`. The order of the keys of a dict is no difference.
     """
@@ -131,7 +135,7 @@ def differences(before: Any, after: Any, path: Path = (), path_after: Path = ())
 
 
 def _places(pair: Pair) -> tuple[int, int]:
-    """The numbers of an element in both lists; in a list that lacks it, the number in the other one."""
+    """Returns the numbers of an element in both lists; in a list that lacks it, the number in the other one."""
     old, new = pair
     if old is None:
         assert new is not None
@@ -144,7 +148,7 @@ def _has_parts(value: Any) -> bool:
 
 
 def _parts(before: Any, after: Any, path: Path, path_after: Path) -> Iterator[ValueDifference]:
-    """The parts of what one of the two documents does not have."""
+    """Yields the parts of a value that one of the two documents does not have."""
     there = after if before is NOT_THERE else before
     for key, value in there.items() if isinstance(there, dict) else enumerate(there):
         old, new = (NOT_THERE, value) if before is NOT_THERE else (value, NOT_THERE)

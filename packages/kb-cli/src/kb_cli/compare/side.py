@@ -1,4 +1,4 @@
-"""One of two runs that are compared: what its folder says. No code of the folder is run."""
+"""One of two runs that are compared, read from its folder. No code of the folder is run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kb_topology import Topology, load_topology
 
 
 class Side(NamedTuple):
-    """A run: its folder, run.json, chip, benchmark source, and where its time went, if its folder says so."""
+    """A run: its folder, run.json, chip, benchmark source, and its time by cause, if its folder has it."""
 
     folder: Path
     run: RunJson
@@ -25,7 +25,10 @@ class Side(NamedTuple):
 
 
 def read_side(folder: Path) -> Side:
-    """The run in *folder*. Raises RunFolderError when it is none of one run, or has other files than the run wrote."""
+    """Returns the run in *folder*.
+
+    Raises RunFolderError when it is the folder of no run or of several, or has other bytes than the run wrote.
+    """
     run = read_one_run(folder)
     check_written(folder, run, (BENCH, TOPOLOGY))
     source = read_bytes(file_in(folder, BENCH, RunFolderError), RunFolderError).decode("utf-8", "replace")

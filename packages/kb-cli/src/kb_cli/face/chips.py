@@ -14,12 +14,11 @@ Chip = str | os.PathLike[str] | Topology
 
 
 def chip(named: Chip, values: Mapping[str, object] | None = None) -> Topology:
-    """The chip *named*: a bundled name, the path of a YAML file, or a Topology.
+    """Returns the chip *named*: a bundled name, the path of a YAML file, or a Topology.
 
-    With *values*, it is that chip with other values at their places in its file, such as
-    `{"$.cube.nodes.hbm.bw_gbs": 204.8}`, as `kb whatif --set` takes them. Raises TopologyError for an unknown name, a
-    file that is no chip, arguments of other types, and a place that no chip has. A value that a block does not take is
-    refused by the run.
+    With *values*, it is that chip with other values at their places in its file, such as `{"$.cube.nodes.hbm.bw_gbs":
+    204.8}`, as `kb whatif --set` takes them. Raises TopologyError for an unknown name, a file that is no chip,
+    arguments of other types, and a place that no chip has. The run refuses a value that a block does not take.
     """
     if not isinstance(named, str | os.PathLike | Topology):
         raise TopologyError("chip", repr(named), "a bundled name, the path of a YAML file, or a Topology")

@@ -1,4 +1,4 @@
-"""What `kernbench.run` returns: times, results, where the time went, and a check against a reference."""
+"""The result of `kernbench.run`: times, outputs, time by cause, and a check against a reference."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ from kb_messages import BenchmarkError, KbError
 
 
 def with_cells(text: str) -> str:
-    """*text* with `In[12]:4` in place of `327431990.py:4`, where the running IPython has such a cell."""
+    """Returns *text* with names of notebook cells: `In[12]:4` in place of `327431990.py:4`.
+
+    IPython compiles each cell under the name of a file, which means nothing to a reader. Without IPython, *text* is
+    returned unchanged.
+    """
     shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     name_of = getattr(getattr(shell, "compile", None), "format_code_name", None)
     if name_of is None:
@@ -40,7 +44,9 @@ def with_cells(text: str) -> str:
 
 
 class WrongResult(AssertionError):
-    """A result that is not its reference. The text names the worst element, its allowed error, and who wrote it."""
+    """Raised for a result that differs from its reference. The text names the worst element, its allowed error, and
+    its op.
+    """
 
 
 class CapturedValue(NamedTuple):
@@ -82,7 +88,7 @@ class KernelRun:
 
     @cached_property
     def outputs(self) -> dict[str, npt.NDArray[Any]]:
-        """The results by name, in the order of the kernel's parameters, in their shapes and types.
+        """The results by name, in the order of the kernel's parameters, in their shapes and dtypes.
 
         Raises KbError for bytes that the kernel never wrote, and for a run without `compute`.
         """
@@ -131,12 +137,12 @@ class KernelRun:
 
     @property
     def where(self) -> list[PathShare]:
-        """The critical path by block and what it did, the longest first: `block`, `what`, `ps`, `share`, `line`."""
+        """The critical path by block and activity, the longest first: `block`, `what`, `ps`, `share`, `line`."""
         return path_shares(self._where)
 
     @property
     def bounded_by(self) -> str:
-        """A sentence on where most of the time went, and what to change first."""
+        """A sentence that says where most of the time went, and which change would help first."""
         return self.result.bounded_by
 
     @property
@@ -145,14 +151,14 @@ class KernelRun:
         return self.result.verified
 
     def check(self, reference: npt.ArrayLike | Mapping[str, npt.ArrayLike] | None = None, tolerance: Any = None) -> str:
-        """Compare the results with *reference*, and return a sentence for each, which names the tolerance.
+        """Compares the results with *reference*, and returns a sentence for each, which names the tolerance.
 
         *reference* is an array for the only result, or a dict by name; none means the reference of the call or
         benchmark. *tolerance* is the allowed absolute error in the same form, a number or an array for each result.
-        Without one, the default for the type of the result and the length of its sums counts.
+        Without one, the default for the dtype of the result and the length of its sums counts.
 
-        Raises WrongResult, an AssertionError, for results that are wrong, and BenchmarkError for a reference of
-        another shape.
+        Raises WrongResult, an AssertionError, for results that are wrong, and BenchmarkError for a reference of another
+        shape.
         """
         __tracebackhide__ = True  # pytest shows the line of the test
         verdict = self._outcome.verdict if reference is None else self._judged(reference, tolerance)
@@ -186,8 +192,8 @@ class KernelRun:
         return self._outcome.where
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled: a run holds its kernel and the memory of pass 2."""
-        fix = "return those parts of it that you need, and compare in the same process"
+        """Refuses to be pickled: a run holds its kernel and the memory of pass 2."""
+        fix = "return the parts of it that you need, and compare in the same process"
         raise BenchmarkError("a KernelRun", "pickling", "one of its parts (.result, .outputs, .lines, .where)", fix)
 
     def __repr__(self) -> str:
@@ -204,7 +210,7 @@ class KernelRun:
 
 
 _SHOWN = 8
-"""Kernel lines in the text of a run."""
+"""The most kernel lines in the text of a run."""
 
 _RESULT = (
     "kernbench.empty(shape, dtype), or kernbench.tensor(x, output=True), in place of an array that the kernel writes"
@@ -212,7 +218,7 @@ _RESULT = (
 
 
 def _by_name(what: str, given: Any, names: list[str]) -> dict[str, npt.ArrayLike]:
-    """*given* by output, of which the run has those of *names*."""
+    """Returns *given* by output. *names* are the outputs of the run."""
     if isinstance(given, Mapping):
         return dict(given)
     if not names:

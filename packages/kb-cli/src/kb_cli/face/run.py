@@ -44,20 +44,20 @@ def run(
     seed: int = 0,
     **named: Any,
 ) -> KernelRun:
-    """Run *kernel* with *arguments* on *chip*, compute its results, and say where the time went.
+    """Runs *kernel* with *arguments* on *chip*, computes its results, and reports where the time went.
 
     The arguments are those of `kernbench.call`: numpy arrays are inputs, `kernbench.empty(shape, dtype)` is a result.
     In place of a kernel stands a call, or a benchmark: a name such as "gemm", the path of a file, a subclass of
-    Benchmark, or a function under `@kernbench.benchmark`. *named* are then its parameters, and *seed* that of its
-    inputs.
+    Benchmark, or a function under `@kernbench.benchmark`. *named* are then its parameters, and *seed* is the seed of
+    its inputs.
 
     *chip* is a bundled name, the path of a YAML file, or a Topology. With *folder*, the run writes a run folder there,
-    which `kb report`, `trace`, `whatif`, `compare` and `verify` take; *keep* is `auto`, `all` or `none` as for
-    `kb run`, and *verify* is `auto`, `full` or `sample` as for its `--verify`. With `compute=False` the run gives times
-    alone. With *sanitize* it looks for missing waits and races.
+    which `kb report`, `trace`, `whatif`, `compare` and `verify` take; *keep* is `auto`, `all` or `none` as for `kb
+    run`, and *verify* is `auto`, `full` or `sample` as for its `--verify`. With `compute=False` the run gives times
+    alone. With *sanitize* it searches for missing waits and races.
 
-    Raises KbErrors, whose text names what was found and what is needed: BenchmarkError for arguments that do not fit,
-    KernelError for what the kernel does wrong, SimulationStuckError for a kernel that waits for ever. Their tracebacks
+    Raises KbErrors, whose text says what was found and what is needed: BenchmarkError for arguments that do not fit,
+    KernelError for a mistake of the kernel, SimulationStuckError for a kernel that waits for ever. Their tracebacks
     have the frames of the author's files alone.
     """
     __tracebackhide__ = True  # pytest shows the line of the test
@@ -87,7 +87,7 @@ def run(
 
 
 def _loaded(kernel: Any, arguments: Sequence[Any], named: dict[str, Any]) -> tuple[LoadedBenchmark, Any]:
-    """The benchmark to run, and its parameters."""
+    """Returns the benchmark to run, and its parameters."""
     if isinstance(kernel, str):
         return _with_params(load_benchmark(kernel), arguments, named)
     if inspect.isfunction(kernel):
@@ -111,7 +111,7 @@ def _loaded(kernel: Any, arguments: Sequence[Any], named: dict[str, Any]) -> tup
 def _with_params(
     loaded: LoadedBenchmark, arguments: Sequence[Any], named: dict[str, Any]
 ) -> tuple[LoadedBenchmark, Any]:
-    """*loaded* with the parameters *named*, each a value or the text that `-p` takes."""
+    """Returns *loaded* with the parameters *named*, each a value or the text that `-p` takes."""
     if arguments:
         known = ", ".join(field.encode_name for field in fields(loaded.bench.Params))
         raise BenchmarkError(loaded.name, f"{len(arguments)} arguments without names", f"parameters by name ({known})")
@@ -120,13 +120,15 @@ def _with_params(
 
 
 def _refuse_topology(named: Mapping[str, Any], known: Container[str]) -> None:
-    """Refuse `topology=` where it is no parameter, because `kb run` calls the chip so."""
+    """Refuses `topology=` where it is no parameter: `kb run` has an option of that name, and kernbench.run calls it
+    `chip`.
+    """
     if "topology" in named and "topology" not in known:
         raise BenchmarkError("kernbench.run", "topology=", "chip=", f"write chip={named['topology']!r}")
 
 
 def _text(value: object) -> str:
-    """*value* as `-p` takes it."""
+    """Returns *value* as `-p` takes it."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, tuple):
@@ -136,7 +138,7 @@ def _text(value: object) -> str:
 
 
 def _seed(seed: object) -> int:
-    """*seed* as an int, which numpy's generators and run.json take."""
+    """Returns *seed* as an int, which numpy's generators and run.json take."""
     try:
         number = -1 if isinstance(seed, bool) else operator.index(seed)  # type: ignore[arg-type]  # it raises TypeError
     except TypeError:

@@ -1,4 +1,4 @@
-"""Golden times in `kb-golden.json` beside the tests, and the runs that they are of, a capsule each."""
+"""Golden times in `kb-golden.json` beside the tests, and their runs, a capsule each."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if sys.platform != "win32":
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Wait until no other process has the lock of *folder*, and keep the lock meanwhile. A process that dies gives its
-    lock back, and no file is made. Windows has no such lock of a folder, so nobody waits there.
+    """Holds the lock of *folder* during the block, so that processes change a file in it one after the other.
 
-    Raises OSError for a folder that cannot be read, and on file systems without locks.
+    A process that dies releases its lock, and no file is made. Windows has no such lock of a folder, so no process
+    waits there. Raises OSError for a folder that cannot be read, and on file systems without locks.
     """
     if sys.platform == "win32":
         yield
@@ -57,7 +57,7 @@ class Golden(Struct, frozen=True, kw_only=True):
 
 
 def read_golden(folder: Path) -> dict[str, Golden]:
-    """The golden times of the tests in *folder*, by run; none where there is no file. Raises BenchmarkError."""
+    """Returns the golden times of the tests in *folder*, by run; {} where there is no file. Raises BenchmarkError."""
     path = folder / FILE
     if not path.exists():
         return {}
@@ -69,8 +69,11 @@ def read_golden(folder: Path) -> dict[str, Golden]:
 
 
 def write_golden(folder: Path, changed: Mapping[str, Golden]) -> None:
-    """Write *changed* into the file of *folder*; the other times stay, also those that another process writes at the
-    same time. Keys are sorted, so that a review is short."""
+    """Writes *changed* into the file of *folder*. Other times stay, also times that another process writes at the same
+    time.
+
+    Keys are sorted, so that a review is short.
+    """
     with writing(folder / FILE), locked(folder):
         found = {**read_golden(folder), **changed}
         text = json.dumps({name: msgspec.to_builtins(found[name]) for name in sorted(found)}, indent=1)
@@ -78,9 +81,9 @@ def write_golden(folder: Path, changed: Mapping[str, Golden]) -> None:
 
 
 def capsule_name(key: str) -> str:
-    """The name of the capsule of run *key*, such as `test_mine.py::test_add[f16]`: no two runs have the same.
+    """Returns the name of the capsule of run *key*, such as `test_mine.py::test_add[f16]`. No two runs have the same.
 
-    A key that is not told by its letters, digits, `.` and `_` alone, or that is long, has a hash behind its name.
+    A key that has other characters than letters, digits, `.` and `_`, or that is long, has a hash behind its name.
     """
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", key).strip("-")
     if _PLAIN.fullmatch(key) is None or len(name) > _LONGEST:

@@ -24,7 +24,9 @@ from kb_messages import KbError
 
 
 def explained(capsule: Path, folder: Path) -> str:
-    """The comparison of the run in *folder* with that of *capsule*, or the sentence that says why there is none."""
+    """Returns the comparison of the run in *folder* with the run of *capsule* as text, or the reason for which there
+    is none.
+    """
     try:
         with TemporaryDirectory(prefix="kb-golden-") as place:
             unpack(capsule, Path(place))
@@ -39,8 +41,8 @@ class GoldenRuns:
     """The fixture `kb_run` of the test *name*, whose file lies in *folder*. Run folders go below *place*.
 
     A run is compared unless *within* is None: its latency may be longer than the golden one by that share. With
-    *update*, its latency is a new golden one, which `updated` gives when the test has passed. `count` is the number of
-    runs. Raises BenchmarkError where golden times cannot be read, before anything runs.
+    *update*, its latency is a new golden one, which `updated` returns when the test has passed. `count` is the number
+    of runs. Raises BenchmarkError where golden times cannot be read, before anything runs.
     """
 
     def __init__(self, folder: Path, name: str, within: float | None, update: bool, place: Path) -> None:
@@ -51,7 +53,8 @@ class GoldenRuns:
         self._updated: dict[str, dict[str, Any]] = {}
 
     def __call__(self, kernel: Any, *arguments: Any, **options: Any) -> KernelRun:
-        """Run *kernel*; everything is as for `kernbench.run`. The second run of a test has `#2` behind its name.
+        """Runs *kernel*; arguments are the same as for `kernbench.run`. The second run of a test has `#2` behind its
+        name.
 
         Raises AssertionError for a run that takes longer than its golden time allows, with the comparison of the two
         runs by block and kernel line, and for a run without a golden time.
@@ -74,7 +77,9 @@ class GoldenRuns:
         return found
 
     def updated(self) -> dict[str, dict[str, Any]]:
-        """The new golden times by run, whose capsules this call puts in their place. Ask only when the test passed."""
+        """Returns the new golden times by run, and moves their capsules to their place. Called only when the test
+        passed.
+        """
         for golden in self._updated.values():
             (self._folder / RUNS).mkdir(exist_ok=True)
             shutil.move(self._place / golden["run"], self._folder / RUNS / golden["run"])
@@ -103,9 +108,9 @@ class GoldenRuns:
 
 
 def write_updated(folder: Path, runs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Write the golden times *runs* into the file of *folder*, and yield a line for each that is new or changed.
+    """Writes the golden times *runs* into the file of *folder*, and yields a line for each that is new or changed.
 
-    A capsule of another name that one of these runs had goes, unless another run has that capsule.
+    A capsule of another name that one of these runs had is deleted, unless another run has that capsule.
     """
     before = read_golden(folder)
     after = {key: msgspec.convert(golden, Golden) for key, golden in runs.items()}

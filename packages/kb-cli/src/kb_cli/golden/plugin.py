@@ -23,13 +23,13 @@ _MARKER = "kb_golden(within=0.02): fail when a run of kb_run takes more than the
 
 
 def pytest_addoption(parser: Any) -> None:
-    """The option of the plugin."""
+    """Adds the option of the plugin."""
     group = parser.getgroup("kb", "kernels on simulated chips")
     group.addoption("--kb-update", action="store_true", help="Write the times of this run as golden times.")
 
 
 def pytest_configure(config: Any) -> None:
-    """Register the marker."""
+    """Registers the marker."""
     config.addinivalue_line("markers", _MARKER)
     config.pluginmanager.register(_Reports(config), "kb-golden-reports")
 
@@ -60,7 +60,7 @@ kb_run = _pytest.fixture(name="kb_run")(_runs_of_test)
 
 @_pytest.hookimpl(trylast=True)  # type: ignore[untyped-decorator]
 def pytest_runtest_call(item: Any) -> None:
-    """After a test that passed: fail it if it has the marker and ran nothing that could be compared."""
+    """Fails a passed test that has the marker and ran nothing that could be compared."""
     runs = getattr(item, "funcargs", {}).get("kb_run")
     if item.get_closest_marker("kb_golden") is not None and (runs is None or not runs.count):
         said = f"{item.nodeid}: got kb_golden and no run of kb_run, needs one, because only these runs are compared"
@@ -69,7 +69,7 @@ def pytest_runtest_call(item: Any) -> None:
 
 @_pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
 def pytest_runtest_makereport(item: Any) -> Iterator[None]:
-    """Keep the report of a test, which says whether it passed: a test may fail without an error of its function.
+    """Keeps the report of a test, which says whether it passed: a test may fail without an error of its function.
 
     The last report of a test takes its new golden times with it, also from a worker of pytest-xdist.
     """
@@ -83,7 +83,7 @@ def pytest_runtest_makereport(item: Any) -> Iterator[None]:
 
 @_pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
 def pytest_runtest_teardown(item: Any) -> Iterator[None]:
-    """Take the new golden times of a test that passed when all of its fixtures have ended without an error."""
+    """Takes the new golden times of a test that passed when all of its fixtures have ended without an error."""
     outcome: Any = yield
     runs, report = item.stash.get(_RUNS_OF_TEST, None), item.stash.get(_REPORT, None)
     if outcome.excinfo is None and runs is not None and report.when == "call" and report.passed:
@@ -111,7 +111,7 @@ class _Reports:
         self._updated: dict[str, dict[str, Any]] = config.stash.setdefault(_RUNS, {})
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """A report has come: take its golden times."""
+        """Takes the golden times of a report."""
         if hasattr(report, "kb_golden"):
             folder, runs = report.kb_golden
             self._updated.setdefault(folder, {}).update(runs)
@@ -119,9 +119,9 @@ class _Reports:
 
 @_pytest.hookimpl(tryfirst=True)  # type: ignore[untyped-decorator]
 def pytest_sessionfinish(session: Any) -> None:
-    """Write the new golden times. A worker of pytest-xdist leaves that to the first process.
+    """Writes the new golden times. A worker of pytest-xdist leaves that to the first process.
 
-    A file that cannot be written is told, and pytest then ends as if a test had failed.
+    For a file that cannot be written, pytest prints the error and ends as if a test had failed.
     """
     if hasattr(session.config, "workeroutput"):
         return
@@ -138,6 +138,6 @@ def pytest_sessionfinish(session: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
-    """Say which golden times are new."""
+    """Prints which golden times are new."""
     for line in config.stash.get(_SAID, ()):
         terminalreporter.write_line(line)

@@ -1,4 +1,4 @@
-"""Tells on the terminal how far a launch of a script is."""
+"""Shows the progress of a script's launches on the terminal."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kb_engine.observe import Chip, Observer
 
 
 class LaunchProgress(Observer):
-    """Shows the launch that runs on the line of *progress*, from its begin on.
+    """Shows the current launch on the line of *progress*, from its begin on.
 
-    The line is there only while a launch is simulated, so that what the script prints stands on lines of its own.
+    The line is there only while a launch is simulated, so that prints of the script stand on lines of their own.
     """
 
     def __init__(self, progress: RunProgress) -> None:
@@ -25,10 +25,10 @@ class LaunchProgress(Observer):
 
     @contextmanager
     def launch(self, row: int, is_trial: bool) -> Iterator[None]:
-        """The launch of *row* is under way within the block, or with *is_trial* one before it that is timed alone.
+        """Marks the block as the launch of *row*, or with *is_trial* as a launch before it that is only timed.
 
-        Programs may run before the chip begins the launch. Nobody watches the chip of a trial. An interrupt leaves
-        the progress where the launch was.
+        Programs may run before the chip begins the launch. No observer watches the chip of a trial. An interrupt leaves
+        the progress at the place of the launch.
         """
         self._is_trial = is_trial
         self._name = f"a trial before launch {row:04d}" if is_trial else f"launch {row:04d}"
@@ -44,29 +44,29 @@ class LaunchProgress(Observer):
             self._progress.pause()
 
     def on_built(self, chip: Chip) -> None:
-        """As `Observer.on_built`: keeps the clock, and the servers whose services are counted."""
+        """Keeps the chip, whose clock and servers are counted."""
         self._chip = chip
         self._count_from_here()
 
     def on_launch(self) -> None:
-        """As `Observer.on_launch`: counts from here on."""
+        """Counts from here on."""
         self._count_from_here()
 
     def on_issue(self, command: CommandInFlight) -> None:
-        """As `Observer.on_issue`: adds the stages of *command*."""
+        """Adds the stages of *command*."""
         self.on_issue_again(command, 1)
 
     def on_issue_again(self, command: CommandInFlight, n: int) -> None:
-        """As `Observer.on_issue_again`."""
+        """Adds the stages of *n* commands like *command*."""
         self._planned += n * command.shared_plan.n_stages
 
     def on_housekeeping(self) -> None:
-        """As `Observer.on_housekeeping`: tells how far the launch is, if an update is due."""
+        """Shows the progress of the launch, if an update is due."""
         if self._progress.is_due:
             self._tell()
 
     def on_launched(self) -> None:
-        """As `Observer.on_launched`: the data of the launch come next."""
+        """Shows that the data of the launch are computed next."""
         self._progress.begin(PASS_2, self._name)
 
     def _tell(self) -> None:

@@ -26,7 +26,7 @@ from kb_dataexec.log import LogSummary, write_log
 from kb_messages import BenchmarkError, read_bytes
 
 _MOST_NBYTES = 16 << 20
-"""Of a kernel's file. Source: assumed."""
+"""The most bytes of a kernel's file. Source: assumed."""
 
 
 def write_row(
@@ -37,7 +37,7 @@ def write_row(
     policy: Policy,
     left_nbytes: int,
 ) -> RunResult:
-    """Write *launch*, which *watch* has watched, to the first path of *folder*, which gets the second as its name."""
+    """Writes *launch*, which *watch* observed, to the first path of *folder*, whose later name is the second path."""
     path, final = folder
     setup = setup_of(launch, record)
     with writing(path):
@@ -58,12 +58,12 @@ def write_row(
 
 
 def shape_of(launch: ScriptLaunch, number: int) -> dict[str, object]:
-    """What tells a launch from others, as a row of a shapes file has it."""
+    """Returns the fields that distinguish a launch from others, like the cells of a shapes file."""
     return {"launch": number, "kernel": launch.kernel, "grid": "x".join(map(str, launch.grid))}
 
 
 def setup_of(launch: ScriptLaunch, record: RecordedScript) -> Setup:
-    """The setup that repeats *launch*."""
+    """Returns the setup that repeats *launch*."""
     bench = ScriptBenchmark(record, launch.arguments)
     source = read_bytes(launch.file, BenchmarkError, _MOST_NBYTES)
     loaded = LoadedBenchmark(launch.kernel, launch.file, source, bench, script=record)
@@ -71,7 +71,7 @@ def setup_of(launch: ScriptLaunch, record: RecordedScript) -> Setup:
 
 
 def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> RunOutcome:
-    """*launch* as the outcome of a run that verified nothing: the script judges its data."""
+    """Returns *launch* as the outcome of a run that verified nothing: the script judges its data."""
     engine = launch.host.engine
     metrics = measure(engine, [launch.result], watch.plans, None, watch.usage)
     stages, searched = StageTally(), watch.sanitizer

@@ -1,4 +1,4 @@
-"""LaunchSanitizer: what `--sanitize` sees of a launch of a script that its log does not show, for each launch anew."""
+"""Observers of a script's launches, which begin anew with each launch, and statistics over all of them."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from kb_engine.program import LeakWatch, WrapWatch
 
 
 class LaunchSanitizer(Observer):
-    """Watches the launches of a script. What it has is that of the last launch."""
+    """Observes the events of a launch that its log does not show. It has the events of the last launch."""
 
     def __init__(self) -> None:
         self._watch = SanitizerWatch(LeakWatch(), WrapWatch())
 
     def on_launch(self) -> None:
-        """As `Observer.on_launch`: begins anew."""
+        """Begins anew."""
         self._watch = SanitizerWatch(LeakWatch(), WrapWatch())
 
     def on_allocate(self, pe_id: str, address: int, nbytes: int, line: str) -> None:
-        """As `Observer.on_allocate`."""
+        """Passes the allocation to the search for leaks."""
         self._watch.leaks.on_allocate(pe_id, address, nbytes, line)
 
     def on_free(self, pe_id: str, address: int) -> None:
-        """As `Observer.on_free`."""
+        """Passes the release to the search for leaks."""
         self._watch.leaks.on_free(pe_id, address)
 
     def on_program_end(self, pe_id: str, held: Sequence[int]) -> None:
-        """As `Observer.on_program_end`."""
+        """Passes the end of a program to the search for leaks."""
         self._watch.leaks.on_program_end(pe_id, held)
 
     def on_wrapped_index(self, pe_id: str, line: str, wrapped_at: str) -> None:
-        """As `Observer.on_wrapped_index`."""
+        """Passes the wrapped index to its search."""
         self._watch.wraps.on_wrapped_index(pe_id, line, wrapped_at)
 
     def found(self, log: OpLog, initial: MemoryStore, result: LaunchResult) -> Sanitized:
-        """What there is to find in the launch that gave *log* and *result*, on the memory *initial*."""
+        """Returns the findings in the launch that gave *log* and *result*, on the memory *initial*."""
         return sanitize_run(log, initial, [(result.start_ps, result.end_ps)], self._watch)
 
 
 class LaunchWatch(Observer):
-    """Watches the launches of a script. What it has is that of the last launch.
+    """Observes the figures of a launch: plans, usage and counters. It has the figures of the last launch.
 
-    `sanitizer`, which watches on its own, is None unless the launches are searched.
+    `sanitizer`, which observes on its own, is None unless the launches are searched.
     """
 
     def __init__(self, sanitizer: LaunchSanitizer | None = None) -> None:
@@ -61,46 +61,46 @@ class LaunchWatch(Observer):
         self.plans, self.usage, self.counters = PlanTally(), Usage(), BlockCounters()
 
     def on_built(self, chip: Chip) -> None:
-        """As `Observer.on_built`."""
+        """Keeps the chip for the observers of each launch."""
         self._chip = chip
 
     def on_launch(self) -> None:
-        """As `Observer.on_launch`: begins anew."""
+        """Begins anew."""
         self.plans, self.usage, self.counters = PlanTally(), Usage(), BlockCounters()
         for each in (self.usage, self.counters):
             each.on_built(self._chip)
             each.on_launch()
 
     def on_launched(self) -> None:
-        """As `Observer.on_launched`."""
+        """Ends the counts of the launch."""
         self.usage.on_launched()
         self.counters.on_launched()
 
     def on_issue(self, command: CommandInFlight) -> None:
-        """As `Observer.on_issue`."""
+        """Adds the plan of *command*."""
         self.plans.on_issue(command)
 
     def on_issue_again(self, command: CommandInFlight, n: int) -> None:
-        """As `Observer.on_issue_again`."""
+        """Adds the plans of *n* commands like *command*."""
         self.plans.on_issue_again(command, n)
 
 
 class LaunchWork:
-    """Adds up what engines did. A script has one engine, and another one after each launch that failed."""
+    """Adds up the statistics of engines. A script has one engine, and another one after each launch that failed."""
 
     def __init__(self) -> None:
         self._engine: Engine | None = None
         self._before: SimStats | None = None
 
     def add(self, engine: Engine) -> None:
-        """A launch on *engine* has ended."""
+        """Notes that a launch on *engine* has ended."""
         if self._engine is not None and engine is not self._engine:
             self._before = self._all()
         self._engine = engine
 
     @property
     def so_far(self) -> SimStats | UnsetType:
-        """How all launches were simulated; missing without one."""
+        """The statistics of all launches; missing without one."""
         return UNSET if self._engine is None else self._all()
 
     def _all(self) -> SimStats:

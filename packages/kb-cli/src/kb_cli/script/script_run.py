@@ -37,13 +37,13 @@ FAILED = 1
 INTERRUPTED = 130
 """The exit code of a script that Ctrl-C ended, as a shell has it."""
 _SCRIPT = "the script"
-"""What an interrupted run was doing outside of launches."""
+"""The phase of an interrupted run outside of launches."""
 _MOST_NBYTES = 16 << 20
-"""Of a script. Source: assumed."""
+"""The most bytes of a script. Source: assumed."""
 
 
 class TunedRow(Struct, frozen=True, kw_only=True):
-    """A configuration of a tuned kernel: what a launch took, or why there was none."""
+    """A configuration of a tuned kernel: the latency of a launch, or the reason for which there was none."""
 
     config: str
     latency_ps: int | None
@@ -51,7 +51,7 @@ class TunedRow(Struct, frozen=True, kw_only=True):
 
 
 class TunedKernel(Struct, frozen=True, kw_only=True):
-    """What an autotuner tried for one key, and the best configuration."""
+    """The configurations that an autotuner tried for one key, and the best one."""
 
     kernel: str
     key: dict[str, Any]
@@ -60,7 +60,7 @@ class TunedKernel(Struct, frozen=True, kw_only=True):
 
 
 class ScriptResult(Struct, frozen=True, kw_only=True):
-    """A script that has run. `exit_code` is the script's own, or kb's for one that was refused or interrupted.
+    """The result of a script. `exit_code` is the script's own, or kb's for one that was refused or interrupted.
 
     There is neither a folder nor `simulated` when nothing was launched. `simulated` counts all launches but trials.
     """
@@ -80,7 +80,7 @@ class ScriptRun:
     """The run of *script* with *arguments*, under *options* of its front end.
 
     The folder goes below *out*. With *sanitize*, each launch is searched, which changes nothing in the folder. `error`
-    is what the script was refused for, or the interrupt that ended it, or None; the launches before it have rows.
+    is the error that refused the script, or the interrupt that ended it, or None; the launches before it have rows.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class ScriptRun:
         observers.append(self._launch_progress)
 
     def run(self) -> ScriptResult:
-        """Run the script. What it raises is printed as Python prints it, and the exit code says so.
+        """Runs the script. An exception is printed as Python prints it, and sets the exit code.
 
-        Ctrl-C leaves the launches that have ended, and the log of the one under way, in a folder of another name.
-        SIGTERM leaves nothing, and is raised.
+        Ctrl-C leaves the launches that have ended, and the log of the current one, in a folder of another name. SIGTERM
+        leaves nothing, and is raised.
         """
         with self._folder:
             code = self._exit_code()
@@ -146,7 +146,9 @@ class ScriptRun:
         return str(self._folder.final)
 
     def _kept_on(self, error: KeyboardInterrupt) -> str | UnsetType:
-        """Keep what there is when *error* has ended the script, and note on *error* where that is."""
+        """Keeps the finished launches when *error* has ended the script, and adds a note with their folder to
+        *error*.
+        """
         if not getattr(error, "__notes__", []):
             self._progress.begin(_SCRIPT, _place_in(error, self._script))
             error.add_note(self._progress.interrupted([]))
@@ -154,11 +156,11 @@ class ScriptRun:
             return UNSET
         kept = self._folder.commit_interrupted()
         self._rows = [replace(row, run_dir=str(kept / f"{number:04d}")) for number, row in enumerate(self._rows)]
-        error.add_note(f"what it wrote so far is in {kept}")
+        error.add_note(f"the files written so far are in {kept}")
         return str(kept)
 
     def _keep_log_so_far(self) -> bool:
-        """Write the op log of the launch that was interrupted. Returns whether it has a record."""
+        """Writes the op log of the launch that was interrupted. Returns whether it has a record."""
         log = self._device.log_so_far() if self._is_cut_off else None
         if log is None or not log.n_ops:
             return False
@@ -171,7 +173,7 @@ class ScriptRun:
 
     @contextmanager
     def _around(self, is_trial: bool) -> Iterator[None]:
-        """A launch is under way within the block. A KeyboardInterrupt gets notes on where the launch was."""
+        """Marks the block as a launch. A KeyboardInterrupt gets notes on the state of the launch."""
         self._is_cut_off = False
         try:
             with self._launch_progress.launch(len(self._rows), is_trial):
@@ -239,7 +241,7 @@ def _tuned(tuning: ScriptTuning) -> TunedKernel:
 
 
 def _code_of(error: SystemExit) -> int:
-    """The exit code of a script that ends by *error*. A text is printed, as Python does."""
+    """Returns the exit code of a script that ends by *error*. A text is printed, as Python does."""
     if error.code is None:
         return 0
     if isinstance(error.code, int):
@@ -249,14 +251,14 @@ def _code_of(error: SystemExit) -> int:
 
 
 def _place_in(error: BaseException, script: Path) -> str:
-    """The line of *script* at which *error* was raised or passed; the script alone where there is none."""
+    """Returns the line of *script* at which *error* was raised or passed; the script alone where there is none."""
     path = str(script.resolve())
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == path]
     return f"{script}:{lines[-1]}" if lines else str(script)
 
 
 def _print_as_python_does(error: Exception, script: Path) -> None:
-    """Print the traceback of *error* from the first frame of *script* on."""
+    """Prints the traceback of *error* from the first frame of *script* on."""
     path, trace = str(script.resolve()), error.__traceback__
     first = trace
     while first is not None and first.tb_frame.f_code.co_filename != path:

@@ -1,1 +1,1 @@
-"""Sweeps: many points of a benchmark and a chip, each simulated once, and what they say together."""
+"""Sweeps: many points of a benchmark and a chip, each simulated once, and figures over all of them."""

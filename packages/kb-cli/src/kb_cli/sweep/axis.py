@@ -1,4 +1,4 @@
-"""An axis of a sweep: what it changes, its name in tables, and its place in a topology file."""
+"""The axes of a sweep: their names, their values from texts such as `128:1024:128`, and tables of values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Kind = Literal["topology", "chip", "param"]
 
 
 class SweepAxis(NamedTuple):
-    """What a sweep changes: the chip (`topology`), the values at `paths` of its file, or the parameter `name`.
+    """A swept quantity: the chip (`topology`), the values at `paths` of its file, or the parameter `name`.
 
     All of `paths` get the same value. `name` is unique in a sweep.
     """
@@ -38,7 +38,9 @@ class AxisGroup(NamedTuple):
 
 
 def chip_paths(text: str) -> tuple[YamlPath, ...]:
-    """The places that *text* names, `$.cube.nodes.hbm.bw_gbs` or several with `=` between. Raises TopologyError."""
+    """Returns the places that *text* names, `$.cube.nodes.hbm.bw_gbs` or several with `=` between. Raises
+    TopologyError.
+    """
     return tuple(parse_path(part.strip()) for part in text.split("="))
 
 
@@ -48,10 +50,10 @@ def is_chip(text: str) -> bool:
 
 
 def named(texts: Sequence[str]) -> list[SweepAxis]:
-    """The axes that *texts* name: `topology`, places of a topology file, and parameters.
+    """Returns the axes that *texts* name: `topology`, places of a topology file, and parameters.
 
-    An axis of places is called by the last keys of its first place, as many as tell the axes apart.
-    Raises BenchmarkError for two axes that change the same thing, and TopologyError for what is no place.
+    An axis of places gets the last keys of its first place as its name, as many as make it unique. Raises
+    BenchmarkError for two axes that change the same thing, and TopologyError for a text that is no place.
     """
     paths = {text: chip_paths(text) for text in texts if is_chip(text)}
     taken = {text.strip() for text in texts if text not in paths}
@@ -74,7 +76,7 @@ def _check_distinct(names: Sequence[str]) -> None:
 
 
 def _short(path: YamlPath, others: Iterable[YamlPath], taken: set[str]) -> str:
-    """The last keys of *path*, as many as no other of *others* ends with, and no name of *taken* is."""
+    """Returns the last keys of *path*, as many as no other of *others* ends with, and no name of *taken* is."""
     for count in range(1, len(path) + 1):
         tail = path[-count:]
         name = format_path(tail).removeprefix("$").removeprefix(".")
@@ -85,14 +87,14 @@ def _short(path: YamlPath, others: Iterable[YamlPath], taken: set[str]) -> str:
 
 
 MOST_VALUES = 100_000
-"""Of one axis. Source: assumed; so many runs take hours."""
+"""The most values of one axis. Source: assumed; so many runs take hours."""
 _NUMBER = r"[-+]?\d{1,18}(?:\.\d{1,18})?"
 _RANGE = re.compile(rf"({_NUMBER}):({_NUMBER})(?::(\*?)({_NUMBER}))?")
 _OPEN, _CLOSE = "[{(", "]})"
 
 
 def values_of(text: str, where: str) -> tuple[str, ...]:
-    """The values that *text* lists, in its order: parts between commas, of which each is a value or a range.
+    """Returns the values that *text* lists, in its order: parts between commas, of which each is a value or a range.
 
     A range `first:last:step` adds `step` (default 1) as long as the sum is at most `last`, and `first:last:*factor`
     multiplies. Commas within brackets and quotes belong to a value. *where* is the place in errors.
@@ -114,7 +116,7 @@ def values_of(text: str, where: str) -> tuple[str, ...]:
 
 
 def _parts(text: str) -> list[str]:
-    """*text* cut at the commas that stand neither in brackets nor in quotes."""
+    """Returns *text* cut at the commas that stand neither in brackets nor in quotes."""
     parts, depth, quote = [""], 0, ""
     for char in text:
         if quote:
@@ -147,7 +149,7 @@ _NEEDS = "a CSV file in UTF-8 whose first row names parameters or places"
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
-    """The rows of *path*: texts by column. Raises BenchmarkError with file and line."""
+    """Returns the rows of the CSV file *path*: texts by column. Raises BenchmarkError with file and line."""
     label = str(path)
     try:
         text = read_bytes(path, BenchmarkError, MOST_NBYTES).decode("utf-8-sig")

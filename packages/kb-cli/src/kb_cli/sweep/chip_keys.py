@@ -1,4 +1,6 @@
-"""What a sweep changes in chips: a key or a value that no chip takes is a slip of the pen, told before any point."""
+"""Checks the swept values of chips: a key or a value that no chip takes is a mistake, reported before any point
+runs.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,12 @@ _Chip = tuple[str, str]
 
 
 def check_chips(chips: Mapping[Setting, _Chip]) -> None:
-    """Raise UnknownKeyError when none of *chips* takes all of its keys, WrongValueError for a value that none takes.
+    """Raises UnknownKeyError when none of *chips* takes all of its keys, WrongValueError for a value that none takes.
 
-    *chips* are the text and path of each setting. The keys of a chip depend on the names of its blocks and on no
-    number, and so do the types and ranges of its values. So one chip is loaded of those that differ in other numbers
-    alone, and of the numbers at one place the least and the greatest of each type. A key or a value that some chips
-    take, and any other error of a chip, belongs to its points.
+    *chips* has the text and path of each setting. The keys of a chip depend on the names of its blocks and on no
+    number, and so do the types and ranges of its values. So only one of several chips that differ in other numbers
+    alone is loaded, and of the numbers at one place only the least and the greatest of each type. A key or a value that
+    some chips take, and any other error of a chip, is reported for its points.
     """
     flaw = cache(_flaw)
     kinds: dict[Setting, _Chip] = {}
@@ -41,7 +43,7 @@ def check_chips(chips: Mapping[Setting, _Chip]) -> None:
 
 
 def _errors_of_all(chips: Iterable[_Chip], flaw: Callable[[str, str], KbError | None]) -> list[KbError]:
-    """The errors of *chips*, or none when one of them takes all of its keys and values."""
+    """Returns the errors of *chips*, or none when one of them takes all of its keys and values."""
     errors: list[KbError] = []
     for chip in chips:
         error = flaw(*chip)
@@ -56,7 +58,7 @@ def _without_numbers(setting: Setting) -> Setting:
 
 
 def _extremes(texts: Iterable[str]) -> list[str]:
-    """*texts*, and of those that are numbers the least and the greatest of each type that YAML reads."""
+    """Returns the texts that are no numbers, and the least and the greatest number of each type that YAML reads."""
     found: list[str] = []
     numbers: dict[type, dict[float, str]] = {}
     for text in texts:
@@ -79,7 +81,7 @@ def _flaw(text: str, path: str) -> KbError | None:
 
 
 def _check_blocks(topology: Topology) -> None:
-    """Raise TopologyError for a key or a value that a block of *topology* does not take."""
+    """Raises TopologyError for a key or a value that a block of *topology* does not take."""
     registry = Registry()
     for node in {node.yaml_path: node for node in topology.graph.nodes.values()}.values():
         registry.spec(node, topology.source)

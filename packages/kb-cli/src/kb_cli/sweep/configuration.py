@@ -1,4 +1,4 @@
-"""Points of a sweep that are one configuration: a chip and a way to use it, with its time for a whole workload."""
+"""Configurations: points of a sweep that share a chip and a way to use it, with their time for a whole workload."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kb_cli.sweep.points import Point
 
 
 class Configuration(Struct, frozen=True, kw_only=True):
-    """The `points`, by number, that agree in `values`, and what they need together.
+    """The `points`, by number, that agree in `values`, and their figures together.
 
     `latency_ps` and `flops` are sums. `of_peak` and `of_memory` are shares (0 to 1) of the peak and of the memory's
     bandwidth over that time, and None where a point states none. `verified` is None where a point was not verified.
-    `figure_ps` is what configurations are ranked by, in picoseconds: the latency, or that of an operation.
+    Configurations are ranked by `figure_ps`, in picoseconds: the latency, or the latency of an operation.
     """
 
     values: Point
@@ -30,7 +30,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
 
 class Together(Struct, frozen=True):
-    """Points that agree in all axes but those of the workload, and their results."""
+    """Points that agree in all axes but the axes of the workload, and their results."""
 
     values: Point
     numbers: list[int]
@@ -38,7 +38,9 @@ class Together(Struct, frozen=True):
 
 
 def together(points: Sequence[Point], results: Sequence[PointResult | None], over: Sequence[str]) -> list[Together]:
-    """*points* by their values without the axes *over*, in order. Those of which a point has no result are left out."""
+    """Returns *points* grouped by their values without the axes *over*, in order. Groups without a result are left
+    out.
+    """
     groups: dict[tuple[str, ...], list[int]] = {}
     for number, point in enumerate(points):
         groups.setdefault(tuple(text for axis, text in point.items() if axis not in over), []).append(number)
@@ -52,7 +54,7 @@ def together(points: Sequence[Point], results: Sequence[PointResult | None], ove
 
 
 def configuration(group: Together, by_work: bool, costs: list[float]) -> Configuration:
-    """The configuration of *group*. With *by_work* it is ranked by the latency of an operation."""
+    """Returns the configuration of *group*. With *by_work* it is ranked by the latency of an operation."""
     results = group.results
     latency_ps, flops = sum(each.latency_ps for each in results), sum(each.flops for each in results)
     verdicts = [each.verified for each in results]
@@ -72,6 +74,8 @@ def configuration(group: Together, by_work: bool, costs: list[float]) -> Configu
 
 
 def _share(least_ps: list[float | None], latency_ps: int) -> float | None:
-    """The time at the limit over *latency_ps*: *least_ps* of each point at its peak or at its memory's bandwidth."""
+    """Returns the time at the limit over *latency_ps*. *least_ps* has each point's time at its peak or memory
+    bandwidth.
+    """
     known = [each for each in least_ps if each is not None]
     return sum(known) / latency_ps if latency_ps and len(known) == len(least_ps) else None

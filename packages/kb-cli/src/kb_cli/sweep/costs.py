@@ -1,4 +1,4 @@
-"""What a point costs: an expression of the user's, or the values of the chip that better hardware needs."""
+"""The costs of a point: an expression of the user's, or the values of the chip that better hardware needs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Cost(NamedTuple):
 
 
 def costs_of(definition: Definition, points: Sequence[Point], chips: Iterable[Topology]) -> list[Cost]:
-    """The costs of *points*: that of the definition's expression, or one for each axis of *chips* that has numbers.
+    """Returns the costs of *points*: the definition's expression, or one for each axis of *chips* that has numbers.
 
-    Of an axis, more is dearer, except where half the value is the faster chip: there, less is dearer. Source: assumed,
+    More of an axis costs more, except where half the value is the faster chip: there, less costs more. Source: assumed,
     except for values that a block declares as a lever. Raises BenchmarkError for an expression that is no number.
     """
     if definition.cost:
@@ -49,7 +49,7 @@ def _figure(axis: SweepAxis, sign: float) -> Callable[[Point], float]:
 
 
 def _better_smaller(chips: Iterable[Topology]) -> set[tuple[str | int, ...]]:
-    """The places of *chips* whose smaller values make a faster chip, by what blocks and links declare."""
+    """Returns the places of *chips* whose smaller values make a faster chip, as blocks and links declare."""
     found: set[tuple[str | int, ...]] = set()
     for chip in chips:
         try:

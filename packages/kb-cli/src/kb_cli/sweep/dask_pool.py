@@ -16,11 +16,12 @@ from kb_cli.terminal.status_line import StatusLine
 from kb_messages import KbError
 
 _AHEAD = 4
-"""Jobs that are handed out for each worker, so that no worker waits for this process."""
+"""The jobs that are handed out for each worker, so that no worker waits for this process."""
 
 
 def answers_of_dask(jobs: Sequence[Job], address: str, wait_s: int) -> Iterator[Answer]:
-    """The answers to *jobs* by the workers of the scheduler at *address*, in the order in which the answers come.
+    """Yields the answers to *jobs* by the workers of the scheduler at *address*, in the order in which the answers
+    come.
 
     Raises KbError without the extra, without an answer of the scheduler in *wait_s* seconds, without a worker there,
     when the scheduler goes away, and for workers that run other code than this process or several jobs in one process.
@@ -52,7 +53,9 @@ def answers_of_dask(jobs: Sequence[Job], address: str, wait_s: int) -> Iterator[
 
 
 def _connected(distributed: Any, address: str, wait_s: int) -> Any:
-    """A client of the scheduler at *address*. Dask tries again until *wait_s* is over: a scheduler may just start."""
+    """Returns a client of the scheduler at *address*. Dask retries until *wait_s* is over: a scheduler may just
+    start.
+    """
     status = StatusLine()
     status.show([f"sweep: waiting for the scheduler at {address}", f"{wait_s} s at most"])
     try:
@@ -71,7 +74,7 @@ def _connected(distributed: Any, address: str, wait_s: int) -> Any:
 
 
 async def _reach(distributed: Any, address: str, wait_s: int) -> None:
-    """Connect to *address*, and go away again. A client that cannot connect prints a traceback when it is deleted."""
+    """Connects to *address*, and disconnects. A client that cannot connect prints a traceback when it is deleted."""
     security = distributed.Security().get_connection_args("client")
     comm = import_module("distributed.comm")
     connected = comm.connect(comm.normalize_address(address), timeout=wait_s, **security)

@@ -1,4 +1,6 @@
-"""What a sweep is: a benchmark, a chip, and axes with their values. From a YAML file, from options, or from both."""
+"""The definition of a sweep: a benchmark, a chip, and axes with their values. From a YAML file, from options, or
+from both.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from kb_messages import BenchmarkError, read_bytes
 from kb_topology import YamlSource, convert_checked, did_you_mean, listing, read_yaml
 
 MOST_NBYTES = 16 << 20
-"""Of a sweep's file. Source: assumed."""
+"""The most bytes of a sweep's file. Source: assumed."""
 DEFAULT_TOPOLOGY = "one_cube"
 
 
@@ -51,9 +53,8 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 class Definition(NamedTuple):
     """A sweep. `fixed` are parameters with one value. Every combination of a row of each group is a point.
 
-    A point has to meet all of the conditions `where`. With `most`, so many of them are drawn by `random_seed`.
-    `cost` is an expression of what a point costs, or empty. Points that differ in the axes `over` alone are one
-    workload.
+    A point has to meet all of the conditions `where`. With `most`, so many of them are drawn by `random_seed`. `cost`
+    is an expression for the cost of a point, or empty. Points that differ in the axes `over` alone are one workload.
     """
 
     benchmark: str
@@ -73,7 +74,7 @@ class Definition(NamedTuple):
 
 
 class SweepOptions(NamedTuple):
-    """What the command line says of a sweep. Texts of `sets` and `params` are `PLACE=VALUES` and `KEY=VALUES`."""
+    """The options of the command line. Texts of `sets` and `params` are `PLACE=VALUES` and `KEY=VALUES`."""
 
     topology: str | None = None
     sets: Sequence[str] = ()
@@ -87,9 +88,9 @@ class SweepOptions(NamedTuple):
 
 
 def defined(name: str, options: SweepOptions) -> Definition:
-    """The sweep of *name*, a sweep's YAML file or a benchmark, with *options*, which replace axes of the file.
+    """Returns the sweep of *name*, a sweep's YAML file or a benchmark, with *options*, which replace axes of the file.
 
-    Raises BenchmarkError and TopologyError for what is no sweep, with the place in the file.
+    Raises BenchmarkError and TopologyError for an invalid sweep, with the place in the file.
     """
     file, label = _File(), ""
     if Path(name).suffix in (".yaml", ".yml"):
@@ -139,7 +140,7 @@ def _definition(
 
 
 def _known_axes(names: Sequence[str], axes: Mapping[str, SweepAxis], fixed: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the axes that *names* name, as options write them or as tables do. Raises BenchmarkError.
+    """Returns the axes that *names* name, as options write them or as tables do. Raises BenchmarkError.
 
     A parameter of *fixed* is no axis, and points that differ in it alone are one point each.
     """
@@ -148,7 +149,7 @@ def _known_axes(names: Sequence[str], axes: Mapping[str, SweepAxis], fixed: Mapp
     for name in names:
         if name not in known:
             fix = did_you_mean(name, known) or f"give its values with -p {name}=VALUES"
-            raise BenchmarkError("--over", repr(name), f"the name of what has values here: {listing(known)}", fix)
+            raise BenchmarkError("--over", repr(name), f"a name that has values here: {listing(known)}", fix)
     return tuple(dict.fromkeys(found[name] for name in names if name in found))
 
 
@@ -158,7 +159,9 @@ class _Rows(NamedTuple):
 
 
 def _table(rows: Sequence[Mapping[str, str]], label: str, values: Mapping[str, tuple[str, ...]]) -> _Rows:
-    """*rows* as columns and cells. Raises BenchmarkError for rows of different keys, and for a key of *values*."""
+    """Returns *rows* as columns and cells. Raises BenchmarkError for rows of different keys, and for a key of
+    *values*.
+    """
     if not rows:
         return _Rows((), ())
     columns = tuple(rows[0])
@@ -167,14 +170,14 @@ def _table(rows: Sequence[Mapping[str, str]], label: str, values: Mapping[str, t
             raise BenchmarkError(f"{label}: row {number + 1}", f"values of {', '.join(row)}", ", ".join(columns))
     for column in columns:
         if len(values.get(column, ())) > (column == TOPOLOGY):
-            raise BenchmarkError(column, f"values beside those of {label}", "one of the two")
+            raise BenchmarkError(column, f"values beside the values of {label}", "one of the two")
     if len(rows) > MOST_ROWS:
         raise BenchmarkError(label, f"{len(rows)} rows", f"at most {MOST_ROWS}")
     return _Rows(columns, tuple(dict.fromkeys(tuple(row[column] for column in columns) for row in rows)))
 
 
 def _assignments(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """What *texts* of *option* give to each key. Raises BenchmarkError for a key given twice."""
+    """Returns the values that *texts* of *option* give to each key. Raises BenchmarkError for a key given twice."""
     found: dict[str, str] = {}
     for text in texts:
         key, given = _assignment(option, text)
@@ -186,7 +189,7 @@ def _assignments(option: str, texts: Sequence[str]) -> dict[str, str]:
 
 
 def _assignment(option: str, text: str) -> tuple[str, str]:
-    """*text* cut at its last `=` before the values. Raises BenchmarkError for a text without one."""
+    """Returns *text* cut at its last `=` before the values. Raises BenchmarkError for a text without one."""
     key, equals, given = text.rpartition("=") if text.startswith("$") else text.partition("=")
     if not equals or not key.strip() or (option == "--set") != key.startswith("$"):
         example = "--set '$.cube.nodes.hbm.bw_gbs=102.4,204.8'" if option == "--set" else "-p M=256,512"
@@ -195,7 +198,7 @@ def _assignment(option: str, text: str) -> tuple[str, str]:
 
 
 def _check_keys(file: _File, label: str) -> None:
-    """Raise BenchmarkError for a key of `set` that names no place of a chip, and for a place in `params`."""
+    """Raises BenchmarkError for a key of `set` that names no place of a chip, and for a place in `params`."""
     for key in file.set:
         if not is_chip(key):
             fix = "write a parameter of the benchmark under params"
@@ -223,7 +226,9 @@ def _read(path: Path) -> _File:
 
 
 def _texts(value: Any, where: str) -> tuple[str, ...]:
-    """The texts of a value of a file: one value, a list, a mapping with from and to, or a text as options take it."""
+    """Returns the texts of a value of a file: one value, a list, a mapping with from and to, or a text as options
+    take it.
+    """
     if isinstance(value, dict):
         try:
             span = msgspec.convert(value, _Span)
@@ -250,12 +255,12 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
 
 
 def _plain(value: float) -> str:
-    """*value* with the digits that its file has, and without an exponent."""
+    """Returns *value* with the digits that its file has, and without an exponent."""
     return f"{Decimal(str(value)):f}"
 
 
 def _text(value: Any, where: str) -> str:
-    """One value of a file as `-p` and `--set` take it."""
+    """Returns one value of a file as `-p` and `--set` take it."""
     if isinstance(value, (dict, list)):
         return msgspec.json.encode(value).decode()
     if value is None:

@@ -16,19 +16,16 @@ _FUNCTIONS = {"min": min, "max": max, "abs": abs, "log2": math.log2, "sqrt": mat
 _TILE = re.compile(r"(\d+)x(\d+)x(\d+)")
 _ASSIGNMENT = re.compile(r"(?<![=!<>])=(?![=>])")
 _MOST_CHARACTERS = 1000
-"""Of an expression. Source: assumed."""
+"""The most characters of an expression. Source: assumed."""
 Value = float | str | bool
 
 
 class Expression:
     """*text*, a Python expression over *names*, the axes of a sweep, and *fixed*, values that all points have.
 
-    *where* is its place in errors.
-
-    In names of axes, every character that no name of Python has is written `_`. Values are numbers; sizes such as
-    `2 MiB` are bytes, and the sides of a tile called `tile` are `tile_m`, `tile_n` and `tile_k`. All else is text.
-
-    Raises BenchmarkError for what is no expression.
+    *where* is its place in errors. In names of axes, every character that no name of Python has is written `_`. Values
+    are numbers; sizes such as `2 MiB` are bytes, and the sides of a tile called `tile` are `tile_m`, `tile_n` and
+    `tile_k`. All else is text. Raises BenchmarkError for a text that is no expression.
     """
 
     def __init__(self, text: str, names: Sequence[str], where: str, fixed: Mapping[str, str] | None = None) -> None:
@@ -47,7 +44,7 @@ class Expression:
             raise self._error(repr(text[:80]), "functions of values alone, such as min(M, 3)")
 
     def value(self, point: Mapping[str, str]) -> Value:
-        """The value for *point*, the texts of its values by axis.
+        """Returns the value for *point*, the texts of its values by axis.
 
         Raises BenchmarkError for a name that is no axis, and for an operation that the values do not have.
         """
@@ -56,7 +53,7 @@ class Expression:
             found = _evaluator(names).eval(self.text, previously_parsed=self._parsed)
         except NameNotDefined as error:
             fix = did_you_mean(error.name, names) or f"give its values with -p {error.name}=VALUES"
-            raise self._error(f"{error.name!r}", f"the name of what has values here: {listing(names)}", fix) from None
+            raise self._error(f"{error.name!r}", f"a name that has values here: {listing(names)}", fix) from None
         except (NumberTooHigh, IterableTooLong):
             raise self._error(f"too large a value{_at(point)}", "an expression of usual sizes") from None
         except InvalidExpression:
@@ -69,21 +66,25 @@ class Expression:
         return found
 
     def holds(self, point: Mapping[str, str]) -> bool:
-        """As `value`. Raises BenchmarkError for a value that is neither true nor false, too."""
+        """Returns the truth value for *point*. Raises BenchmarkError for any other value, and where there is no
+        value.
+        """
         found = self.value(point)
         if not isinstance(found, bool):
-            raise self._error(f"{found!r}{_at(point)}", "what is true or false", "compare it, such as by == or <=")
+            raise self._error(f"{found!r}{_at(point)}", "true or false", "compare it, such as by == or <=")
         return found
 
     def number(self, point: Mapping[str, str]) -> float:
-        """As `value`. Raises BenchmarkError for a value that is no finite number, too."""
+        """Returns the finite number for *point*. Raises BenchmarkError for any other value, and where there is no
+        value.
+        """
         found = self.value(point)
         if isinstance(found, str) or not math.isfinite(found):
             raise self._error(f"{found!r} from {self.text!r}", "a finite number")
         return float(found)
 
     def _named(self, values: Mapping[str, str]) -> dict[str, Value]:
-        """*values* by the names that expressions have for them."""
+        """Returns *values* by their names in expressions."""
         found: dict[str, Value] = {}
         for axis, text in values.items():
             found[self._names[axis]] = _value(text)
@@ -96,14 +97,14 @@ class Expression:
 
 
 def _evaluator(names: dict[str, Value]) -> SimpleEval:
-    """An evaluator of *names* without access to attributes."""
+    """Returns an evaluator of *names* without access to attributes."""
     evaluator = SimpleEval(names=names, functions=_FUNCTIONS)
     del evaluator.nodes[ast.Attribute]
     return evaluator
 
 
 def number_of(text: str) -> float | None:
-    """The number that *text* is, a size such as `2 MiB` in bytes; None for other texts."""
+    """Returns *text* as a number, a size such as `2 MiB` in bytes; None for other texts."""
     nbytes = parse_nbytes(text)
     if nbytes is not None:
         return nbytes
@@ -124,7 +125,7 @@ def _value(text: str) -> Value:
 
 
 def _at(point: Mapping[str, str]) -> str:
-    """The place of *point* as the end of a sentence: ` at M=64 N=8`, and nothing where no axis varies."""
+    """Returns the place of *point* as the end of a sentence: ` at M=64 N=8`, and nothing where no axis varies."""
     values = " ".join(f"{name}={value}" for name, value in point.items())
     return f" at {values}" if values else ""
 

@@ -10,15 +10,16 @@ import numpy.typing as npt
 _Rows = npt.NDArray[np.float64]
 _Marks = npt.NDArray[np.bool_]
 _FEW_PAIRS: Final = 1 << 12
-"""So many pairs of rows are compared at once. Source: the fastest of the powers of two on fronts of 40,000 points."""
+"""The pairs of rows that are compared at once. Source: the fastest of the powers of two on fronts of 40,000 points."""
 
 
 def front(figures: npt.NDArray[np.float64]) -> list[int]:
-    """The rows of *figures* (points, figures) that no other row is at most as large as in all columns and smaller in
-    one, in order of the first column and then of the others. Smaller is better. Equal rows are all there.
+    """Returns the rows of *figures* (points, figures) that no other row beats, sorted by the first column, then the
+    others.
 
-    Of n points with k figures it takes about n log(n)^(k - 2) steps, and no more than for three figures where there
-    are fewer.
+    A row beats another one if it is at most as large in all columns and smaller in one. Equal rows are all in the
+    front. Of n points with k figures it takes about n log(n)^(k - 2) steps, and no more than for three figures where
+    there are fewer.
     """
     order = np.lexsort(figures.T[::-1])
     rows = figures[order]
@@ -33,7 +34,7 @@ def front(figures: npt.NDArray[np.float64]) -> list[int]:
 
 
 def _unbeaten(rows: _Rows) -> _Marks:
-    """Which of *rows* have none before them that is at most as large in all columns.
+    """Marks those of *rows* that have none before them that is at most as large in all columns.
 
     Source: H. T. Kung, F. Luccio and F. P. Preparata, On Finding the Maxima of a Set of Vectors, 1975.
     """
@@ -50,7 +51,7 @@ def _unbeaten(rows: _Rows) -> _Marks:
 
 
 def _beaten(by: _Rows, rows: _Rows) -> _Marks:
-    """Which of *rows* some row of *by* is at most as large as in all columns, of which there are two or more."""
+    """Marks the rows for which some row of *by* is at most as large in all columns, of which there are two or more."""
     if len(by) * len(rows) <= _FEW_PAIRS:
         few: _Marks = np.any((by[:, None] <= rows).all(axis=2), axis=0)
         return few
@@ -70,7 +71,10 @@ def _beaten(by: _Rows, rows: _Rows) -> _Marks:
 
 
 def _beaten_in_two(by: _Rows, rows: _Rows) -> _Marks:
-    """As `_beaten`, for two columns: the least second number of all that are at most as large in the first decides."""
+    """Does the same as `_beaten` for two columns.
+
+    The least second number of all rows that are at most as large in the first column decides.
+    """
     by = by[np.argsort(by[:, 0], kind="stable")]
     least = np.concatenate([[np.inf], np.minimum.accumulate(by[:, 1])])
     n_smaller = np.searchsorted(by[:, 0], rows[:, 0], side="right")

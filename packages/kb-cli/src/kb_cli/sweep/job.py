@@ -49,7 +49,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 class PointResult(Struct, frozen=True, kw_only=True):
-    """What a point gave, as fields of a run's result. `memory_share` is that of the memory's bandwidth.
+    """The result of a point, as fields of a run's result. `memory_share` is the used share of the memory's bandwidth.
 
     `verified` and `max_abs_err` are None where the point was not verified.
     """
@@ -68,7 +68,7 @@ class PointResult(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """The result of a job, or the sentence that says why there is none. `lasts` says that it would be the same again.
+    """The result of a job, or its error. `lasts` says that another try would give the same.
 
     `wall_s` are seconds on the machine that did the job.
     """
@@ -81,7 +81,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 def do(job: Job) -> Answer:
-    """Simulate *job* in this process. What its benchmark prints is dropped, because many points would print it."""
+    """Simulates *job* in this process. Prints of its benchmark are dropped, because many points would print them."""
     began = perf_counter()
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         try:
@@ -92,7 +92,7 @@ def do(job: Job) -> Answer:
             said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             found = Answer(key=job.key, wall_s=0.0, error=said, lasts=False)
         except Exception as error:  # noqa: BLE001 -- one point's failure ends no sweep
-            said = f"kb failed ({type(error).__name__}: {error}); kb run tells more"
+            said = f"kb failed ({type(error).__name__}: {error}); kb run shows more"
             found = Answer(key=job.key, wall_s=0.0, error=said, lasts=False)
         finally:
             gc.collect()  # an engine is full of reference cycles, which keep the memories of its chip alive
@@ -138,7 +138,9 @@ def _figures(result: RunResult) -> PointResult:
 
 
 def _loaded(job: Job) -> LoadedBenchmark:
-    """The benchmark, whose file is run for each point: what an earlier point left in its module counts for no other."""
+    """Returns the benchmark. Its file is executed for each point, so no point sees the module state of an earlier
+    one.
+    """
     path = _file_of(job.bench, job.source, tuple(job.beside.items()))
     if job.beside:
         import_from(path.parent, job.beside)
@@ -147,7 +149,9 @@ def _loaded(job: Job) -> LoadedBenchmark:
 
 @lru_cache(maxsize=2)
 def _file_of(bench: str, source: bytes, beside: tuple[tuple[str, bytes], ...]) -> Path:
-    """The file that *source* is run as, once in a process: in a folder with the files *beside* it, if there are any."""
+    """Returns the file for *source*, made once in a process: in a folder with the files *beside* it, if there are
+    any.
+    """
     path = Path(bench)
     if not beside:
         return bundled.shipped(path.name, source) or path
@@ -162,5 +166,5 @@ def _file_of(bench: str, source: bytes, beside: tuple[tuple[str, bytes], ...]) -
 
 @lru_cache(maxsize=4)
 def _chip(text: str, path: str) -> Topology:
-    """The chip, which neighbouring points share when they differ by parameters alone."""
+    """Returns the chip, which neighbouring points share when they differ by parameters alone."""
     return loads_topology(text, path)

@@ -1,4 +1,4 @@
-"""The jobs of a sweep's points. Points that decide the same result share a job."""
+"""The jobs of a sweep's points. Points with the same result share a job."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ class JobList:
             check_chips({setting: (text, self.chips[setting[0]].source.path) for setting, text in self._texts.items()})
 
     def number_of(self, key: str) -> int:
-        """The number of the first point with *key*."""
+        """Returns the number of the first point with *key*."""
         return self._numbers[key]
 
     def _of(self, kind: str) -> list[SweepAxis]:
         return [axis for axis in self._axes if axis.kind == kind]
 
     def _chip(self, name: str, point: Mapping[str, str]) -> str:
-        """The text of the topology file of *point*."""
+        """Returns the text of the topology file of *point*."""
         axes = self._of("chip")
         setting = (name, *(point[axis.name] for axis in axes))
         if setting not in self._texts:

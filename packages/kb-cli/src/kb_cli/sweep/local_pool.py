@@ -14,13 +14,13 @@ from typing import Any
 from kb_cli.sweep.job import Answer, Job, do
 
 TRIES = 2
-"""How often a job is given to a process before its point is given up: some jobs kill every process."""
+"""The number of processes that try a job before its point is given up: some jobs kill every process."""
 _AHEAD = 2
-"""Jobs that are handed out for each process: one is done, and one waits."""
+"""The jobs that are handed out for each process: one is done, and one waits."""
 
 
 def answers_of_processes(jobs: Sequence[Job], processes: int) -> Iterator[Answer]:
-    """The answers to *jobs* by *processes* new processes, in the order in which the answers come.
+    """Yields the answers to *jobs* by *processes* new processes, in the order in which the answers come.
 
     With one process, this process does the jobs itself. Leaving the iterator early ends the processes.
     """
@@ -36,7 +36,7 @@ def answers_of_processes(jobs: Sequence[Job], processes: int) -> Iterator[Answer
 
 
 def _until_broken(left: list[Job], suspects: list[Job], processes: int) -> Iterator[Answer]:
-    """Do jobs from the end of *left*. When a process dies, jobs that were handed out become *suspects*."""
+    """Does jobs from the end of *left*. When a process dies, jobs that were handed out become *suspects*."""
     waiting: dict[Future[Answer], Job] = {}
     with _pool(min(processes, len(left))) as pool:
         try:
@@ -59,7 +59,9 @@ def _until_broken(left: list[Job], suspects: list[Job], processes: int) -> Itera
 
 
 def _alone(job: Job) -> Answer:
-    """The answer to *job* by a process that does nothing else, so that no other job is blamed when the process dies."""
+    """Returns the answer to *job* by a process that does nothing else, so that no other job is blamed when the
+    process dies.
+    """
     for _ in range(TRIES - 1):
         with _pool(1) as pool:
             try:
@@ -67,7 +69,7 @@ def _alone(job: Job) -> Answer:
             except BrokenProcessPool:
                 continue
     said = f"a process that died in each of {TRIES} tries, perhaps for want of memory"
-    return Answer(key=job.key, wall_s=0.0, error=f"got {said}; kb run of this point tells more", lasts=False)
+    return Answer(key=job.key, wall_s=0.0, error=f"got {said}; kb run of this point shows more", lasts=False)
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:
@@ -75,9 +77,9 @@ def _pool(processes: int) -> ProcessPoolExecutor:
 
 
 def _submitted(pool: ProcessPoolExecutor, job: Job) -> Future[Answer]:
-    """The future answer of *pool* to *job*, for which the pool may start a process.
+    """Returns the future answer of *pool* to *job*, for which the pool may start a process.
 
-    The process inherits that Ctrl-C waits until `_begin` takes it. A process that is still importing modules would
+    The process inherits a blocked Ctrl-C until `_begin` unblocks it. A process that is still importing modules would
     print a traceback.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
@@ -90,9 +92,10 @@ def _submitted(pool: ProcessPoolExecutor, job: Job) -> Future[Answer]:
 
 
 def _begin() -> None:
-    """Ctrl-C reaches all processes of a terminal: the first process tells the user, and the others just end.
+    """Makes signals end this process without a word: Ctrl-C reaches all processes, and only the first one informs the
+    user.
 
-    They also end when the first process was killed, which cannot tell them.
+    A process also ends when the first process was killed.
     """
     signal.signal(signal.SIGINT, _end)
     signal.signal(signal.SIGTERM, _end)

@@ -1,4 +1,9 @@
-"""What decides the result of a point, as a hash: the same key means the same result."""
+"""Results of points on disk, each in a file named by its key. Many sweeps share a store, and many processes may.
+
+The key of a point is a hash of everything that decides its result, so the same key means the same result. A file has
+the sha256 of its content, so that a changed result is noticed. A file of another version of the format cannot be read;
+the key covers the code of kernbench, so no sweep asks for a point that other code has kept.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +47,14 @@ class PointKeys:
         }
 
     def key(self, chip: str, params: dict[str, object]) -> str:
-        """The key of a point: *chip* is the text of the topology file, and *params* are all parameters."""
+        """Returns the key of a point: *chip* is the text of the topology file, and *params* are all parameters."""
         config = {**self._config, "chip": hashlib.sha256(chip.encode()).hexdigest(), "params": params}
         return hashlib.sha256(msgspec.json.encode(config, order="sorted")).hexdigest()
 
 
 @cache
 def code_digest() -> str:
-    """The sha256, in hex, of all Python sources of kernbench and of the packages that register blocks."""
+    """Returns the sha256, in hex, of all Python sources of kernbench and of the packages that register blocks."""
     blocks = {point.value.partition(":")[0].partition(".")[0] for point in entry_points(group=GROUP)}
     digest = hashlib.sha256()
     for package in sorted({*_OURS, *blocks}):
@@ -59,7 +64,7 @@ def code_digest() -> str:
 
 
 def _sources(package: str) -> list[tuple[str, Path]]:
-    """The Python files of *package* with their names in it, sorted; a package that is one file is that file."""
+    """Returns the Python files of *package* with their names in it, sorted; a package that is one file is that file."""
     spec = find_spec(package)
     if spec is None:
         return []
@@ -80,7 +85,7 @@ class _Content(Struct, frozen=True, kw_only=True):
 
 
 class _Stored(Struct, frozen=True, kw_only=True):
-    """`sha256`, in hex, is that of the bytes of `content`, a `_Content`."""
+    """A stored answer. `sha256`, in hex, covers the bytes of `content`, a `_Content`."""
 
     format: Literal["kernbench-point"]
     version: Literal[2]
@@ -89,14 +94,16 @@ class _Stored(Struct, frozen=True, kw_only=True):
 
 
 class PointStore:
-    """The store in *folder*. `damaged` counts files that were there and could not be read."""
+    """The store in *folder*. `damaged` counts files that exist and could not be read."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.damaged = 0
 
     def find(self, key: str) -> Answer | None:
-        """The answer under *key*; None when there is none that can be read, so that the point is simulated again."""
+        """Returns the answer under *key*; None when there is none that can be read, so that the point is simulated
+        again.
+        """
         path = self._path(key)
         if not os.path.lexists(path):
             return None
@@ -113,7 +120,7 @@ class PointStore:
         return answer
 
     def keep(self, answer: Answer, values: dict[str, str]) -> None:
-        """Write *answer* for the point with *values*. The file appears when it is whole."""
+        """Writes *answer* for the point with *values*. The file appears when it is whole."""
         path = self._path(answer.key)
         content = msgspec.json.encode(_Content(values=values, answer=answer))
         digest = sha256(content).hexdigest()

@@ -12,13 +12,13 @@ from kb_cli.sweep.expression import Expression
 from kb_messages import BenchmarkError
 
 MOST_POINTS = 1_000_000
-"""Of a sweep, and of the combinations that its conditions are asked about. Source: assumed."""
+"""The most points of a sweep, and combinations for which its conditions are evaluated. Source: assumed."""
 Point = dict[str, str]
 """The value of each axis, as text."""
 
 
 def points_of(definition: Definition) -> list[Point]:
-    """The points of *definition*, in the order of its groups: the last group changes fastest.
+    """Returns the points of *definition*, in the order of its groups: the last group changes fastest.
 
     Raises BenchmarkError when there are none or too many, and for a condition that has no truth value.
     """
@@ -37,7 +37,7 @@ def points_of(definition: Definition) -> list[Point]:
 
 
 def _drawn(definition: Definition, total: int, conditions: Sequence[Expression]) -> list[Point]:
-    """`most` points of *total*, drawn without replacement, in the order of the grid."""
+    """Returns `most` points of *total*, drawn without replacement, in the order of the grid."""
     assert definition.most is not None, "the caller has looked"
     numbers: list[int] = []
     at = _point_at(definition.groups)
@@ -50,7 +50,7 @@ def _drawn(definition: Definition, total: int, conditions: Sequence[Expression])
 
 
 def _shuffled(total: int, source: random.Random) -> Iterator[int]:
-    """The numbers below *total* in a random order; at most `MOST_POINTS` of them."""
+    """Yields the numbers below *total* in a random order; at most `MOST_POINTS` of them."""
     if total <= MOST_POINTS:
         yield from source.sample(range(total), total)
         return
@@ -63,7 +63,7 @@ def _shuffled(total: int, source: random.Random) -> Iterator[int]:
 
 
 def _point_at(groups: Sequence[AxisGroup]) -> Callable[[int], Point]:
-    """A function from a combination's number to the point."""
+    """Returns a function from a combination's number to the point."""
 
     def point(number: int) -> Point:
         cells: list[tuple[str, ...]] = []

@@ -1,4 +1,4 @@
-"""Which axis moves the latency, and how much: the main effects of a sweep's axes."""
+"""The main effects of a sweep's axes: which axis moves the latency, and how much."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kb_cli.sweep.points import Point
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 MOST_CELLS: Final = 10_000_000
-"""Of the largest matrix of a fit, 80 MB. Source: assumed; 1,000 values by 1,000 have 2 million."""
+"""The most numbers in the largest matrix of a fit, 80 MB. Source: assumed; 1,000 values by 1,000 have 2 million."""
 _ZERO: Final = 1e-12
-"""Of the largest count: eigenvalues up to it are 0, and what their vectors combine is not told."""
+"""The relative size up to which an eigenvalue is 0, so that the combination of its vector is not determined."""
 _UNTOLD: Final = 1e-7
 
 
 class Effect(Struct, frozen=True, kw_only=True):
-    """What one axis does. `ratios` has, for each value, the latency over that with the first value.
+    """The effect of one axis. `ratios` has, for each value, the latency over the latency with the first value.
 
-    `swing` is the largest of the ratios over the smallest one. Both are None where the points do not tell this axis
+    `swing` is the largest of the ratios over the smallest one. Both are None where the points do not separate this axis
     from another one. A ratio is None for a value that no point has.
     """
 
@@ -33,8 +33,9 @@ class Effect(Struct, frozen=True, kw_only=True):
 
 
 class Sensitivity(Struct, frozen=True, kw_only=True):
-    """The effects, the largest swing first. `explained` is the share of the variance of log(latency) that they explain
-    together (R squared, 0 to 1); the rest is what axes do only together. It is None where all latencies are equal.
+    """The effects, the largest swing first. `explained` is the share of the variance of log(latency) that they
+    explain together (R squared, 0 to 1). The rest are interactions of axes. It is None where all latencies are
+    equal.
     """
 
     effects: list[Effect]
@@ -42,12 +43,12 @@ class Sensitivity(Struct, frozen=True, kw_only=True):
 
 
 def sensitivity(axes: Mapping[str, Sequence[str]], points: Sequence[Point], latencies_ps: Sequence[int]) -> Sensitivity:
-    """The main effects of *axes* (their values in order) at *points*, which took *latencies_ps*.
+    """Returns the main effects of *axes* (their values in order) at *points*, which took *latencies_ps*.
 
     The logarithm of the latency is fitted by a constant and one number for each value of each axis, by least squares.
     On a complete grid, a ratio is the geometric mean of the ratios over all settings of the other axes. No effect is
-    told where the fit takes more than `MOST_CELLS`.
-    Source: analysis of variance without interactions; any textbook on the design of experiments.
+    returned where the fit takes more than `MOST_CELLS`. Source: analysis of variance without interactions; any textbook
+    on the design of experiments.
     """
     used = [at for at, ps in enumerate(latencies_ps) if ps > 0]
     levels = [_level(axis, values, [points[at][axis] for at in used]) for axis, values in axes.items()]
@@ -70,7 +71,7 @@ def sensitivity(axes: Mapping[str, Sequence[str]], points: Sequence[Point], late
 
 
 def fit_cells(axes: Mapping[str, Sequence[str]]) -> int:
-    """How many numbers the largest matrix of a fit of *axes* has."""
+    """Returns the number of cells of the largest matrix of a fit of *axes*."""
     counts = sorted(len(values) for values in axes.values())
     return sum(counts[:-1]) * sum(counts)
 
@@ -84,7 +85,7 @@ class _Level(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """The logarithm of each ratio of each axis, None where the points do not tell it, and the fitted `logs`."""
+    """The logarithm of each ratio of each axis, None where the points do not determine it, and the fitted `logs`."""
 
     effects: list[Floats | None]
     logs: Floats
@@ -98,7 +99,7 @@ def _level(axis: str, values: Sequence[str], texts: Sequence[str]) -> _Level:
 
 
 def _fitted(levels: Sequence[_Level], logs: Floats) -> _Fit:
-    """The least squares of *logs*, whose mean is 0, by the axes *levels*.
+    """Returns the least squares fit of *logs*, whose mean is 0, by the axes *levels*.
 
     The axis with most values is solved for in terms of the others, because the matrix of its counts is diagonal: each
     of its numbers is a mean, of the logs less the effects of the other axes. So no matrix has a row for each point.
@@ -133,7 +134,7 @@ def _fitted(levels: Sequence[_Level], logs: Floats) -> _Fit:
 
 
 def _crossed(one: _Level, other: _Level) -> Floats:
-    """How many points have each value of *one* with each value of *other*."""
+    """Returns how many points have each value of *one* with each value of *other*."""
     shape = (len(one.values), len(other.values))
     counted = np.bincount(one.codes * shape[1] + other.codes, minlength=shape[0] * shape[1])
     return counted.reshape(shape).astype(np.float64)

@@ -1,4 +1,4 @@
-"""A sweep: finds what is known of its points, has the others simulated, and puts all together."""
+"""A sweep: finds the known results of its points, has the others simulated, and combines all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ from kb_cli.terminal.status_line import StatusLine
 
 
 class SweepProgress:
-    """Counts points: *total* in all, of which *known* need no simulation. Leaving the `with` block removes the line."""
+    """Counts points on the status line: *total* in all, of which *known* need no simulation.
+
+    Leaving the `with` block removes the line.
+    """
 
     def __init__(self, total: int, known: int) -> None:
         self._line = StatusLine()
@@ -46,7 +49,7 @@ class SweepProgress:
             error.add_note(f"{self._known + self._done} of {self._total} points are stored; the same command goes on")
 
     def add(self, failed: bool) -> None:
-        """One more point is done."""
+        """Counts one more point."""
         self._done += 1
         self._failed += failed
         if monotonic() - self._told_s >= INTERVAL_S or self._done + self._known == self._total:
@@ -66,11 +69,11 @@ class SweepProgress:
 
 
 Workers = Callable[[Sequence[Job]], Iterator[Answer]]
-"""Gives the answers to jobs, in any order."""
+"""Returns the answers to jobs, in any order."""
 
 
 class SweepPoint(Struct, frozen=True, kw_only=True):
-    """A point: the value of each axis, and its result or the sentence that says why there is none."""
+    """A point: the value of each axis, and its result or its error."""
 
     values: Point
     result: PointResult | None
@@ -78,12 +81,13 @@ class SweepPoint(Struct, frozen=True, kw_only=True):
 
 
 class SweepResult(Struct, frozen=True, kw_only=True):
-    """A sweep. `points` are in the order of the axes. `computed` were simulated now and `known` before, where
-    points with equal parameters and chips count once. `failed` points have no result.
+    """A sweep. `points` are in the order of the axes. `computed` were simulated now and `known` before, where points
+    with equal parameters and chips count once. `failed` points have no result.
 
-    `configurations` add up the points that differ in the axes `over` alone, the fastest first, without those of which a
-    point failed. `by` says what they are ranked by. `front` has the numbers of those that no other one beats in time
-    and in all of `costs`; it is empty without costs. In `costs` of a configuration, smaller is better.
+    `configurations` add up the points that differ in the axes `over` alone, the fastest first, without the ones of
+    which a point failed. `by` names the figure by which they are ranked. `front` has the numbers of the configurations
+    that no other one beats in time and in all of `costs`; it is empty without costs. In `costs` of a configuration,
+    smaller is better.
     """
 
     benchmark: str
@@ -111,7 +115,7 @@ class SweepResult(Struct, frozen=True, kw_only=True):
 
 
 class SweepSetup(NamedTuple):
-    """What a sweep is of. `points` are those of the definition, and `costs` say what each of them costs."""
+    """The setup of a sweep. `points` are the points of the definition, and `costs` their costs."""
 
     loaded: LoadedBenchmark
     definition: Definition
@@ -121,7 +125,7 @@ class SweepSetup(NamedTuple):
 
 
 def run_sweep(setup: SweepSetup, jobs: JobList, store: PointStore, workers: Workers, again: bool) -> SweepResult:
-    """Have *workers* simulate the points that *store* does not know, or all of them if *again*.
+    """Has *workers* simulate the points that *store* does not know, or all of them if *again*.
 
     Each answer goes into *store* when it comes, so a sweep that is killed loses only the points under way.
     """
@@ -180,7 +184,9 @@ def _together(setup: SweepSetup, points: list[SweepPoint], counts: tuple[int, in
 
 
 def _sensitivity(definition: Definition, found: Sequence[Configuration]) -> Sensitivity:
-    """What each group of axes does: axes whose values belong together have one effect. Values are as given."""
+    """Returns the effect of each group of axes: axes whose values belong together have one effect. Values are as
+    given.
+    """
     values: dict[str, list[str]] = {}
     points: list[Point] = [{} for _ in found]
     for group in definition.groups:
@@ -197,7 +203,7 @@ def _sensitivity(definition: Definition, found: Sequence[Configuration]) -> Sens
 
 
 def _axis_values(definition: Definition) -> dict[str, list[str]]:
-    """The values of each axis, in the order in which they were given."""
+    """Returns the values of each axis, in the order in which they were given."""
     return {
         axis.name: list(dict.fromkeys(row[at] for row in group.rows))
         for group in definition.groups

@@ -1,4 +1,4 @@
-"""sweep.json: a whole sweep as a file, which a page reads again."""
+"""A sweep as JSON: sweep.json, which a page reads again, and the object of `--json` with plain values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from kb_messages import BenchmarkError, file_in, read_bytes
 
 SWEEP: Final = "sweep.json"
 _MOST_NBYTES: Final = 1 << 30
-"""Of a file that is read. Source: assumed; a million points have some 700 MB."""
+"""The most bytes of a file that is read. Source: assumed; a million points have some 700 MB."""
 
 
 def write_sweep(folder: Path, result: SweepResult) -> None:
-    """Write *result* to sweep.json in *folder*, without what is of this command and not of the sweep."""
+    """Writes *result* to sweep.json in *folder*, without the fields that belong to this command and not to the
+    sweep.
+    """
     plain = msgspec.to_builtins(result)
     for name in ("computed", "known"):
         del plain[name]
@@ -29,7 +31,7 @@ def write_sweep(folder: Path, result: SweepResult) -> None:
 
 
 def read_sweep(folder: Path) -> SweepResult:
-    """The sweep in *folder*; its counts of points computed and known are 0.
+    """Returns the sweep in *folder*; its counts of points computed and known are 0.
 
     Raises BenchmarkError for a file that is not there, or that is not as `write_sweep` writes it.
     """
@@ -45,7 +47,7 @@ def read_sweep(folder: Path) -> SweepResult:
 
 
 def _inconsistency(found: SweepResult) -> str | None:
-    """What in *found* does not go together: a page would look for something that is not there."""
+    """Returns a contradiction in *found*, which would make a page fail; None if there is none."""
     within = set(found.axes) - set(found.over)
     if any(not values for values in found.axes.values()):
         return "an axis without values"
@@ -63,7 +65,8 @@ _WORDS: Final = ("true", "false", "null")
 
 
 def plain_value(text: str) -> float | bool | str | None:
-    """*text*, a value as `-p` takes it, as a number, a truth value or None if it is one in JSON; else *text* itself.
+    """Returns *text*, a value as `-p` takes it, as a number, a truth value or None if it is one in JSON; else *text*
+    itself.
 
     A number that no float holds, and an integer of more than 18 digits, stays a text.
     """
@@ -74,7 +77,7 @@ def plain_value(text: str) -> float | bool | str | None:
 
 
 def plain_sweep(result: SweepResult) -> dict[str, Any]:
-    """The fields of *result* with plain values in `params`, `axes`, points and configurations."""
+    """Returns the fields of *result* with plain values in `params`, `axes`, points and configurations."""
     found: dict[str, Any] = msgspec.to_builtins(result)
     found["params"] = _plain(result.params)
     found["axes"] = {axis: [plain_value(text) for text in texts] for axis, texts in result.axes.items()}

@@ -1,1 +1,1 @@
-"""How `kb` writes to a terminal: tables, units and JSON."""
+"""Output of `kb` to a terminal: tables, units and JSON."""

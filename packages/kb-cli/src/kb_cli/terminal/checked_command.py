@@ -1,4 +1,4 @@
-"""A command that refuses values that say nothing, and `-` for a file or folder."""
+"""Commands and option types that refuse values without a meaning: empty texts, `-` for a file, and `nan`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from kb_messages import KbError
 
 
 class CheckedCommand(click.Command):
-    """A click.Command. Empty values and paths called `-` are refused alike for all options and arguments.
+    """A click.Command that refuses empty values and paths called `-`, for all options and arguments.
 
-    An empty value is often that of a variable of the shell that is not set, so it must not stand for a default or for
+    An empty value often comes from a variable of the shell that is not set, so it must not stand for a default or for
     the current folder. `-` is no name, because other tools mean a standard stream by it.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As in click.Command. Raises KbError for what is refused."""
+        """Parses *args*. Raises KbError for an empty value, and for `-` as a file or folder."""
         if not ctx.resilient_parsing:
             given, _, _ = self.make_parser(ctx).parse_args(list(args))
             asked = self.get_help_option(ctx)
             for each in () if asked is not None and given.get(asked.name) else self.params:
-                if each.type is not click.UNPROCESSED:  # those are another program's
+                if each.type is not click.UNPROCESSED:  # these belong to another program
                     _check(each, given.get(each.name))
         return super().parse_args(ctx, args)
 
@@ -40,10 +40,10 @@ def _check(parameter: click.Parameter, given: object) -> None:
 
 
 class FiniteRange(click.FloatRange):
-    """As click's FloatRange, without `nan`, which no comparison finds too large, and without infinity."""
+    """A click.FloatRange without infinity, and without `nan`, which no comparison finds too large."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number that *value* is. Refuses one that is not finite or out of the range."""
+        """Returns *value* as a number. Refuses one that is not finite or out of the range."""
         found: float = super().convert(value, param, ctx)
         if not math.isfinite(found):
             self.fail(f"got {value}, needs a finite number.", param, ctx)

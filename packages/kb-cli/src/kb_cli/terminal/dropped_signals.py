@@ -1,4 +1,4 @@
-"""Signals that Python drops: it ignores what the handler of a signal raises within `__del__` or a callback of `gc`."""
+"""Signals that Python drops: it ignores an exception of a signal handler within `__del__` or a callback of `gc`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from signal import Signals
 from typing import Any
 
 _AGAIN_S = 0.05
-"""Seconds until the signal comes again. By then Python has left the code that drops exceptions."""
+"""Seconds until the signal is sent again. By then Python has left the code that drops exceptions."""
 
 
 @contextmanager
 def raised_again(signals: Mapping[type[BaseException], Signals]) -> Iterator[None]:
-    """While the block runs, send the process a signal again when Python dropped what its handler raised.
+    """Sends the process a signal again when Python dropped the exception of its handler, while the block runs.
 
     *signals* has the number of the signal for each exception.
     """

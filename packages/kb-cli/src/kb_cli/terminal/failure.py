@@ -18,7 +18,7 @@ DEBUG = "KB_DEBUG"
 
 
 def failure_text(error: BaseException, arguments: Sequence[str]) -> str:
-    """The paragraph on *error*, with which the command line `kb *arguments*` ended. Writes the traceback to a file.
+    """Returns the paragraph on *error*, with which `kb *arguments*` ended. Writes the traceback to a file.
 
     With `KB_DEBUG=1` the traceback is in the text, and no file is written.
     """

@@ -10,13 +10,14 @@ from rich.table import Column, Table
 from rich.text import Text
 
 _GAP = 3
-"""Characters between two columns of a table in the style of all commands."""
+"""The characters between two columns of a table in the style of all commands."""
 _LEAST_TEXT = 16
-"""A column of texts wraps to at least this width. Below it, columns go to another part of the table."""
+"""The least width to which a column of texts wraps. A narrower terminal gets the column in another part of the
+table."""
 
 
 def folded(table: Table, width: int) -> list[Table]:
-    """*table* as tables of at most *width* characters, with all its cells.
+    """Returns *table* as tables of at most *width* characters, with all its cells.
 
     First, columns of texts (aligned to the left) wrap, the widest most. When that does not suffice, the table is cut
     between columns. Each part begins with the first column, so each row keeps its name. A number that alone is wider
@@ -33,7 +34,7 @@ def folded(table: Table, width: int) -> list[Table]:
 
 
 def _part(table: Table, columns: Sequence[Column], width: int) -> Table:
-    """The *columns* of *table* as a table that is *width* characters wide at most, where wrapped texts allow it."""
+    """Returns the *columns* of *table* as a table of at most *width* characters, where wrapped texts allow it."""
     part = Table(box=table.box, pad_edge=table.pad_edge, show_edge=table.show_edge)
     for column, allowed in zip(columns, _widths(columns, width), strict=True):
         part.add_column(
@@ -50,7 +51,7 @@ def _part(table: Table, columns: Sequence[Column], width: int) -> Table:
 
 
 def _widths(columns: Sequence[Column], width: int) -> list[int]:
-    """The width of each of *columns*: its own, or less for texts, so that all fit into *width* if they can."""
+    """Returns the width of each of *columns*: its own, or less for texts, so that all fit into *width* if they can."""
     widths = [_natural(column) for column in columns]
     surplus = sum(widths) + _GAP * (len(columns) - 1) - width
     while surplus > 0:
@@ -63,7 +64,7 @@ def _widths(columns: Sequence[Column], width: int) -> list[int]:
 
 
 def _least(columns: Sequence[Column]) -> int:
-    """The width of a table of *columns* whose texts wrap as far as they may."""
+    """Returns the width of a table of *columns* whose texts wrap as far as they may."""
     least = (min(_natural(column), _LEAST_TEXT) if _wraps(column) else _natural(column) for column in columns)
     return sum(least) + _GAP * (len(columns) - 1)
 

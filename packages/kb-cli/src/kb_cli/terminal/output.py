@@ -1,4 +1,4 @@
-"""Writing to standard output: JSON, lines and tables. A progress bar on standard error, on terminals only."""
+"""Writes JSON, lines and tables to standard output, and a progress bar to standard error, on terminals only."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ GOOD, BAD, WARNING = "green", "bold red", "yellow"
 
 
 def emit_json(value: Any) -> None:
-    """Write *value* as indented JSON to standard output."""
+    """Writes *value* as indented JSON to standard output."""
     emit(shown_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
 
 
 def emit_lines(lines: Iterable[str]) -> None:
-    """Write plain lines to standard output."""
+    """Writes plain lines to standard output."""
     emit("".join(f"{shown(line)}\n" for line in lines))
 
 
 def new_table(*headers: str, left: int | None = None, text: Container[str] = (), wrapped: Container[int] = ()) -> Table:
-    """An empty rich table in the style of all commands.
+    """Returns an empty rich table in the style of all commands.
 
     The first *left* columns hold text, and so do columns whose header is in *text*; others hold numbers, aligned to the
     right. Without *left* all columns hold text. On a narrow terminal only the columns with a number in *wrapped* wrap.
@@ -51,14 +51,14 @@ def new_table(*headers: str, left: int | None = None, text: Container[str] = (),
 
 
 def styled(text: str, style: str) -> Text:
-    """*text* for `emit_tables`, in *style* on a terminal that has colours."""
+    """Returns *text* for `emit_tables`, in *style* on a terminal that has colours."""
     from rich.text import Text
 
     return Text(shown(text), style)
 
 
 def emit_tables(*renderables: Any) -> None:
-    """Write rich renderables to standard output.
+    """Writes rich renderables to standard output.
 
     On a terminal they fold to its width, and have colours where `has_colour` says so. Elsewhere they are plain and as
     wide as needed.
@@ -67,7 +67,7 @@ def emit_tables(*renderables: Any) -> None:
 
 
 def as_text(*renderables: Any) -> str:
-    """Rich renderables as plain text, as wide as needed."""
+    """Returns rich renderables as plain text, as wide as needed."""
     return _rendered(renderables, terminal=False, colour=False)
 
 
@@ -102,7 +102,7 @@ def _rendered(renderables: Iterable[Any], terminal: bool, colour: bool) -> str:
 
 
 def emit(text: str) -> None:
-    """Write *text* to standard output. When the reader has closed the pipe (`| head`), the rest is dropped silently.
+    """Writes *text* to standard output. When the reader has closed the pipe (`| head`), the rest is dropped silently.
 
     Raises KbError when standard output is closed or leads to a full disk.
     """
@@ -132,7 +132,7 @@ def _write(stream: TextIO, text: str) -> None:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield `report(done, total)`, which draws a bar on standard error, or None when that is no terminal."""
+    """Yields `report(done, total)`, which draws a bar on standard error, or None when that is no terminal."""
     if not is_terminal(sys.stderr):
         yield None
         return

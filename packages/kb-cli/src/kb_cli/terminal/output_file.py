@@ -11,20 +11,20 @@ from tempfile import TemporaryFile
 from kb_messages import KbError
 
 _SOURCES = {".py", ".yaml", ".yml", ".csv"}
-"""Endings of benchmarks, of what they import, of topologies and of shapes files. kb writes no such file."""
+"""Endings of benchmarks, of files that they import, of topologies and of shapes files. kb writes no such file."""
 
 
 def check_ending(option: str, path: Path, *endings: str) -> None:
-    """Raise KbError unless the name of *path*, which *option* names, ends with one of *endings*."""
+    """Raises KbError unless the name of *path*, which *option* names, ends with one of *endings*."""
     if not path.name.endswith(endings):
         raise KbError(option, path.suffix or repr(path.name), " or ".join(endings))
 
 
 def check_folder(option: str, path: Path) -> None:
-    """Raise KbError unless the folder can be written in which *path* lies, which *option* names.
+    """Raises KbError unless a file can be written in the folder of *path*, which *option* names. Called before any
+    work.
 
-    A file that is there needs that, too: the new one is written beside it, and takes its place when it is whole. Called
-    before any work.
+    An existing file needs that, too: the new one is written beside it, and takes its place when it is whole.
     """
     if not path.parent.is_dir():
         raise KbError(option, f"{path} in a folder that is not there", "a folder that is", f"make {path.parent} first")
@@ -34,9 +34,9 @@ def check_folder(option: str, path: Path) -> None:
 
 @contextmanager
 def made_folder(option: str, folder: Path) -> Iterator[None]:
-    """Make *folder*, which *option* names, and do the work. Raises KbError for a folder that cannot be written.
+    """Makes *folder*, which *option* names, and runs the block. Raises KbError for a folder that cannot be written.
 
-    An error of the work takes away the folders that were not there before and are empty.
+    An error of the block deletes the folders that were not there before and are empty.
     """
     missing = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
     try:
@@ -67,9 +67,9 @@ def _refusing(option: str, folder: Path, replaced: Path | None = None) -> Iterat
 
 
 def refuse_overwriting(option: str, path: Path, *inputs: Path) -> None:
-    """Refuse to write *path*, which *option* names, when the file is one of *inputs*, or may be a source of another.
+    """Raises KbError when *path*, which *option* names, is one of *inputs*, or may be the source of another program.
 
-    Raises KbError. A link and a second name of an input are told too.
+    A link to an input, and a second name of it, are refused too.
     """
     if any(_is_same(path, each) for each in inputs):
         got = f"{path}, an input of this command"

@@ -21,7 +21,7 @@ class StatusLine:
         self.is_shown = is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
 
     def show(self, parts: Sequence[str]) -> None:
-        """Write *parts* in place of what is shown. Where the terminal is too narrow, the last parts are left out."""
+        """Writes *parts* in place of the current text. On a narrow terminal, the last parts are left out."""
         if not self.is_shown:
             return
         text = _fitting([shown(part) for part in parts], _columns() - 1)
@@ -29,7 +29,7 @@ class StatusLine:
         self._length = len(text)
 
     def clear(self) -> None:
-        """Remove the line. The cursor stands at its begin."""
+        """Removes the line. The cursor stands at its begin."""
         if self._length:
             self._write(f"\r{' ' * min(self._length, _columns() - 1)}\r")
             self._length = 0

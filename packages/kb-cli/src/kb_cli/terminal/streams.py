@@ -13,15 +13,15 @@ _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
 
 
 def drop_output() -> None:
-    """Let standard output lead nowhere, so that the interpreter's end does not fail with what is buffered."""
+    """Lets standard output lead nowhere, so that the interpreter's end does not fail with buffered text."""
     with suppress(OSError, ValueError, AttributeError):  # no stream, a closed stream, or one without a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say(text: str, what: str = "error") -> None:
-    """Write `error: `, or *what* in its place, and *text* to standard error.
+    """Writes `error: `, or *what* in its place, and *text* to standard error.
 
-    Nobody is told when that stream cannot be written.
+    A stream that cannot be written is ignored.
     """
     with suppress(OSError, ValueError, AttributeError):
         opening = f"{_RED}{what}:{_PLAIN}" if has_colour(sys.stderr) else f"{what}:"

@@ -1,4 +1,4 @@
-"""Numbers as text with their unit: shares, durations, quantities, bandwidths."""
+"""Numbers as text with their unit, and values of a configuration as a person would type them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ PS_PER_NS = 1000
 
 
 def percent(share: float) -> str:
-    """`99.9 %`."""
+    """Returns a share as text: `99.9 %`."""
     return f"{share * 100:.1f} %"
 
 
 def signed_percent(share: float) -> str:
-    """`-15.6 %` and `+2.0 %`, and `0.0 %` for what is neither."""
+    """Returns a change as text: `-15.6 %`, `+2.0 %`, and `0.0 %` for a smaller change."""
     text = percent(abs(share))
     return text if text == percent(0.0) else f"{'+' if share > 0 else '-'}{text}"
 
 
 def duration(ps: float) -> str:
-    """Picoseconds in the unit that suits them: `12.345 us`."""
+    """Returns picoseconds in the unit that suits them: `12.345 us`."""
     for unit, size in (("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)):
         if abs(ps) >= size:
             return f"{ps / size:.3f} {unit}"
@@ -27,7 +27,7 @@ def duration(ps: float) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A number with a decimal prefix: `13.4 TFLOP/s`, `4.19 MB`."""
+    """Returns a number with a decimal prefix: `13.4 TFLOP/s`, `4.19 MB`."""
     for prefix, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(value) >= size:
             return f"{value / size:.4g} {prefix}{unit}"
@@ -35,12 +35,12 @@ def quantity(value: float, unit: str) -> str:
 
 
 def bandwidth(gbs: float) -> str:
-    """Bytes per nanosecond, always in GB/s, so that a column compares: `702.2 GB/s`, `13,107 GB/s`."""
+    """Returns bytes per nanosecond, always in GB/s, so that a column compares: `702.2 GB/s`, `13,107 GB/s`."""
     return f"{gbs:,.0f} GB/s" if gbs >= 1000 else f"{gbs:.4g} GB/s"
 
 
 def value_text(value: object) -> str:
-    """*value*, a JSON value, as `-p` takes it: `none`, `true`, `1.5`, `64x64x64`. Lists and dicts are JSON."""
+    """Returns *value*, a JSON value, as `-p` takes it: `none`, `true`, `1.5`, `64x64x64`. Lists and dicts are JSON."""
     if value is None:
         return "none"
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

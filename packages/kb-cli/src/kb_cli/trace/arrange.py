@@ -32,13 +32,13 @@ def is_pe(name: str) -> bool:
 
 
 def pe_order(group: str) -> tuple[int, ...]:
-    """A key that sorts ids of PEs by their numbers."""
+    """Returns a key that sorts ids of PEs by their numbers."""
     found = _PE.fullmatch(group)
     return tuple(map(int, found.groups())) if found else ()
 
 
 def arrange(name: str, slices: Sequence[Slices], counters: Sequence[Counters]) -> Trace:
-    """The trace called *name* with all of *slices* and *counters*.
+    """Returns the trace called *name* with all of *slices* and *counters*.
 
     Tracks of one group stand in the order of the tables, then of their numbers. A place without slices or values has no
     track.

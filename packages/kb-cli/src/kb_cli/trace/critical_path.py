@@ -1,4 +1,4 @@
-"""The critical path as slices: in each PE a track of the segments that somebody has found."""
+"""The critical path as slices: in each PE a track of the segments of the path."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PATH = "critical path"
 class PathSegments(NamedTuple):
     """Segments of critical paths. All arrays are int64 and have one element for each segment.
 
-    A segment lasts from *start_ps* to *end_ps*. *pe*, *line*, *block* and *what* count in *strings*: the id of the PE,
-    the kernel line, the block of the PE, and what the block did. The segments of one PE do not overlap.
+    A segment lasts from *start_ps* to *end_ps*. *pe*, *line*, *block* and *what* are indices of *strings*: the id of
+    the PE, the kernel line, the block of the PE, and the activity of the block. The segments of one PE do not overlap.
     """
 
     start_ps: Ints
@@ -34,7 +34,7 @@ class PathSegments(NamedTuple):
 
 
 def path_slices(path: PathSegments) -> Slices:
-    """The segments as slices. A slice has its exact picoseconds."""
+    """Returns the segments as slices. A slice has its exact picoseconds."""
     order, strings = np.lexsort((path.end_ps, path.start_ps, path.pe)), path.strings
     name, texts = segment_texts(path.block[order], path.what[order], path.line[order], strings)
     names = [segment_name(*each) for each in texts]
@@ -47,9 +47,9 @@ def path_slices(path: PathSegments) -> Slices:
 def segment_texts(
     block: Ints, what: Ints, line: Ints, strings: Sequence[str]
 ) -> tuple[Ints, list[tuple[str, str, str]]]:
-    """The number of each segment's texts, and the texts: block, what it did, and kernel line.
+    """Returns the number of each segment's texts, and the texts: block, activity and kernel line.
 
-    *block*, *what* and *line* count in *strings*.
+    *block*, *what* and *line* are indices of *strings*.
     """
     works = number_pairs(block, what)
     texts = number_pairs(works.number, line)
@@ -58,17 +58,17 @@ def segment_texts(
 
 
 def segment_name(block: str, what: str, line: str) -> str:
-    """The name of a segment with these texts."""
+    """Returns the name of a segment with these texts."""
     return f"{block}: {what} {line}".rstrip()
 
 
 def path_of(log: OpLog, services: LazyServices | None = None) -> PathSegments:
-    """The segments that PEs worked on, of all launches. The way of a launch over other processors is left out.
+    """Returns the segments of all launches that PEs worked on. The way of a launch over other processors is left out.
 
-    *services* are those of *log*, where a caller has them. Raises LogError when *log* has no table of kernels.
+    *services* are the services of *log*, if the caller has them. Raises LogError when *log* has no table of kernels.
     """
     found = list(Causes(log, services).paths())
-    strings = found[-1].strings if found else []  # those of a later path have those of the paths before
+    strings = found[-1].strings if found else []  # the strings of a path include the strings of earlier paths
     columns = {
         name: np.concatenate([getattr(each, name) for each in found]) if found else np.empty(0, np.int64)
         for name in ("start_ps", "end_ps", "pe", "line", "block", "what")

@@ -1,8 +1,8 @@
-"""Perfetto's packets: what a trace file is made of.
+"""Perfetto's packets, of which a trace file consists.
 
-Each track with slices or values is a sequence of its own. The first packet of a sequence names its track, its names and
-its clock, and the others need not. Times are the differences to the packet before, so they are small.
-Source: https://perfetto.dev/docs/reference/trace-packet-proto and /docs/reference/synthetic-track-event.
+Each track with slices or values is a sequence of its own. The first packet of a sequence states its track, its names
+and its clock, so the others need not. Times are the differences to the packet before, so they are small. Source:
+https://perfetto.dev/docs/reference/trace-packet-proto and /docs/reference/synthetic-track-event.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kb_cli.trace.tracks import Track
 _PACKET = 1
 """The only field of a trace: one packet after the other."""
 _CLEARED, _NEEDS_STATE = 1, 2
-"""Values of `sequence_flags`: a sequence begins anew; a packet refers to names that its sequence said before."""
+"""Values of `sequence_flags`: a sequence begins anew; a packet refers to names that its sequence stated before."""
 _EXPLICIT = 3
 """A `child_ordering`: children stand in the order of their `sibling_order_rank`."""
 _BOOT_TIME, _DIFFERENCES = 6, 64
-"""Clocks: that of the trace, and the first of those that belong to one sequence."""
+"""Clocks: the clock of the trace, and the first clock that belongs to one sequence."""
 
 
 class _Packet(IntEnum):
@@ -76,7 +76,7 @@ _ANNOTATION_NAME_IID, _ANNOTATION_UINT = 1, 3
 
 
 def track_packet(track: Track, sequence: int) -> bytes:
-    """The packet that names *track* and places it below its parent."""
+    """Returns the packet that names *track* and places it below its parent."""
     fields = [integer(_Descriptor.UUID, track.uuid), text(_Descriptor.NAME, track.name)]
     if track.parent:
         fields.append(integer(_Descriptor.PARENT_UUID, track.parent))
@@ -89,7 +89,7 @@ def track_packet(track: Track, sequence: int) -> bytes:
 def opening_packet(
     sequence: int, track: int, t: int, names: Iterable[tuple[int, str]], arguments: Sequence[str]
 ) -> bytes:
-    """The first packet of *sequence*, whose events belong to *track* and whose times count from *t* on.
+    """Returns the first packet of *sequence*, whose events belong to *track* and whose times count from *t* on.
 
     *names* are the numbered names of its slices. *arguments* are numbered from 1 on.
     """
@@ -114,7 +114,8 @@ def opening_packet(
 
 
 def slice_packets(sequence: Ints, times: tuple[Ints, Ints], name: Ints, arguments: Sequence[Ints]) -> list[Part]:
-    """For each slice, the packets of its begin and its end. *times* are the differences to the event before each.
+    """Returns for each slice the packets of its begin and its end. *times* are the differences to the event before
+    each.
 
     The end names nothing, so it needs no `sequence_flags`: its track and its clock are defaults of the sequence.
     """
@@ -128,7 +129,7 @@ def slice_packets(sequence: Ints, times: tuple[Ints, Ints], name: Ints, argument
 
 
 def counter_packets(sequence: Ints, times: Ints, value: npt.NDArray[np.float64]) -> list[Part]:
-    """For each value of a counter, a packet. *times* are the differences to the value before each."""
+    """Returns for each value of a counter a packet. *times* are the differences to the value before each."""
     event = [integer(_Event.TYPE, _Type.COUNTER), *doubles(_Event.DOUBLE_COUNTER_VALUE, value)]
     return _event_packets(sequence, times, event)
 

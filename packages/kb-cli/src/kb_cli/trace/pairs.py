@@ -18,7 +18,7 @@ class Pairs(NamedTuple):
 
 
 def number_pairs(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Pairs:
-    """The pairs of the two columns of small integers, 0 or more. The columns are of one length."""
+    """Returns the pairs of two columns of equal length, small integers of 0 or more."""
     (firsts, first_number), (seconds, second_number) = _numbered(first), _numbered(second)
     keys, number = _numbered(first_number * len(seconds) + second_number)
     pairs = np.stack((firsts[keys // max(len(seconds), 1)], seconds[keys % max(len(seconds), 1)]), axis=1)
@@ -26,7 +26,7 @@ def number_pairs(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Pairs:
 
 
 def _numbered(column: npt.NDArray[Any]) -> tuple[Ints, Ints]:
-    """The distinct values in ascending order, and for each row the number of its value."""
+    """Returns the distinct values in ascending order, and for each row the number of its value."""
     values = column.astype(np.intp)  # which numpy counts and looks up by without a further copy
     there = np.bincount(values) > 0
     return np.flatnonzero(there), (np.cumsum(there) - 1)[values]

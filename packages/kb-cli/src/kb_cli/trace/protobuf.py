@@ -20,7 +20,7 @@ _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
 class VarintColumn(NamedTuple):
-    """A varint of *width* bytes in each message; *values* are 0 or more, and one for each message."""
+    """A varint of *width* bytes in each message. *values* has one value of 0 or more for each message."""
 
     values: Ints
     width: int
@@ -37,7 +37,7 @@ Part: TypeAlias = bytes | VarintColumn | DoubleColumn
 
 
 def varint(value: int) -> bytes:
-    """*value*, which is 0 or more, in as few bytes as possible."""
+    """Returns *value*, which is 0 or more, in as few bytes as possible."""
     found = bytearray()
     while value > 127:
         found.append(value & 127 | 128)
@@ -46,49 +46,51 @@ def varint(value: int) -> bytes:
 
 
 def integer(field: int, value: int) -> bytes:
-    """The field number *field* with the integer *value*."""
+    """Returns the field number *field* with the integer *value*."""
     return varint(field << 3 | _VARINT) + varint(value)
 
 
 def text(field: int, value: str) -> bytes:
-    """The field number *field* with the string *value*. Half of a surrogate pair, which UTF-8 lacks, is escaped."""
+    """Returns the field number *field* with the string *value*. Half of a surrogate pair, which UTF-8 lacks, is
+    escaped.
+    """
     data = value.encode("utf-8", "backslashreplace")
     return varint(field << 3 | _BYTES) + varint(len(data)) + data
 
 
 def message(field: int, *fields: bytes) -> bytes:
-    """The field number *field* with a message of *fields*."""
+    """Returns the field number *field* with a message of *fields*."""
     data = b"".join(fields)
     return varint(field << 3 | _BYTES) + varint(len(data)) + data
 
 
 def integers(field: int, values: Ints) -> list[Part]:
-    """The field number *field*, with one of *values* (0 or more) in each message."""
+    """Returns the field number *field*, with one of *values* (0 or more) in each message."""
     return [varint(field << 3 | _VARINT), VarintColumn(values, width_of(values))]
 
 
 def doubles(field: int, values: npt.NDArray[np.float64]) -> list[Part]:
-    """The field number *field*, with one of *values* in each message."""
+    """Returns the field number *field*, with one of *values* in each message."""
     return [varint(field << 3 | _FIXED64), DoubleColumn(values)]
 
 
 def messages(field: int, parts: Sequence[Part]) -> list[Part]:
-    """The field number *field*, with a message of *parts* in each message."""
+    """Returns the field number *field*, with a message of *parts* in each message."""
     return [varint(field << 3 | _BYTES) + varint(nbytes_of(parts)), *parts]
 
 
 def width_of(values: Ints) -> int:
-    """The bytes that a varint takes for the largest of *values*."""
+    """Returns the bytes that a varint takes for the largest of *values*."""
     return max(1, -(-int(values.max(initial=0)).bit_length() // 7))
 
 
 def nbytes_of(parts: Sequence[Part]) -> int:
-    """The length of one message of *parts*."""
+    """Returns the length of one message of *parts*, in bytes."""
     return sum(map(_nbytes, parts))
 
 
 def encode(parts: Sequence[Part]) -> bytes:
-    """The messages of *parts*, one after the other, all of one length."""
+    """Returns the messages of *parts*, one after the other, all of one length."""
     columns = [part for part in parts if not isinstance(part, bytes)]
     fixed = b"".join(part if isinstance(part, bytes) else bytes(_nbytes(part)) for part in parts)
     table = np.tile(np.frombuffer(fixed, np.uint8), (len(columns[0].values), 1))
@@ -103,7 +105,7 @@ def encode(parts: Sequence[Part]) -> bytes:
 
 
 def _put(table: npt.NDArray[np.uint8], values: Ints) -> None:
-    """Write *values* as varints as wide as *table*."""
+    """Writes *values* as varints as wide as *table*."""
     last = table.shape[1] - 1
     for byte in range(last + 1):
         table[:, byte] = (values >> 7 * byte & 127) | (128 if byte < last else 0)

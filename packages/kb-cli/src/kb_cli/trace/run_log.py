@@ -1,4 +1,4 @@
-"""What a trace is made from: the run.json and the op log of a run folder."""
+"""The sources of a trace: the run.json and the op log of a run folder."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kb_cli.run.records.run_json import RunJson, read_one_run
 from kb_dataexec import LargeLogError, OpLog
 from kb_dataexec.analysis import DmaOps, DmaOpsOnTheWay
 
-_WITHOUT_ROWS: Final = "`kb report` and `kb web` tell of such a run without its records; or trace one of smaller sizes"
+_WITHOUT_ROWS: Final = "`kb report` and `kb web` show such a run without its records; or trace one of smaller sizes"
 
 
 class RunLog(NamedTuple):
-    """A run folder with its op log and the DMA ops of that. Operands are read again when somebody asks for them."""
+    """A run folder with its op log and the DMA ops of the log. Operands are read again when they are used."""
 
     folder: Path
     run: RunJson
@@ -29,10 +29,10 @@ class RunLog(NamedTuple):
 
 
 def read_run_log(folder: Path) -> RunLog:
-    """The run in *folder* and its log. A log that was cut off is read as far as it goes.
+    """Returns the run in *folder* and its log. A log that was cut off is read as far as it goes.
 
-    Raises RunFolderError when *folder* is not the folder of one run, or has no log, that of another run, one without
-    records or one that is too large for this machine, and LogError for a damaged one.
+    Raises RunFolderError when *folder* is not the folder of one run, or its log is missing, of another run, without
+    records, or too large for this machine, and LogError for a damaged log.
     """
     run = read_one_run(folder)
     if not run.flags.log:
@@ -46,7 +46,7 @@ def read_run_log(folder: Path) -> RunLog:
     except LargeLogError as error:
         raise RunFolderError(str(folder / LOG), error.got, error.needs, _WITHOUT_ROWS) from None
     if not log.n_ops and log.is_complete:
-        got, fix = "a run whose programs issued no command", "nothing can be drawn of this one; `kb report` tells of it"
+        got, fix = "a run whose programs issued no command", "nothing can be drawn of this one; `kb report` shows it"
         raise RunFolderError(str(folder), got, "one with at least one command", fix)
     if not log.n_ops:
         got = "a log that was cut off before its first record"

@@ -35,12 +35,11 @@ def run_trace(
     memories: Slices | None = None,
     counters: Sequence[Counters] = (),
 ) -> Trace:
-    """The trace of a run. A PE that has segments of the path has a track for them, above all others.
+    """Returns the trace of a run. A PE with segments of the path has a track for them, above all others.
 
-    *path* gives the segments, or waits for them; it is called when the services are arranged. *memories* has what
-    memories served, and is cut to the window. *counters* are shown as they are.
-
-    Raises KbError for a PE without records, and for a window in which nothing happens.
+    *path* returns the segments, or waits for them; it is called when the services are arranged. *memories* has the
+    services of memories, and is cut to the window. *counters* are shown unchanged. Raises KbError for a PE without
+    records, and for a window in which nothing happens.
     """
     strings = found.log.strings
     ops = found.log.ops if shown.pe is None else _of_pe(found.log.ops, strings, shown.pe)

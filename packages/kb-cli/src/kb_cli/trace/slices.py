@@ -1,4 +1,8 @@
-"""The services of an op log as slices: in each PE a track for every block and stage, in the order of the pipeline."""
+"""Slices of an op log: services of blocks, services of memories, and launches.
+
+Each PE has a track for every block and stage, in the order of the pipeline. Each memory has a track with the requests
+whose bytes held it. Launches have a track from the host's call to its answer, and one of their kernels.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +27,10 @@ from kb_messages import LogError, StageType
 
 
 def rows_without_overlap(lane: Ints, start_ps: Ints, end_ps: Ints) -> Ints:
-    """For each slice, the first row of its lane that is free at its start, counted from 0.
+    """Returns for each slice the first row of its lane that is free at its start, counted from 0.
 
     The slices are sorted by lane, then by start. Most blocks of kernbench serve one tile at a time, so their slices
-    need row 0 alone. A DMA with several transfers under way needs more, and so may logs of other simulators.
+    need row 0 alone. A DMA with several transfers in flight needs more, and so may logs of other simulators.
     """
     row = np.zeros(len(lane), np.int64)
     touches = (lane[1:] == lane[:-1]) & (start_ps[1:] < end_ps[:-1])
@@ -61,13 +65,13 @@ _TEXTS = ("component", "name", "line")
 
 
 def pe_of(component: str) -> str:
-    """The id of the PE that *component* is in, or nothing for one outside of PEs."""
+    """Returns the id of the PE of *component*, or "" for a component outside of PEs."""
     pe = component.rpartition(".")[0]
     return pe if is_pe(pe) else ""
 
 
 def op_slices(ops: Rows, strings: Sequence[str], where: str) -> Slices:
-    """The services of *ops* as slices. A slice has the name of its stage and line, and op, command and tile.
+    """Returns the services of *ops* as slices. A slice has the name of its stage and line, and op, command and tile.
 
     A service outside of PEs, such as a write of the host, is shown with the launches. Raises LogError, which begins
     with *where*, for numbers below 0 and for a service that ends before it begins.
@@ -85,7 +89,7 @@ def op_slices(ops: Rows, strings: Sequence[str], where: str) -> Slices:
 
 
 def without_overlap(slices: Slices) -> Slices:
-    """*slices*, where services of one place overlap on several tracks of one title."""
+    """Returns *slices* with several tracks of one title for services of one place that overlap."""
     row = rows_without_overlap(slices.track, slices.start_ps, slices.end_ps)
     if not row.any():
         return slices
@@ -96,7 +100,7 @@ def without_overlap(slices: Slices) -> Slices:
 
 
 def _check(ops: Columns, rows: Ints, where: str) -> None:
-    """Raise LogError for the first of the *rows* of a log, which has the columns *ops*, that cannot be."""
+    """Raises LogError for the first of the *rows* of a log, which has the columns *ops*, that is impossible."""
     wrong = ops["t_end_ps"] < ops["t_start_ps"]
     for column in ("t_start_ps", *ARGUMENTS.values()):
         wrong |= ops[column] < 0
@@ -109,7 +113,7 @@ def _check(ops: Columns, rows: Ints, where: str) -> None:
 
 
 def _servers(ops: Columns, strings: Sequence[str]) -> tuple[list[TrackPlace], Ints]:
-    """The place of each server of *ops*, by PE and stage, and the number of each record's place."""
+    """Returns the place of each server of *ops*, by PE and stage, and the number of each record's place."""
     pairs = number_pairs(ops["component"], ops["name"])
     servers = [(strings[component], strings[stage]) for component, stage in pairs.found]
     order = sorted(range(len(servers)), key=lambda at: _server_order(*servers[at]))
@@ -119,7 +123,9 @@ def _servers(ops: Columns, strings: Sequence[str]) -> tuple[list[TrackPlace], In
 
 
 def _by_lane(slices: Slices) -> Slices:
-    """*slices*, which are sorted by track, by start, end and id in each. In logs of the engine they are so already."""
+    """Returns *slices*, which are sorted by track, sorted by start, end and id in each. Logs of the engine are so
+    already.
+    """
     track, start, end = slices.track, slices.start_ps, slices.end_ps
     if ((track[1:] > track[:-1]) | (start[1:] > start[:-1])).all():
         return slices
@@ -137,20 +143,20 @@ def _place(component: str, stage: str) -> TrackPlace:
 
 
 def _names(ops: Columns, strings: Sequence[str]) -> tuple[Ints, list[str]]:
-    """The number of each record's name, and the names: the stage and the kernel line."""
+    """Returns the number of each record's name, and the names: the stage and the kernel line."""
     pairs = number_pairs(ops["name"], ops["line"])
     return pairs.number, [f"{strings[stage]} {strings[line]}" for stage, line in pairs.found]
 
 
 SERVED = "served"
-"""Stands behind the memory's id in the title of its track."""
+"""The word behind the memory's id in the title of its track."""
 
 
 def memory_slices(log: OpLog, pe: str | None = None, services: LazyServices | None = None) -> Slices:
-    """The services of all memories; with *pe*, of those that a DMA of that PE used, whoever was served.
+    """Returns the services of all memories; with *pe*, of the memories that a DMA of that PE used, for all PEs.
 
     A slice has the name of its DMA's PE, stage and kernel line, and op, command and tile. Requests that a memory serves
-    at the same time stand on several tracks of one title. *services* are those of *log*, where a caller has them.
+    at the same time stand on several tracks of one title. *services* are the services of *log*, if the caller has them.
     Raises LogError for a log without the table of transfers.
     """
     strings, spans = log.strings, memory_spans(log, services)
@@ -178,7 +184,7 @@ def memory_slices(log: OpLog, pe: str | None = None, services: LazyServices | No
 
 
 def by_number(name: str) -> list[str | int]:
-    """A key that sorts names with numbers in them by these numbers; texts and numbers take turns in it."""
+    """Returns a key that sorts names by the numbers in them; texts and numbers take turns in it."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
@@ -186,7 +192,7 @@ _PLACES = (TrackPlace(LAUNCHES, "call to answer"), TrackPlace(LAUNCHES, "kernels
 
 
 def launch_slices(launches: Sequence[LaunchTimes]) -> Slices:
-    """Both tracks of *launches*. A slice has its exact picoseconds and the number of PEs."""
+    """Returns both tracks of *launches*. A slice has its exact picoseconds and the number of PEs."""
     n = len(launches)
     spans = [(each.call_ns, each.response_ns) for each in launches] + [
         (each.start_ns, each.end_ns) for each in launches
@@ -198,5 +204,7 @@ def launch_slices(launches: Sequence[LaunchTimes]) -> Slices:
 
 
 def _ps(ns: float) -> int:
-    """Whole picoseconds: run.json has them divided by 1000, and the product is nearer than half a picosecond."""
+    """Returns whole picoseconds: run.json has them divided by 1000, and the product is nearer than half a
+    picosecond.
+    """
     return round(ns * PS_PER_NS)

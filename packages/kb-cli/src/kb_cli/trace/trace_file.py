@@ -1,4 +1,4 @@
-"""A trace as the bytes of a `.pftrace` file, in blocks."""
+"""The `.pftrace` file of a trace: its bytes in blocks, and writing them, plain or packed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from kb_cli.trace.tracks import Counters, Slices, Trace
 from kb_dataexec.files import writing
 
 _BLOCK = 1 << 14
-"""Slices that are encoded at once, some megabytes."""
+"""The number of slices that are encoded at once, some megabytes."""
 _THREADS, _AHEAD = 2, 4
-"""Threads that encode blocks, and blocks that they may be ahead of what is written."""
+"""The threads that encode blocks, and the most blocks that they are ahead of the writing."""
 
 
 class Unit(StrEnum):
-    """What a nanosecond of the trace stands for. The format has no smaller unit of time."""
+    """The time that a nanosecond of the trace stands for. The format has no smaller unit of time."""
 
     NS = "ns"
     PS = "ps"
@@ -40,9 +40,9 @@ class Unit(StrEnum):
 
 
 def trace_blocks(trace: Trace, unit: Unit) -> Iterator[bytes]:
-    """The file, block by block. Equal traces give equal bytes.
+    """Yields the file, block by block. Equal traces give equal bytes.
 
-    Times are rounded down to whole units, so what came first stays first and what lay inside stays inside.
+    Times are rounded down to whole units, so the order of times and nesting of slices stay the same.
     """
     yield b"".join(track_packet(track, track.uuid) for track in trace.tracks)
     for slices in trace.slices:
@@ -87,7 +87,7 @@ def _counter_blocks(counters: Counters, unit_ps: int) -> Iterator[bytes]:
 
 
 def _ahead(task: Callable[[slice], bytes], blocks: Iterable[slice]) -> Iterator[bytes]:
-    """What *task* makes of each of *blocks*, in their order. Threads are some blocks ahead of the caller."""
+    """Yields the result of *task* for each of *blocks*, in their order. Threads are some blocks ahead of the caller."""
     with ThreadPoolExecutor(_THREADS) as threads:
         begun: deque[Future[bytes]] = deque()
         for block in blocks:
@@ -99,17 +99,17 @@ def _ahead(task: Callable[[slice], bytes], blocks: Iterable[slice]) -> Iterator[
 
 
 def _blocks(length: int) -> list[slice]:
-    """The rows of columns of *length* in blocks. Each block has numbers of its own widths."""
+    """Returns the rows of columns of *length* in blocks. Each block has numbers of its own widths."""
     return [slice(low, min(low + _BLOCK, length)) for low in range(0, length, _BLOCK)]
 
 
 def _first_of_each_track(track: Ints) -> Ints:
-    """Where each track begins in *track*, whose equal elements stand together."""
+    """Returns the indices at which a track begins in *track*, whose equal elements stand together."""
     return np.flatnonzero(_is_first(track, slice(0, len(track))))
 
 
 def _is_first(track: Ints, block: slice) -> npt.NDArray[np.bool_]:
-    """Whether a track begins, for each element of *block* of *track*."""
+    """Returns for each element of *block* of *track* whether a track begins there."""
     before = track[block.start - 1] if block.start else -1
     begins: npt.NDArray[np.bool_] = np.diff(track[block], prepend=before) != 0
     return begins
@@ -117,17 +117,17 @@ def _is_first(track: Ints, block: slice) -> npt.NDArray[np.bool_]:
 
 _PLAIN, _PACKED = ".pftrace", ".pftrace.gz"
 _LEVEL = 6
-"""Of gzip. Source: measured; 9 takes three times as long and saves a twentieth."""
+"""The level of gzip. Source: measured; 9 takes three times as long and saves a twentieth."""
 
 
 def check_trace_file(path: Path) -> None:
-    """Raise KbError unless *path* is the name of a trace file in a folder that can be written."""
+    """Raises KbError unless *path* is the name of a trace file in a folder that can be written."""
     check_ending("-o", path, _PLAIN, _PACKED)
     check_folder("-o", path)
 
 
 def write_trace(trace: Trace, unit: Unit, path: Path) -> int:
-    """Write *trace* to *path*, packed where the name says so. Returns the number of bytes in the file.
+    """Writes *trace* to *path*, packed where the name says so. Returns the number of bytes in the file.
 
     The file appears when it is whole. Equal traces give equal bytes. Raises OSError, which names the file, for one that
     cannot be written.
@@ -146,7 +146,7 @@ def write_trace(trace: Trace, unit: Unit, path: Path) -> int:
 
 @contextmanager
 def _opened(part: Path, path: Path) -> Iterator[Callable[[bytes], int]]:
-    """The function that writes to *part*, which will be *path*, packed where the name of *path* says so."""
+    """Yields the function that writes to *part*, the future *path*, packed where the name of *path* says so."""
     with part.open("wb") as file:
         if path.name.endswith(_PACKED):
             with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0) as packed:

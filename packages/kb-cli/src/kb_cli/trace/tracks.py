@@ -1,4 +1,4 @@
-"""The tracks of a trace and what they show: slices with a begin and an end, and counters."""
+"""The tracks of a trace and their content: slices with a begin and an end, and counters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kb_cli.trace.protobuf import Ints
 
 
 class TrackPlace(NamedTuple):
-    """Where slices or values are shown: a track called *title* in the group *group*, a PE's id or one of GROUPS.
+    """The place of slices or values: a track called *title* in the group *group*, a PE's id or one of GROUPS.
 
-    *unit* is that of a counter, and empty for slices.
+    *unit* is the unit of a counter, and empty for slices.
     """
 
     group: str
@@ -26,8 +26,8 @@ class TrackPlace(NamedTuple):
 class Slices(NamedTuple):
     """Slices of any number of tracks. All arrays are int64 and have one element for each slice.
 
-    *track* counts in *places*, and *name* in *names*. *arguments*, by name, are shown with the slice and are 0 or more.
-    Slices of one track stand together, in the order of their starts, and do not overlap.
+    *track* is an index of *places*, and *name* of *names*. *arguments*, by name, are shown with the slice and are 0 or
+    more. Slices of one track stand together, in the order of their starts, and do not overlap.
     """
 
     places: Sequence[TrackPlace]
@@ -39,7 +39,7 @@ class Slices(NamedTuple):
     arguments: Mapping[str, Ints]
 
     def where(self, kept: npt.NDArray[np.bool_] | Ints) -> Slices:
-        """The slices for which *kept* is true, or those that *kept* numbers, in its order."""
+        """Returns the slices for which *kept* is true, or whose numbers are in *kept*, in its order."""
         arguments = {name: values[kept] for name, values in self.arguments.items()}
         track, start, end, name = (values[kept] for values in (self.track, self.start_ps, self.end_ps, self.name))
         return Slices(self.places, track, start, end, name, self.names, arguments)
@@ -48,8 +48,8 @@ class Slices(NamedTuple):
 class Counters(NamedTuple):
     """Values of any number of counters. Each value holds from *t_ps* until the next one of its track.
 
-    *track*, which counts in *places*, and *t_ps* are int64; *value* is float64; all are of one length. Values of one
-    track stand together, in the order of time.
+    *track*, an index of *places*, and *t_ps* are int64; *value* is float64; all are of one length. Values of one track
+    stand together, in the order of time.
     """
 
     places: Sequence[TrackPlace]
@@ -61,7 +61,8 @@ class Counters(NamedTuple):
 class Track(Struct, frozen=True, kw_only=True):
     """A track or a group of tracks of a file. `uuid` is 1 or more, and `parent` is 0 for the track above all others.
 
-    `unit` is that of a counter, and empty for all other tracks. Tracks of one parent are shown in the order of `rank`.
+    `unit` is the unit of a counter, and empty for all other tracks. Tracks of one parent are shown in the order of
+    `rank`.
     """
 
     uuid: int
@@ -72,7 +73,7 @@ class Track(Struct, frozen=True, kw_only=True):
 
 
 class Trace(NamedTuple):
-    """What a trace file shows. The `track` of slices and counters are ids of *tracks*."""
+    """The content of a trace file. The `track` of slices and counters are ids of *tracks*."""
 
     tracks: list[Track]
     slices: list[Slices]

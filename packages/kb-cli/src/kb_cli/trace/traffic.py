@@ -1,8 +1,8 @@
-"""How busy links and memories are at each time, as counters.
+"""The use of links and memories over time: as counters of a trace, and in one window by PE.
 
-The log says which bytes a DMA moved from when to when, and the chip of the run says over which links. A counter is the
-mean over windows of equal length, and the bytes of a transfer count evenly over the DMA's service. Interleaved bytes
-count evenly over the slices.
+The log has the bytes and times of each DMA service, and the chip of the run has the links of its route. A counter is
+the mean over windows of equal length, and the bytes of a transfer count evenly over the DMA's service. Interleaved
+bytes count evenly over the slices.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from kb_messages import LogError
 from kb_topology import Topology, exact
 
 _FEWEST, _MOST = 64, 1024
-"""Windows of a counter. Between the two, there are half as many values as records, so that most of a file is slices."""
+"""The fewest and most windows of a counter. Between the two, there are half as many values as records, so that most
+of a file is slices."""
 _DECIMALS = 3
 
 
 class Resource(NamedTuple):
-    """A link or a memory, and its bandwidth; memories whose block states none have their GB/s counted."""
+    """A link or a memory, and its bandwidth. A memory whose block states none has its GB/s counted."""
 
     place: TrackPlace
     gbs: float
@@ -41,10 +42,11 @@ class Resource(NamedTuple):
 def traffic(
     log: OpLog, chip: Topology, window: Window, pe: str | None, services: LazyServices | None = None
 ) -> Counters:
-    """The counters of all links and memories that a DMA used; with *pe*, those that a DMA of that PE used.
+    """Returns the counters of all links and memories that a DMA used; with *pe*, of the ones that a DMA of that PE
+    used.
 
-    *services* are those of *log*, where a caller has them. Raises LogError when *chip* lacks a DMA or a memory of the
-    log, and TopologyError when a block of *chip* is not installed.
+    *services* are the services of *log*, if the caller has them. Raises LogError when *chip* lacks a DMA or a memory of
+    the log, and TopologyError when a block of *chip* is not installed.
     """
     flows = list(flows_of(log, None if services is None else services().ops))
     used = used_by(flows, chip_of(chip))
@@ -62,7 +64,7 @@ def traffic(
 
 
 def used_by(flows: Iterable[DmaFlow], chip: Chip) -> list[dict[Resource, float]]:
-    """The links and the memories of each of *flows*, and the share of its bytes that each of them moves.
+    """Returns for each of *flows* its links and memories, and the share of its bytes that each of them moves.
 
     Raises LogError for a flow with a DMA or a memory that *chip* does not have.
     """
@@ -92,7 +94,7 @@ def _memory(chip: Chip, node: str) -> Resource:
 
 
 def _edges(log: OpLog, window: Window, n_counters: int) -> Ints:
-    """The ends of the windows that the mean is taken over."""
+    """Returns the ends of the windows over which the mean is taken."""
     ops = log.ops
     start = max(int(ops["t_start_ps"].min()), window.start_ps)
     end = min(int(ops["t_end_ps"].max()), window.end_ps)
@@ -101,7 +103,7 @@ def _edges(log: OpLog, window: Window, n_counters: int) -> Ints:
 
 
 def _counters(shown: list[Resource], edges: Ints, moved: list[Floats]) -> Counters:
-    """A value at each edge where the mean changes, and 0 at the last one."""
+    """Returns a value at each edge where the mean changes, and 0 at the last one."""
     gbs = np.array([each.gbs for each in shown]).reshape(-1, 1)
     rates = np.array(moved).reshape(len(shown), len(edges) - 1) * PS_PER_NS / np.diff(edges)
     values = np.hstack((np.round(100 * rates / gbs, _DECIMALS), np.zeros((len(shown), 1))))
@@ -111,9 +113,9 @@ def _counters(shown: list[Resource], edges: Ints, moved: list[Floats]) -> Counte
 
 
 class UsedPart(NamedTuple):
-    """A link or a memory in a window: how much of its bandwidth it used (0 to 1), its bytes, and those by PE.
+    """A link or a memory in a window: the used share of its bandwidth (0 to 1), its bytes, and its bytes by PE.
 
-    *share* is None for a memory that states no bandwidth. *ends* are those of a link, and empty for a memory.
+    *share* is None for a memory that states no bandwidth. *ends* are the ends of a link, and empty for a memory.
     """
 
     title: str
@@ -124,7 +126,7 @@ class UsedPart(NamedTuple):
 
 
 def used_parts(flows: Iterable[DmaFlow], chip: Chip, start_ps: int, end_ps: int) -> list[UsedPart]:
-    """The links and memories that *flows* used between *start_ps* and *end_ps*, the most used first.
+    """Returns the links and memories that *flows* used between *start_ps* and *end_ps*, the most used first.
 
     Bytes of a service count evenly over its time. Links and memories without a byte are left out.
     """
@@ -146,5 +148,5 @@ def _part(resource: Resource, by_pe: dict[str, float], span_ps: int) -> UsedPart
     is_told = resource.place.unit == "%"
     share = nbytes * PS_PER_NS / span_ps / resource.gbs if is_told else None
     ends = tuple(resource.place.title.split(" -> ")) if resource.place.group == LINKS else ()
-    dearest = dict(sorted(by_pe.items(), key=lambda each: (-each[1], each[0])))
-    return UsedPart(resource.place.title, ends, share, nbytes, dearest)
+    by_bytes = dict(sorted(by_pe.items(), key=lambda each: (-each[1], each[0])))
+    return UsedPart(resource.place.title, ends, share, nbytes, by_bytes)

@@ -1,4 +1,4 @@
-"""What DMAs moved between PEs and memories, from an op log."""
+"""Transfers of DMAs between PEs and memories, from an op log."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DmaFlow(NamedTuple):
     nbytes: Ints
 
     def moved_until(self, t_ps: Ints) -> Floats:
-        """The bytes that have moved at the times *t_ps*, which ascend. A service moves its bytes evenly."""
+        """Returns the bytes that have moved at the times *t_ps*, which ascend. A service moves its bytes evenly."""
         end = np.maximum(self.end_ps, self.start_ps + 1)
         rate = self.nbytes / (end - self.start_ps)
         times = np.concatenate((self.start_ps, end))
@@ -48,10 +48,10 @@ class DmaFlow(NamedTuple):
 
 
 def flows_of(log: OpLog, ops: DmaOps | None = None) -> Iterator[DmaFlow]:
-    """The flows of *log*, in an order that depends on its texts and memories alone.
+    """Yields the flows of *log*, in an order that depends on its texts and memories alone.
 
-    What a masked load fills in comes from the constants of the log and moves nowhere. *ops* are those of *log*, where a
-    caller has them.
+    The fill values of a masked load come from the constants of the log and move nowhere. *ops* are the DMA ops of
+    *log*, if the caller has them.
     """
     ops = DmaOps.of(log) if ops is None else ops
     kept = np.flatnonzero(ops.far.owner != _CONSTANTS)

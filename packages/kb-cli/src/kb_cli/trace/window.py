@@ -25,16 +25,18 @@ class Window(NamedTuple):
         return f"{self.start_ps / PS_PER_NS} ns to {end}"
 
     def cut(self, slices: Slices) -> Slices:
-        """The slices that are in service at some time of the window, whole. One without length counts at its time."""
+        """Returns the slices in service at some time of the window, whole. A slice without length counts at its
+        time.
+        """
         lasts = np.maximum(slices.end_ps, slices.start_ps + 1)
         kept = (lasts > self.start_ps) & (slices.start_ps < self.end_ps)
         return slices if kept.all() else slices.where(kept)
 
 
 def parse_window(start_ns: str | None, end_ns: str | None) -> Window:
-    """The window between two numbers of nanoseconds; from the begin or to the end where one is None.
+    """Returns the window between two numbers of nanoseconds; from the begin or to the end where one is None.
 
-    Raises KbError for what is no number of nanoseconds, and for a window without time.
+    Raises KbError for a text that is no number of nanoseconds, and for a window without time.
     """
     start_ps = 0 if start_ns is None else _ps("--from", start_ns)
     end_ps = _MOST_PS if end_ns is None else _ps("--to", end_ns)
@@ -52,5 +54,5 @@ def _ps(option: str, text: str) -> int:
     if not (ns.is_finite() and 0 <= ns * PS_PER_NS <= _MOST_PS):
         raise KbError(option, repr(text), "nanoseconds, 0 or more", f"such as {option} 1250.5")
     if ns * PS_PER_NS % 1:
-        raise KbError(option, f"{text} ns", "whole picoseconds", "leave out what stands behind three decimals")
+        raise KbError(option, f"{text} ns", "whole picoseconds", "write at most three decimals")
     return int(ns * PS_PER_NS)

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 def open_page(folder: Path, sweeps: Path, port: int = 0) -> PageServer:
-    """A server of the page, which listens from now on and answers while its `serve_forever` runs.
+    """Returns a server of the page, which listens from now on and answers while its `serve_forever` runs.
 
-    It shows the runs below *folder* and the sweeps below *sweeps*. Python's own server takes most of the time that it
-    takes to load this room, and is loaded here. Raises KbError for a *port* that is in use, or that this user may not
-    open; 0 is any free one.
+    It shows the runs below *folder* and the sweeps below *sweeps*. Python's own server takes most of the time to load
+    this room, and is loaded here. Raises KbError for a *port* that is in use, or that this user may not open; 0 is any
+    free one.
     """
     from kb_cli.web.server import PageServer
 

@@ -1,4 +1,4 @@
-"""What the server answers."""
+"""Answers of the server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TEXT, JSON, BINARY = "text/plain; charset=utf-8", "application/json", "applicati
 
 
 class WebAnswer(NamedTuple):
-    """An answer of one piece. `head` has further headers."""
+    """An answer of one piece. `head` has more headers."""
 
     body: bytes
     kind: str = TEXT
@@ -19,18 +19,18 @@ class WebAnswer(NamedTuple):
 
 
 class WebEvents(NamedTuple):
-    """An answer that goes on: each of `texts` is an event, and None says that nothing is new."""
+    """An answer that goes on: each of `texts` is an event, and None means that nothing is new."""
 
     texts: Iterator[bytes | None]
 
 
 def json_answer(value: Any) -> WebAnswer:
-    """*value*, a Struct or what JSON has, as an answer."""
+    """Returns *value*, a Struct or plain JSON values, as an answer."""
     return WebAnswer(json_bytes(value), JSON)
 
 
 def json_bytes(value: Any) -> bytes:
-    """*value*, a Struct or what JSON has, as JSON.
+    r"""Returns *value*, a Struct or plain JSON values, as JSON.
 
     Half of a surrogate pair, which names of files may have and UTF-8 lacks, is escaped as in `\\udcff`.
     """
@@ -51,5 +51,5 @@ def _escaped(value: Any) -> Any:
 
 
 def sentence(text: str, status: int) -> WebAnswer:
-    """An answer that says in *text* what was wrong."""
+    """Returns an answer whose *text* explains an error."""
     return WebAnswer(f"{text}\n".encode("utf-8", "backslashreplace"), TEXT, status)

@@ -13,35 +13,36 @@ from kb_messages import KbError
 
 STAGE, LINE, COMMAND, PATH = COLOURINGS = ("stage", "line", "command", "path")
 OWN_COLOURS: Final = 7
-"""Kinds with a colour of their own, those with the most time. A palette that everybody can read has no more."""
+"""The most kinds with a colour of their own, the ones with the most time. A palette that everybody can read has no
+more."""
 OTHERS: Final = "others"
 
 
 def check_colouring(text: str) -> str:
-    """*text*, if it is a way to colour. Raises KbError for anything else."""
+    """Returns *text*, if it is a way to colour. Raises KbError for anything else."""
     if text not in COLOURINGS:
         raise KbError("colour", repr(text[:40]), f"one of {', '.join(COLOURINGS)}")
     return text
 
 
 def by_words(table: LaneTable, name: str) -> Kinds:
-    """Kinds by the stage of each slice, or by its kernel line."""
+    """Returns kinds by the stage of each slice, or by its kernel line."""
     words = [word or "no line" for word in (table.lines if name == LINE else table.stages)]
     texts = sorted(set(words))
     place = {text: at for at, text in enumerate(texts)}
     number = np.array([place[word] for word in words], np.int64)
-    return _dearest(name, number[table.slices.name], texts, table.busy_ps())
+    return _costliest(name, number[table.slices.name], texts, table.busy_ps())
 
 
 def by_command(table: LaneTable) -> Kinds:
-    """Kinds that tell a command from the few before and after it."""
+    """Returns kinds that differ between a command and the few before and after it."""
     number = np.maximum(table.slices.arguments["command"], 0) % OWN_COLOURS
     texts = [f"commands {each}, {each + OWN_COLOURS}, ..." for each in range(OWN_COLOURS)]
     return Kinds(COMMAND, number.astype(np.uint8), texts)
 
 
 def by_path(table: LaneTable, ops: Ints) -> Kinds:
-    """Kinds by whether the op of a slice is among *ops*, those on the critical path, which ascend."""
+    """Returns kinds by whether the op of a slice is among *ops*, the ops on the critical path, which ascend."""
     op = table.slices.arguments["op"]
     at = np.minimum(np.searchsorted(ops, op), max(len(ops) - 1, 0))
     is_on = ops[at] == op if len(ops) else np.zeros(len(op), np.bool_)
@@ -49,13 +50,15 @@ def by_path(table: LaneTable, ops: Ints) -> Kinds:
 
 
 def by_one_line(table: LaneTable, line: str) -> Kinds:
-    """Kinds that tell the slices of *line* from all others."""
+    """Returns two kinds: slices of *line*, and all others."""
     others = np.array([each != line for each in table.lines], np.uint8)
     return Kinds(f"only {line}", others[table.slices.name], (line, "other lines"))
 
 
-def _dearest(name: str, number: Ints, texts: Sequence[str], busy_ps: Ints) -> Kinds:
-    """Kinds from the *number* of each slice's text: the ones with most of *busy_ps*, and all others together."""
+def _costliest(name: str, number: Ints, texts: Sequence[str], busy_ps: Ints) -> Kinds:
+    """Returns kinds from the *number* of each slice's text: the ones with most of *busy_ps*, and all others
+    together.
+    """
     spent = np.bincount(number, busy_ps, len(texts))
     there = np.flatnonzero(np.bincount(number, minlength=len(texts)))
     order = there[np.argsort(-spent[there], kind="stable")]

@@ -1,4 +1,4 @@
-"""LaneTable: slices of lanes, to be asked for any window of time. Its answers are exact, however long the window is."""
+"""LaneTable: slices of lanes, queried for any window of time. Its answers are exact, however long the window is."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kb_messages import KbError
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 FULL: Final = 255
-"""Coverage of a pixel is 0 to 255. Only what is not covered at all has 0."""
+"""The coverage of a full pixel, 0 to 255. Only a pixel without coverage has 0."""
 
 
 class Kinds(NamedTuple):
-    """The kind of each slice, as a number in *texts*. A colouring called *name* gives it."""
+    """The kind of each slice, as an index of *texts*, by the colouring called *name*."""
 
     name: str
     number: Bytes
@@ -30,7 +30,7 @@ class Kinds(NamedTuple):
 
 
 class LaneWindow(NamedTuple):
-    """What a lane shows in a window: either the slices *rows*, or *cover* and *kind* of each pixel.
+    """The content of a lane in a window: either the slices *rows*, or *cover* and *kind* of each pixel.
 
     *kind* has one element where all pixels are of one kind.
     """
@@ -42,7 +42,7 @@ class LaneWindow(NamedTuple):
 
 
 class LaneSums(NamedTuple):
-    """Of each lane: the time of its slices in a window, in ps, and how many slices were there."""
+    """The sums of each lane in a window: the time of its slices, in ps, and their number."""
 
     busy_ps: Ints
     n_slices: Ints
@@ -52,7 +52,7 @@ class LaneTable:
     """The slices of *slices* by lane, which is a place that has slices.
 
     *stages* and *lines* are the stage and the kernel line of each of the names of the slices. `start_ps` and `end_ps`
-    stand by lane and then by time. Slices of a lane do not overlap.
+    are sorted by lane and then by time. Slices of a lane do not overlap.
     """
 
     def __init__(self, slices: Slices, stages: Sequence[str], lines: Sequence[str]) -> None:
@@ -64,17 +64,17 @@ class LaneTable:
         self._busy: dict[tuple[int, str], list[tuple[int, BusyTime]]] = {}
 
     def rows(self, lane: int) -> slice:
-        """The slices of *lane*. Raises KbError where there is no such lane."""
+        """Returns the slices of *lane*. Raises KbError where there is no such lane."""
         if not 0 <= lane < len(self.lanes):
             raise KbError("lane", str(lane), f"0 to {len(self.lanes) - 1}" if self.lanes else "none, without slices")
         return slice(int(self._firsts[lane]), int(self._lasts[lane]))
 
     def lane_of(self, row: int) -> int:
-        """The lane of the slice *row*."""
+        """Returns the lane of the slice *row*."""
         return int(np.searchsorted(self._firsts, row, side="right")) - 1
 
     def window(self, lane: int, edges: Floats, kinds: Kinds, few: int) -> LaneWindow:
-        """What *lane* shows between the *edges* of pixels, as slices where these are at most *few*."""
+        """Returns the content of *lane* between the *edges* of pixels, as slices where these are at most *few*."""
         rows = self.rows(lane)
         from_ps, until_ps = int(edges[0]), ceil(edges[-1])  # whole numbers, for which no column is converted
         first = int(np.searchsorted(self.end_ps[rows], from_ps, side="right"))
@@ -88,7 +88,7 @@ class LaneTable:
         return LaneWindow(lane, None, cover, numbers if len(numbers) == 1 else numbers[np.argmax(shares, axis=0)])
 
     def _parts(self, lane: int, kinds: Kinds) -> list[tuple[int, BusyTime]]:
-        """The busy time of *lane* by kind, computed once."""
+        """Returns the busy time of *lane* by kind, computed once."""
         found = self._busy.get((lane, kinds.name))
         if found is None:
             rows = self.rows(lane)
@@ -99,12 +99,13 @@ class LaneTable:
         return found
 
     def busy_share(self, lane: int, start_ps: int, end_ps: int) -> float:
-        """The share (0 to 1) of a window in which *lane* is at work."""
+        """Returns the share (0 to 1) of a window in which *lane* is at work."""
         found = self._parts(lane, Kinds("", np.zeros(len(self.start_ps), np.uint8), ("",)))
         return sum(float(busy.shares(np.array([start_ps, end_ps], np.float64))[0]) for _, busy in found)
 
     def within(self, start_ps: int, end_ps: int, chosen: Mask) -> LaneSums:
-        """What each lane did from *start_ps* to *end_ps*, of the slices that *chosen*, one bool each, takes.
+        """Returns the sums of each lane from *start_ps* to *end_ps*, over the slices that *chosen*, one bool each,
+        takes.
 
         Times are cut off at both ends of the window. A slice without length counts at its time.
         """
@@ -117,7 +118,9 @@ class LaneTable:
         return LaneSums(*sums)
 
     def at(self, lane: int, t_ps: int) -> int | None:
-        """The slice of *lane* at *t_ps*, None where there is none. A slice without length counts at its time."""
+        """Returns the slice of *lane* at *t_ps*, None where there is none. A slice without length counts at its
+        time.
+        """
         rows = self.rows(lane)
         at = int(np.searchsorted(self.start_ps[rows], t_ps, side="right")) - 1 + int(rows.start)
         if at < rows.start or t_ps >= max(int(self.end_ps[at]), int(self.start_ps[at]) + 1):
@@ -125,7 +128,7 @@ class LaneTable:
         return at
 
     def nearest_edge(self, lane: int, t_ps: int) -> int:
-        """The begin or end of a slice of *lane* that is nearest to *t_ps*."""
+        """Returns the begin or end of a slice of *lane* that is nearest to *t_ps*."""
         rows = self.rows(lane)
         found: list[int] = []
         for times in (self.start_ps[rows], self.end_ps[rows]):
@@ -134,6 +137,6 @@ class LaneTable:
         return min(found, key=lambda time: (abs(time - t_ps), time))
 
     def busy_ps(self) -> Ints:
-        """The picoseconds of each slice."""
+        """Returns the picoseconds of each slice."""
         found: Ints = self.end_ps - self.start_ps
         return found

@@ -1,4 +1,4 @@
-"""LazyParts: values that are computed when somebody first asks for them, once for all threads."""
+"""LazyParts: values that are computed at their first use, once for all threads."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ _Part = TypeVar("_Part")
 
 
 class LazyParts:
-    """Keeps values by name. Threads that ask for one value wait for one computation, and not for that of another."""
+    """Keeps values by name. Threads that want one value wait for one computation, and not for that of another value."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._parts: dict[object, _LazyPart] = {}
 
     def part(self, name: object, make: Callable[[], _Part]) -> _Part:
-        """What *make* gave for *name*, now or before. A KbError that it raised is raised again for each who asks.
+        """Returns the value of *name*, which *make* computes at its first use. A KbError of *make* is raised at every
+        use.
 
-        *make* may ask for other parts, as long as none of them asks for this one.
+        *make* may use other parts, as long as none of them uses this one.
         """
         with self._lock:
             part = self._parts.setdefault(name, _LazyPart())

@@ -1,4 +1,4 @@
-"""OpenedRuns: the runs that pages look at, read once for all requests."""
+"""The runs that pages look at: each is read once for all requests, part by part."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from kb_topology import Topology, load_topology
 
 
 class OpenedRun:
-    """The run at *place*, as it was when it was opened. *stamp* tells it from the same run, written again."""
+    """The run at *place*, as it was when it was opened. *stamp* differs when the run is written again.
+
+    Each part is computed when the first page asks for it.
+    """
 
     def __init__(self, place: RunPlace, stamp: str) -> None:
         self.place, self.stamp = place, stamp
@@ -49,7 +52,7 @@ class OpenedRun:
 
     @property
     def report(self) -> TimeReport:
-        """What `kb report` computes."""
+        """The report of the run, as `kb report` computes it."""
         return self._parts.part("report", lambda: make_report(self.source))
 
     @property
@@ -92,13 +95,13 @@ class OpenedRun:
 
 
 _MOST: Final = 3
-"""Runs that are kept. The tables of a run of a million records take some hundred megabytes."""
+"""The most runs that are kept. The tables of a run of a million records take some hundred megabytes."""
 _FRESH_S: Final = 2.0
-"""Seconds for which a run that goes on is taken as it was read."""
+"""Seconds for which a run that goes on is not read again."""
 
 
 class RunWentOnError(KbError):
-    """A request for a run as it was read before, and as it is kept no longer. The answer has the status 409."""
+    """Raised when a request names an earlier state of a run that is no longer kept. The answer has the status 409."""
 
     status = HTTPStatus.CONFLICT
 
@@ -110,16 +113,16 @@ class _Kept(NamedTuple):
 
 
 class OpenedRuns:
-    """Keeps the runs that were asked for last. A run that was written again is read again."""
+    """Keeps the runs that were requested last. A run that was written again is read again."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._runs: OrderedDict[str, _Kept] = OrderedDict()
 
     def run(self, place: RunPlace, stamp: str | None) -> OpenedRun:
-        """The run at *place*; with *stamp*, as it was read when it got that stamp. Nothing of it is read here.
+        """Returns the run at *place*; with *stamp*, the state with that stamp. Its files are read later, part by part.
 
-        Raises RunWentOnError where what had the stamp is no longer kept, and the run has been written since.
+        Raises RunWentOnError where the state with the stamp is no longer kept, and the run has been written since.
         """
         with self._lock:
             found = self._runs.get(stamp) if stamp is not None else self._latest(place)
@@ -138,7 +141,7 @@ class OpenedRuns:
             return found.run
 
     def _latest(self, place: RunPlace) -> _Kept | None:
-        """What is kept of the run at *place*, if it is as new as its files, or was read just now."""
+        """Returns the kept state of the run at *place*, if it is as new as its files, or was read just now."""
         of_place = [each for each in self._runs.values() if each.run.place == place]
         last = max(of_place, key=lambda each: each.opened_s, default=None)
         if last is None or last.written == _written(place):
@@ -147,7 +150,8 @@ class OpenedRuns:
 
 
 def _stamp(place: RunPlace, written: object) -> str:
-    """The stamp of the run at *place*, whose files were *written* then: the same one as long as nobody writes them.
+    """Returns the stamp of the run at *place*, whose files were *written* then. It is equal until the files are written
+    again.
 
     So a page may ask for a run that is no longer kept. Each look at the log of a run that goes on has another stamp.
     """
@@ -157,7 +161,7 @@ def _stamp(place: RunPlace, written: object) -> str:
 
 
 def _written(place: RunPlace) -> object:
-    """When the files were written that change with every update of a run."""
+    """Returns the times and inodes of the files that change with every update of a run."""
     found: list[tuple[int, int] | None] = []
     for name in (RUN, PROGRESS):
         try:

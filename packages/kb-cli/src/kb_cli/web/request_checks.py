@@ -1,4 +1,4 @@
-"""Who may ask: requests from this page in this browser, which name this very server."""
+"""Admission of requests: only this page in this browser may ask, and a request must name this very server."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ SECURITY: Final[Mapping[str, str]] = {
 
 
 class PageGate:
-    """Lets in requests that name 127.0.0.1 or localhost with *port*, and that know the secret of this server.
+    """Admits requests that name 127.0.0.1 or localhost with *port*, and that know the secret of this server.
 
     The secret comes once in the address, `?token=...`, and from then on in a cookie, which no script can read and no
-    other site can send. Cookies of one host are common to its ports, so that the name of the cookie has the port.
+    other site can send. Cookies of one host are common to its ports, so the name of the cookie has the port.
     """
 
     def __init__(self, port: int) -> None:
@@ -47,7 +47,7 @@ class PageGate:
         return f"{self.address}?{TOKEN}={self._secret}"
 
     def refuses(self, method: str, headers: Message) -> WebAnswer | None:
-        """Why a request is refused before its sender is known; None for one that is not."""
+        """Returns the refusal of a request before its sender is known; None for a request that may go on."""
         hosts = headers.get_all("Host") or []
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
             got = repr(hosts[0])[:80] if len(hosts) == 1 else f"{len(hosts)} of them"
@@ -63,7 +63,9 @@ class PageGate:
         return None
 
     def lets_in(self, path: str, tokens: Sequence[str]) -> WebAnswer | None:
-        """The answer to a request of *path* with *tokens*: a cookie for the right one; None where it has none."""
+        """Returns the answer to a request of *path* with *tokens*: a cookie for the right one; None where it has
+        none.
+        """
         if path != "/" or not tokens:
             return None
         if len(tokens) != 1 or not compare_digest(tokens[0].encode(), self._secret.encode()):
@@ -84,6 +86,6 @@ class PageGate:
 
     @staticmethod
     def unknown() -> WebAnswer:
-        """The answer to a request without the secret."""
+        """Returns the answer to a request without the secret."""
         text = "token: got none of this server, needs the address that kb web printed; open that one again"
         return sentence(text, HTTPStatus.UNAUTHORIZED)

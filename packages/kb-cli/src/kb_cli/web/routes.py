@@ -1,4 +1,4 @@
-"""Which function answers which request. A module is imported ahead of its first request, or with it."""
+"""Maps each request to the function that answers it. A module is imported ahead of its first request, or with it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _ANSWERS: Final = {
     "sweeps": "sweeps:sweeps",
     "sweep": "sweeps:sweep",
 }
-"""By name: the module of this room, and its function."""
+"""The module of the room `answers` and its function, by the name of the request."""
 
 
 def answer_to(name: str, asked: WebRequest, is_over: Callable[[], bool]) -> WebAnswer | WebEvents:
-    """The answer to the request *name*; a sentence for what cannot be answered.
+    """Returns the answer to the request *name*; a sentence for a request that cannot be answered.
 
-    *is_over* says whether the server has ended. Python then takes away what threads need, so they may fail.
+    *is_over* says whether the server has ended. Python then takes away objects that threads need, so they may fail.
     """
     try:
         return _function(name)(asked)
@@ -53,7 +53,7 @@ def answer_to(name: str, asked: WebRequest, is_over: Callable[[], bool]) -> WebA
 
 
 def load_answers() -> None:
-    """Import the modules of all requests, those of a run's first picture before the others."""
+    """Imports the modules of all requests, the ones of a run's first picture before the others."""
     for place in ("runs", "timeline", *_ANSWERS.values()):
         import_module(f"kb_cli.web.answers.{place.partition(':')[0]}")
 

@@ -26,7 +26,7 @@ from kb_messages import KbError
 
 
 def folders_below(out: Path) -> list[Path]:
-    """The folders directly below *out* that are not hidden, by name; none where *out* is not there."""
+    """Returns the folders directly below *out* that are not hidden, by name; none where *out* is not there."""
     try:
         with os.scandir(out) as entries:
             names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
@@ -36,7 +36,7 @@ def folders_below(out: Path) -> list[Path]:
 
 
 def address_id(name: str) -> str:
-    """A name for addresses. Whatever a folder is called, it has ten letters and digits, which name no path."""
+    """Returns a name for addresses: ten hex digits, whatever the name of a folder, so that no path is named."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
@@ -46,7 +46,7 @@ State = Literal["complete", "interrupted", "stuck", "died", "running"]
 
 
 class NoRunError(KbError):
-    """A run that is not there, or no longer. The answer has the status 404."""
+    """Raised for a run that is not there, or no longer. The answer has the status 404."""
 
     status = HTTPStatus.NOT_FOUND
 
@@ -65,9 +65,9 @@ class IndexedRow(Struct, frozen=True, kw_only=True):
 class IndexedRun(Struct, frozen=True, kw_only=True):
     """A run of the list. `id` names it in addresses of the page, and `name` is its folder's name.
 
-    `params` are those of a complete run, and `told_apart` has the ones that differ among listed runs of its benchmark.
-    `progress` is what progress.json of an unfinished run says, and None where there is none yet. It was written at
-    `told_at`, in seconds since 1970. The process of a run that `died` is gone. `rows` are those of a shapes run.
+    `params` are the parameters of a complete run, and `told_apart` has the ones that differ among listed runs of its
+    benchmark. `progress` is the progress.json of an unfinished run, and None where there is none yet. It was written at
+    `told_at`, in seconds since 1970. The process of a run that `died` is gone. `rows` are the rows of a shapes run.
     """
 
     id: str
@@ -88,7 +88,9 @@ class IndexedRun(Struct, frozen=True, kw_only=True):
 
 
 class RunPlace(NamedTuple):
-    """Where a run lies. `name` is its folder's name, with that of the shapes run in front for a row."""
+    """The place of a run. `name` is its folder's name; for a row, the name of the shapes run's folder stands in
+    front.
+    """
 
     path: Path
     name: str
@@ -112,14 +114,14 @@ class RunIndex:
         self._known: dict[Path, tuple[object, tuple[IndexedRun, dict[str, RunPlace]] | None]] = {}
 
     def runs(self) -> list[IndexedRun]:
-        """All runs: those that go on first, then the newest."""
+        """Returns all runs: the ones that go on first, then the newest."""
         return self._latest().runs
 
     def place(self, run: str) -> RunPlace:
-        """Where the run with the id *run* lies. Raises NoRunError when there is none."""
+        """Returns the place of the run with the id *run*. Raises NoRunError when there is none."""
         found = self._latest().places.get(run)
         if found is None:
-            raise NoRunError(f"run={run[:40]}", "a run that is not there", f"one of those in {self.title}")
+            raise NoRunError(f"run={run[:40]}", "a run that is not there", f"one of the runs in {self.title}")
         return found
 
     def _latest(self) -> _Look:
@@ -173,7 +175,7 @@ def _order(run: IndexedRun) -> tuple[bool, float, str]:
 
 
 def _stamp(folder: Path) -> object:
-    """What changes when a run is written again."""
+    """Returns a value that changes when a run is written again."""
     found = []
     for name in (RUN, PROGRESS):
         try:
@@ -192,13 +194,15 @@ def _finished_run(folder: Path) -> tuple[IndexedRun, dict[str, RunPlace]] | None
     name = address_id(folder.name)
     rows = _rows(folder) if state == "complete" else []
     progress = None if state == "complete" else _progress(folder)[0]
-    shown = _shelf_run(name, folder.name.removesuffix(INTERRUPTED), run, rows, progress)
+    shown = _indexed_run(name, folder.name.removesuffix(INTERRUPTED), run, rows, progress)
     places = {name: RunPlace(folder, folder.name, state)}
     places |= {row.id: RunPlace(folder / row.folder, f"{folder.name}/{row.folder}", state) for row in rows}
     return shown, places
 
 
-def _shelf_run(run_id: str, name: str, run: ListedRun, rows: list[IndexedRow], progress: Snapshot | None) -> IndexedRun:
+def _indexed_run(
+    run_id: str, name: str, run: ListedRun, rows: list[IndexedRow], progress: Snapshot | None
+) -> IndexedRun:
     return IndexedRun(
         id=run_id,
         name=name,
@@ -238,7 +242,7 @@ def _rows(folder: Path) -> list[IndexedRow]:
 
 
 def _progress(folder: Path) -> tuple[Snapshot | None, float | None]:
-    """What progress.json says, and when it was written."""
+    """Returns the content of progress.json, and the time at which it was written."""
     file = folder / PROGRESS
     try:
         told = msgspec.json.decode(read_bytes(file, RunFolderError), type=Snapshot)

@@ -23,14 +23,15 @@ from kb_messages import KbError
 
 OPS, MEMORIES, LAUNCHES, CRITICAL = TABLES = ("ops", "memories", "launches", "path")
 """The tables. `path` has the critical path as one lane."""
-_TOLD: Final = {"kernels": "the critical path", "transfers": "what memories served"}
-"""What tables of a log tell. A run writes them when it ends."""
+_TOLD: Final = {"kernels": "the critical path", "transfers": "the service of memories"}
+"""The content of auxiliary tables of a log, as words. A run writes these tables when it ends."""
 _MOST_CHAINS: Final = 4
 _PATH_PLACE: Final = TrackPlace("critical path", "critical path")
 
 
 class RunTimeline:
-    """The lanes of *log*, that of the run in *folder*. *launches* are those of its run.json, none without one.
+    """The lanes of *log*, the log of the run in *folder*. *launches* are the launches of its run.json, none without
+    one.
 
     *goes_on* says that the run was not over when its log was read.
     """
@@ -46,7 +47,7 @@ class RunTimeline:
 
     @property
     def notes(self) -> list[str]:
-        """What the timeline cannot show."""
+        """One sentence for each part that the timeline cannot show."""
         lacks = {name: what for name, what in _TOLD.items() if name in self.log.missing}
         if self.log.is_complete:
             got = f"{self.folder}: got a log without the table"
@@ -65,7 +66,7 @@ class RunTimeline:
         return [OPS, *(name for name, is_there in there.items() if is_there)]
 
     def table(self, name: str) -> LaneTable:
-        """The table *name*. Raises KbError where the run has none, with the reason."""
+        """Returns the table *name*. Raises KbError where the run has none, with the reason."""
         makers = {OPS: self._ops, MEMORIES: self._memories, LAUNCHES: self._launches, CRITICAL: self._critical}
         if name not in makers:
             raise KbError("table", repr(name[:40]), f"one of {', '.join(TABLES)}")
@@ -84,9 +85,9 @@ class RunTimeline:
         return LaneTable(slices, ["launch"] * len(slices.names), [""] * len(slices.names))
 
     def _critical(self) -> LaneTable:
-        """One lane: the paths of launches do not overlap."""
+        """Returns one lane: the paths of launches do not overlap."""
         paths = self.paths
-        strings = paths[-1].strings if paths else []  # those of a later path have those of the paths before
+        strings = paths[-1].strings if paths else []  # the strings of a path include the strings of earlier paths
         columns = {name: _joined(paths, name) for name in ("start_ps", "end_ps", "block", "what", "line", "op_id")}
         order = np.lexsort((columns["end_ps"], columns["start_ps"]))
         start, end, block, what, line, op = (column[order] for column in columns.values())
@@ -107,7 +108,7 @@ class RunTimeline:
         return self._parts.part("paths", lambda: list(self.causes.paths()))
 
     def chain(self, op_id: int) -> PathColumns:
-        """The causes of the end of *op_id* back to the start of its program. Some chains are kept."""
+        """Returns the causes of the end of *op_id* back to the start of its program. Some chains are kept."""
         kept = self._parts.part("chains", dict[int, PathColumns])
         if op_id not in kept:
             kept[op_id] = self.causes.before(op_id)
@@ -116,9 +117,9 @@ class RunTimeline:
         return kept[op_id]
 
     def kinds(self, name: str, colouring: str, line: str | None) -> Kinds:
-        """How the slices of the table *name* are coloured. With *line*, that line is told from all others.
+        """Returns the colours of the slices of the table *name*. With *line*, that line differs from all others.
 
-        Other tables than that of ops have colours by stage.
+        Tables other than the table of ops have colours by stage.
         """
         wanted = colouring if name == OPS else STAGE
         key = name, wanted if line is None else f"only {line}"
@@ -134,7 +135,7 @@ class RunTimeline:
         return by_words(table, colouring)
 
     def row_of(self, op_id: int) -> int:
-        """The row of the table of ops that shows *op_id*. Raises KbError for an op that is not there."""
+        """Returns the row of the table of ops that shows *op_id*. Raises KbError for an op that is not there."""
         ids, rows = self._parts.part("rows", self._rows_by_op)
         at = int(np.searchsorted(ids, op_id))
         if at == len(ids) or ids[at] != op_id:
@@ -147,7 +148,7 @@ class RunTimeline:
         return ids[rows], rows
 
     def record_of(self, op_id: int) -> int:
-        """The place in the log's table of ops of *op_id*, which is there."""
+        """Returns the row of *op_id*, which is there, in the log's table of ops."""
         ids, rows = self._parts.part("records", self._records_by_op)
         return int(rows[np.searchsorted(ids, op_id)])
 
@@ -166,6 +167,6 @@ def _least(times: Ints) -> list[int]:
 
 
 def _words(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The stage and the line of each name."""
+    """Returns the stage and the line of each name."""
     parts = [name.partition(" ") for name in names]
     return [stage for stage, _, _ in parts], [line for _, _, line in parts]

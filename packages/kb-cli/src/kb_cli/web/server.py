@@ -33,7 +33,10 @@ _KINDS: Final = {
 
 
 def page_files() -> dict[str, WebAnswer]:
-    """Every file of the page by its path in the address. `/` is the page itself."""
+    """Returns every file of the page by its path in the address. `/` is the page itself.
+
+    The files are read once, so that a request names none on the disk.
+    """
     found = {}
     for file in files("kb_cli.web").joinpath("page").iterdir():
         ending = f".{file.name.rpartition('.')[2]}"
@@ -45,14 +48,14 @@ def page_files() -> dict[str, WebAnswer]:
 
 API: Final = "/api/"
 _MOST_FIELDS: Final = 32
-"""Fields of a query. No view asks with as many."""
+"""The most fields of a query. No view asks with as many."""
 
 
 class PageServer(ThreadingHTTPServer):
-    """Shows the runs below *folder*, and the sweeps below *sweeps*, to who knows the secret. `gate.opening` is the
-    address that a user opens. A folder that is not there has no runs or sweeps yet.
+    """Shows the runs below *folder*, and the sweeps below *sweeps*, to a browser that knows the secret.
 
-    Raises KbError for a *port* that is in use, or that this user may not open; 0 is any free one.
+    `gate.opening` is the address that a user opens. A folder that is not there has no runs or sweeps yet. Raises
+    KbError for a *port* that is in use, or that this user may not open; 0 is any free one.
     """
 
     daemon_threads = True
@@ -69,22 +72,26 @@ class PageServer(ThreadingHTTPServer):
         self.gate = PageGate(self.server_address[1])
         self.files = page_files()
         self._folder, self._sweeps, self._lock = folder, sweeps, Lock()
-        self._shelves: tuple[RunIndex, OpenedRuns, SweepIndex] | None = None
+        self._indexes: tuple[RunIndex, OpenedRuns, SweepIndex] | None = None
 
     @property
-    def shelves(self) -> tuple[RunIndex, OpenedRuns, SweepIndex]:
-        """The runs, those of them that are in use, and the sweeps. What reads them is loaded with the first request."""
+    def indexes(self) -> tuple[RunIndex, OpenedRuns, SweepIndex]:
+        """The runs, the ones of them that are in use, and the sweeps. Their modules are loaded with the first
+        request.
+        """
         with self._lock:
-            if self._shelves is None:
+            if self._indexes is None:
                 from kb_cli.web.opened_runs import OpenedRuns
                 from kb_cli.web.run_index import RunIndex
                 from kb_cli.web.sweep_index import SweepIndex
 
-                self._shelves = RunIndex(self._folder), OpenedRuns(), SweepIndex(self._sweeps)
-            return self._shelves
+                self._indexes = RunIndex(self._folder), OpenedRuns(), SweepIndex(self._sweeps)
+            return self._indexes
 
     def load_ahead(self) -> None:
-        """Load what answers requests while the browser starts, on a thread. A request that comes first waits for it."""
+        """Loads the modules of answers on a thread while the browser starts. A request that comes first waits for
+        it.
+        """
 
         def load() -> None:
             from kb_cli.web.routes import load_answers
@@ -94,17 +101,17 @@ class PageServer(ThreadingHTTPServer):
         Thread(target=load, name="kb-web-load", daemon=True).start()
 
     def server_close(self) -> None:
-        """As in the base class."""
+        """Closes the server, and notes that it is over."""
         self.is_over = True
         super().server_close()
 
     def server_bind(self) -> None:
-        """As in the base class, which asks the network for the name of this machine."""
+        """Binds the socket. The base class would also ask the network for the name of this machine."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = "127.0.0.1", int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no error. Whatever else a connection raised is kb's own failure."""
+        """Ignores a client that went away. Any other exception of a connection is kb's own failure."""
         error = sys.exception() if hasattr(sys, "exception") else sys.exc_info()[1]
         if isinstance(error, OSError):
             return
@@ -115,10 +122,10 @@ class _PageHandler(BaseHTTPRequestHandler):
     server: PageServer
     protocol_version = "HTTP/1.1"
     timeout = 60
-    """Seconds that a connection may say nothing."""
+    """Seconds that a connection may be silent."""
 
     def parse_request(self) -> bool:
-        """As in the base class; refuses requests of strangers."""
+        """Parses the request, and refuses requests of strangers."""
         if not super().parse_request():
             return False
         refusal = self.server.gate.refuses(self.command, self.headers)
@@ -129,7 +136,7 @@ class _PageHandler(BaseHTTPRequestHandler):
         return True
 
     def do_GET(self) -> None:
-        """Answer the request."""
+        """Answers the request."""
         found = self._answer()
         if isinstance(found, WebEvents):
             self._stream(found)
@@ -164,7 +171,7 @@ class _PageHandler(BaseHTTPRequestHandler):
         from kb_cli.web.routes import answer_to  # with the first request for a run, so that the server starts at once
         from kb_cli.web.web_request import WebRequest
 
-        return answer_to(name, WebRequest(single, *self.server.shelves), lambda: self.server.is_over)
+        return answer_to(name, WebRequest(single, *self.server.indexes), lambda: self.server.is_over)
 
     def _send(self, answer: WebAnswer) -> None:
         self.send_response(answer.status)
@@ -192,24 +199,24 @@ class _PageHandler(BaseHTTPRequestHandler):
                 self.wfile.flush()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """As in the base class, as text and with the headers of every answer. Nothing of the request is repeated."""
+        """Sends an error as text, with the headers of every answer. No part of the request is repeated."""
         self.close_connection = True
         if not hasattr(self, "command") or self.command is None:
             self.command = ""
         self._send(sentence("request: got one that cannot be read, needs one as browsers send it", code))
 
     def end_headers(self) -> None:
-        """As in the base class, with the headers of every answer."""
+        """Ends the headers, after the headers of every answer."""
         for name, value in SECURITY.items():
             self.send_header(name, value)
         super().end_headers()
 
     def version_string(self) -> str:
-        """As in the base class; says no version."""
+        """Returns `kb`, without a version."""
         return "kb"
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Prints nothing."""
 
 
 def _port_error(port: int, error: OSError) -> Exception:

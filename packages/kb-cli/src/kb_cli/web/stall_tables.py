@@ -1,4 +1,4 @@
-"""Waits of tiles: by block and reason, and the longest ones with what they waited for."""
+"""Waits of tiles: by block and reason, and the longest ones with the ops that caused them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ class StallRow(Struct, frozen=True, kw_only=True):
 
 
 class LongWait(Struct, frozen=True, kw_only=True):
-    """`op` waited for `ps` picoseconds, until `t_ps`, for `reason`. `holder` is the op that it waited for, None where
-    no op is known, and `via` the edge from there."""
+    """One long wait: `op` waited for `ps` picoseconds, until `t_ps`, for `reason`.
+
+    `holder` is the op that it waited for, None where no op is known, and `via` the edge from there.
+    """
 
     op: int
     component: str
@@ -55,7 +57,7 @@ class WaitColumn(NamedTuple):
 
 
 class Stalls:
-    """The waits of all tiles of *timeline*, in columns, to be asked for any part of them."""
+    """The waits of all tiles of *timeline*, in columns, queried for any part of them."""
 
     def __init__(self, timeline: RunTimeline) -> None:
         self._timeline, log = timeline, timeline.log
@@ -74,7 +76,9 @@ class Stalls:
         self._service = ops["t_end_ps"] - ops["t_start_ps"] - held - shared
 
     def which(self, pe: str | None, line: str | None, window: tuple[int, int] | None) -> npt.NDArray[np.bool_]:
-        """The rows of *pe*, of *line*, and of tiles that were there at some time of *window*; None is all of them."""
+        """Returns the rows of *pe*, of *line*, and of tiles that were there at some time of *window*; None is all of
+        them.
+        """
         strings = self._timeline.log.strings
         found = np.ones(len(self._line), np.bool_)
         if pe is not None:
@@ -86,7 +90,7 @@ class Stalls:
         return found
 
     def rows(self, which: npt.NDArray[np.bool_]) -> list[StallRow]:
-        """A row for each kind of block and stage, in the order of the most waiting."""
+        """Returns a row for each kind of block and stage, in the order of the most waiting."""
         strings = self._timeline.log.strings
         kinds = {text: text.rpartition(".")[2] for text in strings}
         names = sorted(set(kinds.values()))
@@ -108,7 +112,7 @@ class Stalls:
         return sorted(found, key=lambda row: (row.ps.get(SERVICE, 0) - sum(row.ps.values()), row.block, row.stage))
 
     def worst(self, which: npt.NDArray[np.bool_]) -> list[LongWait]:
-        """The longest waits among the rows *which*, with their holders."""
+        """Returns the longest waits among the rows *which*, with their holders."""
         mine = np.flatnonzero(which)
         found: list[tuple[int, int, WaitColumn]] = []
         for column in self.columns:
@@ -152,7 +156,7 @@ def _sums(ps: Ints, number: Ints, count: int) -> list[int]:
 
 
 def _transfer_waits(log: OpLog) -> tuple[Ints, Ints]:
-    """For each op, the picoseconds in which its memory served others, and those in which it shared links."""
+    """Returns for each op the picoseconds in which its memory served others, and in which it shared links."""
     waited, shared = np.zeros(log.n_ops, np.int64), np.zeros(log.n_ops, np.int64)
     if "transfers" in log.missing or not log.n_ops:
         return waited, shared
@@ -163,7 +167,9 @@ def _transfer_waits(log: OpLog) -> tuple[Ints, Ints]:
 
 
 def _dispatch_waits(timeline: RunTimeline) -> tuple[Ints, Ints]:
-    """For each op, the picoseconds for which its tile waited for a buffer, and for the fetches of earlier tiles."""
+    """Returns for each op the picoseconds for which its tile waited for a buffer, and for the fetches of earlier
+    tiles.
+    """
     log = timeline.log
     buffer, order = np.zeros(log.n_ops, np.int64), np.zeros(log.n_ops, np.int64)
     if "kernels" not in log.missing and log.n_ops:
@@ -174,7 +180,7 @@ def _dispatch_waits(timeline: RunTimeline) -> tuple[Ints, Ints]:
 
 
 def _rows_of(log: OpLog, op_ids: Ints) -> Ints:
-    """The rows of *op_ids*, which are all in *log*."""
+    """Returns the rows of *op_ids*, which are all in *log*."""
     ids = np.ascontiguousarray(log.ops["op_id"])
     order = np.argsort(ids, kind="stable")
     found: Ints = order[np.searchsorted(ids[order], op_ids)]

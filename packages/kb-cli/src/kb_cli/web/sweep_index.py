@@ -15,14 +15,14 @@ from kb_cli.web.run_index import address_id, folders_below
 from kb_messages import KbError
 
 _MOST_NBYTES: Final = 64 << 20
-"""The files of the whole sweeps that are kept have so many bytes together; the last sweep is kept at any size.
+"""The most bytes of the files of all sweeps that are kept whole; the last sweep is kept at any size.
 
 Source: assumed; a thousand points have 0.7 MB.
 """
 
 
 class NoSweepError(KbError):
-    """A sweep that is not there, or no longer. The answer has the status 404."""
+    """Raised for a sweep that is not there, or no longer. The answer has the status 404."""
 
     status = HTTPStatus.NOT_FOUND
 
@@ -61,7 +61,7 @@ class SweepIndex:
         self._whole: dict[Path, tuple[tuple[int, int, int], SweepResult]] = {}
 
     def sweeps(self) -> list[IndexedSweep]:
-        """All sweeps, the newest first."""
+        """Returns all sweeps, the newest first."""
         with self._lock:
             known = {}
             for folder in folders_below(self.folder):
@@ -75,7 +75,7 @@ class SweepIndex:
             return sorted((each.listed for each in known.values()), key=lambda each: (-each.written_s, each.name))
 
     def sweep(self, sweep: str) -> SweepResult:
-        """The whole sweep with the id *sweep*.
+        """Returns the whole sweep with the id *sweep*.
 
         Raises NoSweepError when there is none, and BenchmarkError for one that cannot be read.
         """
@@ -83,7 +83,7 @@ class SweepIndex:
             if address_id(folder.name) == sweep:
                 with self._lock:
                     return self._read(folder)
-        raise NoSweepError(f"sweep={sweep[:40]}", "a sweep that is not there", f"one of those in {self.title}")
+        raise NoSweepError(f"sweep={sweep[:40]}", "a sweep that is not there", f"one of the sweeps in {self.title}")
 
     def _look(self, folder: Path, written_s: float) -> IndexedSweep:
         name = folder.name
@@ -103,7 +103,7 @@ class SweepIndex:
         )
 
     def _read(self, folder: Path) -> SweepResult:
-        """The sweep in *folder*, as it is now. The caller holds the lock."""
+        """Returns the sweep in *folder*, as it is now. The caller holds the lock."""
         stamp = _stamp(folder)
         before = self._whole.pop(folder, None)
         if stamp is not None and before is not None and before[0] == stamp:
@@ -118,7 +118,7 @@ class SweepIndex:
 
 
 def _stamp(folder: Path) -> tuple[int, int, int] | None:
-    """What changes when the sweep is written again; None where there is none."""
+    """Returns a value that changes when the sweep is written again; None where there is none."""
     try:
         told = (folder / SWEEP).lstat()
     except OSError:

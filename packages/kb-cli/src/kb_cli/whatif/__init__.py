@@ -1,1 +1,1 @@
-"""What another chip would make of a finished run: its benchmark runs again, on a chip with other values."""
+"""Runs of a finished run's benchmark on a chip with other values: "what if" the chip had them."""

@@ -14,13 +14,13 @@ from kb_dataexec.analysis import Where, WhereRow
 from kb_topology import Topology
 
 OUTSIDE = ("launch", "answer")
-"""`via` of the rows that lie before the first kernel's start and behind the last one's end."""
+"""The `via` of the rows before the first kernel's start and behind the last one's end."""
 
 
 def by_kind(where: Where, topology: Topology) -> Where:
-    """*where* with the kinds of blocks of *topology* in the place of their names in its file, in all launch views.
+    """Returns *where* with the kinds of blocks of *topology* in place of the names in its file, in all launch views.
 
-    A file may give a node any name. Levers are those of kinds.
+    A file may give a node any name, and levers belong to kinds.
     """
     names: dict[str, str] = {}
     for node in topology.graph.nodes.values():
@@ -35,20 +35,20 @@ def by_kind(where: Where, topology: Topology) -> Where:
 
 
 def kernel_rows(where: Where) -> Iterator[WhereRow]:
-    """The rows of all launch views between the first kernel's start and the last one's end."""
+    """Returns the rows of all launch views between the first kernel's start and the last one's end."""
     return (row for launch in where.launches for row in launch.rows if row.via not in OUTSIDE)
 
 
 def moved_ps(where: Where, moved: Sequence[Moved]) -> int:
-    """Picoseconds of the path that any of *moved* scales."""
+    """Returns the picoseconds of the path that any of *moved* scales."""
     return sum(row.ps for row in kernel_rows(where) if any(each.lever.moves(row.block, row.what) for each in moved))
 
 
 def bound_ps(where: Where, busy_ps: Iterable[tuple[str, int]], moved: Sequence[Moved]) -> int:
-    """The path with the classes of *moved* scaled, or the busiest block that they leave alone, whichever is longer.
+    """Returns the longer of the path with the classes of *moved* scaled, and the busiest block that they leave alone.
 
-    *busy_ps* has the picoseconds of the busiest block of each kind. A class that other values of the chip are in too
-    gets no longer, because nobody knows which share of it would.
+    *busy_ps* has the picoseconds of the busiest block of each kind. A class that also depends on other values of the
+    chip never gets longer, because its share for each value is unknown.
     """
     path = sum((row.ps * _factor(row, moved) for row in kernel_rows(where)), Fraction(0))
     touched = {each.partition(":")[0] for one in moved for each in one.lever.classes}
@@ -65,10 +65,10 @@ def _factor(row: WhereRow, moved: Sequence[Moved]) -> Fraction:
 
 
 def busiest_ps(table: UsageTable, topology: Topology) -> Iterator[tuple[str, int]]:
-    """(block, picoseconds of work) of the busiest block of each kind that does one thing after the other.
+    """Yields (block, picoseconds of work) of the busiest block of each kind that does one thing after the other.
 
-    Left out are DMAs, which are busy while they wait for memories, SRAMs of two ports, and the links of a chip whose
-    launches have bytes, because those pass before kernels start.
+    DMAs are left out, because they are busy while they wait for memories. So are SRAMs of two ports, and the links of a
+    chip whose launches have bytes, because these bytes pass before kernels start.
     """
     nodes = topology.graph.nodes.values()
     two_ports = any(node.attrs.get("ports", "shared") != "shared" for node in nodes if node.kind.value == "sram")

@@ -18,7 +18,7 @@ LINKS = "links"
 
 
 class ChipLever(Struct, frozen=True):
-    """Field `field` of all blocks of one kind, or of all links (`links`). `values` are those of the file, by place."""
+    """Field `field` of all blocks of one kind, or of all links (`links`). `values` has the file's values, by place."""
 
     block: str
     field: str
@@ -33,8 +33,10 @@ class ChipLever(Struct, frozen=True):
 
 
 class Moved(Struct, frozen=True):
-    """A lever that is pulled: the time of its classes becomes `factor` times as long. `whole` says that no other value
-    of the file is in these classes."""
+    """A lever with another value: the time of its classes becomes `factor` times as long.
+
+    `whole` says that no other value of the file affects these classes.
+    """
 
     lever: Lever
     factor: Fraction
@@ -42,7 +44,8 @@ class Moved(Struct, frozen=True):
 
 
 def chip_levers(topology: Topology) -> list[ChipLever]:
-    """Every lever of *topology* whose value is not zero, in the order of the file's nodes, then that of links.
+    """Returns every lever of *topology* whose value is not zero, in the order of the file's nodes, then the levers of
+    links.
 
     Raises TopologyError when a block is not installed, or does not take its attributes.
     """
@@ -54,7 +57,9 @@ def chip_levers(topology: Topology) -> list[ChipLever]:
 
 
 def moved(levers: list[ChipLever], before: Mapping[YamlPath, float], after: Mapping[YamlPath, float]) -> list[Moved]:
-    """The levers among the values *before* and *after* a change, by place. Each place must be that of a lever."""
+    """Returns the levers among the values *before* and *after* a change, by place. Each place must be one of a
+    lever.
+    """
     pulled = []
     for path, old in before.items():
         each = next(each for each in levers if path in each.values)
@@ -66,7 +71,7 @@ def moved(levers: list[ChipLever], before: Mapping[YamlPath, float], after: Mapp
 
 
 def _share(one: Lever, other: Lever) -> bool:
-    """Whether two levers have a class in common. `hbm` is every class of that block."""
+    """Whether two levers have a class in common. `hbm` stands for every class of that block."""
     return any(a == b or a.startswith(f"{b}:") or b.startswith(f"{a}:") for a in one.classes for b in other.classes)
 
 

@@ -23,18 +23,18 @@ from kb_messages import TopologyError
 from kb_topology import Topology, format_path, loads_topology, with_values
 
 LEAST_SHARE = 0.02
-"""A lever whose classes have a smaller share of the path is not tried."""
+"""The smallest share of the path for which a lever is tried."""
 BUSY = 0.6
-"""A block that is busy for a smaller share of the time does not bound a run."""
+"""The smallest share of the time for which a busy block bounds a run."""
 
 
 class TriedLever(Struct, frozen=True, kw_only=True):
-    """A lever, and what it gained. `set` has the new values by place, as `kb whatif --set` takes them.
+    """A lever, and its gain. `set` has the new values by place, as `kb whatif --set` takes them.
 
     `path_ps` are the picoseconds of the critical path that scale with it, `share` (0 to 1) of the latency. `bound_ps`
-    is the latency at best. `latency_ps` was measured, and `gain` (0 to 1) is its share of the latency that went; both
-    are None when the time for measuring was over before. `then` is the busiest block of the faster run, and
-    `then_busy` the share of the time (0 to 1) in which it works.
+    is the latency at best. `latency_ps` is the measured latency, and `gain` (0 to 1) the saved share; both are None
+    when the time for measuring was over before. `then` is the busiest block of the faster run, and `then_busy` the
+    share of the time (0 to 1) in which it works.
     """
 
     name: str
@@ -68,7 +68,7 @@ class LeverChance(NamedTuple):
 
 
 def lever_chances(folder: Path, run: RunJson, topology: Topology) -> Iterator[LeverChance]:
-    """Every lever of *topology*, the chip of *run* in *folder*, with its bound. No code of the folder is run.
+    """Yields every lever of *topology*, the chip of *run* in *folder*, with its bound. No code of the folder is run.
 
     Values beyond the limits of the file format are left out. Raises RunFolderError for a folder that does not say where
     its time went, or whose usage.json is not as the run wrote it, and TopologyError for a block that is not installed.
@@ -97,7 +97,7 @@ def lever_chances(folder: Path, run: RunJson, topology: Topology) -> Iterator[Le
 
 
 def path_of(folder: Path, run: RunJson) -> Where:
-    """Where the time of *run* went. Raises RunFolderError when its folder does not say."""
+    """Returns the time of *run* by cause. Raises RunFolderError when its folder does not have it."""
     found = where_of(folder, run)
     if found is None:
         got = "a run that does not say where its time went" if run.flags.log else "a run without an op log"
@@ -107,7 +107,7 @@ def path_of(folder: Path, run: RunJson) -> Where:
 
 
 def busy_of(folder: Path, run: RunJson, topology: Topology) -> Iterator[tuple[str, int]]:
-    """The busiest block of each kind in *run*."""
+    """Returns the busiest block of each kind in *run*, as (block, picoseconds)."""
     check_written(folder, run, (USAGE,))
     table = read_json(file_in(folder, USAGE, RunFolderError), UsageTable, RunFolderError)
     return busiest_ps(table, topology)

@@ -1,4 +1,4 @@
-"""Levers: which value of a chip would make a finished run faster, and by how much. Each is measured."""
+"""Levers: which value of a chip would make a finished run faster, and by how much. Each is measured by pass 1."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kb_messages import KernelError
 
 
 class PassOne(NamedTuple):
-    """Picoseconds of a run: `latency_ps` from the first kernel's start to the last one's end, added up over launches.
+    """The times of a run: `latency_ps` from the first kernel's start to the last one's end, added up over launches.
 
     `uses` says how busy the blocks of each kind were.
     """
@@ -40,7 +40,9 @@ class PassOne(NamedTuple):
 
 
 class OutOfTime(BaseException):
-    """The seconds for a measurement are over. No code of an author catches it by catching Exception."""
+    """Raised when the seconds for a measurement are over. Code of an author that catches Exception does not catch
+    it.
+    """
 
 
 class _Deadline(Observer):
@@ -50,16 +52,16 @@ class _Deadline(Observer):
         self._end_s = end_s
 
     def on_housekeeping(self) -> None:
-        """As `Observer.on_housekeeping`. Raises OutOfTime."""
+        """Raises OutOfTime when the time is over."""
         if perf_counter() > self._end_s:
             raise OutOfTime
 
 
 def pass_one(setup: Setup, progress: RunProgress, end_s: float | None = None) -> PassOne:
-    """Simulate *setup*. Raises OutOfTime when `perf_counter` passes *end_s*, and KbErrors as a run does.
+    """Simulates *setup* without data. Raises OutOfTime when `perf_counter` passes *end_s*, and KbErrors as a run does.
 
-    A kernel that asks for values while it runs (`tl.materialize`) needs the log, so it gets one in memory. What it
-    captures or prints is not computed, and dropped.
+    A kernel that asks for values while it runs (`tl.materialize`) needs the log, so it gets one in memory. Its captures
+    and prints are dropped.
     """
     try:
         return _simulated(setup, progress, None, end_s)
@@ -84,7 +86,7 @@ DMA = "pe_dma"
 
 
 class Levers(Struct, frozen=True, kw_only=True):
-    """The levers of a run, the most gain first, then those that were not measured, the costliest first."""
+    """The levers of a run, the most gain first, then the ones that were not measured, the costliest first."""
 
     latency_ps: int
     levers: list[TriedLever]
@@ -97,10 +99,11 @@ def levers(
     progress: RunProgress | None = None,
     only_bundled: bool = False,
 ) -> Levers:
-    """Try the levers of the run in *folder* that have at least 2 % of its path, the costliest first.
+    """Tries the levers of the run in *folder* that have at least 2 % of its path, the costliest first.
 
     At most *most* are tried, and no measurement goes on after *within_s* seconds. Runs the benchmark of the folder;
-    with *only_bundled*, one that does not come with kb is a RunFolderError.
+    with *only_bundled*, a benchmark that does not come with kb raises RunFolderError.
+
     Raises RunFolderError for a folder that is none of one run, that has been changed, or whose run has no log or is of
     another version of kb with other times, and KbErrors of the benchmark.
     """
@@ -122,7 +125,7 @@ def levers(
 
 
 def check_baseline(ran: RanSetup, progress: RunProgress) -> None:
-    """Raise RunFolderError unless this version of kb takes the time of *ran*. Equal versions do."""
+    """Raises RunFolderError unless this version of kb gives the time of *ran*. Equal versions do."""
     if ran.run.versions == versions(ran.setup.topology):
         return
     progress.begin(PASS_1, "the unchanged chip")
@@ -133,7 +136,7 @@ def check_baseline(ran: RanSetup, progress: RunProgress) -> None:
 
 
 def _measured(ran: RanSetup, chance: LeverChance, progress: RunProgress, end_s: float) -> TriedLever:
-    """The lever of *chance* with what it gained, or as it is when the time is over."""
+    """Returns the lever of *chance* with its measured gain, or unchanged when the time is over."""
     if perf_counter() >= end_s:
         return chance.lever
     try:
@@ -151,5 +154,5 @@ def _measured(ran: RanSetup, chance: LeverChance, progress: RunProgress, end_s: 
 
 
 def busiest(uses: Mapping[str, Use]) -> str:
-    """The kind of block that was busiest. DMAs are left out, because they are busy while they wait for memories."""
+    """Returns the busiest kind of block. DMAs are left out, because they are busy while they wait for memories."""
     return max((kind for kind in uses if not kind.startswith(DMA)), key=lambda kind: uses[kind].busiest)

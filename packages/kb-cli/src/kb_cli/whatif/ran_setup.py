@@ -1,6 +1,6 @@
 """The setup of a finished run, from its folder: the same benchmark, parameters, seed and chip.
 
-Reading it runs the benchmark's code. A bundled benchmark is run from the installed file, and nothing of the folder is.
+Reading it runs the benchmark's code. A bundled benchmark is run from the installed file, and no code of the folder is.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class RanSetup(NamedTuple):
 
 
 def read_setup(folder: Path, only_bundled: bool = False) -> RanSetup:
-    """The setup of the run in *folder*. Its benchmark is imported, and its inputs are made once and compared.
+    """Returns the setup of the run in *folder*. Its benchmark is imported, and its inputs are made once and compared.
 
     Raises RunFolderError for a folder that is none of one run, or whose files are not as the run wrote them, and for
-    inputs that are not those of the run. With *only_bundled*, so it does before it imports any other benchmark than a
-    bundled one. Raises KbErrors for an exception in the benchmark's code, and for sizes that no memory holds before
+    inputs that differ from the run's. With *only_bundled*, a benchmark that does not come with kb is refused before it
+    is imported. Raises KbErrors for an exception in the benchmark's code, and for sizes that no memory holds, before
     inputs of them are made.
     """
     run = read_one_run(folder)
@@ -85,7 +85,7 @@ def read_setup(folder: Path, only_bundled: bool = False) -> RanSetup:
     check_capacity(setup)
     found = {key: array_sha256(array) for key, array in inputs_of(setup).items()}
     if found != run.inputs:
-        got = "inputs of other bytes than those of the run"
+        got = "inputs with other bytes than in the run"
         fix = "use the versions of numpy and of the benchmark's other files with which the run was made"
         raise RunFolderError(str(folder), got, "the same ones, which the benchmark makes from the seed", fix)
     return RanSetup(folder, run, setup)
@@ -99,7 +99,8 @@ def _beside(folder: Path, run: RunJson) -> dict[str, bytes]:
 def _repeated(
     folder: Path, run: RunJson, record: RecordedCall, path: Path, source: bytes
 ) -> tuple[LoadedBenchmark, Any]:
-    """The call of *run*, and its arguments as parameters: the kernel is that of *source*, the inputs are the folder's.
+    """Returns the call of *run*, and its arguments as parameters, with the kernel of *source* and the inputs of the
+    folder.
 
     Raises RunFolderError for a call that its folder alone cannot repeat.
     """
@@ -118,21 +119,25 @@ def _repeated(
 
 
 def _params(params_type: type[Struct], shown: dict[str, Any], where: str) -> Any:
-    """The *params_type* of which *shown* are the parameters as a run folder has them."""
+    """Returns the *params_type* with the values *shown*, the parameters as a run folder has them."""
     types = {field.encode_name: field.type for field in fields(params_type)}
     if unknown := [name for name in shown if name not in types]:
-        raise RunFolderError(where, f"the parameter {unknown[0][:80]!r}", "those of the benchmark")
+        raise RunFolderError(where, f"the parameter {unknown[0][:80]!r}", "the parameters of the benchmark")
     with params_code(params_type):
         try:
             values = {name: _value(value, types[name]) for name, value in shown.items()}
             return msgspec.convert(values, params_type)
         except (msgspec.ValidationError, BadValue) as error:
             why = f"got {error.got}, needs {error.needs}" if isinstance(error, BadValue) else str(error)
-            raise RunFolderError(where, f"parameters that do not fit ({why})", "those of the benchmark") from None
+            raise RunFolderError(
+                where, f"parameters that do not fit ({why})", "the parameters of the benchmark"
+            ) from None
 
 
 def _value(value: Any, type_: Any) -> Any:
-    """A parameter from JSON as a value of *type_*. Types that JSON lacks are there as the texts that `-p` takes."""
+    """Returns a parameter from JSON as a value of *type_*. Types that JSON lacks are stored as the texts that `-p`
+    takes.
+    """
     try:
         return msgspec.convert(value, type_)
     except msgspec.ValidationError:

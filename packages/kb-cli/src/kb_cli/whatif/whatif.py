@@ -1,4 +1,4 @@
-"""What if a value of the chip were another one: bound, measured latency, and a comparison with the finished run."""
+"""`kb whatif`: the bound and the measured latency of another chip, and a comparison with the finished run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     """A finished run against the same run on a chip with other values.
 
     `bound_ps` is the latency at best, and None when a value is no lever, or the run does not say where its time went.
-    `latency_ps` was measured, `before_ps` is that of the run, and `change` their difference over `before_ps`.
+    `latency_ps` is the measured latency, `before_ps` the latency of the run, and `change` their difference over
+    `before_ps`.
     """
 
     run: str
@@ -48,8 +49,10 @@ class WhatIf(Struct, frozen=True, kw_only=True):
 
 
 def parse_sets(texts: Sequence[str]) -> dict[YamlPath, str]:
-    """`PATH=VALUE` texts by place. Raises BenchmarkError for a text without `=` and a place given twice, and
-    TopologyError for what is no place."""
+    """Returns `PATH=VALUE` texts by place.
+
+    Raises BenchmarkError for a text without `=` and a place given twice, and TopologyError for a text that is no place.
+    """
     found: dict[YamlPath, str] = {}
     for text in texts:
         place, equals, value = text.partition("=")
@@ -65,7 +68,7 @@ def parse_sets(texts: Sequence[str]) -> dict[YamlPath, str]:
 
 
 def what_if(folder: Path, texts: Sequence[str], progress: RunProgress) -> WhatIf:
-    """Run the benchmark of *folder* on its chip with the values of *texts*. Runs the benchmark's code.
+    """Runs the benchmark of *folder* on its chip with the values of *texts*. Runs the benchmark's code.
 
     Raises TopologyError for a place that the chip's file does not have, and for a value that it does not take, and the
     errors of a run.
@@ -98,7 +101,7 @@ def what_if(folder: Path, texts: Sequence[str], progress: RunProgress) -> WhatIf
 
 
 def _bound_ps(ran: RanSetup, new: Topology, values: Mapping[YamlPath, str]) -> int | None:
-    """The bound when all *values* are levers, on both chips; None else."""
+    """Returns the bound when all *values* are levers, on both chips; otherwise None."""
     where = where_of(ran.folder, ran.run)
     levers = chip_levers(ran.setup.topology)
     before = {path: value for each in levers for path, value in each.values.items() if path in values}

@@ -1,1 +1,4 @@
-"""The block that takes commands in a cube."""
+"""The block that takes commands in a cube.
+
+Design: docs/design/launch-and-host.md.
+"""

@@ -36,7 +36,7 @@ class MCpu(CommandDispatcher[MCpuSpec]):
         self._reach_ps: dict[Pes, int] = {}
 
     def overhead_ps(self) -> int:
-        """Picoseconds from `overhead_ns`, rounded up."""
+        """The time to read a message: `overhead_ns` in picoseconds, rounded up."""
         return ps_from_ns(self.spec.overhead_ns)
 
     def parts(self, message: HostMessage) -> list[MessagePart]:
@@ -48,7 +48,7 @@ class MCpu(CommandDispatcher[MCpuSpec]):
         return [MessagePart(receiver, message) for receiver in receivers]
 
     def reach_ps(self, message: HostMessage) -> int:
-        """Picoseconds until *message* reaches its last PE."""
+        """Picoseconds from the end of this block's overhead until the last PE has *message*."""
         pes = _pes_of(message)
         reach_ps = self._reach_ps.get(pes)
         if reach_ps is None:

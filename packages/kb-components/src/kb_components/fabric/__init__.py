@@ -1,1 +1,4 @@
-"""Nodes that forward transfers."""
+"""Nodes that forward transfers.
+
+Design: docs/design/packets-and-multicast.md and docs/design/link-sharing.md.
+"""

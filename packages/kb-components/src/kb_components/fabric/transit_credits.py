@@ -36,7 +36,7 @@ class TransitCredits(BufferedComponent[TransitCreditsSpec]):
     spec_type = TransitCreditsSpec
 
     def overhead_ps(self) -> int:
-        """Picoseconds from `overhead_ns`, rounded up."""
+        """The delay of the head of a packet: `overhead_ns` in picoseconds, rounded up."""
         return ps_from_ns(self.spec.overhead_ns)
 
     @property
@@ -45,5 +45,5 @@ class TransitCredits(BufferedComponent[TransitCreditsSpec]):
         return self.spec.buffer_nbytes
 
     def credit_ps(self) -> int:
-        """Picoseconds from `credit_ns`, rounded up."""
+        """The time until the node before knows of free room: `credit_ns` in picoseconds, rounded up."""
         return ps_from_ns(self.spec.credit_ns)

@@ -25,5 +25,5 @@ class Xbar(ForwardingComponent[XbarSpec]):
     spec_type = XbarSpec
 
     def overhead_ps(self) -> int:
-        """Picoseconds from `overhead_ns`, rounded up."""
+        """The delay of the head of a transfer: `overhead_ns` in picoseconds, rounded up."""
         return ps_from_ns(self.spec.overhead_ns)

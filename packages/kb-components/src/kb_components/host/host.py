@@ -26,7 +26,7 @@ class HostNode(HostPort[HostSpec]):
     spec_type = HostSpec
 
     def overhead_ps(self) -> int:
-        """Picoseconds from `overhead_ns`, rounded up."""
+        """The time of a driver call: `overhead_ns` in picoseconds, rounded up."""
         return ps_from_ns(self.spec.overhead_ns)
 
     @property

@@ -31,7 +31,7 @@ class IoCpu(CommandDispatcher[IoCpuSpec]):
     spec_type = IoCpuSpec
 
     def overhead_ps(self) -> int:
-        """Picoseconds from `overhead_ns`, rounded up."""
+        """The time to read a message: `overhead_ns` in picoseconds, rounded up."""
         return ps_from_ns(self.spec.overhead_ns)
 
     def part_nbytes(self, message: HostMessage) -> int:

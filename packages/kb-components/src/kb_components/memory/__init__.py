@@ -1,1 +1,4 @@
-"""Memories that the fabric reaches."""
+"""Memories that the fabric reaches.
+
+Design: docs/design/memories.md.
+"""

@@ -59,7 +59,7 @@ class Sram(SingleChannelMemory[SramSpec]):
         return self._latency_ps
 
     def occupancy_ps(self, nbytes: int, write: bool) -> int:
-        """Bytes divided by the bandwidth of a port."""
+        """Picoseconds that *nbytes* hold a port: bytes divided by the bandwidth of the port."""
         return self._rate.ps(nbytes)
 
     @property

@@ -1,1 +1,4 @@
-"""Blocks inside a processing element."""
+"""Blocks inside a processing element.
+
+Design: docs/design/processing-element.md.
+"""

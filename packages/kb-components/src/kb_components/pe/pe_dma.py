@@ -133,7 +133,7 @@ class PeDma(Initiator[PeDmaSpec]):
 
     @property
     def lead_ps(self) -> int:
-        """The shorter set-up."""
+        """Picoseconds before a request leaves, at least: the shorter of the two set-ups."""
         return min(self._setups_ps)
 
     @property
@@ -198,6 +198,7 @@ class PeDma(Initiator[PeDmaSpec]):
         memory: Rectangle = params.memory
         owner = memory.base >> OFFSET_BITS
         if owner != self._last_owner:
+            # Constants lie at address 0, whose owner is never the owner of the last transfer.
             if params.constants:
                 self._fill(token, finish)
                 return
@@ -248,6 +249,7 @@ class PeDma(Initiator[PeDmaSpec]):
             memory = self._fabric.counted(path, params.pieces)
         transfer_ps, memory_ps = self._fabric.alone_ps(path, memory, write)
         alone_ps = setup_ps + n_more * self._piece_ps + transfer_ps
+        # With several transfers under way, the channel takes the next one before this one has ended.
         return alone_ps, max(memory_ps, -(-alone_ps // self.outstanding)), memory_ps
 
     def _lookups_ps(self, token: TileToken, pieces: tuple[Rectangle, ...]) -> int:

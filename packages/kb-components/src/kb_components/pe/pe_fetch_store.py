@@ -29,7 +29,7 @@ class PeFetchStore(RegisterFileOwner[PeFetchStoreSpec]):
     checks_by_form = True
 
     def connect(self) -> None:
-        """Finds the TCM."""
+        """Finds the TCM whose ports FETCH and STORE pass."""
         role: type[Any] = Scratchpad
         self._tcm: Scratchpad[Any] = self.context.neighbour("pe_tcm", role)
 

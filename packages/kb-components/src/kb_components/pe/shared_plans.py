@@ -93,6 +93,7 @@ class SharedPlans:
                 if not {*addresses} <= {*matrices}:
                     return  # its operands lie at places that do not follow from the matrices alone
                 sources = tuple([(matrices.index(address), 0) for address in addresses])
+        # The addresses of later tiles or pieces do not follow from the matrices.
         elif (plan.n_tiles > 1 and plan.has_transfers) or any(stage.in_pieces for stage in plan.stages):
             return
         elif isinstance(command, VectorCommand):

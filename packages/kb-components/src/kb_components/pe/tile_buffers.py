@@ -53,6 +53,7 @@ class TileBuffers:
             placement.panel = panel_slots(plan, self._panel_ring, self.inputs)
             below = placement.panel.count * placement.panel.nbytes
         if buffers.input_nbytes:
+            # The panel lies at the bottom, and the tiles' own buffers above it.
             base, count = self.inputs.base + below, (self.inputs.nbytes - below) // buffers.input_nbytes
             placement.input = self._input_ring.cut(base, buffers.input_nbytes, count, plan.n_tiles)
         placement.input_cut = below, buffers.panel_nbytes, buffers.input_nbytes
@@ -157,6 +158,7 @@ class TileBuffers:
                     self.inputs.free(at)
                 return False
             token.output_at = output_at
+            # The buffer lies outside of its slot, so the tile's stages have to move with it.
             if output_at != outputs.offset(number):
                 placement.move(Place.OUTPUT_BUFFER, number, output_at)
         if inputs is not None and at is not None and at != inputs.offset(tile.tile_id):

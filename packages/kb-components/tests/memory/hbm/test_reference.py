@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from sampled_cases import examples
 
 from kb_components.memory.hbm.banked import HbmBanked
 from kb_components.memory.hbm.reference import ReferenceHbm
@@ -121,14 +122,14 @@ def check(spec: HbmBankedSpec, asked: list[tuple[int, Rectangle, int, bool]]) ->
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(asked=requests, attributes=specs)
 def test_times_and_counts_are_those_of_bursts_one_by_one(mapping, asked, attributes):
     check(HbmBankedSpec(**attributes, mapping=mapping), asked)
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(asked=again, attributes=specs)
 def test_what_is_asked_again_costs_what_it_costs_burst_by_burst(mapping, asked, attributes):
     check(HbmBankedSpec(**attributes, mapping=mapping), asked)

@@ -1,4 +1,4 @@
-"""Questions that a log answers without being executed: dependencies, hazards, the origin of values, where time went."""
+"""Analyses of a log without executing it: dependencies, hazards, origins of values, critical paths, time by line."""
 
 from typing import TYPE_CHECKING
 

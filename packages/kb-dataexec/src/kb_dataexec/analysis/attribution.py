@@ -1,4 +1,4 @@
-"""Attribution: the answer to where the time of each launch went, as rows that add up exactly."""
+"""Where: the attribution of the time of each launch to kernel lines and blocks, as rows that add up exactly."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ WHERE_FORMAT: Final = 1
 
 
 class WhereRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`ps` picoseconds of the critical path, in `segments` pieces, that are alike in all the other fields.
+    """`ps` picoseconds of the critical path, in `segments` pieces that are equal in all other fields.
 
     `line` is the kernel line, or "" for work of no line. `block` is the kind of the block that worked, without its PE:
-    `pe_gemm`, `hbm`, `links`, `io_cpu`, `host`; `program` is the kernel itself. `what` is what the block did. `via` is
-    the edge by which the work held up what came next on the path.
+    `pe_gemm`, `hbm`, `links`, `io_cpu`, `host`; `program` is the kernel itself. `what` is the work of the block. `via`
+    is the edge by which the work held up the next piece of the path.
     """
 
     line: str
@@ -28,9 +28,9 @@ class WhereRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PeWhere(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The launch as each of `pes` sees it. Their rows are equal, and so each PE with other rows has its own entry.
+    """The launch as seen by each of `pes`, whose rows are equal. A PE with other rows has an entry of its own.
 
-    `start_ps` and `end_ps` are those of the launch. The `ps` of `rows` add up to the time between them.
+    `start_ps` and `end_ps` are the start and the end of the launch. The `ps` of `rows` add up to the time between them.
     """
 
     pes: list[str]
@@ -42,7 +42,7 @@ class PeWhere(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class LaunchWhere(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the time of the launch number `launch` went, from the host's call at `start_ps` to its answer at `end_ps`.
 
-    The `ps` of `rows` add up to the time between them, and so do those of each of `pes`, each PE's own view. The first
+    The `ps` of `rows` add up to the time between them, and so do the `ps` of each of `pes`, the view of a PE. The first
     kernel starts at `kernels_start_ps` and the last one ends at `kernels_end_ps`. Rows with `via` "launch" lie before,
     rows with `via` "answer" behind, and all other rows add up to the time between: the latency of `kb run`.
 
@@ -63,10 +63,9 @@ class LaunchWhere(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Where(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the time of a run went. `missing` names the tables and columns that the log lacks.
+    """The attribution of the time of a run. `missing` names the tables and columns that the log lacks.
 
-    `unexplained_ps` are the picoseconds of all launch views that the log gives no cause for: the rows whose block is
-    `unknown`.
+    `unexplained_ps` are the picoseconds of all launch views without a known cause: the rows whose block is `unknown`.
     """
 
     launches: list[LaunchWhere]
@@ -79,7 +78,7 @@ class PathColumns(NamedTuple):
     """The segments of a critical path, in order of time: each begins where the one before it ends.
 
     All arrays are int64 with one element for each segment. *op_id* is the op that worked, -1 for none. *pe*, *line*,
-    *block*, *what* and *via* count in *strings*; the fields of `WhereRow` of these names explain them. The PE is "" for
+    *block*, *what* and *via* are numbers in *strings*, with the meaning of the fields of `WhereRow`. The PE is "" for
     work of no PE. *launch* is the number of the launch.
     """
 

@@ -1,4 +1,4 @@
-"""Splits bytes into the coarsest disjoint sets such that every rectangle is a union of sets.
+"""ByteSets: splits bytes into the coarsest disjoint sets such that every rectangle is a union of sets.
 
 Rectangles are not compared in pairs. Rectangles whose address ranges meet form a component, such as a tensor. When all
 rows of a component have one stride, its bytes are a table of rows and columns. Neighbouring rows at which no rectangle
@@ -51,7 +51,7 @@ class _Parts(NamedTuple):
 
 
 def split_bytes(owner: Array, offset: Array, rows: Array, row_nbytes: Array, stride: Array) -> ByteSets:
-    """The sets of bytes of the rectangles that these columns (int64) describe. An empty rectangle has no set."""
+    """Splits the bytes of the rectangles in these columns (int64) into sets. An empty rectangle has no set."""
     runs = _runs(*_without_gaps(owner, offset, rows, row_nbytes, stride))
     bounds = np.unique(np.concatenate((runs.begin, runs.end)))
     begin, end = np.searchsorted(bounds, runs.begin), np.searchsorted(bounds, runs.end)
@@ -61,7 +61,7 @@ def split_bytes(owner: Array, offset: Array, rows: Array, row_nbytes: Array, str
         _, covered_alike, width = np.unique(cover, return_inverse=True, return_counts=True)
         pairs, found = np.unique(runs.rectangle[run] * len(width) + covered_alike[interval], return_counts=True)
         rectangle, member = np.divmod(pairs, max(len(width), 1))
-        if (found == width[member]).all():  # otherwise two sets of rectangles have one hash
+        if (found == width[member]).all():  # otherwise two sets of rectangles have the same hash
             return ByteSets(np.append(0, np.cumsum(np.bincount(rectangle, minlength=len(owner)))), member)
     raise AssertionError("four different hashes, and collisions of all of them")
 
@@ -78,7 +78,7 @@ def _cover(length: int, begin: Array, end: Array, rectangle: Array, seed: int) -
 
 
 def _without_gaps(owner: Array, offset: Array, rows: Array, row_nbytes: Array, stride: Array) -> tuple[Array, ...]:
-    """The rectangles, where rows that adjoin or overlap become one row. Empty rectangles get no row."""
+    """The rectangles with adjoining or overlapping rows joined to one row. Empty rectangles get no row."""
     joined = (rows == 1) | (stride <= row_nbytes)
     row_nbytes = np.where(joined, (rows - 1) * stride + row_nbytes, row_nbytes)
     rows = np.where(row_nbytes > 0, np.where(joined, np.minimum(rows, 1), rows), 0)

@@ -18,7 +18,7 @@ from kb_messages import LogError, Rectangle, Role
 
 
 class Kind(IntFlag):
-    """Why a record follows another. A release counts as a read and then a write, since it un-initialises the bytes."""
+    """The reason why a record follows another. A release counts as a read and a write: it un-initialises the bytes."""
 
     RAW = 1
     WAR = 2
@@ -40,22 +40,21 @@ class Dependencies(NamedTuple):
 
 
 def dependencies(log: OpLog, explicit: Iterable[tuple[int, int]] = ()) -> Dependencies:
-    """The direct dependencies of all records of *log*, exact to the byte.
+    """Finds the direct dependencies of all records of *log*, exact to the byte.
 
-    Record i follows an earlier record j when both touch one byte, one of them writes that byte, and no record in
-    between writes it. Dependencies that follow from these are left out. The log's own explicit dependencies count, and
-    *explicit* adds pairs (op, op that it follows).
-    The effort grows like n log n in the number of records. Raises LogError as `Schedule` does, and for an explicit
-    dependency on an unknown op, on the op itself, or on a later op.
+    Record i follows an earlier record j if both touch one byte, one of them writes that byte, and no record in between
+    writes it. Dependencies that follow from others are left out. The table `dependencies` of the log counts, and
+    *explicit* adds pairs (op, op that it follows). The effort grows like n log n in the number of records. Raises
+    LogError for an invalid log, and for an explicit dependency on an unknown op, on the op itself, or on a later op.
     """
     return dependencies_in(Schedule(log), explicit)
 
 
 def dependencies_in(schedule: Schedule, explicit: Iterable[tuple[int, int]] = ()) -> Dependencies:
-    """`dependencies` of the log of *schedule*."""
+    """Finds the direct dependencies of all records of *schedule*, as `dependencies` does for a log."""
     n_ops = len(schedule.ops)
-    told = schedule.followers, schedule.leaders, Kind.EXPLICIT
-    found = [*_by_bytes(schedule), told, _explicit(schedule.ops["op_id"], explicit)]
+    stated = schedule.followers, schedule.leaders, Kind.EXPLICIT
+    found = [*_by_bytes(schedule), stated, _explicit(schedule.ops["op_id"], explicit)]
     pair = np.concatenate([follower * n_ops + producer for follower, producer, _ in found])
     kind = np.concatenate([np.full(len(follower), kind, np.int64) for follower, _, kind in found])
     order = np.argsort(pair, kind="stable")
@@ -68,7 +67,7 @@ def dependencies_in(schedule: Schedule, explicit: Iterable[tuple[int, int]] = ()
 
 
 def _by_bytes(schedule: Schedule) -> list[tuple[Array, Array, Kind]]:
-    """(followers, the record that each follows, why). The same pair may come several times."""
+    """(followers, leaders, reason) for each reason. The same pair may come several times."""
     op, byte_set, reads, writes = _accesses(schedule)
     at = np.arange(len(op))
     begin = np.maximum.accumulate(np.where(np.append(True, np.diff(byte_set) != 0)[: len(at)], at, 0))
@@ -108,7 +107,7 @@ def _accesses(schedule: Schedule) -> tuple[Array, Array, Array, Array]:
 
 
 def cell_numbers(columns: list[Array]) -> Array:
-    """A number for each row, equal for rows that agree in all columns. The numbers count from 0."""
+    """Returns a number from 0 on for each row; rows that are equal in all *columns* have the same number."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         _, rank = np.unique(column, return_inverse=True)
@@ -131,11 +130,11 @@ def _explicit(op_ids: Array, pairs: Iterable[tuple[int, int]]) -> tuple[Array, A
 
 
 def backward_slice(log: OpLog, outputs: Iterable[Rectangle]) -> set[int]:
-    """The ids of the ops that the bytes of *outputs* depend on after the whole log, exact to the byte.
+    """Returns the ids of the ops that the bytes of *outputs* depend on after the whole log, exact to the byte.
 
-    An op belongs to the slice when it wrote a byte that is an output, or that an op of the slice reads, and no other
-    op wrote that byte in between. It also belongs to the slice when an op of the slice depends on it explicitly. Raises
-    LogError as `Schedule` does.
+    An op belongs to the slice if it wrote a byte that is an output, or that an op of the slice reads, and no other op
+    wrote that byte in between. It also belongs to the slice if an op of the slice depends on it explicitly. Raises
+    LogError for an invalid log.
     """
     schedule = Schedule(log)
     needed = _NeededBytes(schedule)
@@ -179,7 +178,7 @@ class _NeededBytes:
             view[...] = True
 
     def take(self, rectangle: Rectangle) -> bool:
-        """Whether a byte of the rectangle was needed. From now on none of its bytes is."""
+        """Returns whether a byte of the rectangle was needed. Afterwards, no byte of it is needed."""
         hit = False
         for view in self._views(rectangle):
             if view.any():

@@ -1,4 +1,4 @@
-"""The DMA ops of a log in columns, and what each of them moved."""
+"""DmaOps: the DMA ops of a log in columns, with the memory and the number of bytes that each of them moved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READ: Final = "dma_read"
 WRITE: Final = "dma_write"
 _COLUMNS: Final = ("op_id", "component", "name", "params", "t_start_ps", "t_end_ps")
 _DENSE: Final = 8
-"""Ids of a log follow each other. A table by number, up to so many numbers for an id, is faster than a search."""
+"""Entries for each id up to which a table by id is used. Ids of a log are dense, so a table is faster than a search."""
 
 
 class FarEnds(NamedTuple):
@@ -28,10 +28,10 @@ class FarEnds(NamedTuple):
 
 
 class DmaRows(NamedTuple):
-    """The rows of DMA ops in columns, ascending by `op_id`. `row` is the place of each in the log.
+    """The rows of DMA ops in columns, ascending by `op_id`. `row` is the number of the row in the log.
 
-    `component`, `name` and `params` number the DMA, its stage and its parameters in the strings of the log. `start_ps`
-    and `end_ps` are those of the service. `is_read` tells reads from writes.
+    `component`, `name` and `params` are the string numbers of the DMA, its stage and its parameters. `start_ps` and
+    `end_ps` are the start and the end of the service. `is_read` is True for a read, and False for a write.
     """
 
     row: Array
@@ -45,7 +45,7 @@ class DmaRows(NamedTuple):
 
     @classmethod
     def of(cls, log: OpLog) -> DmaRows:
-        """Those of *log*."""
+        """Returns the DMA ops of *log*."""
         read, write = (log.strings.index(text) if text in log.strings else -1 for text in (READ, WRITE))
         names = columns_of(log.ops, ("name",))["name"]
         row = np.flatnonzero((names == read) | (names == write))
@@ -53,7 +53,7 @@ class DmaRows(NamedTuple):
         return cls(row, op_id, component, name, params, start_ps, end_ps, name == read).ascending()
 
     def ascending(self) -> DmaRows:
-        """These rows by `op_id`. Rows of one id keep their order."""
+        """Returns the rows sorted by `op_id`. Rows of one id keep their order."""
         if (self.op_id[1:] >= self.op_id[:-1]).all():
             return self
         order = np.argsort(self.op_id, kind="stable")
@@ -61,7 +61,7 @@ class DmaRows(NamedTuple):
 
 
 class DmaOps:
-    """The DMA ops with the columns *rows*. *find_far* finds their far ends when somebody asks for them."""
+    """The DMA ops with the columns *rows*. *find_far* finds their far ends when they are first needed."""
 
     def __init__(self, rows: DmaRows, find_far: Callable[[DmaOps], FarEnds]) -> None:
         self.row, self.op_id, self.component, self.name, self.params, self.start_ps, self.end_ps, self.is_read = rows
@@ -69,14 +69,17 @@ class DmaOps:
 
     @classmethod
     def of(cls, log: OpLog) -> DmaOps:
-        """Those of *log*."""
+        """Returns the DMA ops of *log*."""
         return cls(DmaRows.of(log), lambda ops: _far_ends(ops, log.operands))
 
     def __len__(self) -> int:
         return len(self.row)
 
     def find(self, op_ids: Array) -> tuple[Array, Array]:
-        """Which of the ops each of *op_ids* is, and whether it is one. Of ops with one id, it is the first."""
+        """Returns (place, found): the index of each of *op_ids* in the ops, and whether it is there.
+
+        Of several ops with one id, it is the first.
+        """
         ids = self.op_id
         if not len(ids):
             return np.zeros(len(op_ids), np.int64), np.zeros(len(op_ids), bool)
@@ -91,26 +94,28 @@ class DmaOps:
 
     @cached_property
     def _by_id(self) -> Array | None:
-        """The op of each id from the lowest on, -1 for none; None where such a table would be mostly empty."""
+        """The op of each id from the lowest id on, -1 for none; None if the table would be mostly empty."""
         ids = self.op_id
         low, span = int(ids[0]), int(ids[-1]) - int(ids[0]) + 1
         if span > _DENSE * len(ids):
             return None
         found = np.full(span, -1, np.int32 if len(ids) < 1 << 31 else np.int64)
-        found[(ids - low)[::-1]] = np.arange(len(ids))[::-1]  # the first of equal ones stays
+        found[(ids - low)[::-1]] = np.arange(len(ids))[::-1]  # of equal ids, the first op stays
         return found
 
     @cached_property
     def far(self) -> FarEnds:
-        """What the ops moved from or to memories, without what came from constants. An op of these alone moved nothing,
-        and its owner is 0."""
+        """The memory and the bytes that each op moved from or to it. Bytes of constants do not count.
+
+        An op of constants alone moved 0 bytes, and its owner is 0.
+        """
         return self._find_far(self)
 
 
 class DmaOpsOnTheWay:
-    """Finds the DMA ops of a log, and their far ends, while somebody reads the log chunk by chunk.
+    """Collects the DMA ops of a log, and their far ends, while the log is read chunk by chunk.
 
-    So nobody needs the operands of the whole log. A chunk of a log has the operands of its ops.
+    So the operands of the whole log are not needed at a time. A chunk of a log has the operands of its ops.
     """
 
     def __init__(self) -> None:
@@ -119,14 +124,14 @@ class DmaOpsOnTheWay:
         self._n_ops = 0
 
     def look(self, chunk: OpLog) -> None:
-        """Find those of *chunk*, the next one of the log."""
+        """Collects the DMA ops of *chunk*, the next chunk of the log."""
         rows = DmaRows.of(chunk)
         self._far.append(DmaOps(rows, lambda ops: _far_ends(ops, chunk.operands)).far)
         self._rows.append(rows._replace(row=rows.row + self._n_ops))
         self._n_ops += chunk.n_ops
 
     def ops(self) -> DmaOps:
-        """Those of all chunks, of which there was at least one."""
+        """The DMA ops of all chunks. Needs at least one chunk."""
         rows = DmaRows(*map(np.concatenate, zip(*self._rows, strict=True)))
         far = FarEnds(*map(np.concatenate, zip(*self._far, strict=True)))
         order = np.argsort(rows.op_id, kind="stable")
@@ -134,7 +139,7 @@ class DmaOpsOnTheWay:
 
 
 def _far_ends(ops: DmaOps, operands: Array) -> FarEnds:
-    """The far ends of *ops*, whose *operands* these are, beside those of other ops."""
+    """The far ends of *ops*. *operands* has the operands of these ops, and may have others."""
     wanted = np.where(ops.is_read, Role.SRC, Role.DST).astype(np.int8)
     owner, nbytes = np.zeros(len(ops), np.int64), np.zeros(len(ops), np.int64)
     found: dict[int, tuple[Array, Array, Array]] = {}

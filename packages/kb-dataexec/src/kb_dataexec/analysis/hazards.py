@@ -1,4 +1,4 @@
-"""Hazards: pairs of records that depend on each other, and whose times do not keep the order of their commands."""
+"""Hazards: pairs of records that depend on each other, and whose times break the order of their commands."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kb_dataexec.log.schedule import Schedule
 from kb_messages import LogError, OpKind
 
 HOST: Final = "host"
-"""The component of the records that no PE made."""
+"""The component of records that belong to no PE."""
 
 
 class Hazard(StrEnum):
-    """A mistake that hardware could make, named after what the second record does to the bytes of the first record.
+    """A mistake that hardware could make, named after the access of the second record and then that of the first.
 
-    A race is between two PEs of one launch, because nothing orders two PEs. The other hazards are between any records.
+    A race is between two PEs of one launch, because nothing orders two PEs. Other hazards are between any records.
     """
 
     READ_TOO_EARLY = "missing wait"
@@ -39,12 +39,11 @@ class Hazard(StrEnum):
 
 
 class Hazards(NamedTuple):
-    """Pairs of records in which `second` follows `first` and does not wait for it. Records are numbered in command
-    order.
+    """Pairs of records in which `second` follows `first` and does not wait for it.
 
-    `code` is the place of the hazard in `Hazard`. `done_ps` is the earliest time at which `second` may begin.
-    `early_ps` is how much earlier it began; it is negative for races whose times happen to be right. `pe` has the
-    number of the PE of each record of the log, -1 for the host.
+    Records are numbered in command order. `code` is the index of the hazard in `Hazard`. `done_ps` is the earliest time
+    at which `second` may begin. It began `early_ps` earlier; this is negative for races whose times happen to be right.
+    `pe` has the number of the PE of each record of the log, -1 for the host.
     """
 
     first: Array
@@ -56,14 +55,14 @@ class Hazards(NamedTuple):
 
 
 def hazards(schedule: Schedule, found: Dependencies, launches: Sequence[tuple[int, int]] = ()) -> Hazards:
-    """The dependencies *found* that are hazards. Explicit dependencies are none.
+    """Returns the dependencies *found* that are hazards. Explicit dependencies are no hazards.
 
     A record may touch its bytes at any time from `t_start_ps` to `t_end_ps`, so its followers have to begin after its
     end. A record that reads the result of another command has to begin after the end of that whole command: a kernel
     can wait only for the end of a command, so earlier data would be luck. Nothing orders two PEs of one launch,
-    whatever the times, unless both are atomics: a memory does one after the other, and reads before an atomic what that
-    one overwrites. *launches* are (start, end) in picoseconds; without them the whole log is one launch. Raises
-    LogError when launches overlap.
+    whatever the times, unless both are atomics: a memory executes one after the other, and an atomic reads the bytes
+    that it overwrites. *launches* are (start, end) in picoseconds; without them the whole log is one launch. Raises
+    LogError if launches overlap.
     """
     ops = schedule.ops
     follower = np.repeat(np.arange(len(ops)), np.diff(found.first))
@@ -85,7 +84,7 @@ def hazards(schedule: Schedule, found: Dependencies, launches: Sequence[tuple[in
 
 
 def _are_atomic(schedule: Schedule) -> Array:
-    """Whether each record belongs to a command with an atomic, which is a function that a DMA_WRITE does in memory."""
+    """Whether each record belongs to a command with an atomic, a function that a DMA_WRITE computes in memory."""
     ops, strings = schedule.ops, schedule.log.strings
     name = strings.index(WRITE) if WRITE in strings else -1
     commands = np.unique(ops["command_seq"][(ops["kind"] == OpKind.MATH) & (ops["name"] == name)])
@@ -114,7 +113,7 @@ def _pe_numbers(schedule: Schedule) -> Array:
 
 
 def pe_of(component: str) -> str:
-    """The PE that a component is part of: the text before the last dot."""
+    """Returns the PE of a component: the text before the last dot."""
     return component if component == HOST else component.rpartition(".")[0]
 
 

@@ -1,5 +1,7 @@
-"""Provenance: the ops that wrote, released and computed a byte. The log is searched on demand, so execution costs
-nothing more."""
+"""Provenance: finds the ops that wrote, released and computed a byte.
+
+The log is searched on demand, so execution keeps no record of it.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,10 @@ _MOVES: Final = ((Role.SRC, Role.DST), (Role.IN, Role.OUT))
 
 
 class Origin(NamedTuple):
-    """How a byte got its value: `writer` wrote the byte last, and `maker` computed the value that moves brought there.
+    """The origin of the value of a byte: `writer` wrote the byte last, and `maker` computed the value.
 
-    `writer` is None when no op of the log wrote the byte. `maker` is None when the value comes from initial memory.
+    They differ if ops moved the value. `writer` is None if no op of the log wrote the byte. `maker` is None if the
+    value comes from the initial memory.
     """
 
     writer: OpRecord | None
@@ -43,18 +46,17 @@ class Origin(NamedTuple):
 
 
 def describe(record: OpRecord) -> str:
-    """The name of a record in error texts: its id, name, component and kernel line, as far as it has them."""
+    """Returns the name of a record in errors: its id, name, component and kernel line, as far as it has them."""
     return op_name(record.op_id, record.name, record.component, record.line)
 
 
 def position_of(record: OpRecord) -> Position:
-    """The position of *record* in the order of pass 2."""
+    """Returns the position of *record* in the order of pass 2."""
     return record.command_seq, record.tile_id, record.stage_index, record.op_id
 
 
 def last_writer(log: LogParts, owner: int, offset: int, before: Position | None = None) -> OpRecord | None:
-    """The last op in the order of pass 2 that writes byte *offset* of memory *owner*. Only ops before *before*
-    count."""
+    """Finds the last op in the order of pass 2, and before *before*, that writes byte *offset* of memory *owner*."""
 
     def writes(part: OpLog) -> Array:
         touching: Array = _touching(part, owner, offset) & np.isin(part.operands["role"], _WRITES)
@@ -64,7 +66,7 @@ def last_writer(log: LogParts, owner: int, offset: int, before: Position | None 
 
 
 def last_release(log: LogParts, owner: int, offset: int, before: Position | None = None) -> OpRecord | None:
-    """The last op in the order of pass 2 that un-initialises the byte. Only ops before *before* count."""
+    """Finds the last op in the order of pass 2, and before *before*, that un-initialises byte *offset* of *owner*."""
 
     def releases(part: OpLog) -> Array:
         touching: Array = _touching(part, owner, offset) & (part.operands["release"] != 0)
@@ -74,9 +76,9 @@ def last_release(log: LogParts, owner: int, offset: int, before: Position | None
 
 
 def origin(log: LogParts, owner: int, offset: int) -> Origin:
-    """The op that wrote the byte last, and the op that computed its value. An odd log raises no error.
+    """Finds the op that wrote the byte last, and the op that computed its value. An invalid log raises no error.
 
-    A cast (`copy`) computes nothing of its own: the op before it is named.
+    A cast (`copy`) computes no value: the maker is the op before it.
     """
     writer = record = last_writer(log, owner, offset)
     for _ in range(_MOST_MOVES):
@@ -91,7 +93,7 @@ def origin(log: LogParts, owner: int, offset: int) -> Origin:
 
 
 def history(log: LogParts, owner: int, offset: int, reader: int | None) -> str:
-    """The history of a byte that op *reader* could not read. None stands for a reader after the whole log."""
+    """Returns a sentence about a byte that op *reader* could not read. None is a reader after the whole log."""
     before = None if reader is None else _position(log, reader)
     writer, release = (find(log, owner, offset, before) for find in (last_writer, last_release))
     if writer is not None and release is not None and position_of(release) >= position_of(writer):
@@ -105,7 +107,7 @@ def history(log: LogParts, owner: int, offset: int, reader: int | None) -> str:
 
 
 def explained(log: LogParts, error: StoreError) -> StoreError:
-    """*error* with the ops that wrote and released the byte that could not be read, as far as *log* has them."""
+    """Returns *error* with the ops of *log* that wrote and released the byte that could not be read."""
     if error.byte is None:
         return error
     fuller = StoreError(error.where, error.got, error.needs, history(log, *error.byte, error.op_id))

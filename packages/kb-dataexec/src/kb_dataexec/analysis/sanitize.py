@@ -1,6 +1,6 @@
-"""Sanitizer: finds the mistakes that hardware could make and pass 2 cannot, since pass 2 follows the order of commands.
+"""Sanitizer: finds mistakes that hardware could make and pass 2 cannot, since pass 2 follows the order of commands.
 
-The mistakes are bytes that are read before their producer has finished, bytes that are overwritten before their reader
+Such mistakes are bytes that are read before their producer has finished, bytes that are overwritten before their reader
 has finished, and bytes that two PEs touch in no order. Direct dependencies are enough: when the times are right at each
 direct dependency, they are right along any chain. No findings means that no two records are out of order on any byte.
 """
@@ -89,23 +89,22 @@ _VERBS: Final = {
     Hazard.READ_RACE: ("reads", "writes"),
     Hazard.OVERWRITE_RACE: ("overwrites", "reads"),
 }
-"""What the second record does, and what the first does."""
+"""The verbs of the second record and of the first, by hazard."""
 
 
 def sanitize(
     log: OpLog, launches: Sequence[tuple[int, int]] = (), memories: Mapping[int, str] | None = None
 ) -> list[Finding]:
-    """The hazards of *log*: one finding for each hazard and pair of kernel lines, in command order.
+    """Finds the hazards of *log*: one finding for each hazard and pair of kernel lines, in command order.
 
     *launches* are (start, end) in picoseconds. Nothing orders the PEs within a launch, and two launches follow each
     other; without *launches* the whole log is one launch. The PE of a record is the name of its component up to the
-    last dot. *memories* has names of memories by owner number. Raises LogError as `Schedule` does, and when launches
-    overlap, and
-    when no record has a time after 0, because nothing could be found then.
+    last dot. *memories* has names of memories by owner number. Raises LogError for an invalid log, if launches overlap,
+    and if no record has a time after 0, because nothing could be found then.
     """
     schedule = Schedule(log)
     if len(schedule.ops) and not schedule.ops["t_end_ps"].any():
-        raise LogError("op log", "records without times", "t_start_ps and t_end_ps", "hazards are told by time alone")
+        raise LogError("op log", "records without times", "t_start_ps and t_end_ps", "hazards follow from times alone")
     found = hazards(schedule, dependencies_in(schedule), launches)
     return [_finding(schedule, found, group, memories or {}) for group in _groups(schedule, found)]
 

@@ -1,4 +1,4 @@
-"""Views of where the time of a run went: by block and what it did, by kernel line, by block, and by PE."""
+"""Views of a Where: the time of a run by block and its work, by kernel line, by block, and by PE."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _Key: TypeAlias = tuple[str, str]
 class PathShare(Struct, frozen=True, kw_only=True):
     """`ps` picoseconds of the critical path in which `block` did `what`: `share` (0 to 1) of the time of all launches.
 
-    `line` is the kernel line that has most of them, and `line_ps` are those of that line. The line is "" for work of no
-    line.
+    `line` is the kernel line with the most of these picoseconds, and `line_ps` is its number of them. The line is ""
+    for work of no line.
     """
 
     block: str
@@ -42,9 +42,9 @@ class LineShare(Struct, frozen=True, kw_only=True):
 class BlockShare(Struct, frozen=True, kw_only=True):
     """Picoseconds of one kind of block over all launches.
 
-    `path_ps` are on the critical path, `share` (0 to 1) of the time of all launches. `busy_ps` is all work of the
-    blocks of that kind, added up. `hidden_ps` is the part of it that is on no PE's own path: it went on behind other
-    work. PEs that do the same at the same time hide nothing of each other.
+    `path_ps` are on the critical path, `share` (0 to 1) of the time of all launches. `busy_ps` is the sum of all work
+    of the blocks of that kind. `hidden_ps` is the part of it on no path of a PE, because it ran behind other work. PEs
+    that do the same work at the same time hide none of it.
     """
 
     block: str
@@ -55,24 +55,24 @@ class BlockShare(Struct, frozen=True, kw_only=True):
 
 
 class PeShares(Struct, frozen=True, kw_only=True):
-    """All launches as each of `pes` sees them, the same for each: `shares` add up to the time of all launches."""
+    """All launches as seen by each of `pes`, whose views are equal. `shares` add up to the time of all launches."""
 
     pes: list[str]
     shares: list[PathShare]
 
 
 def total_ps(where: Where) -> int:
-    """The time of all launches in picoseconds, each from the host's call to its last answer."""
+    """Returns the time of all launches in picoseconds, each from the host's call to its last answer."""
     return sum(launch.end_ps - launch.start_ps for launch in where.launches)
 
 
 def path_shares(where: Where) -> list[PathShare]:
-    """The launch views by block and what it did, the longest first. They add up to `total_ps`."""
+    """Returns the launch views by block and its work, the longest first. They add up to `total_ps`."""
     return _shares((row for launch in where.launches for row in launch.rows), total_ps(where))
 
 
 def line_shares(where: Where) -> list[LineShare]:
-    """The launch views by kernel line, the dearest first. They add up to `total_ps`."""
+    """Returns the launch views by kernel line, the costliest first. They add up to `total_ps`."""
     total, found = total_ps(where), dict[str, dict[str, int]]()
     for launch in where.launches:
         for row in launch.rows:
@@ -86,7 +86,7 @@ def line_shares(where: Where) -> list[LineShare]:
 
 
 def block_shares(where: Where) -> list[BlockShare]:
-    """Every block that is on the path or that worked, the longest on the path first."""
+    """Returns every block that is on the path or that worked, the longest on the path first."""
     total = total_ps(where)
     path, busy, own = dict[str, int](), dict[str, int](), dict[str, int]()
     for launch in where.launches:
@@ -111,9 +111,9 @@ def block_shares(where: Where) -> list[BlockShare]:
 
 
 def pe_shares(where: Where) -> list[PeShares]:
-    """The own views of the PEs over all launches. PEs whose views are equal are listed once.
+    """Returns the views of the PEs over all launches. PEs with equal views share an entry.
 
-    A launch in which a PE took no part adds nothing to its view.
+    A launch without a program of a PE adds nothing to the view of that PE.
     """
     views: dict[str, list[tuple[int, int]]] = {}
     for number, launch in enumerate(where.launches):

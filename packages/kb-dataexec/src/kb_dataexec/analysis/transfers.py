@@ -1,4 +1,4 @@
-"""What the time of each DMA service went to: the log's table `transfers`, with the rows that it leaves out."""
+"""The parts of the time of each DMA service: the table `transfers` of a log, with the rows that it leaves out."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ PARTS: Final = (
     "setup_ps", "request_ps", "links_bytes_ps", "shared_ps", "wait_ps", "service_ps", "memory_latency_ps",
     "memory_bytes_ps", "response_ps",
 )  # fmt: skip
-"""The columns of `service_parts`, besides `op_id`."""
+"""The columns of `service_parts` behind `op_id`."""
 _TIMES: Final = LOG_TABLES["transfers"].ascending
 
 
-class ToldServices:
-    """The DMA ops whose services the table of transfers of *log* tells of, itself or by an equal service.
+class LoggedServices:
+    """The DMA ops of *log* whose services the table `transfers` describes: by a row of their own, or of an equal
+    service.
 
-    `ops` are all DMA ops, and `place` are those that are told of, ascending. `table` are the rows of the table in
-    their order, each op once, and `own_place` are their ops. `row` is the row that tells of an op, and `later_ps` how
-    much later the op's times are than there. A caller who has the DMA ops of *log* gives them as *ops*. Raises LogError
-    for a log without the table.
+    `ops` are all DMA ops; `place` are the indices of the described ops, ascending. `table` has the rows of the table in
+    their order, each op once, and `own_place` has the indices of their ops. For each op of `place`, `row` is its row of
+    `table`, and its times are `later_ps` picoseconds later than there. A caller that has the DMA ops of *log* passes
+    them as *ops*. Raises LogError for a log without the table.
     """
 
     def __init__(self, log: OpLog, ops: DmaOps | None = None) -> None:
@@ -41,40 +42,40 @@ class ToldServices:
         models = np.flatnonzero(
             (self.table["t_served_ps"] == self.table["t_arrived_ps"]) & (self.table["shared_ps"] == 0)
         )
-        untold = np.flatnonzero(row < 0)
-        if len(untold) and len(models):
+        unlisted = np.flatnonzero(row < 0)
+        if len(unlisted) and len(models):
             kind = _kinds(self.ops)
             model_of = np.full(int(kind.max()) + 1, -1, np.int64)
-            model_of[kind[self.own_place[models]][::-1]] = models[::-1]  # the first of several stays
-            row[untold] = model_of[kind[untold]]
+            model_of[kind[self.own_place[models]][::-1]] = models[::-1]  # of several rows, the first stays
+            row[unlisted] = model_of[kind[unlisted]]
         self.place = np.flatnonzero(row >= 0)
         self.row = row[self.place]
         self.later_ps = self.ops.end_ps[self.place] - self.ops.end_ps[self.own_place[self.row]]
 
 
 class LazyServices:
-    """`ToldServices` of *log* and *ops*, found when they are first asked for, and once for all threads that ask."""
+    """Finds the LoggedServices of *log* and *ops* at the first call, once for all threads."""
 
     def __init__(self, log: OpLog, ops: DmaOps | None = None) -> None:
         self._log, self._ops, self._lock = log, ops, Lock()
-        self._found: ToldServices | None = None
+        self._found: LoggedServices | None = None
 
-    def __call__(self) -> ToldServices:
-        """The services. Raises LogError for a log without the table of transfers."""
+    def __call__(self) -> LoggedServices:
+        """Returns the services. Raises LogError for a log without the table `transfers`."""
         with self._lock:
             if self._found is None:
-                self._found = ToldServices(self._log, self._ops)
+                self._found = LoggedServices(self._log, self._ops)
             return self._found
 
 
 def all_transfers(log: OpLog) -> Array:
-    """A row of `transfers` for each DMA op of *log* that the table tells of, ascending by `op_id`.
+    """Returns a row of `transfers` for each DMA op of *log* that the table describes, ascending by `op_id`.
 
-    A service without a row went as the first undisturbed one of its kind: same component, name, params, memory, bytes.
-    Undisturbed means that it was served when it arrived, and shared no link. Its times differ by those of the two
-    ends. Raises LogError for a log without the table.
+    A service without a row has the times of the first undisturbed service of its kind (same component, name, params,
+    memory and bytes), moved to its own end. Undisturbed means that it was served when it arrived, and shared no link.
+    Raises LogError for a log without the table.
     """
-    told = ToldServices(log)
+    told = LoggedServices(log)
     found = told.table[told.row]
     found["op_id"] = told.ops.op_id[told.place]
     for name in _TIMES:
@@ -83,13 +84,13 @@ def all_transfers(log: OpLog) -> Array:
 
 
 def service_parts(log: OpLog, transfers: Array) -> Array:
-    """Picoseconds of each part of the services of *transfers*, rows of `all_transfers`: `op_id` and `PARTS`.
+    """Returns the picoseconds of each part of the services *transfers*, rows of `all_transfers`: `op_id` and `PARTS`.
 
     The parts of a service add up to `t_end_ps - t_start_ps` of its op. In the order in which they follow each other, a
     read is `setup`, `request`, `wait`, `memory_latency`, bytes, `shared`, `response`, and a write is `setup`,
     `request`, `links_bytes`, `shared`, `wait`, `memory_bytes`, `memory_latency`, `response`. The bytes of a read belong
-    to the links where those are slower than the memory, else to the memory. `service` is the time of a memory that does
-    not tell its parts.
+    to the links if these are slower than the memory, else to the memory. `service` is the time of a memory that does
+    not report its parts.
     """
     ops = DmaOps.of(log)
     place, _ = ops.find(transfers["op_id"])
@@ -97,7 +98,7 @@ def service_parts(log: OpLog, transfers: Array) -> Array:
 
 
 def parts_of(transfers: Array, ops: DmaOps, place: Array) -> Array:
-    """`service_parts` of *transfers*, which are those of the ops number *place* of *ops*."""
+    """`service_parts` of *transfers*, which belong to the ops with the indices *place* of *ops*."""
     is_read, end_ps = ops.is_read[place], ops.end_ps[place]
     parts = np.zeros(len(transfers), [("op_id", "<i8"), *((name, "<i8") for name in PARTS)])
     parts["op_id"], parts["shared_ps"] = transfers["op_id"], transfers["shared_ps"]
@@ -110,15 +111,15 @@ def parts_of(transfers: Array, ops: DmaOps, place: Array) -> Array:
 
 
 def memory_spans(log: OpLog, services: LazyServices | None = None) -> Array:
-    """When the bytes of each transfer that the log tells of held their memory, ascending by op.
+    """Returns the time in which the bytes of each logged transfer held their memory, ascending by op.
 
-    Columns: `row`, that of its op in `log.ops`; `memory`, a number in `log.strings`; `start_ps` and `end_ps`.
+    Columns: `row`, the index of its op in `log.ops`; `memory`, a number in `log.strings`; `start_ps` and `end_ps`.
 
-    A read holds it from the moment at which it is served, as long as its bytes take. The latency of the memory is left
-    out, because the next request is served meanwhile. A write holds it until the memory is done with its bytes: from
-    the moment at which its last part is served, or, where nothing was left to do by then, while its bytes came. A
-    memory that does not tell when it begins has the time from the arrival until it is done, latency included. Raises
-    LogError for a log without the table. *services* are those of *log*, where a caller has them.
+    A read holds the memory from the time at which it is served, as long as its bytes take. The latency of the memory is
+    left out, because the next request is served meanwhile. A write holds the memory until its bytes are written: from
+    the time at which its last part is served, or, if nothing was left to do by then, while its bytes came. For a memory
+    that does not report when it begins, it is the time from arrival to end, latency included. Raises LogError for a log
+    without the table. A caller that has the services of *log* passes them as *services*.
     """
     told = (services or LazyServices(log))()
     rows, is_read = told.table, told.ops.is_read[told.own_place]
@@ -162,5 +163,5 @@ def _fill_memory(parts: Array, told: Array, wait_and_latency: tuple[Array, Array
 
 
 def _kinds(ops: DmaOps) -> Array:
-    """A number for each of *ops* that it shares with the ops of its kind."""
+    """A number for each of *ops*, equal for the ops of a kind."""
     return numbered_rows(ops.component, ops.params, ops.is_read.astype(np.int8), *ops.far)

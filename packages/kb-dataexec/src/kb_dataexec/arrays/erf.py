@@ -1,4 +1,4 @@
-"""The error function, which numpy does not have."""
+"""The error function, which numpy lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of MATH records, in numpy. README.md says what each function means."""
+"""The functions of MATH records, in numpy. README.md specifies each function."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from kb_dataexec.arrays.philox import philox
 class Function(NamedTuple):
     """One function. `apply` takes `arity` 2-D arrays of one type, and the keyword `axis` if the function `has_axis`.
 
-    The first `as_is` arguments keep their own types and have no say in the type of the computation. A function that
-    `generates` gets, behind its scalars, the row and the column of each element of the result. One that `spreads`
-    repeats rows, which `kb_dataexec.ops` does. The result of one that is `exact` is not rounded. One that `is_layout`
-    gets the attributes of the op, and the shape and type of the result, by name.
+    The first `as_is` arguments keep their own types and do not decide the type of the computation. A function that
+    `generates` gets, behind its scalars, the row and the column of each element of the result. A function that
+    `spreads` repeats rows, in `kb_dataexec.ops`. The result of an `exact` function is not rounded. A function that
+    `is_layout` gets the attributes of the op, and the shape and type of the result, by name.
     """
 
     arity: int
@@ -95,7 +95,7 @@ def _reduction(function: np.ufunc) -> Callable[..., Array]:
 
 
 def _first_number(function: np.ufunc) -> Callable[..., Array]:
-    """The lowest index along an axis at which the extreme of all elements but NaN is; 0 where all are NaN."""
+    """The lowest index along an axis of the extreme of all elements but NaN; 0 if all are NaN."""
 
     def first(x: Array, axis: int) -> Array:
         found: Array = np.argmax(x == function.reduce(x, axis=axis, keepdims=True), axis=axis, keepdims=True)
@@ -105,7 +105,7 @@ def _first_number(function: np.ufunc) -> Callable[..., Array]:
 
 
 def _scan(function: np.ufunc) -> Callable[..., Array]:
-    """The function of all elements up to each one along an axis, added one after the other."""
+    """The function of all elements up to each element along an axis, one after the other."""
     return lambda x, axis: function.accumulate(x, axis=axis)
 
 
@@ -233,4 +233,4 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "max_number": Function(1, _reduction(np.fmax), reduces=True),
     "min_number": Function(1, _reduction(np.fmin), reduces=True),
 }
-"""The functions that a MATH record can ask for, by `MathAttributes.op`."""
+"""The functions of MATH records, by `MathAttributes.op`."""

@@ -1,6 +1,6 @@
-"""Functions of integers that numpy does not have. All arguments are i64, or all are u64.
+"""Functions of integers that numpy lacks. All arguments are i64, or all are u64.
 
-Some depend on the width of the type that the integers stand for; *bits* says it.
+Some depend on *bits*, the width of the type that the integers stand for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def truncated_quotient(a: Array, b: Array) -> Array:
 
 
 def truncated_remainder(a: Array, b: Array) -> Array:
-    """What `truncated_quotient` leaves of a; 0 for b = 0."""
+    """a - b * `truncated_quotient`; 0 for b = 0."""
     rest: Array = np.where(b == 0, 0, a - truncated_quotient(a, b) * b)
     return rest
 

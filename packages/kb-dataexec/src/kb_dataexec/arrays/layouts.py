@@ -1,4 +1,4 @@
-"""Functions that put elements in another order, choose or count them, or take their bytes as another type.
+"""Functions that reorder, choose or count elements, or take their bytes as another type.
 
 They work on matrices, and on stacks of matrices.
 """
@@ -24,13 +24,13 @@ def rearranged(x: Array, attributes: MathAttributes, shape: tuple[int, int], dty
 
 
 def combined(a: Array, b: Array, attributes: MathAttributes, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """As `rearranged`, of the elements of *a* and then those of *b*."""
+    """The elements of *a* and then of *b*, counted row by row, at `first` + index * `strides` (see `rearranged`)."""
     flat = [each.reshape(*each.shape[:-2], 1, -1) for each in (a, b)]
     return rearranged(np.concatenate(flat, axis=-1), attributes, shape, dtype)
 
 
 def histogram(x: Array, attributes: MathAttributes, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """How many elements are 0, 1, ... up to the columns of *shape*; others are not counted."""
+    """The number of elements equal to 0, 1, ..., for each column of *shape*. Other elements do not count."""
     bins = shape[1]
     stack = x.reshape(-1, x.shape[-2] * x.shape[-1])
     inside = (stack >= 0) & (stack < bins)
@@ -40,7 +40,7 @@ def histogram(x: Array, attributes: MathAttributes, shape: tuple[int, int], dtyp
 
 
 def gathered(index: Array, x: Array, attributes: MathAttributes, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """The elements of *x* at *index* along `axis`; NaN, or 0 of integers, where *index* is none of *x*."""
+    """The elements of *x* at *index* along `axis`; NaN, or 0 for integers, where *index* is outside *x*."""
     assert attributes.axis is not None
     axis = attributes.axis - 2
     inside = (index >= 0) & (index < x.shape[axis])
@@ -50,5 +50,5 @@ def gathered(index: Array, x: Array, attributes: MathAttributes, shape: tuple[in
 
 
 def retyped(x: Array, attributes: MathAttributes, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """The bytes of *x* as elements of *dtype*, which is as wide."""
+    """The bytes of *x* as elements of *dtype*, which has the same width."""
     return np.array(x, order="C").view(dtype)

@@ -15,12 +15,12 @@ Item = TypeVar("Item")
 
 WORKERS: Final = os.cpu_count() or 1
 _CHUNK: Final = 1 << 14
-"""Elements. Source: assumed. A chunk of operand rows of 48 bytes, and its results, stay in a cache of 2 MiB."""
+"""Elements of a chunk. Source: assumed; operand rows of 48 bytes, and their results, stay in a cache of 2 MiB."""
 _is_worker: ContextVar[bool] = ContextVar("kb_dataexec.is_worker", default=False)
 
 
 def in_parallel(task: Callable[[Item], object], items: Sequence[Item]) -> None:
-    """Call *task* with each of *items*, in any order, and return when all calls have ended.
+    """Calls *task* with each of *items*, in any order, and returns when all calls have ended.
 
     Each call sees the caller's context variables and ignores numpy's floating-point errors. An `in_parallel` within
     such a call runs its items one by one on its own thread. Raises the error of the first of *items* that failed.
@@ -36,13 +36,13 @@ def in_parallel(task: Callable[[Item], object], items: Sequence[Item]) -> None:
 
 
 def parts(length: int) -> list[slice]:
-    """range(*length*) in one part for each worker. The parts have about equal lengths."""
+    """Splits range(*length*) into one part for each worker, of about equal lengths."""
     bounds = [part * length // WORKERS for part in range(WORKERS + 1)]
     return list(map(slice, bounds[:-1], bounds[1:]))
 
 
 def in_chunks(task: Callable[[slice], object], length: int) -> None:
-    """`in_parallel` over slices of range(*length*) that are short enough for the cache of a core."""
+    """Calls *task*, in parallel, with slices of range(*length*) that are short enough for the cache of a core."""
 
     def run(part: slice) -> None:
         for low in range(part.start, part.stop, _CHUNK):

@@ -20,7 +20,7 @@ _HALF: Final = np.uint64(32)
 def philox(
     c0: Array, c1: Array, c2: Array, c3: Array, low_key: Array, high_key: Array, rounds: Array, word: Array
 ) -> Array:
-    """Word number *word* (0 to 3) of the four that *rounds* rounds make of a counter of four words and a key of two.
+    """Returns word number *word* (0 to 3) of the result of *rounds* rounds on a counter of 4 words and a key of 2.
 
     The lowest 32 bits of each argument count. *rounds* and *word* may differ from element to element.
     """

@@ -1,4 +1,4 @@
-"""Ranges of different lengths in one array, and the distinct values of small numbers, all without a loop."""
+"""Ranges of different lengths in one array, and distinct values of small numbers, without a Python loop."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ _FEW: Final = 1 << 12
 
 
 def spread(first: Array, count: Array) -> tuple[Array, Array]:
-    """The numbers first[i], ..., first[i] + count[i] - 1 for every i in turn, and the i of each number."""
+    """Returns the numbers first[i], ..., first[i] + count[i] - 1 for every i in turn, and the i of each number."""
     which = np.repeat(np.arange(len(count)), count)
     nth = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
     return nth + np.repeat(first, count), which
 
 
 def distinct(numbers: Array, bound: int) -> Array:
-    """The distinct values of *numbers*, ascending: `np.unique` without sorting. *numbers* are 0 to *bound* - 1."""
+    """Returns the distinct values of *numbers*, ascending: `np.unique` without sorting. *numbers* are 0 to *bound* -
+    1."""
     present = np.zeros(bound, np.bool_)
     present[numbers] = True
     return np.flatnonzero(present)
 
 
 def numbered(keys: Array) -> tuple[Array, Array]:
-    """The distinct values of integer *keys*, ascending, and the place of each key among them: `np.unique` with inverse.
+    """Returns the distinct values of integer *keys*, ascending, and the index of each key: `np.unique` with inverse.
 
     Keys that lie close together are not sorted.
     """
@@ -47,7 +48,7 @@ def numbered(keys: Array) -> tuple[Array, Array]:
 
 
 def numbered_rows(*columns: Array) -> Array:
-    """A number for each row of integer *columns* of one length. Equal rows have one number, counted from 0 on."""
+    """Returns a number from 0 on for each row of integer *columns* of one length. Equal rows have one number."""
     rows = numbered(columns[0])[1]
     for column in columns[1:]:
         values, number = numbered(column)

@@ -11,7 +11,7 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array
 
 _MOST_KEPT_NBYTES: Final = 1 << 27
-"""Bytes of the buffers that the pool keeps: both factors of a product of 4096 x 4096 x 4096, as f32."""
+"""The most bytes that the pool keeps: both factors of a product of 4096 x 4096 x 4096, as f32."""
 
 _kept: list[Array] = []
 _lock = Lock()
@@ -37,7 +37,7 @@ class Scratch:
         self._given.clear()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """An uninitialised array, as `np.empty` gives. Do not use it after the `with` statement."""
+        """Returns an uninitialised array. Do not use it after the `with` statement."""
         nbytes = math.prod(shape) * dtype.itemsize
         with _lock:
             fitting = next((at for at, buffer in enumerate(_kept) if buffer.nbytes >= nbytes), None)

@@ -1,4 +1,4 @@
-"""Special functions that numpy does not have. They compute in f64, and round to the type of their argument."""
+"""Special functions that numpy lacks. They compute in f64, and round to the type of their argument."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HALLEY_STEPS: Final = 4
 
 
 def in_f64(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """*function*, whose argument is f64 and whose result is rounded to the type of the argument given."""
+    """Returns *function* with its argument cast to f64, and its result rounded to the type of the argument."""
 
     def rounded(x: Array) -> Array:
         result: Array = function(x.astype(np.float64)).astype(x.dtype)
@@ -189,7 +189,7 @@ UNARY: Final[dict[str, Callable[[Array], Array]]] = {
 
 
 def rounded_half_away(x: Array) -> Array:
-    """The nearest whole number, of two the one away from zero."""
+    """The nearest whole number; of two, the number away from zero."""
     whole = np.trunc(x)
     found: Array = whole + np.copysign(np.abs(x - whole) >= 0.5, x).astype(x.dtype)
     return np.where(np.isfinite(x), found, x)

@@ -29,7 +29,7 @@ def current() -> Backend:
 
 @contextmanager
 def using(backend: Backend) -> Iterator[None]:
-    """Compute with *backend* until the block ends."""
+    """Computes with *backend* until the block ends."""
     token = _current.set(backend)
     try:
         yield

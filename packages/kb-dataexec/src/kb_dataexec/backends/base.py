@@ -1,4 +1,4 @@
-"""The protocol of a backend."""
+"""Backend: the protocol of a backend, which computes products and functions."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Backend(Protocol):
         """Whether several threads may compute at the same time, each on a core of its own."""
 
     def matmul(self, a: Array, b: Array) -> Array:
-        """a @ b of any supported types. The result is f32 for floats and i32, exact modulo 2^32, for integers.
+        """Returns a @ b of any supported types. The result is f32 for floats and i32, exact modulo 2^32, for integers.
 
         *a* and *b* are matrices, or stacks of equal length whose last two axes are a matrix. Sums of floats must be at
         least as precise as f32; products in tf32, bf16 or f16 are wrong.
         """
 
     def apply(self, op: str, arguments: Sequence[Array], axis: int | None) -> Array:
-        """Function *op* of `MATH_FUNCTIONS`, applied to *arguments*: matrices or stacks that broadcast.
+        """Returns function *op* of `MATH_FUNCTIONS`, applied to *arguments*: matrices or stacks that broadcast.
 
         All arguments are f32, all are i64, or all are u64. Only the condition of `where` and the argument of `copy`
         keep their own types. A reduction is over *axis*, which stays with length 1; a scan is along *axis*. A function

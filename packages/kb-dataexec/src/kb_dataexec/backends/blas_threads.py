@@ -1,4 +1,4 @@
-"""The number of BLAS threads of a matrix product."""
+"""Limits the BLAS threads of small matrix products."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ def _controller() -> ThreadpoolController:
 
 
 def single_threaded() -> AbstractContextManager[Any]:
-    """A context in which BLAS works on the calling thread alone."""
+    """Returns a context in which BLAS works on the calling thread alone."""
     limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
     return limit
 
 
 def threads_for(rows: int, cols: int, k: int) -> AbstractContextManager[Any]:
-    """`single_threaded` for a product that is too small to gain from threads, else a context without effect."""
+    """Returns `single_threaded()` for a product that is too small to gain from threads; else a context without
+    effect."""
     return single_threaded() if rows * cols * k < _SMALL_PRODUCT else nullcontext()

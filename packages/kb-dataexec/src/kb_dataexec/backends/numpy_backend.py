@@ -18,7 +18,7 @@ class NumpyBackend:
     shares_cores = True
 
     def matmul(self, a: Array, b: Array) -> Array:
-        """As `Backend` says. Floats are multiplied by sgemm, in f32."""
+        """Returns a @ b. Floats are multiplied by sgemm, in f32; integers exactly, modulo 2^32."""
         if a.dtype.kind not in "iub":
             out: Array = np.matmul(cast(a, DType.F32), cast(b, DType.F32))
         elif _exact_in_f64(a, b):
@@ -28,7 +28,7 @@ class NumpyBackend:
         return out
 
     def apply(self, op: str, arguments: Sequence[Array], axis: int | None) -> Array:
-        """As `Backend` says."""
+        """Returns function *op* of `MATH_FUNCTIONS`, applied to *arguments*."""
         function = FUNCTIONS[op]
         return function.apply(*arguments, axis=axis) if function.has_axis else function.apply(*arguments)
 

@@ -50,7 +50,7 @@ class TorchBackend:
         self._on_bits = NumpyBackend()
 
     def matmul(self, a: Array, b: Array) -> Array:
-        """As `Backend` says. Integers are multiplied as 16-bit digits in f64, which is exact."""
+        """Returns a @ b. Integers are multiplied as 16-bit digits in f64, which is exact."""
         if a.dtype.kind in "iub":
             return self._integer_matmul(a, b)
         with self._full_precision():
@@ -58,7 +58,7 @@ class TorchBackend:
             return self._to_host(product)
 
     def apply(self, op: str, arguments: Sequence[Array], axis: int | None) -> Array:
-        """As `Backend` says."""
+        """Returns function *op* of `MATH_FUNCTIONS`, applied to *arguments*."""
         if op == "copy":
             return np.array(arguments[0])
         if op not in self._functions or arguments[-1].dtype == np.uint64:
@@ -112,7 +112,7 @@ class TorchBackend:
 
 
 def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
-    """The functions of `MATH_FUNCTIONS` as `arrays/functions.py` has them, without `copy` and some of bits."""
+    """The functions of `MATH_FUNCTIONS`, like those of `arrays/functions.py`, without `copy` and some of bits."""
 
     def sigmoid(x: Any) -> Any:
         return 1 / (1 + torch.exp(-x))
@@ -205,7 +205,7 @@ def _first(torch: Any, x: Any, axis: int, extreme: Callable[..., Any]) -> Any:
 
 
 def _most(torch: Any) -> Callable[..., Any]:
-    """The largest element along an axis of those that are not NaN; NaN where all are."""
+    """The largest element along an axis that is not NaN; NaN if all are."""
 
     def most(x: Any, axis: int) -> Any:
         if not x.dtype.is_floating_point:
@@ -217,7 +217,7 @@ def _most(torch: Any) -> Callable[..., Any]:
 
 
 def _least(torch: Any) -> Callable[..., Any]:
-    """The smallest element along an axis of those that are not NaN; NaN where all are."""
+    """The smallest element along an axis that is not NaN; NaN if all are."""
 
     def least(x: Any, axis: int) -> Any:
         if not x.dtype.is_floating_point:

@@ -1,4 +1,4 @@
-"""`convert`: writes a log that is lines of JSON as a folder, which has a digest and is faster to read."""
+"""`convert`: writes a log of JSON lines as a folder, which has a digest and is faster to read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Converted(Struct, frozen=True, kw_only=True):
 
 
 def convert(options: argparse.Namespace) -> int:
-    """Run `convert`. Returns exit code 0. A log that was cut off becomes a folder without a manifest."""
+    """Runs `convert`. Returns exit code 0. A log that was cut off becomes a folder without a manifest."""
     if options.log.suffix != LINES_SUFFIX:
         raise UsageError(str(options.log), "no file of that ending", f"lines of JSON, {LINES_SUFFIX}")
     source = LogLines(options.log, options.prefix)
@@ -44,7 +44,7 @@ def convert(options: argparse.Namespace) -> int:
 
 
 def _write(source: LogLines, out: Path) -> LogSummary:
-    """Write the log to *out* chunk by chunk. If that fails, *out* is left empty."""
+    """Writes the log to *out* chunk by chunk. If that fails, *out* is left empty."""
     writer, progress = FolderLogWriter(out), Progress()
     try:
         n_strings = 0

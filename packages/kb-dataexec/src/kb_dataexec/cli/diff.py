@@ -1,4 +1,4 @@
-"""`diff`: finds the records and the further tables in which two logs differ. Records are matched by id."""
+"""`diff`: finds the records and the auxiliary tables in which two logs differ. Records are matched by id."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 def diff(options: argparse.Namespace) -> int:
-    """Run `diff`. Returns exit code 0 when the logs agree, else 1. The order of chunks, rows and strings is ignored."""
+    """Runs `diff`. Returns exit code 0 when the logs agree, else 1. The order of chunks, rows and strings is
+    ignored."""
     a, b = read_log(options.a, prefix=True), read_log(options.b, prefix=True)
     found = compare_logs((str(options.a), str(options.b)), a, b, options.ignore_times)
     if options.json:
@@ -58,7 +59,7 @@ def diff(options: argparse.Namespace) -> int:
 
 
 def compare_logs(names: tuple[str, str], a: OpLog, b: OpLog, ignore_times: bool = False) -> Difference:
-    """Compare the logs *a* and *b* record by record. *ignore_times* leaves out their times."""
+    """Compares the logs *a* and *b* record by record. *ignore_times* leaves out their times."""
     common, at_a, at_b = np.intersect1d(a.ops["op_id"], b.ops["op_id"], return_indices=True)
     changed = _ops_differ(a, b, at_a, at_b, ignore_times) | _operands_differ(a, b, common)
     only_a, only_b = (np.flatnonzero(~np.isin(log.ops["op_id"], common)) for log in (a, b))
@@ -92,9 +93,9 @@ def _ops_differ(a: OpLog, b: OpLog, at_a: Array, at_b: Array, ignore_times: bool
 
 
 def _tables_differ(a: OpLog, b: OpLog, ignore_times: bool) -> tuple[str, ...]:
-    """The further tables that one log alone has, or whose rows differ. Their order does not matter.
+    """The auxiliary tables that one log alone has, or whose rows differ, in any order.
 
-    *ignore_times* leaves out all but the dependencies, because the others are made of times.
+    *ignore_times* leaves out all tables but `dependencies`, because the others consist of times.
     """
     looked_at = ("dependencies",) if ignore_times else tuple(LOG_TABLES)
     in_a = _texts_in(a, b)
@@ -113,7 +114,7 @@ def _tables_differ(a: OpLog, b: OpLog, ignore_times: bool) -> tuple[str, ...]:
 
 
 def _texts_in(a: OpLog, b: OpLog) -> Array:
-    """For each string of *b*, its index among those of *a*, or -1."""
+    """For each string of *b*, its number in *a*; -1 if *a* lacks it."""
     index = {text: number for number, text in enumerate(a.strings)}
     return np.array([index.get(text, -1) for text in b.strings], np.int64)
 
@@ -133,7 +134,7 @@ def _operands_differ(a: OpLog, b: OpLog, common: Array) -> Array:
 
 
 def _by_op(operands: Array, ids: Array) -> tuple[Array, Array]:
-    """(the operands of *ids* in the order of *ids*, the place of each operand's id in *ids*)."""
+    """(the operands of *ids* in the order of *ids*, the index in *ids* of the op of each operand)."""
     mine = operands[np.isin(operands["op_id"], ids)]
     position = np.searchsorted(ids, mine["op_id"])
     order = np.argsort(position, kind="stable")

@@ -10,7 +10,7 @@ from kb_dataexec.logfile import open_log
 
 
 def export(options: argparse.Namespace) -> int:
-    """Run `export`. Returns exit code 0."""
+    """Runs `export`. Returns exit code 0."""
     found = export_parquet(open_log(options.log, prefix=True), options.out, Progress())
     if options.json:
         emit_json(found)

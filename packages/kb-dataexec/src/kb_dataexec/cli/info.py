@@ -30,10 +30,10 @@ class MemoryUse(Struct, kw_only=True):
 
 
 class Info(Struct, kw_only=True):
-    """The counts of a log, as `--json` prints them. `problem` says why the digest is wrong.
+    """The counts of a log, as `--json` prints them. `problem` is the error about a wrong digest.
 
-    `digest` and `digest_ok` are None for a log that was cut off and for lines of JSON. `tables` has the rows of the
-    further tables, and `missing` the names of those that the log does not have.
+    `digest` and `digest_ok` are None for a log that was cut off and for lines of JSON. `tables` has the number of
+    rows of each auxiliary table, and `missing` the names of the tables that the log lacks.
     """
 
     log: str
@@ -55,7 +55,7 @@ class Info(Struct, kw_only=True):
 
 
 def info(options: argparse.Namespace) -> int:
-    """Run `info`. Returns exit code 0, or 2 when the files do not agree with the manifest."""
+    """Runs `info`. Returns exit code 0, or 2 when the files do not agree with the manifest."""
     found = _collect(str(options.log), open_log(options.log, prefix=True))
     if options.json:
         emit_json(found)
@@ -85,7 +85,7 @@ def _collect(log: str, source: LogFolder | LogLines) -> Info:
             _add_times(found, chunk.ops)
             _add_memories(memories, chunk.operands)
             progress(number, source.n_chunks)
-        found.digest = source.digest  # that of a log with formulas is known when its rows have been made
+        found.digest = source.digest  # a log with compressed rows has a digest once its rows were made
         found.digest_ok = None if source.digest is None else True
     except ManifestError as error:
         found.digest_ok, found.problem = False, str(error)
@@ -137,8 +137,8 @@ def _lines(found: Info) -> list[str]:
         lines.append(f"         {found.problem}")
     if found.start_ps is not None:
         lines.append(f"time     {found.start_ps} ps to {found.end_ps} ps")
-    told = ", ".join(f"{count} {name}" for name, count in found.tables.items())
-    lines += [f"tables   {told}"] if told else []
+    rows = ", ".join(f"{count} {name}" for name, count in found.tables.items())
+    lines += [f"tables   {rows}"] if rows else []
     lines += [f"without  {', '.join(found.missing)}"] if found.missing else []
     for title, counts in (("kind", found.kinds), ("op", found.ops), ("component", found.components)):
         lines += [title, *(f"  {n:>10}  {name or '(none)'}" for name, n in counts.items())]

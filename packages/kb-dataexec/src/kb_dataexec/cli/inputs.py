@@ -17,11 +17,11 @@ from kb_dataexec.memory.store import MemoryStore
 from kb_messages import OFFSET_BITS, DType
 
 _LARGEST: Final = 1 << OFFSET_BITS
-"""The size in bytes of a memory whose size nothing tells. Source: the bits of the offset in an address."""
+"""The size in bytes of a memory of unknown size. Source: the bits of the offset in an address."""
 
 
 def initial_memory(saved: Path | None, inputs: Sequence[str], log: OpLog) -> MemoryStore:
-    """The memory saved in the folder *saved*, with the arrays of *inputs* written to it.
+    """Returns the memory saved in the folder *saved*, with the arrays of *inputs* written to it.
 
     Without a folder, the memory has all memories that the log and the inputs name. An input is ADDRESS=FILE.npy and
     puts the bytes of the array, row by row, at a physical address. ADDRESS:DTYPE=FILE.npy casts the array first. Raises

@@ -21,7 +21,7 @@ _CODES = "Exit codes: 0 ok or the same, 1 wrong, different or hazardous, 2 bad i
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line *args* (default: the arguments of the process). Returns the exit code."""
+    """Runs the command line *args* (default: the arguments of the process). Returns the exit code."""
     if sys.stdout is None or sys.stdout.closed:
         return _refuse("standard output: got a closed stream, needs an open one", 2)
     options = command_line().parse_args(args)
@@ -46,7 +46,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _drop_output() -> None:
-    """Send what stdout still holds to nowhere. The stream has failed, and the flush at exit must not fail again."""
+    """Drops the buffer of stdout. The stream has failed, and the flush at exit must not fail again."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -101,7 +101,7 @@ def _refuse(text: str, exit_code: int) -> int:
 
 
 def command_line() -> argparse.ArgumentParser:
-    """The parser of the command line. Its subcommands and options are those of the README."""
+    """Returns the parser of the command line, whose subcommands and options README.md lists."""
     parser = argparse.ArgumentParser(
         prog="kb-dataexec", description="Execute and look at op logs of a simulator.", epilog=_CODES
     )

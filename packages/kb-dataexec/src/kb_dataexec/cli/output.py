@@ -18,7 +18,7 @@ class UsageError(KbError):
 
 
 def plain(text: str) -> str:
-    """*text* with control characters and lone surrogates escaped, so that a name cannot steer the terminal."""
+    """Returns *text* with control characters and lone surrogates escaped, so that a name cannot steer the terminal."""
     return text if text.isprintable() else "".join(map(_escaped, text))
 
 
@@ -27,22 +27,22 @@ def _escaped(letter: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """*number* and *noun*, which gets an s but for 1."""
+    """Returns *number* and *noun*, with an s unless *number* is 1."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def emit(lines: Iterable[str]) -> None:
-    """Write *lines* to stdout."""
+    """Writes *lines* to stdout."""
     sys.stdout.writelines(f"{plain(line)}\n" for line in lines)
 
 
 def refuse(text: str) -> None:
-    """Write the error *text* to stderr as one line of bounded length."""
+    """Writes the error *text* to stderr as one line of bounded length."""
     sys.stderr.write(f"error: {plain(text)[:_LONGEST_ERROR]}\n")
 
 
 def emit_json(value: object) -> None:
-    """Write *value* as indented JSON. Infinities and NaN become null, because JSON has neither."""
+    """Writes *value* as indented JSON. Infinities and NaN become null, because JSON has neither."""
     try:
         text = msgspec.json.encode(value)
     except UnicodeEncodeError:  # a lone surrogate in a text of the log
@@ -65,8 +65,8 @@ class Progress:
         self._shown = -1
 
     def __call__(self, done: int, total: int) -> None:
-        """Show the percentage when it has changed."""
-        done = min(done, total)  # a chunk of formulas comes in parts
+        """Shows the percentage when it has changed."""
+        done = min(done, total)  # a chunk of compressed rows comes in parts
         percent = 100 * done // max(total, 1)
         if percent != self._shown and sys.stderr.isatty():
             self._shown = percent

@@ -33,7 +33,7 @@ class Output(NamedTuple):
     allowed: Array | None
 
     def read(self, memory: MemoryStore) -> Array:
-        """The values, (rows, cols). Raises StoreError when bytes are not initialised."""
+        """Reads the values, of shape (rows, cols). Raises StoreError for bytes that are not initialised."""
         return memory.read(self.owner, self.offset, self.rows, self.cols * self.dtype.nbytes, self.stride, self.dtype)
 
     @property
@@ -48,7 +48,7 @@ class Output(NamedTuple):
 
 
 def parse_outputs(places: Sequence[str], references: Sequence[str], allowed: Sequence[str]) -> list[Output]:
-    """The outputs that the options describe. Raises UsageError when the options do not fit together."""
+    """Returns the outputs that the options describe. Raises UsageError if the options do not fit together."""
     expected, errors = _arrays("--reference", references), _arrays("--allowed", allowed)
     outputs = [_output(text, expected, errors) for text in places]
     names = [output.name for output in outputs]
@@ -113,13 +113,13 @@ def _arrays(option: str, texts: Sequence[str]) -> dict[str, Array]:
 
 
 def load_array(file: Path) -> Array:
-    """The array in a .npy file. Raises UsageError when there is none, or its elements are no real numbers."""
+    """Reads the array in a .npy file. Raises UsageError if there is none, or its elements are no real numbers."""
     array = read_array(file, UsageError)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def place_of(option: str, text: str) -> tuple[int, int]:
-    """(owner, offset) of the physical address *text*. Raises UsageError for a number that is no physical address."""
+    """Returns (owner, offset) of the physical address *text*. Raises UsageError for a number that is no address."""
     try:
         PhysAddr.decode(int(text, 0))
     except ValueError:

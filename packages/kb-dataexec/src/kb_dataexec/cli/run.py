@@ -24,7 +24,7 @@ from kb_dataexec.verify.tolerance import default_tolerance
 from kb_messages import DType, KbError
 
 _ONLY_OF_ML_DTYPES = (DType.BF16, DType.F8E4M3, DType.F8E5M2)
-"""The types whose `.npy` files nothing reads back. f32 holds their values."""
+"""Types whose `.npy` files no reader supports. f32 holds their values."""
 
 
 class OutputResult(Struct, frozen=True, kw_only=True):
@@ -40,8 +40,10 @@ class OutputResult(Struct, frozen=True, kw_only=True):
 
 
 class RunReport(Struct, frozen=True, kw_only=True):
-    """The whole run, as `--json` prints it. `refusal` is the error that stopped the execution. `wrong_op` is the op
-    that debug mode found."""
+    """The whole run, as `--json` prints it.
+
+    `refusal` is the error that stopped the execution. `wrong_op` is the wrong op of debug mode.
+    """
 
     log: str
     complete: bool
@@ -53,7 +55,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run `run`. Returns exit code 0, or 1 when an output is wrong or the log cannot be executed."""
+    """Runs `run`. Returns exit code 0, or 1 when an output is wrong or the log cannot be executed."""
     outputs = parse_outputs(options.output, options.reference, options.allowed)
     log = read_log(options.log, options.prefix)
     report = _execute(options, log, outputs)

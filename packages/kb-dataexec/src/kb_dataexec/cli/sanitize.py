@@ -24,7 +24,7 @@ class SanitizeReport(Struct, frozen=True, kw_only=True):
 
 
 def sanitize_log(options: argparse.Namespace) -> int:
-    """Run `sanitize`. Returns exit code 0 when there are no hazards, else 1."""
+    """Runs `sanitize`. Returns exit code 0 when there are no hazards, else 1."""
     launches = [_window(text) for text in options.launch]
     log = read_log(options.log, prefix=True)
     findings = sanitize(log, launches)

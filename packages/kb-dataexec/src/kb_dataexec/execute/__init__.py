@@ -1,4 +1,4 @@
-"""Pass 2: executes a log, record by record or fused, whole or as far as values are asked for."""
+"""Pass 2: executes a log, record by record or fused, as a whole or as far as a value needs it."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,8 @@
-"""Pass 2: computes the memory after an op log, from the log and the initial memory alone."""
+"""Executor: computes the memory after an op log (pass 2), from the log and the initial memory alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ Mode = Literal["fused", "tile"]
 
 
 class Look(NamedTuple):
-    """A look at memory in the middle of a log: the rectangle, after all commands before *command_seq*."""
+    """A read of memory in the middle of a log: the rectangle, after all commands before *command_seq*."""
 
     command_seq: int
     rectangle: Rectangle
@@ -33,10 +33,10 @@ class Executor:
     """Executes *log* on a snapshot of *memory*. *memory* has a region for every memory that the log names.
 
     Records take effect in the order (command_seq, tile_id, stage_index, op_id). An op reads all its operands, then
-    un-initialises those with `release`, then writes. Mode "tile" executes one op at a time. Mode "fused" uses far fewer
-    matrix products and gives the same bytes up to the order of f32 additions; windows of fewer than *fuse_from* records
-    still run one op at a time. *backend*, a name or a backend from `load_backend`, computes products and functions.
-    Raises ValueError for another mode, and BackendError for a backend that is not there.
+    un-initialises the operands with `release`, then writes. Mode "tile" executes one op at a time. Mode "fused" uses
+    far fewer matrix products and gives the same bytes up to the order of f32 additions; windows of fewer than
+    *fuse_from* records still run one op at a time. *backend*, a name or a backend from `load_backend`, computes
+    products and functions. Raises ValueError for another mode, and BackendError for a backend that is not there.
     """
 
     def __init__(
@@ -56,9 +56,10 @@ class Executor:
         self._backend = load_backend(backend) if isinstance(backend, str) else backend
 
     def run(self, progress: Callable[[int, int], None] | None = None) -> MemoryStore:
-        """The memory after the log's last op. *progress* is called with (records done, records in the log).
+        """Executes the log, and returns the memory after its last op.
 
-        Raises LogError for a log that cannot be executed. Raises StoreError for a read of bytes that are not
+        *progress* is called with (records done, records in the log). Raises LogError for a log that cannot be executed,
+        such as a closed log that lacks an op. Raises StoreError for a read of bytes that are not
         initialised and for an address that no memory has. Both errors name the op, its component and its line. A
         StoreError about a byte also names the ops that wrote and released that byte.
         """
@@ -67,16 +68,16 @@ class Executor:
     def run_and_look(
         self, looks: Sequence[Look], progress: Callable[[int, int], None] | None = None
     ) -> tuple[MemoryStore, list[Array | StoreError]]:
-        """As `run`, with what each of *looks* saw: an array (rows, cols), or the error of a read that was refused.
+        """Executes the log, and returns the memory after its last op and the result of each of *looks*.
 
-        The log is executed in parts that end at the looks, so many of them make fused mode slower.
+        A result is an array (rows, cols), or the error of a read that was refused. *progress* and errors are those of
+        `run`. The log is executed in parts that end at the looks, so many of them make fused mode slower.
         """
         store = prepared(self._log, self._memory)
         seen: list[Array | StoreError] = [np.empty(0)] * len(looks)
         pending = sorted(range(len(looks)), key=lambda each: looks[each].command_seq, reverse=True)
         begin = 0
-        for part in self._log.parts():
-            schedule = Schedule(part)
+        for schedule in schedules(self._log):
             seqs = np.ascontiguousarray(schedule.ops["command_seq"])
             report = None if progress is None else _progress_behind(begin, self._log.n_ops, progress)
             done = 0
@@ -96,7 +97,7 @@ class Executor:
     def _part(
         self, schedule: Schedule, store: MemoryStore, start: int, stop: int, report: Callable[[int], None] | None
     ) -> None:
-        """Execute records [start, stop) on *store*."""
+        """Executes records [start, stop) on *store*."""
         try:
             with using(self._backend):
                 if self._mode == "fused":
@@ -114,12 +115,24 @@ class Executor:
 
 
 def _progress_behind(begin: int, total: int, progress: Callable[[int, int], None]) -> Callable[[int], None]:
-    """Tells *progress* of records of a part that are done, behind *begin* records of other parts; *total* are all."""
+    """Returns a function that reports records of a part, behind *begin* records of other parts, to *progress*."""
     return lambda done: progress(begin + done, total)
 
 
+def schedules(log: LogParts) -> Iterator[Schedule]:
+    """Yields the records of each part of *log* in the order of pass 2.
+
+    Raises LogError for an invalid log, and for a closed log that lacks an op.
+    """
+    for part in log.parts():
+        schedule = Schedule(part)
+        if part is log:  # the parts of a CommandLog are whole commands, which lack nothing
+            part.check_gaps("op log")
+        yield schedule
+
+
 def prepared(log: LogParts, memory: MemoryStore) -> MemoryStore:
-    """A snapshot of *memory* with the immediates of *log* as memory 0."""
+    """Returns a snapshot of *memory* with the immediates of *log* as memory 0."""
     store = memory.snapshot()
     blob = log.immediates
     store.add_region(0, len(blob), MemorySpace.IMMEDIATE)

@@ -1,4 +1,8 @@
-"""Which registers a log shares between commands: those of sums that a command leaves for the next one."""
+"""PartialExecution: executes a log that is still being written, as far as values need it.
+
+A record waits until a value depends on it. The bytes of tile buffers and registers are private to a command, except the
+registers of a sum that a command leaves for the next one (`held_between_commands`).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ def held_between_commands(rows: Array, command_seq: Array, listed: Array) -> Arr
     """Whether each of *rows*, operands of the commands *command_seq*, lies in registers of a sum that is held.
 
     A command holds a sum for others if it does not release the registers that it wrote, or reads registers that it did
-    not write. Rows that are not *listed* tell nothing; they belong to commands whose records are not complete.
+    not write. Rows that are not *listed* do not count; they belong to commands whose records are not complete.
     """
     found = np.zeros(len(rows), bool)
     at = np.flatnonzero((rows["space"] == MemorySpace.REG.code) & listed)
@@ -51,7 +55,7 @@ def held_between_commands(rows: Array, command_seq: Array, listed: Array) -> Arr
 _PRIVATE_SPACES: Final = (MemorySpace.REG.code, MemorySpace.IMMEDIATE.code)
 _WRITES: Final = tuple(role for role in Role if role.is_write)
 _MOST_SCANS: Final = 4
-"""How often a waiting record may be looked through, on average, before it is executed without being needed."""
+"""The average number of searches through a waiting record before it is executed without being needed."""
 
 
 class Unfinished(NamedTuple):
@@ -74,13 +78,13 @@ class PartialExecution:
     """Executes records on a snapshot of *memory*, the initial memory.
 
     Registers, immediates and the first `buffers[owner]` bytes of a memory are private to a command: the same command
-    writes and releases them. Sums that stay in registers between commands are not, nor is what else lies in their
-    bytes. All other bytes are shared between commands.
+    writes and releases them. Sums that stay in registers between commands are not private, nor is anything else in
+    their bytes. All other bytes are shared between commands.
 
     The execution of a command changes bytes that earlier commands read or write. Earlier commands that share bytes with
-    it are therefore executed first, even if nobody asks for their results. Records that were looked through several
-    times without being needed are executed too, so that the effort grows like n log n in the number of records, however
-    often values are asked for.
+    it are therefore executed first, even if nobody needs their results. Records that were searched several times
+    without being needed are executed too, so that the effort grows like n log n in the number of records, for any
+    number of values.
     """
 
     def __init__(self, memory: MemoryStore, buffers: Mapping[int, int]) -> None:
@@ -95,7 +99,7 @@ class PartialExecution:
         self.n_executed = 0
 
     def add(self, ops: Array, operands: Array, immediates: bytes = b"") -> None:
-        """Add new records: rows of both tables, and the bytes that were appended to the blob of immediates."""
+        """Adds new records: rows of both tables, and the bytes appended to the blob of immediates."""
         if immediates:
             self._store.write(0, self._immediate_nbytes, immediates)
             self._immediate_nbytes += len(immediates)
@@ -109,10 +113,11 @@ class PartialExecution:
     def value(
         self, wanted: Rectangle, dtype: DType, strings: list[str], unfinished: Sequence[Unfinished] = ()
     ) -> Array:
-        """The elements of *wanted* after all records so far, in command order: a read-only array, (rows, cols).
+        """Returns the elements of *wanted* after all records so far, in command order: a read-only array (rows, cols).
 
-        Records of *unfinished* commands are not executed. Raises UnfinishedError when the value depends on such a
-        command, and LogError and StoreError as `Executor.run` does.
+        Records of *unfinished* commands are not executed. Raises UnfinishedError if the value depends on such a
+        command, LogError for an invalid log, and StoreError for a read of bytes that are not initialised or in no
+        memory.
         """
         needed = self._needed(wanted, unfinished)
         open_seqs = [each.command_seq for each in unfinished]
@@ -127,7 +132,7 @@ class PartialExecution:
     def _needed(self, wanted: Rectangle, unfinished: Sequence[Unfinished]) -> set[int]:
         """The commands on which the bytes of *wanted* depend, found by one more command that reads these bytes.
 
-        When enough records were looked through in vain, these are all commands that can be executed.
+        After enough searches in vain, these are all commands that can be executed.
         """
         open_seqs = [each.command_seq for each in unfinished]
         reader = int(max([-1, *open_seqs, *self._ops["command_seq"].max(initial=-1, keepdims=True).tolist()])) + 1
@@ -162,7 +167,7 @@ class PartialExecution:
         return OpLog(ops, table, ["command"])
 
     def _run(self, chosen: Array, strings: list[str]) -> None:
-        """Execute the waiting records that *chosen* marks, and remove them."""
+        """Executes the waiting records that *chosen* marks, and removes them."""
         if not chosen.any():
             return
         rows = np.isin(self._operands["op_id"], self._ops["op_id"][chosen])

@@ -1,4 +1,4 @@
-"""Arrays in `.npy` files that may be damaged or forged."""
+"""Reads arrays from `.npy` files that may be damaged or forged."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def read_array(
     ndim: int | None = None,
     into: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]:
-    """The array in the `.npy` file *path*, in C or Fortran order as it was saved.
+    """Reads the array in the `.npy` file *path*, in C or Fortran order as it was saved.
 
     *into*, an array of one dimension, gets an array of one dimension and of its own dtype, if it has room. The result
     is then the first part of *into*.
 
-    *kinds* are the allowed kinds of dtype (numpy's letters), *ndim* the rank. Raises *error* when *path* is no regular
-    file, its header is damaged, header and length of the file disagree, or the array is of another kind or rank. The
+    *kinds* are the allowed kinds of dtype (numpy's letters), *ndim* the rank. Raises *error* if *path* is no regular
+    file, its header is damaged, header and length of the file disagree, or the array has another kind or rank. The
     length is compared before memory is allocated, so that a forged shape costs nothing.
     """
     with open_regular(path, error) as file:

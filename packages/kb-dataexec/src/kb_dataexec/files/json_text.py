@@ -1,4 +1,4 @@
-"""JSON that somebody else may have written: decoded strictly, and converted to a declared type."""
+"""Decodes JSON that somebody else may have written: strictly, and as a declared type."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ T = TypeVar("T")
 
 
 def read_json(path: Path, kind: type[T], error: type[KbError] = KbError, most_nbytes: int = MOST_NBYTES) -> T:
-    """The value of type *kind* that the file *path* holds as JSON.
+    """Reads a value of type *kind* from the file *path* of JSON.
 
-    Raises *error* when *path* is no regular file of at most *most_nbytes*, and as `decode_json` does.
+    Raises *error* if *path* is no regular file of at most *most_nbytes*, or holds no such value (see `decode_json`).
     """
     return decode_json(read_bytes(path, error, most_nbytes), kind, str(path), error)
 
 
 def read_json_lines(path: Path, kind: type[T], error: type[KbError] = KbError) -> Iterator[tuple[int, T]]:
-    """(line number, value of type *kind*) for every line of the file *path* that is not blank.
+    """Yields (line number, value of type *kind*) for every line of the file *path* that is not blank.
 
-    Raises *error* when *path* is no regular file, and as `decode_json` does, naming the line.
+    Raises *error*, which names the line, if *path* is no regular file or a line holds no such value.
     """
     with open_regular(path, error) as file:
         number = 0
@@ -37,7 +37,7 @@ def read_json_lines(path: Path, kind: type[T], error: type[KbError] = KbError) -
 
 
 def decode_json(text: bytes, kind: type[T], where: str, error: type[KbError] = KbError) -> T:
-    """The value of type *kind* in *text*.
+    """Returns the value of type *kind* in *text*.
 
     Raises *error*, naming *where*, for bytes that are no UTF-8 or no JSON, a key that stands twice in one object, NaN
     and infinity, a nesting or a number beyond what Python decodes, and a value of another type than *kind*.
@@ -77,3 +77,49 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_re
 
 def _short(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+_VARIABLE: Final = b"0123456789abcdefABCDEF .+-"
+"""The bytes that vary between lines of one script: numbers, hexadecimal digits, blanks."""
+_MOST_FORMS: Final = 1 << 12
+_LONGEST_FORM: Final = 1 << 16
+
+
+class DistinctKeys:
+    """Refuses objects of JSON that have a key twice. Decoders take the last value of such a key.
+
+    The form of a text is the text without the bytes that vary from line to line. Two equal keys have equal forms, so a
+    text has no key twice when it has the form of an earlier text whose keys had distinct forms. Only a text of a new
+    form is decoded again. A text with an escape has no form.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[bytes] = set()
+
+    def knows(self, text: bytes) -> bool:
+        """Whether the form of *text*, a whole JSON object, proves that no key stands twice."""
+        return text.translate(None, _VARIABLE) in self._known
+
+    def check(self, text: bytes, where: str, error: type[KbError]) -> None:
+        """Raises *error*, which names *where*, if an object in *text* has a key twice. Keeps the form of *text*."""
+        form = text.translate(None, _VARIABLE)
+        value = decode_json(text, dict, where, error)
+        if b"\\" in text or len(form) > _LONGEST_FORM or not _are_forms_distinct(value):
+            return
+        if len(self._known) >= _MOST_FORMS:
+            self._known.clear()
+        self._known.add(form)
+
+
+def _are_forms_distinct(value: Any) -> bool:
+    """Whether the forms of the keys are distinct in every object within *value*."""
+    waiting = [value]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, dict):
+            if len({key.encode().translate(None, _VARIABLE) for key in inner}) < len(inner):
+                return False
+            waiting += inner.values()
+        elif isinstance(inner, list):
+            waiting += inner
+    return True

@@ -1,4 +1,4 @@
-"""Writing of files. An error names the file, and has the system's reason where numpy would count missing items."""
+"""Writes files. An error names the file and the reason of the system, where numpy would count missing items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Let each OSError of the block, which writes the file or folder *path*, name a file. Raises OSError."""
+    """Makes each OSError of the block, which writes the file or folder *path*, name a file. Raises OSError."""
     try:
         yield
     except OSError as reason:
@@ -23,7 +23,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_array(path: Path, array: npt.NDArray[Any]) -> None:
-    """Write *array* to *path*, byte for byte as `numpy.save` does. Raises OSError, as `writing` does."""
+    """Writes *array* to *path*, with the bytes of `numpy.save`. Raises OSError, which names *path*."""
     header = np.lib.format.header_data_from_array_1_0(array)
     data = array.T if header["fortran_order"] else array
     with writing(path), path.open("wb") as file:

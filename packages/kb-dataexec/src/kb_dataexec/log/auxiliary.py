@@ -1,4 +1,4 @@
-"""The further tables of a log as arrays: their columns, and what holds of each row."""
+"""The auxiliary tables of a log as structured arrays, and the checks of their columns and rows."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from kb_dataexec.log.table_dtypes import TABLE_DTYPES, other_columns
 from kb_messages import ID_COLUMNS, LOG_TABLES, LogError
 
 Tables = Mapping[str, Array]
-"""Further tables by name. A log without a table was not told what the table says."""
+"""Auxiliary tables by name. A log may lack a table."""
 
 
 def missing_tables(present: Iterable[str]) -> tuple[str, ...]:
-    """The names of the further tables that are not among *present*."""
+    """Returns the names of the auxiliary tables that are not in *present*."""
     there = frozenset(present)
     return tuple(name for name in LOG_TABLES if name not in there)
 
 
 def joined(chunks: Sequence[Tables]) -> dict[str, Array]:
-    """The tables of *chunks* in one, in the order of the schema."""
+    """Concatenates the tables of *chunks*. Returns them by name, in the order of the schema."""
     found = {name: [chunk[name] for chunk in chunks if name in chunk] for name in LOG_TABLES}
     return {name: np.concatenate(parts) for name, parts in found.items() if parts}
 
 
 def check_columns(where: str, tables: Tables) -> None:
-    """Raise LogError, which begins with *where*, for a table that no log has, or that has other columns."""
+    """Raises LogError, which begins with *where*, for a table with an unknown name or with other columns."""
     for name, table in tables.items():
         if name not in TABLE_DTYPES:
             raise LogError(f"{where}: {name}", "an unknown table", f"one of {', '.join(TABLE_DTYPES)}")
@@ -36,7 +36,7 @@ def check_columns(where: str, tables: Tables) -> None:
 
 
 def check_tables(where: str, tables: Tables, n_strings: int) -> None:
-    """Raise LogError, which begins with *where*, for a row that cannot be: a bad code, string, number or time."""
+    """Raises LogError, which begins with *where*, for a row with an invalid code, string number, number or time."""
     check_columns(where, tables)
     for name, table in tables.items():
         schema = LOG_TABLES[name]
@@ -56,11 +56,18 @@ def check_tables(where: str, tables: Tables, n_strings: int) -> None:
 
 
 def _check_times(where: str, name: str, table: Array, ascending: tuple[str, ...]) -> None:
-    """Times that were told never fall from one column to the next."""
+    """Raises LogError if a known time is before a known time in an earlier column. -1 is an unknown time."""
     latest = np.full(len(table), -1, np.int64)
     for column in ascending:
         times = table[column]
-        _refuse(where, name, (times >= 0) & (times < latest), column, times, "a time not before those before it")
+        _refuse(
+            where,
+            name,
+            (times >= 0) & (times < latest),
+            column,
+            times,
+            "a time that is not before the times in front of it",
+        )
         latest = np.maximum(latest, times)
 
 

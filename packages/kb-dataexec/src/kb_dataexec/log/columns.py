@@ -1,4 +1,4 @@
-"""Tables of a log by column. A table is read once, and not once for each column."""
+"""Copies columns out of tables of a log. A table is read once, and not once for each column."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Columns = dict[str, Array]
 """Columns by name."""
 
 RECTANGLE_COLUMNS: Final = ("owner", "offset", "rows", "row_nbytes", "stride")
-"""The columns that say which bytes an operand is, in the order of `Rectangle.of_memory`."""
+"""The columns of the bytes of an operand, in the order of the parameters of `Rectangle.of_memory`."""
 
 _CODES: Final = ("role", "space", "dtype", "release")
 
 
 def columns_of(table: Array, names: Iterable[str], wanted: Array | None = None) -> Columns:
-    """The columns *names* of any table, each an array of its own with the dtype that the table has for it.
+    """Returns the columns *names* of *table* by name, each as an array of its own with the dtype of the table.
 
-    They have the rows number *wanted*, or all rows when *wanted* is None.
+    The columns have the rows numbered *wanted*; all rows if *wanted* is None.
     """
     length = len(table) if wanted is None else len(wanted)
     columns = {name: np.empty(length, table.dtype[name]) for name in names}
@@ -37,9 +37,9 @@ def columns_of(table: Array, names: Iterable[str], wanted: Array | None = None) 
 
 
 def by_column(table: Array, order: Array | None) -> Columns:
-    """All columns but `op_id` of the rows *order* of an operands table, or of all its rows when *order* is None.
+    """Returns all columns but `op_id` of an operands table, with its rows in *order*, or as they are if it is None.
 
-    The codes are int8, and all other columns int64.
+    Columns of codes are int8, and all others are int64.
     """
     length = len(table) if order is None else len(order)
     columns = {name: np.empty(length, np.int8) for name in _CODES}
@@ -55,5 +55,5 @@ def by_column(table: Array, order: Array | None) -> Columns:
 
 
 def part(columns: Columns, start: int, stop: int) -> Columns:
-    """Rows [start, stop) of each column, as views."""
+    """Returns rows [start, stop) of each column, as views."""
     return {name: column[start:stop] for name, column in columns.items()}

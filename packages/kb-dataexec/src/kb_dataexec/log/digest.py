@@ -1,4 +1,4 @@
-"""The digest of a log, and the summary that a closed log is known by."""
+"""The digest of a log, and the summary of a closed log: its digest and the lengths of its tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES
 
 
 class LogSummary:
-    """The digest (sha256, hex) of a log and the lengths of its tables; `n_rows` has those of the further tables."""
+    """The digest (sha256, hex) of a log and the lengths of its tables. `n_rows` has the length of each auxiliary
+    table."""
 
     def __init__(self, digest: str, n_ops: int, n_operands: int, n_rows: Mapping[str, int]) -> None:
         self.digest = digest
@@ -42,31 +43,31 @@ class LogSummary:
 
 
 class LazyLogSummary(LogSummary):
-    """The summary that *make* gives, as if it were that one. *make* is called once, when an attribute is asked for."""
+    """Makes a LogSummary when an attribute is first read: *make* returns it, and is called once."""
 
     def __init__(self, make: Callable[[], LogSummary]) -> None:
         self._make = make
 
     def __getattr__(self, name: str) -> Any:
-        """Called for what is not there yet."""
+        """Makes the summary. Python calls this for an attribute that is not set yet."""
         if name not in ("digest", "n_ops", "n_operands", "n_rows"):
             raise AttributeError(name)
         vars(self).update(vars(self._make()))
         return vars(self)[name]
 
     def __reduce__(self) -> tuple[type[LogSummary], tuple[str, int, int, dict[str, int]]]:
-        """A copy is a plain summary."""
+        """A copy or pickle is a plain LogSummary."""
         return LogSummary, self._all
 
 
 _NEWEST_ROWS: Final = 2
-"""The last version that changed what rows there are."""
+"""The last version of the format that changed the rows of a log. Version 3 packs the rows of version 2."""
 
 _WORTH_A_THREAD: Final = 1 << 16
-"""Bytes. Source: measured. Hashing this many takes about 40 us, as long as handing them to the thread."""
+"""Bytes from which a thread hashes. Source: measured: hashing so many takes about 40 us, as does handing them over."""
 
 _MOST_WAITING: Final = 1 << 26
-"""Bytes that may wait to be hashed. A writer that is faster than the thread must not fill the memory."""
+"""The most bytes that wait to be hashed, so that a writer faster than the thread does not fill the memory."""
 
 
 @cache
@@ -75,7 +76,7 @@ def _thread() -> ThreadPoolExecutor:
 
 
 def _finish_pieces() -> None:
-    """Wait until all pieces are hashed: a copy of the process has no thread that would go on."""
+    """Waits until all pieces are hashed: a forked process does not have the thread that would go on."""
     if _thread.cache_info().currsize:
         _thread().submit(int).result()
 
@@ -85,12 +86,12 @@ if hasattr(os, "register_at_fork"):
 
 
 class Digest:
-    """The digest of a log that arrives piece by piece. The digest does not depend on how the rows were cut into chunks.
+    """Computes the digest of a log piece by piece. The digest does not depend on how the rows were cut into chunks.
 
     The digest is the sha256 over the line `kernbench-oplog 2` and then one line for each part, the hex sha256 of that
-    part: rows of ops, of operands and of each further table, strings (JSON, one a line, ASCII), immediates. Versions 2
-    and 3 have the same rows, and so the same digest. That of *version* 1 has no further tables. A thread hashes large
-    pieces in order while the caller goes on, so the caller must not change the pieces.
+    part: rows of ops, of operands and of each auxiliary table, strings (JSON, one a line, ASCII), immediates. Versions
+    2 and 3 have the same rows, and so the same digest. The digest of *version* 1 has no auxiliary tables. A thread
+    hashes large pieces in order while the caller goes on, so the caller must not change the pieces.
     """
 
     def __init__(self, version: int = LOG_FORMAT_VERSION) -> None:
@@ -101,9 +102,9 @@ class Digest:
         self._waiting_nbytes = 0
 
     def feed(self, part: str, data: bytes | memoryview) -> None:
-        """Add bytes to *part*: `ops`, `operands`, `strings`, `immediates` or a further table.
+        """Adds bytes to *part*: `ops`, `operands`, `strings`, `immediates`, an auxiliary table, or `formulas`.
 
-        The part `formulas` has the chunks of formulas of a log. Its line is the last one, there only where it was fed.
+        `formulas` takes the chunks of compressed rows. Its line is the last one, and is there only if it was fed.
         """
         if part not in self._parts:
             self._parts[part] = hashlib.sha256()
@@ -117,13 +118,13 @@ class Digest:
         self._last = _thread().submit(self._parts[part].update, data)
 
     def part_hexdigest(self, part: str) -> str:
-        """The sha256 (hex) of everything that was fed to *part* so far."""
+        """The sha256 (hex) of all bytes fed to *part* so far."""
         if self._last is not None:
             self._last.result()
         return self._parts[part].hexdigest()
 
     def hexdigest(self) -> str:
-        """The digest of everything fed so far."""
+        """The digest (sha256, hex) of all bytes fed so far."""
         if self._last is not None:
             self._last.result()
             self._last = None
@@ -132,35 +133,35 @@ class Digest:
 
 
 class RunningDigest:
-    """The digest of a log of *version* that is read chunk by chunk."""
+    """Computes the digest of a log of format *version* from arrays, chunk by chunk."""
 
     def __init__(self, version: int = LOG_FORMAT_VERSION) -> None:
         self._digest = Digest(version)
 
     def feed_rows(self, ops: Array, operands: Array, tables: Tables) -> None:
-        """Add the rows of one chunk. The caller must not change them afterwards."""
+        """Adds the rows of one chunk. The caller must not change them afterwards."""
         for part, table in (("ops", ops), ("operands", operands), *tables.items()):
             self._digest.feed(part, np.ascontiguousarray(table).view(np.uint8).data)
 
     def feed_compressed(self, data: bytes) -> None:
-        """Add a chunk of formulas."""
+        """Adds a chunk of compressed rows."""
         self._digest.feed("formulas", data)
 
     def feed_operands(self, operands: Array) -> None:
-        """Add rows of operands alone. The caller must not change them afterwards."""
+        """Adds rows of `operands` alone. The caller must not change them afterwards."""
         self._digest.feed("operands", np.ascontiguousarray(operands).view(np.uint8).data)
 
     def of_operands(self) -> str:
-        """The sha256 (hex) of the rows of operands that were fed so far."""
+        """The sha256 (hex) of all rows of `operands` fed so far."""
         return self._digest.part_hexdigest("operands")
 
     def of(self, strings: list[str], immediates: bytes) -> str:
-        """The digest (sha256, hex) of all rows fed so far, these strings and these immediates. Call it once, last."""
+        """The digest (sha256, hex) of all rows fed so far, *strings* and *immediates*. Call it once, at the end."""
         self._digest.feed("strings", b"".join(map(string_line, strings)))
         self._digest.feed("immediates", immediates)
         return self._digest.hexdigest()
 
 
 def string_line(text: str) -> bytes:
-    """One string as a line of `strings.jsonl`."""
+    """Returns *text* as a line of `strings.jsonl`: JSON in ASCII."""
     return f"{json.dumps(text)}\n".encode()

@@ -1,4 +1,7 @@
-"""The files of a log's folder. README.md describes them."""
+"""The files in the folder of a log, and its manifest: the number of chunks and rows, and the digest.
+
+README.md specifies them.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +19,23 @@ MANIFEST: Final = "manifest.json"
 STRINGS: Final = "strings.jsonl"
 IMMEDIATES: Final = "immediates.bin"
 COMPRESSED_TABLES: Final = "commands", "dispatches", "transfers", "kernels", "messages"
-"""The further tables of a log that chunks of formulas make."""
+"""The auxiliary tables that chunks of compressed rows make."""
 VERSION_OF_ROWS: Final = 3
-"""The version of a log without formulas, which older readers read, too."""
+"""The format version of a log without compressed rows, which older readers can read."""
 
 
 def chunk_path(folder: Path, name: str, chunk: int) -> Path:
-    """The file of one chunk of the table *name*: ops or operands, or, in version 2, a further table."""
+    """The path of a chunk of table *name*: `ops`, `operands`, or, in version 2, an auxiliary table."""
     return folder / f"{name}-{chunk:06d}.npy"
 
 
 def compressed_path(folder: Path, chunk: int) -> Path:
-    """The file of one chunk of formulas, which stands instead of the files of its rows."""
+    """The path of a chunk of compressed rows, which replaces the files of its rows."""
     return folder / f"formulas-{chunk:06d}.z"
 
 
 def read_part(folder: Path, name: str) -> bytes:
-    """The bytes of the file *name* of the log in *folder*. Raises LogError, also where there is no such file."""
+    """Reads the file *name* of the log in *folder*. Raises LogError if it cannot be read or does not exist."""
     path = file_in(folder, name, LogError)
     if not path.exists():
         fix = "read_log(folder, prefix=True) reads one that was cut off"
@@ -48,7 +51,7 @@ Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class Stamp(Struct, frozen=True):
-    """What every manifest begins with."""
+    """The fields of every manifest: the name and the version of the format."""
 
     format: str
     version: int
@@ -57,7 +60,7 @@ class Stamp(Struct, frozen=True):
 class Manifest(Stamp, frozen=True, kw_only=True):
     """The manifest of a closed log: the number of chunks, rows, strings and bytes of immediates, and the digest.
 
-    A further table without a number of rows was left out. A log of version 1 has none.
+    A auxiliary table without a number of rows was left out. A log of version 1 has no auxiliary tables.
     """
 
     chunks: Annotated[int, Meta(ge=0, le=10**9)]
@@ -75,15 +78,15 @@ class Manifest(Stamp, frozen=True, kw_only=True):
 
     @property
     def n_rows(self) -> dict[str, int]:
-        """The number of rows of each further table that the log has."""
+        """The number of rows of each auxiliary table of the log."""
         counts = {name: getattr(self, name) for name in TABLE_DTYPES} if self.version > 1 else {}
         return {name: count for name, count in counts.items() if count is not UNSET}
 
 
 class CompressedManifest(Stamp, frozen=True, kw_only=True):
-    """The manifest of a closed log with formulas. Its rows are counted when they are made.
+    """The manifest of a closed log with compressed rows. The rows are counted when they are made.
 
-    `stored_digest` is the digest of what the folder stores.
+    `stored_digest` is the digest of the stored chunks, strings and immediates.
     """
 
     chunks: Annotated[int, Meta(ge=0, le=10**9)]
@@ -93,7 +96,8 @@ class CompressedManifest(Stamp, frozen=True, kw_only=True):
 
     @property
     def n_rows(self) -> dict[str, int]:
-        """The further tables that chunks of formulas make, of which nobody has counted the rows."""
+        """The auxiliary tables that chunks of compressed rows make, each with 0, since their rows are not counted
+        yet."""
         return dict.fromkeys(COMPRESSED_TABLES, 0)
 
 
@@ -101,9 +105,9 @@ AnyManifest = Manifest | CompressedManifest
 
 
 def read_manifest(folder: Path, prefix: bool) -> AnyManifest | None:
-    """The manifest in *folder*; None where there is none, and *prefix* says that the log may have been cut off.
+    """Reads the manifest in *folder*. With *prefix*, returns None if there is no manifest.
 
-    Raises LogError for no manifest otherwise, and for one of another format.
+    Raises LogError for a missing manifest without *prefix*, for damage, and for another format or version.
     """
     path = folder / MANIFEST
     if prefix and not os.path.lexists(path):

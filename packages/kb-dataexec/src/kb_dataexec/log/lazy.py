@@ -1,4 +1,4 @@
-"""LazyOpLog: an op log in memory whose rows are made when somebody asks for them."""
+"""Op logs whose rows (LazyOpLog) or operands (LazyOperandsLog) are made when they are first read."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from kb_dataexec.log.tables import OpLog
 from kb_messages import LogError
 
 _SETTLING: Final = RLock()
-"""Held while the rows of a log are made, so that two threads do not make them both."""
+"""Locked while the rows of a log are made, so that two threads do not both make them."""
 
 
 class LazyOpLog(OpLog):
-    """The log that *make* gives, as if it were that log. *make* is called once, when an attribute is asked for.
+    """Makes an op log when an attribute is first read: *make* returns it, and is called once.
 
-    Where *make* fails, its error is raised, and later looks raise a LogError.
+    If *make* raises an error, reading raises that error the first time, and LogError afterwards.
     """
 
     def __init__(self, make: Callable[[], OpLog]) -> None:
         self._make = make
 
     def __getattr__(self, name: str) -> Any:
-        """Called for what is not there yet."""
+        """Makes the log. Python calls this for an attribute that is not set yet."""
         if name.startswith("__") or name == "_make":
             raise AttributeError(name)
         self.settle()
@@ -35,12 +35,12 @@ class LazyOpLog(OpLog):
             raise AttributeError(name) from None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The rows, where the log is copied or sent to another process."""
+        """Makes the rows before the log is copied or pickled."""
         self.settle()
         return vars(self)
 
     def settle(self) -> None:
-        """Make the rows now, if nobody has asked for them yet."""
+        """Makes the rows now, unless they are made."""
         with _SETTLING:
             make = vars(self).get("_make")
             if make is None:
@@ -51,15 +51,15 @@ class LazyOpLog(OpLog):
 
 
 def _refuse() -> OpLog:
-    """Stands for a `make` that failed, which has made some of the rows already."""
+    """Takes the place of a `make` that failed: it may have made some of the rows, so it cannot run twice."""
     raise LogError("op log", "rows that could not be made when they were first asked for", "all rows", "run it again")
 
 
 class LazyOperandsLog(OpLog):
-    """The log of *ops* and *others*, the further arguments of `OpLog`. *read* gives its operands and is called once.
+    """A checked op log that reads its operands when they are first needed: *read* returns them, and is called once.
 
-    Half of a log are operands, and the lanes of a timeline need none. *read* raises LogError for operands that are no
-    longer those that were checked.
+    *ops* and *others* are the other arguments of `OpLog`. Operands are half of a log, and the lanes of a timeline need
+    none. *read* raises LogError for operands that differ from the checked ones.
     """
 
     def __init__(self, ops: Array, read: Callable[[], Array], *others: Any) -> None:

@@ -1,6 +1,6 @@
-"""Packs the rows of a further table: a command's row of 125 bytes takes about one.
+"""Packs the rows of an auxiliary table: the row of a command, 125 bytes, takes about one byte.
 
-Rows that follow each other are alike. So each column becomes the differences from row to row, modulo two to the power
+Rows that follow each other are similar. So each column becomes the differences from row to row, modulo two to the power
 of its bits. Its lowest bytes come first, then the bytes above them, and so on. Most of these bytes are zero or repeat,
 and zlib packs them. A checksum of these bytes stands before them, because zlib does not look at their last bits.
 """
@@ -18,17 +18,17 @@ from kb_messages import MOST_NBYTES, LogError
 
 PACKED_SUFFIX: Final = ".z"
 _LEVEL: Final = 1
-"""Of zlib. Source: measured; 6 takes half as long again and saves less than a byte a record."""
+"""The level of zlib. Source: measured; level 6 takes half as long again and saves less than a byte a record."""
 _CHECKSUM_NBYTES: Final = 4
 
 
 def packed_path(folder: Path, name: str, chunk: int) -> Path:
-    """The file of one chunk of the further table *name*."""
+    """The path of a chunk of the auxiliary table *name*."""
     return folder / f"{name}-{chunk:06d}{PACKED_SUFFIX}"
 
 
 def pack(table: Array, where: str) -> bytes:
-    """The rows of *table*, packed. Raises LogError, which begins with *where*, for a gibibyte of rows or more."""
+    """Packs the rows of *table*. Raises LogError, which begins with *where*, for a gibibyte of rows or more."""
     if table.nbytes >= MOST_NBYTES:
         needs = f"less than {MOST_NBYTES}"
         raise LogError(where, f"{table.nbytes} bytes of rows in one chunk", needs, "append them in several chunks")
@@ -38,7 +38,10 @@ def pack(table: Array, where: str) -> bytes:
 
 
 def unpack(data: bytes, dtype: np.dtype[Any], where: str) -> Array:
-    """The rows with columns *dtype* that `pack` packed. Raises LogError, which begins with *where*, for other bytes."""
+    """Unpacks rows with columns *dtype* that `pack` packed.
+
+    Raises LogError, which begins with *where*, for other bytes.
+    """
     found = zlib.decompressobj()
     body = data[_CHECKSUM_NBYTES:]
     try:
@@ -59,7 +62,7 @@ def unpack(data: bytes, dtype: np.dtype[Any], where: str) -> Array:
 
 
 def _planes(column: Array) -> bytes:
-    """The differences from row to row, with the first bytes of all rows before the second ones."""
+    """The differences from row to row as bytes: the lowest byte of all rows, then the next byte of all rows, ..."""
     differences = np.empty(len(column), column.dtype)
     differences[:1] = column[:1]
     np.subtract(column[1:], column[:-1], out=differences[1:])  # twice as quick as np.diff for tables of some 100 rows

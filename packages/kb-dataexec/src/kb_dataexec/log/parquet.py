@@ -30,7 +30,7 @@ class ParquetError(KbError):
 
 
 class Exported(Struct, frozen=True, kw_only=True):
-    """The counts of an export to the folder `out`."""
+    """The counts of an export to the folder `out`: records, operands and parts (chunks)."""
 
     out: str
     records: int
@@ -41,9 +41,9 @@ class Exported(Struct, frozen=True, kw_only=True):
 def export_parquet(
     source: LogFolder | LogLines, out: Path, progress: Callable[[int, int], None] | None = None
 ) -> Exported:
-    """Write `ops-NNNNNN.parquet` and `operands-NNNNNN.parquet` into *out*, a new or empty folder.
+    """Writes `ops-NNNNNN.parquet` and `operands-NNNNNN.parquet` into *out*, a new or empty folder.
 
-    A chunk with rows of a further table also has a file of that name. The columns are those of the log. Strings and
+    A chunk with rows of an auxiliary table also has a file of that name. The columns are those of the log. Strings and
     codes are spelled out, and `release` is a boolean. *progress* is called with (chunks written, chunks). Raises
     ParquetError without duckdb or with files in *out*, and LogError for a damaged log.
     """
@@ -62,8 +62,12 @@ def export_parquet(
         for parts, chunk in enumerate(source.chunks(), start=1):
             if len(strings) <= len(chunk.strings):
                 strings = np.array([*chunk.strings, ""], np.object_)
-            further = {name: _auxiliary(name, rows, strings) for name, rows in chunk.tables.items() if len(rows)}
-            for name, table in {"ops": _ops(chunk, strings), "operands": _operands(chunk.operands), **further}.items():
+            auxiliary = {name: _auxiliary(name, rows, strings) for name, rows in chunk.tables.items() if len(rows)}
+            for name, table in {
+                "ops": _ops(chunk, strings),
+                "operands": _operands(chunk.operands),
+                **auxiliary,
+            }.items():
                 _write(connection, table, out / f"{name}-{parts - 1:06d}.parquet")
             records, operands = records + chunk.n_ops, operands + chunk.n_operands
             if progress is not None:

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 
 def open_log(path: Path, prefix: bool = False) -> LogFolder | LogLines:
-    """The log at *path*, a folder or a file of lines (`.jsonl`), opened for reading chunk by chunk.
+    """Opens the log at *path*, a folder or a file of lines (`.jsonl`), for reading chunk by chunk.
 
-    With *prefix*, a log that was cut off is read as far as it got. Raises LogError when there is no log at *path*.
+    With *prefix*, a log that was cut off is read as far as it goes. Raises LogError if there is no log at *path*.
     """
     if path.suffix == LINES_SUFFIX and not path.is_dir():
         return LogLines(path, prefix)
@@ -53,10 +53,10 @@ def open_log(path: Path, prefix: bool = False) -> LogFolder | LogLines:
 
 
 def read_log(path: Path, prefix: bool = False) -> OpLog:
-    """The log at *path*, a folder or a file of lines (`.jsonl`), checked.
+    """Reads and checks the log at *path*, a folder or a file of lines (`.jsonl`).
 
     The check of a folder covers columns, codes, string indices, counts and digest. With *prefix*, a folder that was
-    never closed is read as far as it got, without the check of counts and digest, and a file is read without a torn
+    never closed is read as far as it goes, without the check of counts and digest, and a file is read without a torn
     last line; `is_complete` is false for both. Raises LogError, which names the file, when something is missing or
     wrong.
     """
@@ -64,22 +64,21 @@ def read_log(path: Path, prefix: bool = False) -> OpLog:
 
 
 _LAST_UNPACKED: Final = 2
-"""The last version whose further tables are `.npy` files."""
+"""The last format version in which auxiliary tables are `.npy` files."""
 
 
 _BY_CHUNKS: Final = "use a machine with more memory, or read the log by `LogFolder.chunks()`"
 
 
 class LargeLogError(LogError):
-    """A log whose rows take more memory than this machine has for them. Nothing is wrong with the log."""
+    """The rows of a log take more than half of the memory of this machine. Nothing is wrong with the log."""
 
 
 class LogFolder:
-    """A log in *folder*. One chunk at a time is in memory, beside the strings and the immediates.
+    """Reads a log in *folder*. One chunk at a time is in memory, together with the strings and the immediates.
 
-    `is_complete` says whether the log was closed. A log that was not closed is refused unless *prefix* is set.
-    `version` is that of its format. Every read raises LogError, which names the file, when something is missing or
-    wrong.
+    `is_complete` is True if the log was closed. A log that was not closed is refused unless *prefix* is set. `version`
+    is the version of its format. Every read raises LogError, which names the file, when something is missing or wrong.
     """
 
     def __init__(self, folder: Path, prefix: bool = False) -> None:
@@ -97,14 +96,14 @@ class LogFolder:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The names of the further tables that the log does not have."""
+        """The names of the auxiliary tables that the log lacks."""
         return missing_tables(self._auxiliary)
 
     @property
     def digest(self) -> str | None:
-        """The digest in the manifest, or None without a manifest.
+        """The digest in the manifest; None without a manifest.
 
-        That of a log with formulas is known when all its chunks have been read once, and None before.
+        The digest of a log with compressed rows is None until all its chunks have been read once.
         """
         if isinstance(self.manifest, Manifest):
             return self.manifest.digest
@@ -112,7 +111,7 @@ class LogFolder:
 
     @property
     def summary(self) -> LogSummary:
-        """The digest and the counts of all rows that are there, which are read for it unless they were read."""
+        """The digest and the counts of all rows. Reads the log, unless all chunks were read before."""
         if self._summary is None:
             for _ in self.chunks():
                 pass
@@ -120,7 +119,7 @@ class LogFolder:
         return self._summary
 
     def written(self, first: int) -> Iterator[tuple[Array, Array]]:
-        """(ops, operands) of the files of each chunk from number *first* on. Nothing is checked."""
+        """Yields (ops, operands) of each chunk from number *first* on, without checks."""
         reader = self._compressed_reader()
         needs_earlier = any(compressed_path(self.folder, number).exists() for number in range(first, self.n_chunks))
         for number in range(0 if needs_earlier else first, self.n_chunks):
@@ -137,7 +136,7 @@ class LogFolder:
 
     @cached_property
     def strings(self) -> list[str]:
-        """The table of strings. A log that was cut off has only the strings that were written whole."""
+        """The table of strings. A log that was cut off has the strings that were written whole."""
         return _read_strings(self.folder, torn=not self.is_complete)
 
     @cached_property
@@ -146,25 +145,27 @@ class LogFolder:
         return read_part(self.folder, IMMEDIATES)
 
     def chunks(self) -> Iterator[OpLog]:
-        """Every chunk, checked, with the strings and immediates of the whole log.
+        """Yields every chunk, checked, with the strings and immediates of the whole log.
 
-        After the last chunk, counts and digest are compared with the manifest. Raises ManifestError if they differ.
+        After the last chunk, compares counts and digest with the manifest. Raises ManifestError if they differ.
         """
         return self._chunks(None, None)
 
     def some_chunks(self, is_left_out: LeftOut) -> Iterator[OpLog]:
-        """The chunks of a log that `chunks` has read, and neither checked nor hashed again, without some of those of
-        which *is_left_out* says that nobody needs them: those of formulas, which need not be made then."""
+        """Yields the chunks of a log that `chunks` has read before, without checking or hashing them again.
+
+        Chunks of compressed rows for which *is_left_out* returns True are not made.
+        """
         for ops, operands, tables in self._rows(None, None, RunningDigest(self.version), is_left_out):
             yield OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
 
     def whole(self, lazy_operands: bool = False, look: Callable[[OpLog], object] | None = None) -> OpLog:
-        """The whole log, checked as `chunks` checks it. Its rows are read into their places, and not joined later.
+        """Reads the whole log, with all checks of `chunks`. Rows are read into their final place, and not joined later.
 
-        With *lazy_operands*, operands are checked and not kept. They are read or made again when somebody asks for
-        them, and LogError is raised then if they are no longer the same. *look* is called with each chunk, which has
-        the operands of its ops. Raises LargeLogError for rows that take more than half of this machine's memory, and
-        makes none where those on disk and the records of formulas do.
+        With *lazy_operands*, operands are checked and not kept. They are read or made again when they are first needed,
+        and LogError is raised then if they differ. *look* is called with each chunk, which has the operands of its ops.
+        Raises LargeLogError for rows that take more than half of the memory of this machine. If the stored rows and the
+        records of compressed rows do, no row is made.
         """
         tables_kept = ("ops",) if lazy_operands else ("ops", "operands")
         self._check_room(sum(nbytes_of(self._paths(name)) for name in tables_kept) + self._nbytes_of_compressed())
@@ -181,10 +182,10 @@ class LogFolder:
         return OpLog(ops.joined(), operands.joined(), *others)
 
     def by_command(self) -> CommandLog | None:
-        """The records of the log in the order of pass 2, of which one part at a time is in memory.
+        """Returns the records of the log in the order of pass 2. One part of them at a time is in memory.
 
-        None for a log that has rows beside formulas, and for one in which a command lacks a record. The log is read as
-        `summary` reads it, unless it was.
+        Returns None for a log that has chunks of plain rows, or in which a command lacks a record. Reads the whole log,
+        unless all chunks were read before.
         """
         paths = [compressed_path(self.folder, number) for number in range(self.n_chunks)]
         if not self.is_complete or self.version <= VERSION_OF_ROWS or not all(map(os.path.lexists, paths)):
@@ -195,7 +196,7 @@ class LogFolder:
         return CommandLog.read(chunks, self.strings, self.immediates, self.summary.n_ops)
 
     def _operands(self, expected: str) -> Array:
-        """The operands, whose digest is *expected*."""
+        """Reads the operands again. Raises ManifestError if their digest is not *expected*."""
         room, digest = self._room("operands", OPERAND_DTYPE), RunningDigest(self.version)
         if self.version > VERSION_OF_ROWS:
             for _, operands, _ in self._rows(None, room, RunningDigest(self.version)):
@@ -208,16 +209,16 @@ class LogFolder:
         return room.joined()
 
     def _nbytes_of_compressed(self) -> int:
-        """The bytes of the records that formulas state."""
+        """The bytes of the records that compressed rows stand for, which are counted and not made."""
         if self.version <= VERSION_OF_ROWS:
             return 0
         from kb_dataexec.log.compressed import RecordCounter
 
-        stated = RecordCounter()
+        counter = RecordCounter()
         for path in (compressed_path(self.folder, number) for number in range(self.n_chunks)):
             if os.path.lexists(path):
-                stated.add(read_part(self.folder, path.name), str(path))
-        return stated.total * OPS_DTYPE.itemsize
+                counter.add(read_part(self.folder, path.name), str(path))
+        return counter.total * OPS_DTYPE.itemsize
 
     def _room(self, name: str, dtype: np.dtype[Any]) -> RowRoom:
         return RowRoom(dtype, self._paths(name))
@@ -254,7 +255,10 @@ class LogFolder:
         stored: RunningDigest,
         is_left_out: LeftOut | None = None,
     ) -> Iterator[Chunk]:
-        """The rows of each chunk, in parts where they are formulas. What the files of such a log hold is *stored*."""
+        """Yields the rows of each chunk; those of a chunk of compressed rows in parts.
+
+        Feeds *stored* with the stored bytes of a log with compressed rows.
+        """
         reader, n_taken = self._compressed_reader(), 0
         for number in range(self.n_chunks):
             if reader is not None and os.path.lexists(compressed_path(self.folder, number)):
@@ -279,7 +283,7 @@ class LogFolder:
             reader.check_end(str(self.folder), ends_in_rows)
 
     def _compressed_reader(self) -> CompressedReader | None:
-        """What makes rows of this log's formulas, which is not loaded for a log of rows."""
+        """The reader of compressed rows; None for a log of plain rows, which does not load that module."""
         if self.version <= VERSION_OF_ROWS:
             return None
         from kb_dataexec.log.compressed import CompressedReader
@@ -314,7 +318,7 @@ def _count_chunks(folder: Path) -> int:
 
 
 def _begun_tables(folder: Path) -> tuple[int, tuple[str, ...]]:
-    """The version of a log that was cut off, and the further tables of which it has a file."""
+    """The format version of a log that was cut off, and the auxiliary tables that have a file."""
 
     def begun(suffix: str) -> tuple[str, ...]:
         return tuple(name for name in TABLE_DTYPES if any(folder.glob(f"{name}-*{suffix}")))
@@ -326,7 +330,7 @@ def _begun_tables(folder: Path) -> tuple[int, tuple[str, ...]]:
 
 
 def _read_auxiliary(folder: Path, name: str, chunk: int, version: int) -> Array:
-    """The rows of a further table in one chunk. A chunk without rows of it may be without a file of it."""
+    """Reads the rows of an auxiliary table in one chunk. A chunk without such rows may lack the file."""
     is_packed = version > _LAST_UNPACKED
     path = packed_path(folder, name, chunk) if is_packed else chunk_path(folder, name, chunk)
     if not os.path.lexists(path):
@@ -354,12 +358,12 @@ def _read_strings(folder: Path, torn: bool) -> list[str]:
     lines = read_part(folder, STRINGS).split(b"\n")
     path = folder / STRINGS
     if lines.pop() and not torn:
-        raise LogError(str(path), "a last line without end", "one JSON string a line")
+        raise LogError(str(path), "a last line without a line break", "one JSON string a line")
     return [decode_json(line, str, f"{path}:{number}", LogError) for number, line in enumerate(lines, start=1)]
 
 
 def _memory_nbytes() -> int:
-    """The bytes of this machine's memory, or a number beyond all where the system does not say."""
+    """The size of the memory of this machine in bytes; 2^62 if the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

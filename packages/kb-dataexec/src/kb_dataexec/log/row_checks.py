@@ -1,4 +1,4 @@
-"""What holds of each row of the tables `ops` and `operands`."""
+"""Checks the rows of the tables `ops` and `operands`: codes, rectangles, string numbers, times and waits."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from kb_messages import (
 )
 
 WAITS: Final = tuple(f"wait_{reason.name.lower()}_ps" for reason in WaitReason)
-"""The columns of `ops` that have the waits of an op, in the order of WaitReason."""
+"""The columns of `ops` with the waits of an op, in the order of WaitReason."""
 TIMES: Final = ("t_ready_ps", "t_start_ps", "t_end_ps", "t_out_ps")
-"""The columns of `ops` that have the times of an op, none of which is before the time in front of it."""
+"""The columns of `ops` with the times of an op. No time is before the time in the column in front of it."""
 TIMES_NEED: Final = " <= ".join(TIMES)
 _ROWS_AT_ONCE: Final = 1 << 13
-"""Rows whose times are looked at together. Source: assumed; those of a chunk of a run in two parts, 650 kB of times."""
+"""Rows whose times are checked together. Source: assumed; half a chunk of a run, 650 kB of times."""
 _N_NUMBERS: Final = len((*TIMES, *WAITS))
 _HALVES: Final = np.dtype(
     [("before", np.void, OPS_DTYPE.itemsize - 8 * _N_NUMBERS), ("times_and_waits", np.void, 8 * _N_NUMBERS)]
 )
-"""A row of `ops`, at whose end the times and the waits stand behind each other."""
+"""A row of `ops` in two parts: the times and waits stand at its end, next to each other."""
 
 TEXTS: Final = ("name", "component", "line", "params")
 _OPS_CODES: Final[dict[str, frozenset[int]]] = {"kind": frozenset(OpKind)}
@@ -47,7 +47,7 @@ _MOST_NBYTES: Final = 1 << OFFSET_BITS
 
 
 def check_rows(where: str, ops: Array, operands: Array, n_strings: int) -> None:
-    """Raise LogError, which begins with *where*, unless columns, codes, rectangles, string indices and times fit."""
+    """Raises LogError, which begins with *where*, for invalid columns, codes, rectangles, string numbers or times."""
     for name, table, dtype in (("ops", ops, OPS_DTYPE), ("operands", operands, OPERAND_DTYPE)):
         if table.dtype != dtype:
             raise LogError(f"{where}: {name}", *other_columns(table.dtype, dtype))
@@ -56,6 +56,26 @@ def check_rows(where: str, ops: Array, operands: Array, n_strings: int) -> None:
     _check_rectangles(where, operands)
     _check_texts(where, ops, n_strings)
     _check_times(where, ops)
+
+
+def check_gaps(where: str, ops: Array, commands: Array | None) -> None:
+    """Raises LogError, which begins with *where*, if an op between the first and the last op is missing.
+
+    The first and the last op follow from the ids of *ops*, which are distinct, and from the ranges of ids that the rows
+    of *commands* state.
+    """
+    low, high = _bounds(ops, ("op_id",)).get("op_id", (0, -1))
+    if commands is not None:
+        stated = commands[(commands["first_op_id"] >= 0) & (commands["n_ops"] > 0)]
+        if len(stated):
+            firsts = stated["first_op_id"]
+            low, high = min(low, int(firsts.min())), max(high, int((firsts + stated["n_ops"]).max()) - 1)
+    n_missing = high - low + 1 - len(ops)
+    if n_missing > 0:
+        ids = np.concatenate([[low - 1], np.sort(ops["op_id"]), [high + 1]])
+        missing = int(ids[np.argmax(np.diff(ids) > 1)]) + 1
+        got = f"no row of op {missing}, and {n_missing} of the ops {low} to {high} missing in all"
+        raise LogError(f"{where}: ops", got, "a row for each op of a closed log", "run again to write the whole log")
 
 
 def _check_codes(where: str, table: Array, codes: dict[str, frozenset[int]]) -> None:
@@ -73,7 +93,7 @@ def _check_codes(where: str, table: Array, codes: dict[str, frozenset[int]]) -> 
 
 
 def _check_rectangles(where: str, operands: Array) -> None:
-    """Raise LogError for a rectangle without bytes, or one that no address reaches. The bound excludes overflow."""
+    """Raises LogError for a rectangle without bytes or beyond all addresses. The bound excludes overflow."""
     bounds = _bounds(operands, _RECTANGLE)
     if not bounds:
         return
@@ -93,7 +113,7 @@ def _check_rectangles(where: str, operands: Array) -> None:
 
 
 def _reach(offset: Any, rows: Any, row_nbytes: Any, stride: Any) -> tuple[Any, Any]:
-    """(the end of a rectangle, the bytes of its rows, which are more when rows overlap)."""
+    """(the end of a rectangle, the bytes of its rows), in bytes. The second is larger if rows overlap."""
     return offset + (rows - 1) * stride + row_nbytes, rows * row_nbytes
 
 
@@ -106,11 +126,11 @@ def _check_texts(where: str, ops: Array, n_strings: int) -> None:
 
 
 def _check_times(where: str, ops: Array) -> None:
-    """Raise LogError for a time before the one in front of it, and for a time or a wait below 0."""
+    """Raises LogError for a time before the time in front of it, and for a time or a wait below 0."""
     for begin in range(0, len(ops), _ROWS_AT_ONCE):
         rows = ops[begin : begin + _ROWS_AT_ONCE]
         numbers = np.ascontiguousarray(rows.view(_HALVES)["times_and_waits"]).view(np.int64)
-        numbers = numbers.reshape(-1, _N_NUMBERS)  # a third of what it takes to look at columns in rows of 124 bytes
+        numbers = numbers.reshape(-1, _N_NUMBERS)  # three times as quick as columns of rows of 124 bytes
         ready, start, end, out = numbers.T[: len(TIMES)]
         falls = (start < ready) | (end < start) | (out < end)
         if falls.any() or numbers.min() < 0:
@@ -119,14 +139,14 @@ def _check_times(where: str, ops: Array) -> None:
 
 
 def _wrong_time(row: Any, falls: bool) -> tuple[str, str]:
-    """(what is wrong in *row*, whose times fall or of which a number is below 0; what it needs)."""
+    """(got, needs) for the error about *row*: its times fall, or else a number is below 0."""
     if falls:
         return f"the times {', '.join(str(row[name]) for name in TIMES)}", TIMES_NEED
     return next(f"{name} {row[name]}" for name in (*TIMES, *WAITS) if row[name] < 0), "0 or more"
 
 
 def _bounds(table: Array, columns: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """The least and the greatest value of each of *columns*. Empty for an empty table."""
+    """The least and the greatest value of each of *columns*, by name. Empty for an empty table."""
     found: list[tuple[str, int, int]] = []
 
     def look(chunk: slice) -> None:

@@ -1,4 +1,4 @@
-"""RowRoom: one array for the rows of a table that is read file by file."""
+"""RowRoom: one array into which the rows of a table are read, file by file."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array
 
 _BLOCK_NBYTES: Final = 1 << 25
-"""So much memory goes back to the system as soon as it is free. Source: DEFAULT_MMAP_THRESHOLD_MAX, mallopt(3)."""
+"""Blocks of this size go back to the system as soon as they are free. Source: DEFAULT_MMAP_THRESHOLD_MAX,
+mallopt(3)."""
 
 
 class RowRoom:
-    """Room for all rows with columns *dtype* in *files*, in their order. Whoever reads a file reads it into `free`.
+    """An array for all rows with columns *dtype* in *files*, in their order. The caller reads each file into `free`.
 
-    Memory that is touched for the first time costs more than the rows' copy. Joining the rows of all files afterwards
-    would touch twice as much. Rows that are in no file are copied into blocks, which are given back one by one while
+    Touching memory for the first time costs more than copying rows into it, and joining the rows of all files
+    afterwards would touch twice as much. Rows from elsewhere are copied into blocks, which are freed one by one while
     all rows are joined.
     """
 
     def __init__(self, dtype: np.dtype[Any], files: Iterable[Path]) -> None:
         self._room = np.empty(0, dtype)
-        with suppress(MemoryError):  # who reads the files says what is wrong
+        with suppress(MemoryError):  # reading the files raises the error
             self._room = np.empty(nbytes_of(files) // dtype.itemsize, dtype)
         self._block = np.empty(0, dtype)
         self._used = 0
@@ -34,11 +35,11 @@ class RowRoom:
 
     @property
     def free(self) -> Array:
-        """What is left of the room."""
+        """The part of the array that is not used yet."""
         return self._room[self._used :]
 
     def take(self, rows: Array) -> None:
-        """Count *rows* as the next ones: the first of `free`, or others, of which a copy is kept."""
+        """Appends *rows*: either the first rows of `free`, or other rows, which are copied."""
         if np.may_share_memory(rows, self._room):
             self._used += len(rows)
             self._taken.append(rows)
@@ -52,7 +53,7 @@ class RowRoom:
             self._block, rows = self._block[len(part) :], rows[len(part) :]
 
     def joined(self) -> Array:
-        """All rows that were taken, as one array. The room is empty then."""
+        """Returns all rows as one array. The RowRoom is empty then."""
         n_rows = sum(map(len, self._taken))
         if self._used == n_rows:
             return self._room[:n_rows]
@@ -66,7 +67,7 @@ class RowRoom:
 
 
 def nbytes_of(files: Iterable[Path]) -> int:
-    """The bytes of *files* up to the first one that is missing, because nobody reads those behind it."""
+    """The bytes of *files* up to the first missing one. Nobody reads the files behind it."""
     nbytes = 0
     with suppress(OSError):
         for file in files:

@@ -1,4 +1,4 @@
-"""The name of an op in error texts."""
+"""Op: a decoded record, which reads, releases and writes its operands in a MemoryStore."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kb_messages import DTYPE_BY_CODE, DType, LogError
 
 
 def op_name(op_id: int, *texts: str) -> str:
-    """The id of the op, and in brackets its *texts* (name, component, kernel line) that are not empty."""
-    told = ", ".join(filter(None, texts))
-    return f"op {op_id} ({told})" if told else f"op {op_id}"
+    """The name of an op in errors: its id, and in brackets its non-empty *texts* (name, component, kernel line)."""
+    known = ", ".join(filter(None, texts))
+    return f"op {op_id} ({known})" if known else f"op {op_id}"
 
 
 DTYPES: Final[tuple[DType, ...]] = tuple(DTYPE_BY_CODE[code] for code in range(len(DTYPE_BY_CODE)))
-"""The element types by code."""
+"""The element types, indexed by their code."""
 
 
 class OperandRow(NamedTuple):
-    """A `kb_messages.Operand` that is faster to make. `role` and `release` are plain numbers."""
+    """A `kb_messages.Operand` as a NamedTuple, which is faster to make. `role` and `release` are plain integers."""
 
     role: int
     owner: int
@@ -34,7 +34,7 @@ class OperandRow(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, elements a row)."""
+        """(rows, elements of a row)."""
         return self.rows, self.row_nbytes // self.dtype.nbytes
 
     @property
@@ -60,17 +60,17 @@ class Op:
 
     @property
     def where(self) -> str:
-        """The name of the op in error texts."""
+        """The name of the op in errors."""
         return op_name(self.op_id, self.name, self.component, self.line)
 
     def error(self, got: str, needs: str) -> LogError:
-        """A LogError that names this op."""
+        """Returns a LogError that names this op."""
         return LogError(self.where, got, needs)
 
     def read(self, store: MemoryStore, operands: Iterable[OperandRow]) -> list[Array]:
-        """The values of *operands* as (rows, cols) arrays. Afterwards operands with `release` are released.
+        """Reads *operands* as arrays of shape (rows, cols), then releases the operands with `release`.
 
-        Raises StoreError, which names the op, when bytes are not initialised or no memory has them.
+        Raises StoreError, which names the op, for bytes that are not initialised or that are in no memory.
         """
         try:
             values = [store.read(*row.bytes_of, row.dtype) for row in operands]
@@ -82,7 +82,7 @@ class Op:
         return values
 
     def write(self, store: MemoryStore, operand: OperandRow, array: Array) -> None:
-        """Store *array* of shape (rows, cols) in the bytes of *operand*. Raises StoreError, which names the op."""
+        """Writes *array* of shape (rows, cols) to the bytes of *operand*. Raises StoreError, which names the op."""
         try:
             store.check(*operand.bytes_of, operand.dtype)
             store.write(operand.owner, operand.offset, array, operand.stride)

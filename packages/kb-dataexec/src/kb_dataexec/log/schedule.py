@@ -21,10 +21,10 @@ _ROW = ("role", "dtype", "release", "owner", "offset", "rows", "row_nbytes", "st
 class Schedule:
     """Ops and operands of *log*, sorted: the operands of `ops[i]` are the rows `first[i]` to `first[i + 1]`.
 
-    The operands of an op keep their order. `followers[i]` follows `leaders[i]`, an earlier record, because the log says
-    so; the followers ascend. Raises LogError when two records have the same place or the same id, when the op of an
-    operand does not exist, when a code is unknown, when the owner of an operand is in another space, when an immediate
-    is written to, and when an op depends on one that does not exist or that does not come before it.
+    The operands of an op keep their order. By the table `dependencies`, record `followers[i]` follows the earlier
+    record `leaders[i]`; the followers ascend. Raises LogError if two records have the same place or the same id, if the
+    op of an operand does not exist, if a code is unknown, if the owner of an operand is in another space, if an
+    immediate is written to, and if an op depends on an op that does not exist or does not come before it.
     """
 
     def __init__(self, log: OpLog) -> None:
@@ -36,12 +36,12 @@ class Schedule:
         self.followers, self.leaders = self._explicit()
 
     def where(self, index: int) -> str:
-        """The name of record *index* in error texts."""
+        """The name of record *index* in errors."""
         row = self.ops[index]
         return op_name(row["op_id"], *(self.log.strings[row[column]] for column in ("name", "component", "line")))
 
     def iterate(self, start: int, stop: int) -> Iterator[Op]:
-        """The records [start, stop) as Ops."""
+        """Yields the records [start, stop) as Ops."""
         strings = self.log.strings
         ids, kinds, names, components, lines, params = (
             self.ops[column][start:stop].tolist() for column in ("op_id", "kind", "name", "component", "line", "params")
@@ -70,7 +70,7 @@ class Schedule:
         return by_column(self.log.operands, order), np.append(0, np.cumsum(count))
 
     def _explicit(self) -> tuple[Array, Array]:
-        """The records of the table `dependencies`: (those that follow, those that they follow), by follower."""
+        """The indices of the records of table `dependencies`: (followers, leaders), in the order of followers."""
         rows = self.log.tables.get("dependencies")
         if rows is None or not len(rows):
             return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -112,7 +112,7 @@ class Schedule:
 
 
 def _positions(ids: Array, wanted: Array) -> Array:
-    """The place of each of *wanted* in *ids*, which are distinct."""
+    """The index of each of *wanted* in *ids*, which are distinct. Raises LogError for an id that is not there."""
     by_id = np.argsort(ids, kind="stable")
     ordered = ids[by_id]
     if not len(ids):
@@ -141,5 +141,5 @@ def _sorted_ops(log: OpLog) -> Array:
         at = int(np.argmax(same))
         first, second = (int(ops["op_id"][at + step]) for step in (0, 1))
         place = ", ".join(f"{key} {int(ops[key][at])}" for key in reversed(_KEYS[1:]))
-        raise LogError("op log: ops", f"ops {first} and {second} both at {place}", "one record a place")
+        raise LogError("op log: ops", f"ops {first} and {second} both at {place}", "one record at a place")
     return ops

@@ -1,4 +1,4 @@
-"""The columns of a log's tables as numpy dtypes."""
+"""The columns of the tables of a log as numpy dtypes, and the error about a table with other columns."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kb_messages import LOG_TABLES, OPERAND_COLUMNS, OPS_COLUMNS
 OPS_DTYPE: Final = np.dtype(list(OPS_COLUMNS))
 OPERAND_DTYPE: Final = np.dtype(list(OPERAND_COLUMNS))
 TABLE_DTYPES: Final = {name: np.dtype(list(schema.columns)) for name, schema in LOG_TABLES.items()}
-"""The columns of each further table, by its name."""
+"""The dtype of each auxiliary table, by name."""
 
 
 _MOST_TEXT: Final = 400
 
 
 def other_columns(found: np.dtype[Any], expected: np.dtype[Any]) -> tuple[str, str]:
-    """What an error says that it got and that it needs: the columns of *found* and of *expected* that differ.
+    """Returns (got, needs) for an error: the columns of *found* and of *expected* that differ.
 
-    A table has up to twenty columns, among which a reader would have to look for the one that is wrong.
+    A table has up to twenty columns, so the error names only the columns that differ.
     """
     descriptions = found.descr, expected.descr
     if sorted(map(str, descriptions[0])) == sorted(map(str, descriptions[1])):

@@ -1,4 +1,4 @@
-"""LeftOut: what a reader of a log does without."""
+"""OpLog: an op log in memory, with its tables, a list of strings and a blob of immediates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.auxiliary import Tables, check_tables, missing_tables
 from kb_dataexec.log.digest import LogSummary, RunningDigest
-from kb_dataexec.log.row_checks import TEXTS, WAITS, check_rows
+from kb_dataexec.log.row_checks import TEXTS, WAITS, check_gaps, check_rows
 from kb_dataexec.log.table_dtypes import OPS_DTYPE
 from kb_messages import (
     DTYPE_BY_CODE,
@@ -25,11 +25,11 @@ from kb_messages import (
 )
 
 LeftOut: TypeAlias = Callable[[int, int], bool]
-"""Whether nobody needs a chunk whose records came between two times, both included."""
+"""A function of two times: True if nobody needs a chunk whose records came between them, both included."""
 
 
 class LogParts(Protocol):
-    """What pass 2 needs of a log: an OpLog is its only part, and a CommandLog makes one part after the other."""
+    """The part of a log's interface that pass 2 needs. An OpLog is one part; a CommandLog makes part after part."""
 
     @property
     def n_ops(self) -> int:
@@ -40,15 +40,15 @@ class LogParts(Protocol):
         """The blob of immediates: the bytes of constants."""
 
     def parts(self, backwards: bool = False) -> Iterator[OpLog]:
-        """Logs of records that follow each other in the order of pass 2; *backwards*, the last ones first."""
+        """Yields logs of records that follow each other in the order of pass 2; *backwards*, the last part first."""
 
 
 class OpLog:
     """A whole log. *ops* and *operands* are structured arrays with `OPS_DTYPE` and `OPERAND_DTYPE`, or lists of chunks.
 
-    Rows stand in the order in which they were written. The operands of an op keep their order. *tables* are the further
-    tables, by name; `missing` are the names of those that are not there. The constructor checks nothing; `check()`
-    does. `is_complete` is false for the log of a run that was cut off. The digest is that of format *version*.
+    Rows stand in the order in which they were written. The operands of an op keep their order. *tables* are the
+    auxiliary tables, by name; `missing` has the names of the others. The constructor checks nothing; `check()` does.
+    `is_complete` is False for the log of a run that was cut off. The digest is computed by format *version*.
     """
 
     def __init__(
@@ -65,42 +65,43 @@ class OpLog:
         self.tables: Tables = {} if tables is None else tables
         self.version = version
         self.is_complete = is_complete
+        self.is_numbered_by_line = False
         self.strings = strings
         self.immediates = immediates
 
     @cached_property
     def ops(self) -> Array:
-        """The ops table as one array."""
+        """The table `ops` as one array with `OPS_DTYPE`."""
         chunks = self._chunks[0]
         return np.concatenate(chunks) if isinstance(chunks, list) else chunks
 
     @cached_property
     def operands(self) -> Array:
-        """The operands table as one array."""
+        """The table `operands` as one array with `OPERAND_DTYPE`."""
         chunks = self._chunks[1]
         return np.concatenate(chunks) if isinstance(chunks, list) else chunks
 
     @property
     def n_ops(self) -> int:
-        """The number of rows of the ops table."""
+        """The number of rows of `ops`."""
         return len(self.ops)
 
     @property
     def n_operands(self) -> int:
-        """The number of rows of the operands table."""
+        """The number of rows of `operands`."""
         return len(self.operands)
 
-    def parts(self, backwards: bool = False) -> Iterator[OpLog]:  # of one part, each order is the same
-        """The log, which is its only part, as `LogParts` has it."""
+    def parts(self, backwards: bool = False) -> Iterator[OpLog]:  # one part has no order
+        """Yields the log itself, its only part."""
         yield self
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The names of the further tables that the log does not have."""
+        """The names of the auxiliary tables that the log lacks."""
         return missing_tables(self.tables)
 
     def table(self, name: str) -> Array:
-        """The further table *name*. Raises LogError when the log was written without it."""
+        """Returns the auxiliary table *name*. Raises LogError if the log lacks it."""
         if name not in self.tables:
             fix = "logs of version 1 and logs from elsewhere may be without it; kb run writes one"
             raise LogError("op log", f"no table {name}", f"the {name} of the run", fix)
@@ -108,24 +109,24 @@ class OpLog:
 
     @property
     def digest(self) -> str:
-        """The digest (sha256, hex) of the log as it is now. See `Digest`."""
+        """The digest (sha256, hex) of the log as it is now."""
         digest = RunningDigest(self.version)
         digest.feed_rows(self.ops, self.operands, self.tables)
         return digest.of(self.strings, self.immediates)
 
     @property
     def summary(self) -> LogSummary:
-        """The digest and the counts."""
+        """The digest and the length of each table."""
         return LogSummary(
             self.digest, self.n_ops, self.n_operands, {name: len(self.tables[name]) for name in self.tables}
         )
 
     def records(self) -> Iterator[OpRecord]:
-        """Every row as an OpRecord, in written order."""
+        """Yields every row as an OpRecord, in written order."""
         return (self.record(index) for index in range(self.n_ops))
 
     def record(self, index: int) -> OpRecord:
-        """Row *index* of `ops` with its operands and texts."""
+        """Returns row *index* of `ops` as an OpRecord, with its operands and strings."""
         row = dict(zip(OPS_DTYPE.names or (), self.ops[index].item(), strict=True))
         order, keys = self._operand_order
         first, last = np.searchsorted(keys, (row["op_id"], row["op_id"] + 1))
@@ -140,13 +141,23 @@ class OpLog:
         return order, self.operands["op_id"][order]
 
     def check(self, where: str) -> None:
-        """Raise LogError, which begins with *where*, unless columns, codes, rectangles, indices and times are right."""
+        """Raises LogError, which begins with *where*, for invalid columns, codes, rectangles, string numbers or
+        times."""
         check_rows(where, self.ops, self.operands, len(self.strings))
         check_tables(where, self.tables, len(self.strings))
 
+    def check_gaps(self, where: str) -> None:
+        """Raises LogError, which begins with *where*, if a closed log lacks an op between its first and its last op.
+
+        A log that was cut off lacks ops, because rows are written in the order of completion. A log whose ops are
+        numbered by the lines of a file lacks the numbers of the other lines.
+        """
+        if self.is_complete and not self.is_numbered_by_line:
+            check_gaps(where, self.ops, self.tables.get("commands"))
+
 
 def operand(row: tuple[Any, ...]) -> Operand:
-    """A row of the operands table as an Operand."""
+    """Returns a row of the table `operands` as an Operand."""
     _, role, space, dtype, release, owner, offset, rows, row_nbytes, stride = row
     return Operand(
         role=Role(role),

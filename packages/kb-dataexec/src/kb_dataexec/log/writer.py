@@ -1,4 +1,7 @@
-"""Writes op logs, in memory or chunk by chunk to a folder. README.md describes the format."""
+"""Writes op logs: in memory (MemoryLogWriter) or chunk by chunk to a folder (FolderLogWriter).
+
+README.md specifies the format.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,8 @@ from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES, LogError
 class LogWriter(ABC):
     """Takes a log chunk by chunk. Rows may refer to strings and immediates that were added before them.
 
-    `is_lazy` says whether the last rows may be made after the log was closed: see `close_lazy`. `takes_compressed` says
-    whether the log may have chunks of formulas.
+    `is_lazy` is True if the last rows may be made after the log was closed (`close_lazy`). `takes_compressed` is True
+    if the log may have chunks of compressed rows (`append_compressed`).
     """
 
     is_lazy: ClassVar[bool] = False
@@ -43,7 +46,7 @@ class LogWriter(ABC):
         self._n_rows: dict[str, int] = {}
 
     def intern(self, text: str) -> int:
-        """The index of *text* in the table of strings. Adds *text* if it is new."""
+        """Returns the number of *text* in the table of strings. Adds *text* if it is new."""
         index = self._indices.get(text)
         if index is None:
             index = self._indices[text] = len(self._indices)
@@ -53,7 +56,7 @@ class LogWriter(ABC):
         return index
 
     def immediate(self, data: bytes) -> int:
-        """Add *data* to the blob of immediates. Returns the offset of *data* in bytes, a multiple of 8."""
+        """Adds *data* to the blob of immediates. Returns its offset in bytes, a multiple of 8."""
         offset = self._immediate_nbytes
         padded = data + bytes(-len(data) % 8)
         self._immediate_nbytes += len(padded)
@@ -62,10 +65,11 @@ class LogWriter(ABC):
         return offset
 
     def append(self, ops: Array, operands: Array, tables: Tables | None = None) -> None:
-        """Add a chunk of rows. *ops* has `OPS_DTYPE`; *operands* has `OPERAND_DTYPE` and the operands of these ops.
+        """Adds a chunk of rows: *ops* with `OPS_DTYPE`, and their operands, *operands* with `OPERAND_DTYPE`.
 
-        *tables* has rows of further tables, with `TABLE_DTYPES`. The log has each table that was given once, even
-        without rows. The log keeps the arrays, so do not change them afterwards. Raises LogError for other columns.
+        *tables* has rows of auxiliary tables with `TABLE_DTYPES`, by name. The log has each table that was given once,
+        even without rows. The log keeps the arrays, so do not change them afterwards. Raises LogError for other
+        columns.
         """
         tables = tables or {}
         check_columns("log chunk", tables)
@@ -81,12 +85,12 @@ class LogWriter(ABC):
         self._keep_rows(ops, operands, tables)
 
     def append_compressed(self, chunk: bytes) -> None:
-        """Add a *chunk* of formulas, which stands for its rows. Raises LogError where the writer takes none."""
-        raise LogError("op log", "a chunk of formulas", "rows", "look at `takes_compressed` first")
+        """Adds a *chunk* that a CompressedWriter packed. Raises LogError if `takes_compressed` is False."""
+        raise LogError("op log", "a chunk of compressed rows", "rows", "look at `takes_compressed` first")
 
     @property
     def summary(self) -> LogSummary:
-        """The digest and the counts of everything written so far."""
+        """The digest and the counts of all rows written so far."""
         n_rows = {name: self._n_rows[name] for name in LOG_TABLES if name in self._n_rows}
         return LogSummary(self._digest.hexdigest(), self._n_ops, self._n_operands, n_rows)
 
@@ -97,24 +101,25 @@ class LogWriter(ABC):
 
     @abstractmethod
     def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
-        """(ops, operands) of every chunk written so far, from chunk number *first* on."""
+        """Yields (ops, operands) of every chunk written so far, from chunk number *first* on."""
 
     @abstractmethod
     def written_immediates(self, start: int) -> bytes:
-        """The blob of immediates so far, from byte *start* on."""
+        """Returns the blob of immediates so far, from byte *start* on."""
 
     @abstractmethod
     def close(self) -> OpLog | LogSummary:
-        """Close the log. The result has `digest`, `n_ops` and `n_operands`."""
+        """Closes the log. Returns the log, or its digest and counts; both have `digest`, `n_ops` and `n_operands`."""
 
     def close_lazy(self, finish: Callable[[], None]) -> OpLog | LogSummary:
-        """Close the log after *finish*, which appends the last rows. A log in memory calls it when it is looked at."""
+        """Calls *finish*, which appends the last rows, and closes the log. A lazy log does both when it is first
+        read."""
         finish()
         return self.close()
 
     @abstractmethod
     def abort(self) -> None:
-        """Give up the log of a failed run. The part that was written stays and is not complete."""
+        """Gives up the log of a failed run. The part that was written stays and is not complete."""
 
     @abstractmethod
     def _keep_string(self, text: str, line: bytes) -> None: ...
@@ -139,12 +144,12 @@ class MemoryLogWriter(LogWriter):
         self._blob = bytearray()
 
     def close(self) -> OpLog:
-        """The whole log."""
+        """Returns the whole log."""
         tables = joined(self._tables)
         return OpLog(self._ops.copy(), self._operands.copy(), list(self._indices), bytes(self._blob), tables=tables)
 
     def close_lazy(self, finish: Callable[[], None]) -> OpLog:
-        """As `LogWriter` says."""
+        """Returns a log that calls *finish*, which appends the last rows, when it is first read."""
 
         def make() -> OpLog:
             finish()
@@ -156,11 +161,11 @@ class MemoryLogWriter(LogWriter):
         """Does nothing. The memory is freed with the writer."""
 
     def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
-        """As `LogWriter` says."""
+        """Yields (ops, operands) of every chunk written so far, from chunk number *first* on."""
         return zip(self._ops[1 + first :], self._operands[1 + first :], strict=True)
 
     def written_immediates(self, start: int) -> bytes:
-        """As `LogWriter` says."""
+        """Returns the blob of immediates so far, from byte *start* on."""
         return bytes(self._blob[start:])
 
     def _keep_string(self, text: str, line: bytes) -> None:
@@ -176,9 +181,9 @@ class MemoryLogWriter(LogWriter):
 
 
 class FolderLogWriter(LogWriter):
-    """Writes the log to *folder* as it arrives. Only one chunk and the strings are in memory.
+    """Writes the log to *folder* as it arrives. One chunk and the strings are in memory.
 
-    A log with chunks of formulas has its rows when it is read, and so has its summary.
+    The rows of a log with compressed rows are made when it is read, and so is its summary.
 
     Strings and immediates are on disk before the rows that refer to them, and the files of a chunk appear whole. A run
     that is killed therefore leaves a prefix that `read_log(folder, prefix=True)` reads. Raises LogError when *folder*
@@ -203,7 +208,7 @@ class FolderLogWriter(LogWriter):
         self._open_files = ((folder / STRINGS, self._strings), (folder / IMMEDIATES, self._immediates))
 
     def close(self) -> LogSummary:
-        """Write the manifest, which makes the log complete. Returns the digest and the counts."""
+        """Writes the manifest, which makes the log complete. Returns the digest and the counts."""
         for path, file in self._open_files:
             with writing(path):
                 file.close()
@@ -225,14 +230,15 @@ class FolderLogWriter(LogWriter):
 
     @property
     def summary(self) -> LogSummary:
-        """As `LogWriter` says. That of a log with formulas reads the folder when somebody asks for a value."""
+        """The digest and the counts of all rows so far. A log with compressed rows is read for them when one is
+        needed."""
         return LazyLogSummary(self._of_all_rows) if self._has_compressed else super().summary
 
     def _of_all_rows(self) -> LogSummary:
         return LogFolder(self._folder, prefix=not self._is_closed).summary
 
     def append_compressed(self, chunk: bytes) -> None:
-        """As `LogWriter` says."""
+        """Adds a *chunk* that a CompressedWriter packed."""
         self._has_compressed = True
         self._digest.feed("formulas", chunk)
         self._flush()
@@ -241,18 +247,18 @@ class FolderLogWriter(LogWriter):
         self._chunks += 1
 
     def abort(self) -> None:
-        """Close the files. Without a manifest, the folder holds a prefix of a log."""
+        """Closes the files. Without a manifest, the folder holds a prefix of a log."""
         for _, file in self._open_files:
             with suppress(OSError):  # what is still buffered may not fit on a full disk, for which the run failed
                 file.close()
 
     def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
-        """As `LogWriter` says. The rows are read back from the folder."""
+        """Yields (ops, operands) of every chunk written so far, from chunk number *first* on, read from the folder."""
         self._flush()
         return LogFolder(self._folder, prefix=True).written(first)
 
     def written_immediates(self, start: int) -> bytes:
-        """As `LogWriter` says. The rows are read back from the folder."""
+        """Returns the blob of immediates so far, from byte *start* on, read from the folder."""
         self._immediates.flush()
         with (self._folder / IMMEDIATES).open("rb") as file:
             file.seek(start)
@@ -268,9 +274,9 @@ class FolderLogWriter(LogWriter):
 
     def _keep_rows(self, ops: Array, operands: Array, tables: Tables) -> None:
         self._flush()
-        further = [(name, table) for name, table in tables.items() if len(table) or name not in self._begun]
+        auxiliary = [(name, table) for name, table in tables.items() if len(table) or name not in self._begun]
         self._begun.update(tables)
-        for name, table in further:
+        for name, table in auxiliary:
             path = packed_path(self._folder, name, self._chunks)
             data = pack(table, str(path))
             with _whole(path) as partial, writing(partial):
@@ -281,7 +287,7 @@ class FolderLogWriter(LogWriter):
         self._chunks += 1
 
     def _flush(self) -> None:
-        """Have all strings and immediates on disk."""
+        """Writes all strings and immediates to disk."""
         for path, file in self._open_files:
             if not file.closed:
                 with writing(path):
@@ -290,14 +296,17 @@ class FolderLogWriter(LogWriter):
 
 @contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """A path to write to. What was written there appears at *path* when the block ends."""
+    """Yields a path to write to. The file is renamed to *path* when the block ends, so it appears whole."""
     partial = path.with_name(f"{path.name}.partial")
     yield partial
     os.replace(partial, path)
 
 
 def write_log(folder: Path, log: OpLog) -> LogSummary:
-    """Write *log* to *folder* as one chunk, with its present digest and counts. The order of its strings stays."""
+    """Writes *log* to *folder* as one chunk. Returns its digest and counts. Strings keep their numbers.
+
+    Raises LogError for a table of strings with duplicates, and for a folder that holds a log.
+    """
     writer = FolderLogWriter(folder)
     for text in log.strings:
         writer.intern(text)

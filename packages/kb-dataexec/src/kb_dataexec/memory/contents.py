@@ -1,4 +1,4 @@
-"""The contents of one memory: the extents that were written. They are sorted by address and never overlap."""
+"""Extents: the contents of one memory as runs of written bytes, sorted by address, which never overlap."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Extents:
         self.released: dict[int, int] = {}
 
     def clone(self) -> Extents:
-        """A second object with the same contents. The side that changes an array first copies that array."""
+        """Returns a second object with the same contents. Whichever changes an array first copies it."""
         twin = Extents()
         twin.starts = self.starts.copy()
         twin.items = [extent.clone() for extent in self.items]
@@ -32,21 +32,21 @@ class Extents:
         return twin
 
     def overlapping(self, low: int, high: int) -> slice:
-        """The range of `items` that touch [low, high)."""
+        """Returns the slice of `items` that touch [low, high)."""
         first = bisect_right(self.starts, low) - 1
         if first < 0 or self.items[first].stop <= low:
             first += 1
         return slice(first, max(first, bisect_left(self.starts, high)))
 
     def covering(self, low: int, high: int) -> Extent | None:
-        """The extent that holds all of [low, high), or None."""
+        """Returns the extent that holds all of [low, high); None if no single one does."""
         index = bisect_right(self.starts, low) - 1
         if index >= 0 and self.items[index].stop >= high:
             return self.items[index]
         return None
 
     def put(self, extent: Extent) -> None:
-        """Put *extent* into its range. Extents that were there are cut or dropped."""
+        """Puts *extent* into its range. Extents that were there are cut or dropped."""
         found = self.overlapping(extent.start, extent.stop)
         kept = [extent]
         for old in self.items[found]:
@@ -57,12 +57,12 @@ class Extents:
         self._replace(found, kept)
 
     def drop(self, extent: Extent) -> None:
-        """Remove *extent*."""
+        """Removes *extent*."""
         index = bisect_left(self.starts, extent.start)
         self._replace(slice(index, index + 1), [])
 
     def room_for(self, low: int, high: int) -> Extent:
-        """An extent that covers [low, high), joined from the extents there. The bytes that it adds are invalid."""
+        """Returns an extent that covers [low, high), joined from the extents there. Added bytes are invalid."""
         found = self.overlapping(low, high)
         parts = self.items[found]
         if not parts:
@@ -80,7 +80,7 @@ class Extents:
         return extent
 
     def write(self, offset: int, array: Array, stride: int) -> None:
-        """Store a (rows, cols) array with rows *stride* bytes apart. Rows must not overlap."""
+        """Stores a (rows, cols) array with rows *stride* bytes apart. Rows must not overlap."""
         rows, row_nbytes = array.shape[0], array.shape[1] * array.dtype.itemsize
         span = (rows - 1) * stride + row_nbytes
         extent = self.covering(offset, offset + span)
@@ -93,7 +93,10 @@ class Extents:
             (extent or self.room_for(offset, offset + span)).assign(offset, array, stride)
 
     def gather(self, offset: int, rows: int, row_nbytes: int, stride: int) -> Array:
-        """(rows, row_nbytes) bytes, copied from several extents. Raises LookupError(address) for an invalid byte."""
+        """Returns bytes of shape (rows, row_nbytes), copied from several extents.
+
+        Raises LookupError(address) for an invalid byte.
+        """
         out = np.empty((rows, row_nbytes), np.uint8)
         if stride == row_nbytes:
             rows, row_nbytes = 1, rows * row_nbytes
@@ -114,7 +117,7 @@ class Extents:
         return out
 
     def copy_held(self, offset: int, data: Array, is_valid: Array) -> None:
-        """Copy the bytes from *offset* on into *data*, as far as there are any, and their flags into *is_valid*."""
+        """Copys the bytes from *offset* on into *data*, as far as there are any, and their flags into *is_valid*."""
         for extent in self.items[self.overlapping(offset, offset + len(data))]:
             low, high = max(offset, extent.start), min(offset + len(data), extent.stop)
             mine, theirs = slice(low - offset, high - offset), slice(low - extent.base, high - extent.base)
@@ -122,7 +125,7 @@ class Extents:
             is_valid[mine] = True if extent.mask is None else extent.mask[theirs]
 
     def first_invalid(self, low: int, high: int) -> int:
-        """The first address of [low, high) without a valid byte, or *high* when all bytes are valid."""
+        """Returns the first address of [low, high) without a valid byte; *high* if all bytes are valid."""
         for extent in self.items[self.overlapping(low, high)]:
             if extent.start > low:
                 return low
@@ -134,7 +137,7 @@ class Extents:
         return low
 
     def release(self, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
-        """Un-initialise the bytes of a rectangle. Invalid bytes stay invalid."""
+        """Un-initialises the bytes of a rectangle. Invalid bytes stay invalid."""
         if stride == row_nbytes:
             rows, row_nbytes, stride = 1, rows * row_nbytes, rows * row_nbytes
         span = (rows - 1) * stride + row_nbytes

@@ -30,7 +30,7 @@ class Extent:
 
     @classmethod
     def reserved(cls, start: int, stop: int) -> Extent:
-        """The extent [start, stop) without a valid byte. It takes memory when bytes are written.
+        """Returns the extent [start, stop) without a valid byte. It takes memory when bytes are written.
 
         Until then, its mask is one byte that is read again and again.
         """
@@ -45,16 +45,16 @@ class Extent:
 
     @property
     def address(self) -> int:
-        """Where `data` begins in this process."""
+        """The address of `data` in this process."""
         address: int = self.data.__array_interface__["data"][0]
         return address
 
     def share(self) -> None:
-        """Somebody else has the same arrays: this extent copies an array before it changes it."""
+        """Marks the arrays as shared: the extent copies an array before it changes it."""
         self.data_shared = self.mask_shared = True
 
     def clone(self) -> Extent:
-        """A second extent over the same arrays. Both extents copy an array before they change it."""
+        """Returns a second extent over the same arrays. Both extents copy an array before they change it."""
         self.share()
         twin: Extent = Extent.__new__(Extent)
         for name in Extent.__slots__:
@@ -62,7 +62,7 @@ class Extent:
         return twin
 
     def part(self, start: int, stop: int) -> Extent:
-        """The extent of a part of the range, over the same data and without room to grow."""
+        """Returns an extent of a part of the range, over the same data and without room to grow."""
         low, high = start - self.base, stop - self.base
         part = Extent(start, self.data[low:high])
         if self.mask is not None:
@@ -72,7 +72,7 @@ class Extent:
         return part
 
     def rectangle(self, buffer: Array, offset: int, shape: tuple[int, ...], stride: int, dtype: np.dtype[Any]) -> Array:
-        """A view of shape (rows, cols) and type *dtype* on *buffer*, which is `data` or `mask`."""
+        """Returns a view of shape (rows, cols) and type *dtype* on *buffer*, which is `data` or `mask`."""
         return np.ndarray(shape, dtype, buffer, offset - self.base, (stride, dtype.itemsize))
 
     def is_valid(self, offset: int, rows: int, row_nbytes: int, stride: int) -> bool:
@@ -84,14 +84,14 @@ class Extent:
         )
 
     def assign(self, offset: int, array: Array, stride: int) -> None:
-        """Store a (rows, cols) array and mark its bytes valid."""
+        """Stores a (rows, cols) array and mark its bytes valid."""
         self._own_data()
         self.rectangle(self.data, offset, array.shape, stride, array.dtype)[...] = array
         if self.n_valid < self.nbytes:
             self._mark(offset, array.shape[0], array.shape[1] * array.dtype.itemsize, stride, True)
 
     def assign_each(self, offsets: Sequence[int], arrays: Sequence[Array], stride: int) -> None:
-        """As `assign`, for *arrays* of one shape and type."""
+        """Stores *arrays*, (rows, cols) of one shape and type, at *offsets*, and marks their bytes valid."""
         self._own_data()
         data, base, shape, dtype = self.data, self.base, arrays[0].shape, arrays[0].dtype
         strides = stride, dtype.itemsize
@@ -101,7 +101,7 @@ class Extent:
                 self._mark(offset, shape[0], shape[1] * dtype.itemsize, stride, True)
 
     def invalidate(self, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
-        """Mark the bytes of a rectangle as invalid."""
+        """Marks the bytes of a rectangle as invalid."""
         if self.n_valid > 0:
             self._mark(offset, rows, row_nbytes, stride, False)
 
@@ -126,7 +126,7 @@ class Extent:
             self.data_shared = False
 
     def grown(self, start: int, stop: int) -> Extent:
-        """This extent enlarged to [start, stop), in place if the spare room allows it."""
+        """Returns this extent enlarged to [start, stop), in place if the spare room allows it."""
         if start < self.base or stop > self.base + self.data.size or self.data_shared or not self.data.flags.writeable:
             return self._reallocated(start, stop)
         if self.mask is None:
@@ -148,7 +148,8 @@ class Extent:
         return bigger
 
     def absorb(self, other: Extent) -> None:
-        """Take over the bytes and the validity of *other*. Its range lies within this range and is all invalid here."""
+        """Takes over the bytes and the validity of *other*. Its range lies within this range and is all invalid
+        here."""
         assert self.mask is not None
         mine = slice(other.start - self.base, other.stop - self.base)
         theirs = slice(other.start - other.base, other.stop - other.base)

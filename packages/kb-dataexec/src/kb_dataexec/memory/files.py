@@ -1,4 +1,4 @@
-"""The contents of a MemoryStore on disk: an index and plain .npy files. README.md describes the format."""
+"""The contents of a MemoryStore on disk: an index and plain .npy files. README.md specifies the format."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Nbytes = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class SavedRegion(Struct, frozen=True):
-    """A memory, as the index describes it."""
+    """An entry of the index: a memory."""
 
     owner: _Owner
     nbytes: _Nbytes
@@ -36,7 +36,7 @@ class SavedRegion(Struct, frozen=True):
 
 
 class SavedExtent(Struct, frozen=True):
-    """A run of bytes, as the index describes it. `valid` is None when all bytes are valid."""
+    """An entry of the index: a run of bytes. `valid` is None if all bytes are valid."""
 
     owner: _Owner
     offset: _Nbytes
@@ -54,7 +54,7 @@ class Index(Struct, frozen=True):
 
 
 def save(folder: Path, regions: Sequence[RegionRow], held: Sequence[tuple[int, Extent]]) -> None:
-    """Write the memories *regions* and the (owner, extent) pairs *held* to *folder*."""
+    """Writes the memories *regions* and the (owner, extent) pairs *held* to *folder*."""
     folder.mkdir(parents=True, exist_ok=True)
     index = {
         "format": FORMAT,
@@ -67,9 +67,9 @@ def save(folder: Path, regions: Sequence[RegionRow], held: Sequence[tuple[int, E
 
 
 def load(folder: Path, error: type[KbError]) -> tuple[list[RegionRow], list[tuple[int, Extent]]]:
-    """The regions and extents that `save` wrote.
+    """Reads the regions and extents that `save` wrote.
 
-    Raises *error* when the folder holds no such files, when two regions have one owner, or when two extents overlap.
+    Raises *error* for missing or damaged files, for two regions with one owner, and for extents that overlap.
     """
     path = file_in(folder, INDEX, error)
     index = read_json(path, Index, error)

@@ -1,4 +1,4 @@
-"""Names of memories for logs, which have only numbers."""
+"""Names of memories, for logs, which have only their numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kb_messages import SPACE_BY_CODE
 
 
 def memory_name(owner: int) -> str:
-    """The name that the number of a memory stands for, such as `sip0.die1.tcm3`. Number 0 is the log's immediates."""
+    """Returns the name of memory number *owner*, such as `sip0.die1.tcm3`. Number 0 is the log's immediates."""
     space = SPACE_BY_CODE.get(owner >> 10 & 15)
     if owner == 0 or space is None:
         return "immediates" if owner == 0 else f"owner {owner:#x}"

@@ -28,14 +28,16 @@ class StoreError(KbError):
     op_id: int | None = None
 
     def naming(self, element: str) -> StoreError:
-        """The error, with *element* as the one whose byte it is."""
+        """Returns the error with the name *element* of the element of the byte."""
         self.got = f"{self.got}, first that of {element}"
         return self
 
 
 class UnwrittenBytesError(StoreError):
-    """A read of bytes that nobody wrote. `first` is (owner, offset) of the first of them, and `was_released` says
-    whether that one was written and then released."""
+    """A read of bytes that are not initialised. `first` is (owner, offset) of the first one.
+
+    `was_released` is True if that byte was written and then released.
+    """
 
     def __init__(self, where: str, got: str, needs: str, first: tuple[int, int], was_released: bool = False) -> None:
         super().__init__(where, got, needs)
@@ -56,13 +58,13 @@ class _Region:
 
     @property
     def own_extents(self) -> Extents:
-        """The extents, which nobody else has, for a change of them."""
+        """Returns the extents for a change of them: a copy, if another store shares them."""
         if self.is_shared:
             self.extents, self.is_shared = self.extents.clone(), False
         return self.extents
 
     def twin(self) -> _Region:
-        """A region with the same contents."""
+        """Returns a region with the same contents."""
         self.is_shared = True
         return _Region(self.owner, self.nbytes, self.label, self.extents, is_shared=True)
 
@@ -92,15 +94,15 @@ class MemoryStore:
         return sum(extent.nbytes for region in self._regions.values() for extent in region.extents.items)
 
     def add_region(self, owner: int, nbytes: int, label: str) -> None:
-        """Add an empty memory. It replaces an earlier memory of the same owner."""
+        """Adds an empty memory. It replaces an earlier memory of the same owner."""
         self._regions[owner] = _Region(owner, nbytes, label, Extents())
 
     def remove_region(self, owner: int) -> None:
-        """Remove a memory and its contents."""
+        """Removes a memory and its contents."""
         del self._regions[owner]
 
     def write(self, owner: int, offset: int, data: Array | bytes, stride: int | None = None) -> None:
-        """Copy *data* to *offset*: bytes or a 1-D array as one row, a 2-D array as rows that begin *stride* bytes
+        """Copys *data* to *offset*: bytes or a 1-D array as one row, a 2-D array as rows that begin *stride* bytes
         apart.
 
         Without *stride*, rows follow each other without a gap. Raises StoreError for rows that overlap.
@@ -119,9 +121,11 @@ class MemoryStore:
         region.own_extents.write(offset, array, stride)
 
     def write_each(self, owner: int, offsets: Sequence[int], arrays: Sequence[Array], stride: int) -> None:
-        """Copy each of *arrays*, which have one shape (rows, elements of a row) and type, to its place among *offsets*.
+        """Copys each of *arrays*, which have one shape (rows, elements of a row) and type, to its place among
+        *offsets*.
 
-        Rows begin *stride* bytes apart. Of arrays that overlap, the later one stays. Raises StoreError as `write` does.
+        Rows begin *stride* bytes apart. Of arrays that overlap, the later one stays. Raises StoreError for rows that
+        overlap.
         """
         rows, row_nbytes = arrays[0].shape[0], arrays[0].shape[1] * arrays[0].itemsize
         low, high = min(offsets), max(offsets) + (rows - 1) * stride + row_nbytes
@@ -133,7 +137,7 @@ class MemoryStore:
             extent.assign_each(offsets, arrays, stride)
 
     def write_tensor(self, owner: int, offset: int, array: Array, copy: bool = True) -> None:
-        """Store a whole tensor (any shape, row-major) contiguously at *offset*.
+        """Stores a whole tensor (any shape, row-major) contiguously at *offset*.
 
         With ``copy=False``, the store keeps a C-contiguous *array* without copying it and makes it read-only; a later
         write into its range copies it first. An array that others could still change, such as a view of a writeable
@@ -149,7 +153,7 @@ class MemoryStore:
         region.own_extents.put(Extent(offset, flat, shared=shared))
 
     def reserve(self, owner: int, offset: int, nbytes: int) -> None:
-        """Hold [offset, offset + nbytes) in one array, so that rectangles written there need no joining.
+        """Holds [offset, offset + nbytes) in one array, so that rectangles written there need no joining.
 
         Valid bytes stay valid. The other bytes stay uninitialised and take space only when they are written. A range of
         more than 4 GiB is not held, because this machine may not have as much.
@@ -161,12 +165,12 @@ class MemoryStore:
     def read(
         self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType, lasting: bool = False
     ) -> Array:
-        """The rectangle as a read-only array of *dtype* and shape (rows, row_nbytes / itemsize). Rows may overlap.
+        """Reads the rectangle as a read-only array of *dtype* and shape (rows, row_nbytes / itemsize).
 
-        The array is a view if one extent holds the whole rectangle, else a copy. A later write may show through a view,
-        so copy what you keep. A *lasting* array shows no later write: it is a view only of bytes that a snapshot or
-        the caller has too, because who writes there copies them first. Raises StoreError when a byte is not
-        initialised, or when an address is no multiple of the element size.
+        Rows may overlap. The array is a view if one extent holds the whole rectangle, else a copy. A later write may
+        show through a view, so copy what you keep. A *lasting* array shows no later write: it is a view only of bytes
+        that a snapshot or the caller has too, because who writes there copies them first. Raises StoreError for a byte
+        that is not initialised, and for an address that is no multiple of the element size.
         """
         region = self._checked(owner, offset, rows, row_nbytes, stride, dtype)
         target = numpy_dtype(dtype)
@@ -190,9 +194,10 @@ class MemoryStore:
     def read_each(
         self, owner: int, offsets: Sequence[int], rows: int, row_nbytes: int, stride: int, dtype: DType
     ) -> Array:
-        """The rectangles of one shape at *offsets*: one read-only array (number, rows, elements of a row).
+        """Reads the rectangles of one shape at *offsets*: one read-only array (number, rows, elements of a row).
 
-        One rectangle may be a view, as for `read`. Raises StoreError as `read` does.
+        A single rectangle may be a view. Raises StoreError for a byte that is not initialised, and for an address that
+        is no multiple of the element size.
         """
         if len(offsets) == 1:
             return self.read(owner, offsets[0], rows, row_nbytes, stride, dtype)[None]
@@ -212,10 +217,11 @@ class MemoryStore:
     def place(
         self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType | None = None
     ) -> int | None:
-        """A number that rectangles of one shape have in common where they are the same bytes of an array that memories
-        share, as replicas are. None where no single extent holds the rectangle, and where a byte is not initialised.
+        """Returns a number that is equal for rectangles of one shape that are the same bytes of a shared array, as
+        replicas are.
 
-        A write may give the rectangle another number. Raises StoreError as `check` does, for elements of *dtype*.
+        Returns None if no single extent holds the rectangle, or a byte is not initialised. A write may give the
+        rectangle another number. Raises StoreError for a rectangle out of range, or misaligned for *dtype*.
         """
         extents = self._checked(owner, offset, rows, row_nbytes, stride, dtype).extents
         extent = extents.covering(offset, offset + (rows - 1) * stride + row_nbytes)
@@ -224,7 +230,7 @@ class MemoryStore:
         return extent.address + offset - extent.base
 
     def held(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int) -> tuple[Array, Array]:
-        """Copies of the bytes of the rectangle, and whether each is initialised: two arrays (rows, row_nbytes).
+        """Returns copies of the bytes of the rectangle, and whether each is initialised: two arrays (rows, row_nbytes).
 
         Bytes that are not initialised mean nothing.
         """
@@ -235,11 +241,11 @@ class MemoryStore:
         return data, is_valid
 
     def release(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
-        """Un-initialise the bytes of the rectangle. Reading them before the next write is an error."""
+        """Un-initialises the bytes of the rectangle. Reading them before the next write is an error."""
         self._checked(owner, offset, rows, row_nbytes, stride).own_extents.release(offset, rows, row_nbytes, stride)
 
     def snapshot(self) -> MemoryStore:
-        """A second store with the same contents. Changes of one store do not show in the other.
+        """Returns a second store with the same contents. Changes of one store do not show in the other.
 
         No bytes are copied: the stores share the extents of a memory until one of them changes that memory, and the
         bytes of an extent until one of them writes there.
@@ -267,11 +273,11 @@ class MemoryStore:
         return ""
 
     def check(self, owner: int, offset: int, rows: int, row_nbytes: int, stride: int, dtype: DType) -> None:
-        """Raise StoreError when the rectangle is out of range, or misaligned for *dtype*, whatever it holds."""
+        """Raises StoreError for a rectangle out of range, or misaligned for *dtype*, whatever its content."""
         self._checked(owner, offset, rows, row_nbytes, stride, dtype)
 
     def save(self, folder: Path) -> None:
-        """Write `index.json` and, for each extent, a .npy file of bytes and, if not all are valid, one of flags.
+        """Writes `index.json` and, for each extent, a .npy file of bytes and, if not all are valid, one of flags.
 
         The same history of calls gives the same files. Uninitialised bytes are written as zeros.
         """
@@ -282,9 +288,9 @@ class MemoryStore:
 
     @classmethod
     def load(cls, folder: Path, regions: Iterable[tuple[int, int, str]] | None = None) -> MemoryStore:
-        """The store that `save` wrote, with the memories *regions* (default: the saved memories).
+        """Reads the store that `save` wrote, with the memories *regions* (default: the saved memories).
 
-        Raises StoreError when the folder holds no such store, its files are damaged or lead out of the folder, two
+        Raises StoreError if the folder holds no such store, its files are damaged or lead out of the folder, two
         extents overlap, or an extent lies outside *regions*.
         """
         saved, held = storefile.load(folder, StoreError)

@@ -1,1 +1,1 @@
-"""The three kinds of ops, GEMM, MATH and MEMORY: what each kind does to the bytes of a MemoryStore."""
+"""The three kinds of ops, GEMM, MATH and MEMORY, executed on the bytes of a MemoryStore."""

@@ -31,7 +31,7 @@ _FIELDS: Final = ", ".join(GemmAttributes.__struct_fields__)
 
 @lru_cache(maxsize=256)
 def attributes_of(params: str) -> GemmAttributes | None:
-    """The attributes in the `params` of a GEMM op, or None when they are no JSON of GemmAttributes."""
+    """Returns the attributes in the `params` of a GEMM op; None if they are no JSON of GemmAttributes."""
     try:
         return _DECODE(params or "{}")
     except msgspec.MsgspecError:
@@ -39,7 +39,7 @@ def attributes_of(params: str) -> GemmAttributes | None:
 
 
 def decode(op: Op) -> DecodedGemm:
-    """The operands of *op* by role. Raises LogError when one is missing, or shapes or types do not fit together."""
+    """Returns the operands of *op* by role. Raises LogError for a missing one, and shapes or types that do not fit."""
     attributes = attributes_of(op.params)
     if attributes is None:
         raise op.error(
@@ -72,7 +72,7 @@ def _check_shapes(op: Op, gemm: DecodedGemm) -> None:
 
 
 def product(a: Array, b: Array) -> Array:
-    """a @ b by the backend in use, for matrices or stacks of any supported type.
+    """Returns a @ b by the backend in use, for matrices or stacks of any supported type.
 
     The result is f32 for floats and i32 (modulo 2^32) for integers.
     """
@@ -80,7 +80,7 @@ def product(a: Array, b: Array) -> Array:
 
 
 def run(op: Op, store: MemoryStore) -> None:
-    """Read A, B and the accumulator, release operands with `release`, and write A @ B (+ accumulator)."""
+    """Reads A, B and the accumulator, releases operands with `release`, and writes A @ B (+ accumulator)."""
     gemm = decode(op)
     reads = [gemm.a, gemm.b] if gemm.accumulator is None else [gemm.a, gemm.b, gemm.accumulator]
     a, b, *accumulator = op.read(store, reads)

@@ -30,7 +30,7 @@ class DecodedMath(NamedTuple):
     working: DType
 
     def evaluate(self, values: Sequence[Array]) -> Array:
-        """The result for the *values* of the inputs: a new array of the shape and type of OUT."""
+        """Returns the result for the *values* of the inputs: a new array of the shape and type of OUT."""
         with np.errstate(all="ignore"):
             result = self.along(self.arguments(values))
             if not values:
@@ -38,7 +38,7 @@ class DecodedMath(NamedTuple):
             return cast(result, self.out.dtype)
 
     def along(self, arguments: Sequence[Array]) -> Array:
-        """The function of *arguments*, matrices, before the cast to the type of OUT."""
+        """Returns the function of *arguments*, matrices, before the cast to the type of OUT."""
         if self.function.is_layout:
             target = numpy_dtype(self.out.dtype)
             return self.function.apply(*arguments, attributes=self.attributes, shape=self.out.shape, dtype=target)
@@ -55,7 +55,7 @@ class DecodedMath(NamedTuple):
 
     @property
     def groups(self) -> RowGroups | None:
-        """The rows that go together, if not all of them do."""
+        """The groups of rows; None if all rows are one group."""
         return None if self.attributes.group is None else RowGroups(*self.attributes.group)
 
     def _along(self, arguments: Sequence[Array], axis: int | None) -> Array:
@@ -65,7 +65,7 @@ class DecodedMath(NamedTuple):
         return np.flip(current().apply(op, [np.flip(each, axis) for each in arguments], axis), axis)
 
     def arguments(self, values: Sequence[Array]) -> list[Array]:
-        """The arguments in their order: *values* and scalars (1 x 1), cast to `working` unless taken as they are."""
+        """Returns the arguments in order: *values* and scalars (1 x 1), cast to `working` unless taken as they are."""
         return [
             self._scalar(argument) if isinstance(argument, float) else self._value(at, argument)
             for at, argument in enumerate(self.attributes.arguments(values))
@@ -84,7 +84,7 @@ _FIELDS: Final = ", ".join(MathAttributes.__struct_fields__)
 
 @lru_cache(maxsize=256)
 def attributes_of(params: str) -> MathAttributes | None:
-    """The attributes in the `params` of a MATH op, or None when they are no JSON of MathAttributes."""
+    """Returns the attributes in the `params` of a MATH op; None if they are no JSON of MathAttributes."""
     try:
         return _DECODE(params)
     except msgspec.MsgspecError:
@@ -92,7 +92,7 @@ def attributes_of(params: str) -> MathAttributes | None:
 
 
 def decode(op: Op) -> DecodedMath:
-    """The function and the operands of *op*. Raises LogError when they do not fit together."""
+    """Returns the function and the operands of *op*. Raises LogError if they do not fit together."""
     attributes = attributes_of(op.params)
     if attributes is None:
         raise op.error(
@@ -192,6 +192,6 @@ def _listed(rows: list[OperandRow]) -> str:
 
 
 def run(op: Op, store: MemoryStore) -> None:
-    """Read all inputs, release inputs with `release`, and write the result of the function."""
+    """Reads all inputs, releases inputs with `release`, and writes the result of the function."""
     math = decode(op)
     op.write(store, math.out, math.evaluate(op.read(store, math.inputs)))

@@ -11,7 +11,7 @@ from kb_messages import Role
 
 
 def moves(op: Op) -> list[tuple[OperandRow, OperandRow]]:
-    """The (source, destination) pairs of a memory op.
+    """Returns the (source, destination) pairs of a memory op.
 
     Raises LogError unless its operands are SRC, DST, SRC, DST, ... and each pair agrees in rows and columns.
     """
@@ -27,7 +27,7 @@ def moves(op: Op) -> list[tuple[OperandRow, OperandRow]]:
 
 
 def run(op: Op, store: MemoryStore) -> None:
-    """Read all sources, release sources with `release`, and write all destinations."""
+    """Reads all sources, releases sources with `release`, and writes all destinations."""
     pairs = moves(op)
     values = op.read(store, [source for source, _ in pairs])
     if len(values) > 1:

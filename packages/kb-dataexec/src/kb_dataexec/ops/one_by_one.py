@@ -26,7 +26,7 @@ _BLOCK = 4096
 def run(
     schedule: Schedule, store: MemoryStore, start: int, stop: int, progress: Callable[[int], None] | None = None
 ) -> None:
-    """Execute records [start, stop) of *schedule* on *store*. *progress* gets the number of records done.
+    """Executes records [start, stop) of *schedule* on *store*. *progress* gets the number of records done.
 
     BLAS works on one thread, because tiles are small. Raises LogError and StoreError, which name the op.
     """

@@ -1,4 +1,4 @@
-"""What is wrong with the `params` of a record."""
+"""The error in the `params` of a record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 def flaw(decode: Callable[[str], msgspec.Struct], params: str) -> str:
-    """What *decode* says of *params* that it refuses."""
+    """Returns the error of *decode* about *params* that it refuses."""
     try:
         return f"{decode(params)} is right"
     except msgspec.MsgspecError as error:

@@ -1,4 +1,4 @@
-"""Ops on stacks: many values of one shape at once. The bytes are those of one op at a time."""
+"""Ops on stacks: many values of one shape at once. The bytes are equal to the bytes of one op at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from kb_messages import GemmAttributes
 
 
 def math_on_stacks(math: DecodedMath, stacks: Sequence[Array]) -> Array:
-    """`math.evaluate` of element i of all *stacks*, for every i. At least one stack, of shape (n, rows, cols)."""
+    """Returns `math.evaluate` of element i of all *stacks*, for every i. At least one stack, of shape (n, rows,
+    cols)."""
     with np.errstate(all="ignore"):
         arguments = math.arguments(stacks)
         if math.function.is_layout:
@@ -25,7 +26,7 @@ def math_on_stacks(math: DecodedMath, stacks: Sequence[Array]) -> Array:
 
 
 def _along_axis(math: DecodedMath, stack: Array) -> Array:
-    """The reduction or scan of each value of *stack*, as that of one matrix of all values."""
+    """The reduction or scan of each value of *stack*, computed on one matrix of all values."""
     count, rows, cols = stack.shape
     if math.groups is not None:
         return math.along([stack])
@@ -36,7 +37,7 @@ def _along_axis(math: DecodedMath, stack: Array) -> Array:
 
 
 def gemm_on_stacks(attributes: GemmAttributes, stacks: Sequence[Array]) -> Array:
-    """A @ B, or ACC + A @ B with a third stack. Each product is a BLAS call of its own, as in tile mode."""
+    """Returns A @ B, or ACC + A @ B with a third stack. Each product is a BLAS call of its own, as in tile mode."""
     a = stacks[0].swapaxes(1, 2) if attributes.transpose_a else stacks[0]
     b = stacks[1].swapaxes(1, 2) if attributes.transpose_b else stacks[1]
     out = product(a, b)

@@ -1,4 +1,4 @@
-"""Vector programs on arrays, as the records of their commands are executed."""
+"""Executes vector programs on arrays, with the bytes of the records of their commands."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kb_messages import DType, MathAttributes, OpKind, Role, VectorProgram, Vect
 
 
 def evaluate_program(program: VectorProgram, inputs: Sequence[Array]) -> list[Array]:
-    """The values of the outputs of *program* for *inputs*, matrices of its shapes and types.
+    """Returns the outputs of *program* for *inputs*, matrices of its shapes and types.
 
-    Raises LogError, at the line of an op, for a program that means nothing.
+    Raises LogError, which names the line of an op, for an invalid program.
     """
     values, kinds = list(inputs), program.values
     for op in program.ops:
@@ -30,9 +30,9 @@ def evaluate_program(program: VectorProgram, inputs: Sequence[Array]) -> list[Ar
 def evaluate_integers(
     math: MathAttributes, inputs: Sequence[Array], dtypes: Sequence[DType], out: VectorValue
 ) -> Array:
-    """The result *out* of one op on *inputs*, matrices of integers of *dtypes*.
+    """Returns the result *out* of one op on *inputs*, matrices of integers of *dtypes*.
 
-    Raises LogError for an op that means nothing.
+    Raises LogError for an invalid op.
     """
     kinds = tuple(VectorValue(len(each), each.shape[1], dtype) for each, dtype in zip(inputs, dtypes, strict=True))
     given = [cast(each, dtype) for each, dtype in zip(inputs, dtypes, strict=True)]
@@ -41,7 +41,7 @@ def evaluate_integers(
 
 @lru_cache(maxsize=1024)
 def _decoded_of_integers(math: MathAttributes, inputs: tuple[VectorValue, ...], out: VectorValue) -> DecodedMath:
-    """As `_decoded`. Of integers alone equal attributes mean the same: no scalar is -0.0 or NaN."""
+    """Decodes an op of integers alone, with a cache: equal attributes are the same op, as no scalar is -0.0 or NaN."""
     return _decoded(math, inputs, out, "")
 
 

@@ -46,18 +46,18 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def compare(name: str, got: Array, expected: Array, tolerance: Array | float) -> Comparison:
-    """Whether |got - expected| <= tolerance holds for every element. *tolerance* broadcasts against *expected*.
+    """Compares |got - expected| <= tolerance for every element. *tolerance* broadcasts against *expected*.
 
     NaN equals NaN, and an infinity equals an infinity of the same sign. Any other non-finite element is wrong. Works in
-    blocks, which bounds the memory. Raises ValueError when *got* and *expected* differ in shape, and ToleranceError for
-    a tolerance that is negative, or not finite where *expected* is finite.
+    blocks, which bounds the memory. Raises ValueError if *got* and *expected* differ in shape, and ToleranceError for a
+    tolerance that is negative, or not finite where *expected* is finite.
     """
     check_tolerance(name, expected, tolerance)
     return compare_within(name, got, expected, tolerance)
 
 
 def compare_within(name: str, got: Array, expected: Array, tolerance: Array | float) -> Comparison:
-    """As `compare`, without the check of *tolerance*: where it is infinite, every finite value is right."""
+    """Compares like `compare`, without the check of *tolerance*. Where it is infinite, every finite value is right."""
     if got.shape != expected.shape:
         raise ValueError(f"{name}: got shape {got.shape}, needs {expected.shape}")
     allowed = np.broadcast_to(np.asarray(tolerance, np.float64), expected.shape)
@@ -87,7 +87,7 @@ def compare_within(name: str, got: Array, expected: Array, tolerance: Array | fl
 
 
 def check_tolerance(name: str, expected: Array, tolerance: Array | float) -> None:
-    """Raise ToleranceError for a tolerance that is negative, or not finite where *expected* is finite."""
+    """Raises ToleranceError for a tolerance that is negative, or not finite where *expected* is finite."""
     allowed = np.asarray(tolerance)
     if allowed.dtype.kind not in "biuf":
         raise ToleranceError(f"{name}: tolerance", f"an array of {allowed.dtype}", "numbers")
@@ -112,7 +112,7 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
 
 
 def _errors(got: Array, expected: Array, allowed: Array) -> tuple[Array, Array]:
-    """(|got - expected|, the part of it beyond *allowed*). Both are infinite where the two cannot be compared."""
+    """(|got - expected|, the part of it beyond *allowed*). Both are infinite for values that cannot be compared."""
     if got.dtype.kind in "iub" and expected.dtype.kind in "iub":
         error = np.asarray(_integer_distance(got, expected))
         return error, error - allowed

@@ -1,4 +1,4 @@
-"""How many terms the sums behind an output have. The ops that lead to the output decide, and no others."""
+"""sum_lengths: the number of terms of the longest sum behind an output, by the ops that lead to the output."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kb_messages import Rectangle
 
 
 def sum_lengths(log: OpLog, outputs: Sequence[Sequence[Rectangle]]) -> list[int]:
-    """For each of *outputs*, given by its rectangles, the terms of the longest sum on the way to it, at least 1.
+    """Returns, for each of *outputs*, given by its rectangles, the terms of the longest sum behind it, at least 1.
 
-    A value has terms of its own, and it inherits the longest sum behind what it was computed from. Sums that are added
-    or subtracted have the terms of both, so a loop `acc += dot(a, b)` counts all of its products. A product with a
-    number or a value, and whatever only moves or chooses elements, has as many as its longest operand. The result of
-    another function is one term; what its argument had is inherited. So is what the factors of a matrix product or the
-    elements of a `sum` had. The output counts what is longer, its own terms or those that it inherits. Ops are followed
-    through the bytes that they exchange. Raises LogError as `Schedule` does.
+    A value has terms of its own, and inherits the longest sum behind its operands. Sums that are added or subtracted
+    have the terms of both, so a loop `acc += dot(a, b)` counts all of its products. A product with a number or a value,
+    and an op that only moves or chooses elements, has as many terms as its longest operand. The result of another
+    function, of a matrix product or of a `sum` inherits the terms of its arguments; the result of another function is
+    one term. The output counts the larger of its own and its inherited terms. Ops are followed through the bytes that
+    they exchange. Raises LogError for an invalid log.
     """
     if sum_length(log) == 1:
         return [1] * len(outputs)
@@ -32,7 +32,7 @@ def sum_lengths(log: OpLog, outputs: Sequence[Sequence[Rectangle]]) -> list[int]
 
 
 def _longest(graph: SumGraph, found: Dependencies, most: int) -> list[int]:
-    """The terms of each op, its own or inherited. No value has more than all sums together, which are *most*."""
+    """The terms of each op, the larger of own and inherited ones. No value has more than *most*, all sums together."""
     reads = (found.kind & (Kind.RAW | Kind.EXPLICIT)) != 0
     first, producer = np.append(0, np.cumsum(reads))[found.first].tolist(), found.producer[reads].tolist()
     terms, inherited = list[int](), list[int]()

@@ -1,7 +1,7 @@
 """Debug mode: executes one op at a time, compares each op with float64, and stops at the first wrong op.
 
 Every op is recomputed in float64 (integers: exactly) from the values that it read. The result may differ by the
-rounding of that one op; `op_reference` says by how much. Errors therefore do not add up, and the op that is reported is
+rounding of that one op (`op_reference`). Errors therefore do not add up, and the op that is reported is
 wrong by itself: its backend, its cast or its function. A log that asks for the wrong thing, such as a wrong address,
 passes debug mode. Its outputs are wrong then, and `provenance` names the ops that wrote them.
 """
@@ -17,9 +17,8 @@ from kb_dataexec.analysis.provenance import explained
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.backends.blas_threads import single_threaded
-from kb_dataexec.execute.executor import prepared
+from kb_dataexec.execute.executor import prepared, schedules
 from kb_dataexec.log.rows import Op, OperandRow
-from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.tables import LogParts
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import gemm, math, memory
@@ -30,7 +29,7 @@ from kb_messages import OpKind, Role
 
 
 class WrongOp(Struct, frozen=True, kw_only=True):
-    """The first op whose result differs from the float64 result; `comparison` is that of its output."""
+    """The first op whose result differs from the float64 result, with the comparison of its output."""
 
     op_id: int
     where: str
@@ -55,11 +54,12 @@ def debug(
     backend: Backend | str = "numpy",
     progress: Callable[[int, int], None] | None = None,
 ) -> Debugged:
-    """Execute *log* on a snapshot of *initial*, op by op, until one op is wrong.
+    """Executes *log* on a snapshot of *initial*, op by op, until one op is wrong.
 
     *progress* is called with (ops done, ops in the log) after each right op.
 
-    Raises LogError and StoreError as `Executor.run` does.
+    Raises LogError for a log that cannot be executed, and StoreError for a read of bytes that are not initialised and
+    for an address that is in no memory.
     """
     store, total = prepared(log, initial), log.n_ops
     found: WrongOp | None = None
@@ -80,13 +80,12 @@ def debug(
 
 
 def _ops(log: LogParts) -> Iterator[Op]:
-    for part in log.parts():
-        schedule = Schedule(part)
+    for schedule in schedules(log):
         yield from schedule.iterate(0, len(schedule.ops))
 
 
 def _step(op: Op, store: MemoryStore) -> WrongOp | None:
-    """Run *op*. Returns a WrongOp for its first wrong output, or None."""
+    """Runs *op*. Returns a WrongOp for its first wrong output, or None."""
     with np.errstate(all="ignore"):
         expected = _expected(op, store)
         RUN[op.kind](op, store)

@@ -1,4 +1,4 @@
-"""The float64 result of one op from the values that it read, and the error that the op's own rounding may make."""
+"""OpReference: the float64 result of one op from the values that it read, and the error of its own rounding."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from kb_messages import DType
 
 _ROUNDOFF: Final = 2.0**-24
 _ROUNDINGS: Final = 16
-"""Roundings of f32 that any function may make. Source: assumed. Libraries stay within 4 a step, and gelu and silu have
-a few steps."""
+"""The most roundings of f32 of a function. Source: assumed; libraries stay within 4 a step, and gelu and silu have a
+few steps."""
 _EXPONENT: Final = 120
 """Partial products of numbers whose binary exponents add up to no more stay in f32's range, without sign."""
 _UNDERFLOW: Final = 2.0**-118
@@ -86,7 +86,7 @@ def of_math(math: DecodedMath, values: Sequence[Array]) -> OpReference:
 
 
 def _of_groups(math: DecodedMath, groups: RowGroups, value: Array) -> OpReference:
-    """The reference of a function of groups of rows: that of one whose rows are a group."""
+    """The reference of a function of groups of rows, from the reference of a function whose rows are one group."""
     if math.function.spreads:
         return of_move(groups.spread(value), math.out.dtype)
     x = groups.together(value)

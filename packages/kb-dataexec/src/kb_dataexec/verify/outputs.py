@@ -1,4 +1,4 @@
-"""One output after a log was executed: read it, compare it, and name the op that wrote its worst element."""
+"""Outputs after a log was executed: reads an output, compares it, and names the op that wrote its worst element."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StoredArray(Protocol):
     """An array that lies in memory, in one piece or in several."""
 
     def read(self, memory: MemoryStore) -> Array:
-        """The values. Raises StoreError when bytes are not initialised."""
+        """Reads the values. Raises StoreError for bytes that are not initialised."""
 
     def byte_of(self, index: tuple[int, ...]) -> tuple[int, int]:
         """(owner, offset) of the first byte of the element at *index*."""
@@ -32,9 +32,9 @@ class OutputVerdict(NamedTuple):
 
 
 def read_output(log: LogParts, memory: MemoryStore, output: StoredArray) -> Array:
-    """The values of *output* in *memory*, which *log* leaves behind.
+    """Reads *output* from *memory*, the memory after *log*.
 
-    Raises StoreError when a byte is not initialised. The error says which op of *log* wrote and released that byte.
+    Raises StoreError for a byte that is not initialised. The error names the ops of *log* that wrote and released it.
     """
     try:
         return output.read(memory)
@@ -45,16 +45,16 @@ def read_output(log: LogParts, memory: MemoryStore, output: StoredArray) -> Arra
 def compare_output(
     log: LogParts, name: str, output: StoredArray, got: Array, expected: Array, allowed: Array | float
 ) -> OutputVerdict:
-    """Compare *got*, the values of *output*, as `compare` does. Names the origin of a wrong element."""
+    """Compares *got*, the values of *output*, with *expected* within *allowed*. Names the origin of a wrong element."""
     return _with_origin(log, output, compare(name, got, expected, allowed))
 
 
 def sample_output(
     log: LogParts, name: str, output: StoredArray, got: Array, factors: tuple[Array, Array], dtype: DType, seed: int
 ) -> tuple[OutputVerdict, ProductSample]:
-    """Compare *got*, the values of *output* in *dtype*, with the product of *factors* as `check_product` does.
+    """Compares *got*, the values of *output* in *dtype*, with the product of *factors*, by sample.
 
-    Names the origin of a wrong element, and says what was sampled.
+    Names the origin of a wrong element, and returns a record of the sample.
     """
     comparison, sample = check_product(name, got, *factors, dtype, seed)
     return _with_origin(log, output, comparison), sample

@@ -1,4 +1,4 @@
-"""Checks a product A @ B by sample: random sums of all of its rows, and some rows element by element.
+"""check_product: checks a product A @ B by sample: random sums of all rows, and some rows element by element.
 
 Source: R. Freivalds, "Probabilistic machines can use less running time" (1977), for the random sums. With normal
 weights g, the sum D g of the errors D of a row is normal with the deviation |D|, the root of the sum of squares of D.
@@ -28,10 +28,10 @@ WEIGHTS: Final = 8
 COLUMNS: Final = 256
 """Columns of a block. A short block finds smaller errors, because fewer roundings add up beside them."""
 LIMIT: Final = 4.0
-"""A row is looked at when a sum of its errors exceeds so many times the root of the sum of squares of what they may be.
-A right row exceeds it with a probability of 6e-5 if every error is as large as it may be."""
+"""A row is compared if a sum of its errors exceeds this many times the root of the sum of squares of the allowed
+errors. A right row exceeds it with a probability of 6e-5 if every error is as large as allowed."""
 FACTOR: Final = 40.0
-"""How many times what it may be an error is, for which the probability of missing it is stated."""
+"""The size of the error whose probability to be missed is stated, in units of the allowed error."""
 _LARGEST_WEIGHT: Final = 1 << 14
 _EXACT: Final = 1 << 53
 _PART_ELEMENTS: Final = 1 << 22
@@ -39,22 +39,21 @@ _PART_ELEMENTS: Final = 1 << 22
 
 
 class SampledComparison(NamedTuple):
-    """The comparison of the rows that were looked at, with indices of the whole product; and what the check did."""
+    """The comparison of the compared rows, with indices of the whole product, and the record of the sample."""
 
     comparison: Comparison
     sample: ProductSample
 
 
 class _Weighed(NamedTuple):
-    """What is known of A @ B without computing it: B times the weights (k, blocks, WEIGHTS), and the norms of the
-    blocks of B."""
+    """B times the weights (k, blocks, WEIGHTS), and the norms of the blocks of B: enough for sums of A @ B."""
 
     sums: Array
     norms: Array
 
 
 def why_not_sampled(a: Array, b: Array, dtype_out: DType) -> str | None:
-    """Why `check_product` cannot check a @ b of *dtype_out*; None where it can."""
+    """Returns the reason why `check_product` cannot check a @ b of *dtype_out*; None if it can."""
     if dtype_out.is_float and dtype_out.nbytes < 2:
         return f"an output of {dtype_out}, whose roundings hide errors in sums"
     if not dtype_out.is_float and _largest_weight(a, b) < 2:
@@ -65,11 +64,11 @@ def why_not_sampled(a: Array, b: Array, dtype_out: DType) -> str | None:
 
 
 def check_product(name: str, got: Array, a: Array, b: Array, dtype_out: DType, seed: int) -> SampledComparison:
-    """Whether *got*, of *dtype_out*, is a @ b within `gemm_tolerance`, by sample. *seed* chooses rows and weights.
+    """Checks by sample that *got*, of *dtype_out*, is a @ b within `gemm_tolerance`. *seed* chooses rows and weights.
 
     A wrong row is found by its sums, or because it is one of the `ROWS` rows. It is then compared element by element,
-    so a right row is never called wrong. Raises ToleranceError for shapes that do not fit, and where
-    `why_not_sampled` says why.
+    so a right row is never called wrong. Raises ToleranceError for shapes that do not fit, and for a product that
+    cannot be sampled (`why_not_sampled`).
     """
     why = why_not_sampled(a, b, dtype_out)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or got.shape != (len(a), b.shape[1]):
@@ -94,7 +93,7 @@ def _is_finite(matrix: Array) -> bool:
 def _compare_suspects(
     found: Comparison, got: Array, a: Array, b: Array, dtype_out: DType, weights: Array
 ) -> Comparison:
-    """*found*, or the comparison of the first rows of which one is wrong, as their sums made suspect."""
+    """Returns *found*, or the comparison of the first suspect rows (by their sums) of which one is wrong."""
     suspects = _suspects(got, a, _weighed(b, weights), weights, dtype_out)
     for first in range(0, len(suspects), ROWS):
         compared = _compare_rows(found.name, got, a, b, dtype_out, suspects[first : first + ROWS])
@@ -108,7 +107,7 @@ def _sample(rows: int, a: Array, b: Array, dtype_out: DType) -> ProductSample:
         factor, miss = 0.0, 0.0
     elif dtype_out.is_float:
         factor = FACTOR
-        limit = LIMIT + 1  # 1 for what the sums themselves lose
+        limit = LIMIT + 1  # 1 more for the rounding of the sums themselves
         one = math.sqrt(2 / math.pi) * limit * (1 / factor + 2 * dtype_out.info.unit_roundoff)
         miss = min(one, 1.0) ** WEIGHTS
     else:
@@ -137,14 +136,14 @@ def _blocks(n_columns: int) -> list[slice]:
 
 
 def _parts(length: int, elements: int) -> list[slice]:
-    """range(*length*) in parts of about `_PART_ELEMENTS`, where each number stands for so many *elements*."""
+    """Splits range(*length*) into parts of about `_PART_ELEMENTS` elements. Each number stands for *elements*
+    elements."""
     step = max(1, _PART_ELEMENTS // max(elements, 1))
     return [slice(first, min(first + step, length)) for first in range(0, length, step)]
 
 
 def _wide(dtype_out: DType) -> DTypeLike:
-    """The type of the sums: f32 where it is far finer than the output, so that f32's roundings add up to less than
-    the output's."""
+    """The type of the sums: f32 if it is far finer than the output, so that its roundings add up to less; else f64."""
     return np.float32 if dtype_out in (DType.F16, DType.BF16) else np.float64
 
 
@@ -165,7 +164,7 @@ def _weighed(b: Array, weights: Array) -> _Weighed:
 
 
 def _suspects(got: Array, a: Array, weighed: _Weighed, weights: Array, dtype_out: DType) -> Array:
-    """The rows of which a sum is farther from that of a @ b than `LIMIT` allows."""
+    """The rows with a sum that is farther from the sum of a @ b than `LIMIT` allows."""
     blocks, k = _blocks(got.shape[1]), a.shape[1]
     flat = weighed.sums.reshape(k, -1)
     is_suspect = np.zeros(len(a), np.bool_)
@@ -185,9 +184,9 @@ def _suspects(got: Array, a: Array, weighed: _Weighed, weights: Array, dtype_out
 
 
 def _allowed(got: Array, norms: Array, k: int, dtype_out: DType) -> Array:
-    """`LIMIT` times the root of the sum of squares of what the errors of each row of *got* may be.
+    """`LIMIT` times the root of the sum of squares of the allowed errors of each row of *got*.
 
-    *norms* are the norms of the rows of A times that of B, which bound the norm of a row of |A| @ |B|.
+    *norms* are the norms of the rows of A times the norm of B, which bound the norm of a row of |A| @ |B|.
     """
     if not dtype_out.is_float:
         return np.zeros(len(got))
@@ -198,7 +197,7 @@ def _allowed(got: Array, norms: Array, k: int, dtype_out: DType) -> Array:
 
 
 def _compare_rows(name: str, got: Array, a: Array, b: Array, dtype_out: DType, rows: Array) -> Comparison:
-    """*rows* of *got* compared with those of a @ b, element by element."""
+    """Compares *rows* of *got* with the same rows of a @ b, element by element."""
     k, wide = a.shape[1], a[rows].astype(np.float64)
     expected, size, magnitudes = np.empty((len(rows), b.shape[1])), np.empty((len(rows), b.shape[1])), np.abs(wide)
 

@@ -1,4 +1,4 @@
-"""How far a product A @ B may be from its float64 reference, without a second product where that is dear."""
+"""product_tolerance: the allowed error of a product A @ B, without a second product where that is costly."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from kb_dataexec.verify.tolerance import gemm_tolerance
 from kb_messages import DType
 
 EXACT_UP_TO: Final = 1 << 30
-"""Multiplications of a product that is computed. Source: assumed; that takes some 30 ms."""
+"""Multiplications up to which |A| @ |B| is computed. Source: assumed; it takes some 30 ms."""
 TERMS: Final = 64
-"""Terms that one norm stands for."""
+"""The number of terms of one norm."""
 
 
 def product_tolerance(expected_f64: Array, a: Array, b: Array, dtype_out: DType) -> Array:
-    """`gemm_tolerance` of a @ b, for the factors *a* (M, K) and *b* (K, N) of any types, as f64 (M, N).
+    """Returns `gemm_tolerance` of a @ b, for the factors *a* (M, K) and *b* (K, N) of any types, as f64 (M, N).
 
     Up to `EXACT_UP_TO` multiplications it is made with |A| @ |B|. Above, with a bound on |A| @ |B| by norms, block by
     block along K: in each block of `TERMS` terms, a sum of |a| |b| is at most the norm of the row of A times the norm
     of the column of B. That takes a 64th of the product. Source: the inequality of Cauchy and Schwarz.
 
-    The bound is never below |A| @ |B|. It is equal for terms of one size, and near where one term of a block is far
-    larger than the others. For normal numbers it is 1.56 times as large, so that an f32 output may be wrong by so much
-    more; the rounding of f16 and bf16 outputs is far larger. Raises ToleranceError as `gemm_tolerance` does.
+    The bound is never below |A| @ |B|. It is equal for terms of one size, and close if one term of a block is far
+    larger than the others. For normally distributed numbers it is 1.56 times as large, so the allowed error of an f32
+    output is larger by that factor; the rounding of f16 and bf16 outputs is far larger. Raises ToleranceError for
+    shapes that do not fit.
     """
     sizes = np.zeros(expected_f64.shape) if not dtype_out.is_float else _abs_product(a, b)
     return gemm_tolerance(expected_f64, sizes, a.shape[1], dtype_out)

@@ -1,4 +1,4 @@
-"""What a check by sample did, as a record."""
+"""ProductSample: the record of a check by sample."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from msgspec import Struct
 
 
 class ProductSample(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a sampled check did, and how sure it is.
+    """The rows and sums of a check by sample, and the probability that it misses an error.
 
     `rows` were compared element by element. Of each row and each block of `columns`, `weights` random sums were taken.
-    An error of a row, within a block, that is `miss_factor` times what it may be, goes unnoticed with a probability of
-    at most `miss_probability`. Both are the root of the sum of squares over the block. For integers, `miss_factor` is
-    0: any error counts. If all rows were compared, `miss_probability` is 0.
+    An error of a row, within a block, that is `miss_factor` times the allowed error, goes unnoticed with a probability
+    of at most `miss_probability`. Both errors are the root of the sum of squares over the block. For integers,
+    `miss_factor` is 0: any error counts. If all rows were compared, `miss_probability` is 0.
     """
 
     rows: int

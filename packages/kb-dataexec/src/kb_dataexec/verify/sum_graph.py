@@ -1,4 +1,4 @@
-"""SumGraph: how the values of a log follow from one another, as far as the lengths of sums depend on it."""
+"""SumGraph: the flow of values between the ops of a log, as far as the lengths of sums depend on it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _SCALES: Final = frozenset(
 )
 """Functions of floats alone whose result is an argument, or one as many times as large."""
 _ADDEND: Final = 2
-"""The place of the argument of `fma` that is added."""
+"""The index of the argument of `fma` that is added."""
 
 
 class Rule(IntEnum):
-    """How many terms the result of an op has. APART is no op: it reads the factors of the op behind it."""
+    """The rule for the number of terms of the result of an op. APART is no op: it reads the factors of the next op."""
 
     MOVE = 0
     ADD = 1
@@ -41,7 +41,7 @@ class Rule(IntEnum):
 
 
 class SumGraph(NamedTuple):
-    """Ops in the order of their data, as the log `touched` of what they read and write, each with its `rule`.
+    """Ops in the order of their data. The log `touched` has the bytes that they read and write; each has a `rule`.
 
     `own` are the terms that a SUM or a PRODUCT adds up. The last ops are moves that read the outputs.
     """
@@ -92,10 +92,10 @@ class _Nodes:
 
 
 def sum_graph(log: OpLog, sums: Sums, outputs: Sequence[Sequence[Rectangle]]) -> SumGraph:
-    """The graph of *log*, whose sums are *sums*. Its last ops read *outputs*, each given by its rectangles.
+    """Returns the graph of *log*, whose sums are *sums*. Its last ops read *outputs*, each given by its rectangles.
 
     Bytes that a command writes before it reads them are its own, such as tile buffers. A command that is one op has no
-    such bytes. Raises LogError as `Schedule` does.
+    such bytes. Raises LogError for an invalid log.
     """
     schedule = Schedule(log)
     nodes, rows = _Nodes(schedule, sums), schedule.operands
@@ -121,9 +121,9 @@ def sum_graph(log: OpLog, sums: Sums, outputs: Sequence[Sequence[Rectangle]]) ->
 
 
 def _rules(schedule: Schedule) -> tuple[Array, Array, Array]:
-    """Of each record: its rule, the terms that it adds up, and the place of the operand that it adds to a product.
+    """For each record: its rule, the terms that it adds up, and the index of the operand that it adds to a product.
 
-    The place is -1 where no other operand is a factor, and that of no operand where a number is added.
+    The index is -1 if no other operand is a factor, and behind all operands if a number is added.
     """
     ops, log = schedule.ops, schedule.log
     rule, own, addend = (np.full(len(ops), value, np.int64) for value in (Rule.MOVE, 0, -1))
@@ -150,7 +150,7 @@ def _rule(math: MathAttributes | None) -> Rule:
 
 
 def _addend(math: MathAttributes | None) -> int:
-    """The place among the operands of that which `fma` adds; behind all operands if that is a number, else -1."""
+    """The index of the operand that `fma` adds; behind all operands if it adds a number; -1 for another function."""
     if math is None or math.op != "fma":
         return -1
     at = math.scalar_at or tuple(range(_ADDEND + 1 - len(math.scalars), _ADDEND + 1))
@@ -158,7 +158,7 @@ def _addend(math: MathAttributes | None) -> int:
 
 
 def _rows_of(rows: Columns, shared: Array, columns: list[Array], chosen: Array, role: Role) -> Array:
-    """The operands of *shared* that *chosen* marks, each place of an op once. *columns* has op and place."""
+    """The operands of *shared* that *chosen* marks, each rectangle of an op once. *columns* has op and rectangle."""
     _, once = np.unique(cell_numbers([column[chosen] for column in columns]), return_index=True)
     table = np.zeros(len(once), OPERAND_DTYPE)
     table["op_id"], table["role"] = columns[0][chosen][once], role

@@ -1,4 +1,4 @@
-"""The sums in a log: how many terms each has, and which command ends it."""
+"""Sums: the sums in a log, each with its number of terms and the command that ends it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SUMS: Final = ("sum", "cumsum")
 class Sums(NamedTuple):
     """The sums of a log. Sum i has `terms[i]` terms and ends in command `command_seq[i]`.
 
-    `continuing` has the commands with a GEMM that adds to what another command left in its output.
+    `continuing` has the commands with a GEMM that adds to the output of another command.
     """
 
     command_seq: Array
@@ -27,15 +27,15 @@ class Sums(NamedTuple):
 
 
 def sum_length(log: OpLog) -> int:
-    """The number of terms of the longest sum of *log*, at least 1: a sum of products, or a `sum` of a row or column."""
+    """Returns the terms of the longest sum of *log*, at least 1: a sum of products, or a `sum` of a row or column."""
     return int(sums_of(log).terms.max(initial=1))
 
 
 def sums_of(log: OpLog, across_commands: bool = True) -> Sums:
-    """All sums of *log* that GEMMs accumulate and that MATH ops make.
+    """Returns all sums of *log*, by GEMMs that accumulate and by MATH ops.
 
-    Consecutive GEMMs that accumulate into the same first byte are one sum; without *across_commands*, those of one
-    command are.
+    Consecutive GEMMs that accumulate into the same first byte are one sum; without *across_commands*, only GEMMs of
+    one command.
     """
     products, reductions = _products(log, across_commands), _reductions(log)
     seqs, terms = (np.concatenate(pair) for pair in zip(products[:2], reductions, strict=True))
@@ -43,7 +43,7 @@ def sums_of(log: OpLog, across_commands: bool = True) -> Sums:
 
 
 def product_terms(log: OpLog, ops: Array) -> tuple[Array, Array]:
-    """The terms of each product of *ops*, which are GEMMs, and whether it adds to what its output held.
+    """Returns the terms of each product of *ops*, which are GEMMs, and whether it adds to its output.
 
     The terms are 0 for an op without an operand A or an output.
     """
@@ -59,7 +59,7 @@ def product_terms(log: OpLog, ops: Array) -> tuple[Array, Array]:
 
 
 def reduction_terms(log: OpLog, ops: Array) -> Array:
-    """The terms that each of *ops*, which are MATH ops, adds up; 0 for an op that is no sum along an axis."""
+    """Returns the terms that each of *ops*, which are MATH ops, adds up; 0 for an op that is no sum along an axis."""
     terms = np.zeros(len(ops), np.int64)
     used, at = np.unique(ops["params"], return_inverse=True)
     found = [math.attributes_of(log.strings[index]) for index in used.tolist()]

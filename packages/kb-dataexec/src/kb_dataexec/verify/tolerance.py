@@ -1,4 +1,4 @@
-"""How far an output may be from its float64 reference: the bound of a product, and a default for other outputs."""
+"""The allowed error of an output against its float64 reference: the bound of a product, and a default bound."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEFAULT: Final[dict[DType, tuple[float, float]]] = {
     DType.F8E4M3: (2.0**-3, 2.0**-9),
     DType.F8E5M2: (2.0**-2, 2.0**-16),
 }
-"""(relative, absolute) tolerance. Source: f32, f16 and bf16 follow the project's decision on verification. fp8 gets
+"""(relative, absolute) tolerance. Source: assumed for f32, f16 and bf16. fp8 gets
 twice its unit roundoff and the spacing of its numbers near zero, because an absolute 1/8 would pass any value there."""
 
 _LARGEST_F8E4M3: Final = 448.0
@@ -29,17 +29,17 @@ _LARGEST_F8E4M3: Final = 448.0
 
 
 class ToleranceError(KbError):
-    """A tolerance under which no comparison says anything, or an input that gives none."""
+    """A tolerance that is no bound, such as a negative one, or an input from which no tolerance follows."""
 
 
 def gemm_tolerance(expected_f64: Array, abs_product: Array, k: int, dtype_out: DType) -> Array:
-    """The error that each element of a product A @ B may have, as f64 of the reference's shape.
+    """Returns the allowed error of each element of a product A @ B, as f64 of shape (M, N).
 
     *expected_f64* is A @ B in f64 and *abs_product* is |A| @ |B|, or a bound on it; both have shape (M, N). *k* is the
     length of the sums. The bound is 2 u |A @ B| + sqrt(k) 2^-24 (|A| @ |B|) + the smallest subnormal of *dtype_out*,
     where u is the unit roundoff of *dtype_out*. Source: Higham and Mary (2019), see `ACCUMULATOR_ROUNDOFF`. Integers
-    must be exact, so the bound is zero for them. Raises ToleranceError when the shapes differ, *k* is negative, or
-    |A| @ |B| is negative somewhere.
+    must be exact, so the bound is zero for them. Raises ToleranceError if the shapes differ, *k* is negative, or
+    an element of |A| @ |B| is negative.
     """
     if expected_f64.shape != abs_product.shape:
         raise ToleranceError("gemm_tolerance", f"an |A| @ |B| of shape {abs_product.shape}", f"{expected_f64.shape}")
@@ -58,12 +58,12 @@ def gemm_tolerance(expected_f64: Array, abs_product: Array, k: int, dtype_out: D
 
 
 def default_tolerance(expected: Array, dtype: DType, length: int = 1) -> Array:
-    """The error that each element may have when the kernel states no scale of its own, as f64 of *expected*'s shape.
+    """Returns the allowed error of each element if the kernel states no scale of its own, as f64 of *expected*'s shape.
 
     The bound is t |expected| + s + length 2^-24 rms(expected). (t, s) is (1e-5, 1e-5) for f32, (1e-3, 1e-3) for f16,
     (1e-2, 1e-2) for bf16, (1/8, 2^-9) for f8e4m3 and (1/4, 2^-16) for f8e5m2. The last term is for outputs that are
     sums of *length* terms in f32, and is left out for a length of 1. With random signs, such a sum is sqrt(length)
-    times smaller than the sum of the terms' magnitudes, and sqrt(length) 2^-24 of those magnitudes may be lost.
+    times smaller than the sum of the magnitudes of its terms, and may lose sqrt(length) 2^-24 of that sum.
     Integers must be exact, so the bound is zero for them. Raises ToleranceError for a length below 1.
 
     The bound suits chains of math ops, which compute in f32 and round to *dtype* at their store, unless large values
@@ -83,7 +83,7 @@ def default_tolerance(expected: Array, dtype: DType, length: int = 1) -> Array:
 
 
 def largest_finite(dtype: DType) -> float:
-    """The largest number of a floating-point *dtype*."""
+    """Returns the largest finite number of a floating-point *dtype*."""
     info = dtype.info
     if dtype is DType.F8E4M3:
         return _LARGEST_F8E4M3
@@ -92,10 +92,10 @@ def largest_finite(dtype: DType) -> float:
 
 
 def as_stored(reference: Array, dtype: DType) -> Array:
-    """A float64 *reference* limited to the range of *dtype*, in float64 and of the same shape.
+    """Returns a float64 *reference* limited to the range of *dtype*, in float64 and of the same shape.
 
-    A value out of range becomes what a cast to *dtype* makes of it: fp8 saturates; other floats become infinite from
-    the point where rounding to nearest does. The precision stays that of float64. Integers are returned unchanged.
+    A value out of range becomes the result of a cast to *dtype*: fp8 saturates; other floats become infinite from the
+    point where rounding to nearest does. The precision stays float64. Integers are returned unchanged.
     """
     if not dtype.is_float:
         return reference

@@ -5,7 +5,7 @@ import pytest
 from dataexec_gemm_log import HBM, REG, LogBuilder
 from dataexec_random_log import one_move, outcome, outcome_of_one_window, resolves
 
-from kb_dataexec.execute.fused.accesses.lifetimes import Accesses, lifetimes
+from kb_dataexec.execute.fused.accesses.byte_matches import Accesses, lifetimes
 
 READ, LAST, WRITE = (False, False), (False, True), (True, False)
 

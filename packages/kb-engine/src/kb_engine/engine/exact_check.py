@@ -8,41 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from copy import deepcopy
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kb_dataexec import LogWriter, MemoryLogWriter, OpLog
 from kb_dataexec.log import LogSummary
 from kb_engine.launch.launch import LaunchResult
 from kb_messages import KbError, Matrix, MmuMessage
 
-if TYPE_CHECKING:
-    from kb_engine.engine.engine import Engine
-
 _FIX: Final = "run with --exact events, and report the kernel"
 
 
 class ExactCheck:
-    """Compares *engine*, which skips work, with *other*, which simulates every event.
+    """Compares the Engine *engine*, which skips work, with the Engine *other*, which simulates every event.
 
     Each call that lets time pass on the chip is made on both. A kernel runs twice, and what it prints the second time
     is dropped; a kernel that does something else when it runs again makes the two differ. `n_launches` counts the
     launches that were compared.
     """
 
-    def __init__(self, engine: Engine, other: Engine) -> None:
+    def __init__(self, engine: Any, other: Any) -> None:
         self._engine = engine
         self._other = other
         self.n_launches = 0
 
     def before_launch(self) -> None:
-        """Gives the memories of the other engine the bytes of this one: the host may have written some."""
-        memory, other = self._engine.memory, self._other.memory
-        other.store = memory.store.snapshot()
-        other.pending = deepcopy(memory.pending)
+        """Gives the other engine the bytes of this one and what is allocated in TCM: the host may have changed both."""
+        self._other.memory.copy_from(self._engine.memory)
         for pe_id, pe in self._engine.pes.items():
-            self._other.pes[pe_id].tcm = deepcopy(pe.tcm)
+            self._other.pes[pe_id].copy_tcm_from(pe)
 
     def launched(self, result: LaunchResult, *call: Any) -> None:
         """Makes the launch again, with the arguments *call* of `Engine.launch`. *result* is that of the first engine.
@@ -55,7 +49,8 @@ class ExactCheck:
             except KbError as error:
                 raise self._differs("launch", f"the error {error}", "none") from error
         where = f"launch {self.n_launches}"
-        self._compare(f"{where}: times", result, again)
+        for name in result.__struct_fields__:
+            self._compare(f"{where}: {name}", getattr(result, name), getattr(again, name))
         mine, others = self._engine.session, self._other.session
         self._compare(f"{where}: commands and ops", _numbers(mine), _numbers(others))
         for node_id, block in self._engine.components.items():
@@ -90,9 +85,17 @@ class ExactCheck:
             self._compare("op log: number of rows", log.n_ops, other.n_ops)
             self._compare("op log: digest of all rows", log.digest, other.digest)
 
-    def _compare(self, where: str, got: object, needs: object) -> None:
-        if got != needs:
-            raise self._differs(where, str(got), str(needs))
+    def _compare(self, where: str, got: Any, needs: Any) -> None:
+        """Raises KbError where *got* is not *needs*. The error names the first item that differs."""
+        if got == needs:
+            return
+        if isinstance(got, dict) and isinstance(needs, dict) and got.keys() == needs.keys():
+            for name, item in got.items():
+                self._compare(f"{where} of {name}", item, needs[name])
+        elif isinstance(got, (list, tuple)) and isinstance(needs, (list, tuple)) and len(got) == len(needs):
+            for number, items in enumerate(zip(got, needs, strict=True)):
+                self._compare(f"{where}[{number}]", *items)
+        raise self._differs(where, str(got), str(needs))
 
     def _differs(self, where: str, got: str, needs: str) -> KbError:
         self._engine.clock.mark_broken()

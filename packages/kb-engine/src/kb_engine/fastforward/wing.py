@@ -62,7 +62,7 @@ class Wing:
     @property
     def n_isolated(self) -> int:
         """The commands that were isolated so far."""
-        return 0 if self.isolated is None else self.isolated.n_closed
+        return 0 if self.isolated is None else self.isolated.n_isolated
 
     def launch_begins(self, n_pes: int) -> None:
         """Forgets where commands of earlier launches met."""

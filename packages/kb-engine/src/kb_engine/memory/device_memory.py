@@ -8,6 +8,7 @@ Design: docs/design/memories.md
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -45,7 +46,7 @@ class UnwrittenLoadError(KernelError):
         return UnwrittenLoadError(f"{line}: {self.where}", self.got, self.needs, self.fix, self.byte, self.was_released)
 
     def name(self, element: str | None) -> None:
-        """Says that `byte` belongs to *element*; None for a byte of no tensor, which may have belonged to a freed one."""
+        """Names *element* in the error, to which `byte` belongs; None for a byte of no tensor, or of a freed one."""
         if element is not None:
             self.got = f"{self.got}, first that of {element}"
         elif self.was_released:
@@ -72,6 +73,11 @@ class DeviceMemory:
         self.store = store
         self.pending = PendingBytes()
         self.initial = None
+
+    def copy_from(self, other: DeviceMemory) -> None:
+        """Hold the bytes that *other* holds now, known and pending ones. `initial` stays as it is."""
+        self.store = other.store.snapshot()
+        self.pending = deepcopy(other.pending)
 
     def keep_initial(self) -> None:
         """Keeps a copy of the bytes for `initial`, if there is none yet. Called when a launch begins."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from kb_engine.block.component import ComponentBase
@@ -46,6 +47,10 @@ class ProcessingElement:
     def restart(self) -> None:
         """All of the TCM is free, as if nothing had been allocated in it."""
         self.tcm = self._empty_tcm()
+
+    def copy_tcm_from(self, other: ProcessingElement) -> None:
+        """The TCM has the same allocations as that of *other*, an equal PE of another chip."""
+        self.tcm = deepcopy(other.tcm)
 
     def _empty_tcm(self) -> Allocator:
         reserved = self.scheduler.reserved_nbytes

@@ -77,7 +77,7 @@ def says_when_free(impl: type[MemoryComponent[Any]]) -> bool:
 
 
 def check_takes_the_same_time_when_free(subject: Subject) -> None:
-    """Requests of one size take the same time whenever none of `free_times` is after now, after any earlier requests."""
+    """Requests of one size take the same time whenever none of `free_times` is after now."""
     block: Any = subject.build(Clock())
     known: dict[tuple[int, bool], tuple[int, ...]] = {}
     arrival = 0

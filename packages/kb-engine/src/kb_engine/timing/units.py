@@ -29,9 +29,10 @@ def ns_text(t_ps: int) -> str:
 
 
 Width: TypeAlias = tuple[float, Fraction]
-"""How many things pass in a picosecond. The float decides which of two is narrower but where both are nearly equal.
+"""The things that pass in a picosecond, as a float and as a fraction.
 
-Python compares fractions slowly.
+The float decides which of two widths is narrower, unless both are nearly equal, because Python compares fractions
+slowly.
 """
 
 

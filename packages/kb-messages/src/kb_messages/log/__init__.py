@@ -1,1 +1,4 @@
-"""Observed runs: the schema of the op log, its auxiliary tables, and the events of the trace."""
+"""Observed runs: the schema of the op log, its auxiliary tables, and the events of the trace.
+
+Design: docs/design/op-log.md and docs/design/trace-and-stuck-runs.md.
+"""

@@ -1,1 +1,4 @@
-"""Functions of MATH, and the vector programs that apply several of them to values in registers."""
+"""Functions of MATH, and the vector programs that apply several of them to values in registers.
+
+Design: docs/design/kernel-language.md.
+"""

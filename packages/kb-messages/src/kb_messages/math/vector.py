@@ -66,5 +66,5 @@ class VectorProgram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def values(self) -> tuple[VectorValue, ...]:
-        """All values, by their numbers."""
+        """All values in the order of their numbers: the inputs, then the result of each op."""
         return (*self.inputs, *(op.result for op in self.ops))

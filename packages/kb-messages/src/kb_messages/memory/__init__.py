@@ -1,1 +1,4 @@
-"""Bytes in memories: physical and virtual addresses, interleaving, and rectangles of bytes."""
+"""Bytes in memories: physical and virtual addresses, interleaving, and rectangles of bytes.
+
+Design: docs/design/memories.md.
+"""

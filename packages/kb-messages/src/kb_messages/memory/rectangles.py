@@ -72,7 +72,7 @@ class CountedPieces(Rectangle, frozen=True, gc=False):
     """Several rectangles of one memory that a DMA moves together, each of their runs in whole bursts.
 
     A memory that only counts bytes sees one rectangle, with the sum of the bytes and at the address of the first piece.
-    `ends[i]` is the number of bytes counted up to the end of piece i. The pieces are *counted* in place and moved by
+    `ends[i]` is the number of bytes counted up to the end of piece i. The pieces are the rectangles *counted*, moved by
     *moved_nbytes*.
     """
 
@@ -88,7 +88,7 @@ class CountedPieces(Rectangle, frozen=True, gc=False):
 
     @property
     def pieces(self) -> tuple[Rectangle, ...]:
-        """The rectangles."""
+        """The rectangles, in their order."""
         by = self.moved_nbytes
         if not by:
             return self.counted
@@ -121,6 +121,7 @@ def counted_nbytes(rectangle: Rectangle, burst_nbytes: int) -> int:
     Bursts begin at multiples of their size.
     """
     base, width, stride = rectangle.base, rectangle.row_nbytes, rectangle.stride
+    # Rows that are a period apart begin at the same place of a burst, so one of each kind is counted.
     period = burst_nbytes // gcd(stride, burst_nbytes)
     bursts = 0
     for row in range(min(period, rectangle.rows)):
@@ -194,12 +195,14 @@ def without(rectangle: Rectangle, hole: Rectangle) -> list[Rectangle]:
         return [rectangle]
     row, left = divmod(hole.base - rectangle.base, stride)
     if left >= rectangle.row_nbytes:
+        # The hole begins in the gap behind a row: seen from the next row, it begins before byte 0.
         row, left = row + 1, left - stride
     right = left + hole.row_nbytes
     if right > stride:
         return [rectangle]
     top, bottom = max(row, 0), min(row + hole.rows, rectangle.rows)
     left, right = max(left, 0), min(right, rectangle.row_nbytes)
+    # Rows above the hole, the bytes left and right of it, and rows below it.
     parts = (
         (0, top, 0, rectangle.row_nbytes),
         (top, bottom, 0, left),

@@ -1,1 +1,4 @@
-"""Plans of commands: loop orders, stages, tiles, lifetimes of buffers, and plans as JSON."""
+"""Plans of commands: loop orders, stages, tiles, lifetimes of buffers, and plans as JSON.
+
+Design: docs/design/plans.md.
+"""

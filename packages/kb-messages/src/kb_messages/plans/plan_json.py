@@ -35,7 +35,7 @@ _END: Final = 1 << ADDRESS_BITS
 
 
 def encode_plan(plan: PipelinePlan) -> bytes:
-    """*plan* as JSON."""
+    """*plan* as JSON in UTF-8, with every enum by its name."""
     form = msgspec.to_builtins(plan)
     for stage in form["stages"]:
         _to_names(stage, _OF_STAGE)

@@ -112,6 +112,7 @@ class TileSequence(Sequence[TilePlan]):
         A lane continues from one span of K to the next, so each of its stages is used.
         """
         m_grid, n_grid, k_grid = self._grid
+        # Only the first and the last tile along K can have other stages than their neighbours.
         cuts = sorted({0, 1, k_grid - 1, k_grid})
         spans = list(pairwise(cuts))  # of k, where all tiles have the same stages
         inner_grid = self._order.outer_first(m_grid, n_grid)[1]
@@ -120,6 +121,7 @@ class TileSequence(Sequence[TilePlan]):
             tile_id = output * k_grid
             lanes: dict[int, Iterator[Stage]] = {}
             for start, end in spans:
+                # Lanes of equal stages never end, so the range of k ends each span.
                 tiles = zip(*self._lanes(lanes, (m, n, start)), strict=False)
                 for k, stages in zip(range(start, end), tiles, strict=False):
                     yield TilePlan(tile_id, m, n, k, stages)
@@ -156,6 +158,7 @@ class TileSequence(Sequence[TilePlan]):
             return slot.stages(first, slot.end)
         outer, inner = self._order.outer_first(*first[:2])
         at, key = outer if slot.follows_outer else -1, (slot.number, inner if slot.follows_inner else -1)
+        # -2 is no place, and -1 stands for "any place of the outer loop".
         known_at, known = self._known.get(key, (-2, []))
         if known_at != at:
             if len(self._known) * k_grid >= _MAX_KNOWN_STAGES:

@@ -101,11 +101,13 @@ class TileWalk:
         while done < count:
             walk()
             done += 1
+            # At most one repetition is left, so there is nothing to skip.
             if count - done < 2:
                 continue
             state, now_ps = self._state()
             before = seen.get(state)
             states.append((done, now_ps))
+            # No state has returned: take the last half of the repetitions as a period, which is an approximation.
             if before is None and len(states) == _MOST_STATES:
                 before = states[_MOST_STATES // 2]
             if before is None:
@@ -135,11 +137,13 @@ class TileWalk:
         times = [self._fed_ps, self._read_memory.free_ps, self._write_memory.free_ps, *self._port_free]
         for slots in self._slots:
             times += slots.free_at
+        # To be free before now is to be free now.
         state = [each - now_ps if each > now_ps else 0 for each in times]
         state += [len(slots.free_at) for slots in self._slots]
         for queue in self._leaving.values():
             for ready_ps, steps, at in queue:
                 state += (ready_ps - now_ps, id(steps), at)
+            # -1 ends a queue, so that two queues cannot look like one longer queue.
             state.append(-1)
         if write is not None and self._writing is not None:
             state += (write[0] - now_ps, *write[1:], id(self._writing.steps))
@@ -274,6 +278,7 @@ class TileWalk:
         step, behind = tile.steps[at], LeavingTile(ready_ps, tile.steps, at)
         queue = self._leaving[step.stage_type]
         if step.enters is None:
+            # A stage of the same block goes on with the same tile: no other tile of the queue comes before it.
             queue.appendleft(behind)
         else:
             queue.append(behind)
@@ -301,6 +306,7 @@ class TileWalk:
             if stays:
                 steps[-1] = steps[-1]._replace(frees=tuple([slots for slots in steps[-1].frees if slots is not block]))
             step = WalkStep(stage_type, None if stays else block, self._ports[stage_type], *time, (*frees, block))
+            # A block for several tiles serves another tile between two stages of this one, so both stages are one step.
             if stays and block.count > 1:
                 steps[-1] = together(steps[-1], step)
             else:

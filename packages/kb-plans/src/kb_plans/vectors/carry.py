@@ -103,7 +103,9 @@ def in_pieces(program: VectorProgram, register_nbytes: int) -> Carried | None:
     kinds = _kinds(program, cols)
     if kinds is None:
         return None
+    # Low tiles are enough unless an op looks across rows: then a piece has all of them.
     height = rows if _needs_all_rows(program, rows) else 1
+    # Two tiles at once overlap their fetches and their ops; one is the last resort.
     for tiles_at_once in (2, 1):
         low, high = 0, cols - 1
         while low < high:
@@ -153,6 +155,7 @@ def _kind(op: VectorOp, function: MathFunction, read: set[PieceKind], cols: int)
     if function.lays_out or function.picks:
         return None
     if function.has_axis and op.math.axis == 1:
+        # A reversed scan would need the last piece first.
         if op.math.op not in COMBINED or op.math.reverse:
             return None
         return PieceKind.TOTAL if function.reduces else PieceKind.PIECE

@@ -84,6 +84,7 @@ class PieceStages:
         self._math(op.math, [*self._read(self._number(number), op), part.operand(Role.OUT)])
         self._put(op, part, total)
         if not alike:
+            # A narrow result is summed in f32, and rounded once when the last piece is in.
             copied = [total.operand(Role.IN, release=True), self._value(number, Role.OUT, op.result)]
             self._math(MathAttributes(op="copy"), copied, When.LAST_K)
 
@@ -101,6 +102,7 @@ class PieceStages:
         total = _Short(Place.ACCUMULATOR, self._cut.carried[number], self._rows(op), dtype)
         argument = op.read(self._values)[0]
         made, again = (self._value(number, role, op.result) for role in (Role.OUT, Role.IN))
+        # The piece is scanned alone. Later, the total of the pieces before is combined with each element.
         self._math(op.math, [self._value(op.arguments[0], Role.IN, argument), made])
         self._math(MathAttributes(op=COMBINED[op.math.op]), [again, total.operand(Role.IN), made], When.LATER_K)
         reduced = MathAttributes(op=REDUCED[op.math.op], axis=1)
@@ -122,6 +124,7 @@ class PieceStages:
         best = _Short(Place.ACCUMULATOR, cut.carried[number], rows, dtype)
         before = _Short(Place.ACCUMULATOR, cut.carried[number] + short, rows, DType.I32)
         found = _Short(Place.ACCUMULATOR, cut.accumulators[number], rows, DType.I32)
+        # The piece's own extreme and its column, counted from the begin of the piece.
         piece = self._value(op.arguments[0], Role.IN, argument)
         self._math(MathAttributes(op=REDUCED[op.math.op], axis=1), [piece, extreme.operand(Role.OUT)])
         self._math(op.math, [*self._read(self._number(number), op), index.operand(Role.OUT)])
@@ -134,8 +137,10 @@ class PieceStages:
             [before.operand(Role.IN), before.operand(Role.OUT)],
             later,
         )
+        # `before` counts the columns of all pieces before: the column in the piece becomes the column in the row.
         self._apply("add", [index, before], index, later)
         beyond = COMBINED[op.math.op]
+        # `test` keeps the earlier result. An equal extreme keeps it too, because the first of equals is found.
         self._apply("le" if beyond.startswith("maximum") else "ge", [extreme, best], test, later)
         if dtype.is_float:
             self._apply("isnan", [extreme if beyond.endswith("number") else best], other, later)

@@ -224,7 +224,8 @@ def _check_shapes(where: str, op: VectorOp, values: tuple[VectorValue, ...]) -> 
     for value, read in zip(op.arguments, op.read(values), strict=True):
         whole = values[value]
         if min(read.rows, read.cols) < 1 or read.nbytes != whole.nbytes:
-            raise PlanError(where, f"{whole.rows} x {whole.cols} read as {read.rows} x {read.cols}", "as many elements")
+            got = f"{whole.rows} x {whole.cols} read as {read.rows} x {read.cols}"
+            raise PlanError(where, got, "the same number of elements")
 
 
 def _check_op(where: str, op: VectorOp, arguments: list[VectorValue]) -> None:

@@ -75,6 +75,7 @@ def _in_place(
 def _lowest(live: dict[int, int], slots: Sequence[int], offsets: Sequence[int], nbytes: int) -> int:
     at = 0
     for start, end in sorted((offsets[value], offsets[value] + slots[value]) for value in live):
+        # A gap between two live values is large enough.
         if start - at >= nbytes:
             break
         at = max(at, end)

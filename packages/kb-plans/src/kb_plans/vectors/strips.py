@@ -122,6 +122,7 @@ def _makes_part(
     cut = [one for at, one in read if at in parts]
     if not cut:
         return False
+    # Elements may come from any place, also from another strip.
     if function.lays_out:
         return None
     if function.picks:
@@ -132,6 +133,7 @@ def _makes_part(
         along_rows = function.has_axis and op.math.axis == 1
         if along_rows or op.math.group is not None:
             return True if by_rows else None
+        # Over rows, a strip has only a part of the axis. A row that is cut along columns has the whole axis.
         return None if by_rows else True
     for at, one in read:
         if at in parts and (one.rows, one.cols)[not by_rows] != (result.rows, result.cols)[not by_rows]:

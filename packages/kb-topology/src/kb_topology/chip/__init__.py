@@ -1,1 +1,4 @@
-"""The chip that a topology describes: its templates, and the graph of nodes, links and wires."""
+"""The chip that a topology describes: its templates, and the graph of nodes, links and wires.
+
+Design: docs/design/topology.md.
+"""

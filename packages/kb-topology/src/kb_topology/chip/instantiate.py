@@ -65,7 +65,8 @@ def _check_level(level: Level, source: YamlSource) -> None:
         _check_name(name, level, fail)
         units = max(level.count if level.name == "pe" else 1, template.count or 1)
         if template.memory and level.name not in ("cube", "pe"):
-            raise fail("a memory outside the cubes", "none", "an address names a SIP and a cube: put it in cube.nodes")
+            fix = "put it in cube.nodes: an address names a SIP and a cube"
+            raise fail("a memory outside the cubes", "a memory in a cube", fix)
         if template.memory and units > MAX_UNITS:
             raise fail(f"{units} memories", f"at most {MAX_UNITS}", "an address has 10 bits for their number")
 

@@ -1,4 +1,7 @@
-"""Pictures of a chip: the whole system, one SIP, one cube, one PE, as SVG."""
+"""Pictures of a chip: the whole system, one SIP, one cube, one PE, as SVG.
+
+Design: docs/design/topology.md.
+"""
 
 from kb_topology.diagram.chart import percent
 from kb_topology.diagram.layout import layout

@@ -55,7 +55,7 @@ class _Layout:
         self.move = MARGIN + (inner - (high - low)) / 2 - low
 
     def scene(self) -> Scene:
-        """The picture."""
+        """The picture: every box, line and label with its coordinates."""
         tops, heights = self.tracks.tops, self.tracks.heights
         boxes = tuple(
             Placed(box, self.columns.lefts[box.key] + self.move, tops[row], self.columns.widths[box.key], heights[row])

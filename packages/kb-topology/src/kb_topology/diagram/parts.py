@@ -161,7 +161,7 @@ def line_of(src: Node, dst: Node) -> Line:
 
 
 def link_label(link: Link) -> tuple[str, str]:
-    """`128 GB/s` and `2 mm`."""
+    """The bandwidth and the length of *link* as text, such as `128 GB/s` and `2 mm`."""
     return f"{float(link.bw_gbs):g} GB/s", f"{float(link.length_mm):g} mm"
 
 
@@ -192,7 +192,7 @@ def memory_lines(topology: Topology) -> tuple[str, ...]:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 PE`, `2 PEs`."""
+    """*number* and *noun* in the right form, such as `1 PE` and `2 PEs`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 

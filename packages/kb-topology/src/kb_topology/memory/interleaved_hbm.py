@@ -127,7 +127,7 @@ def _named(
     defaults = [name for name, each in spec.interleaved.items() if each.default]
     if len(defaults) > 1 or (defaults and spec.hbm_interleave_nbytes):
         got = "a default memory beside " + (defaults[0] if len(defaults) > 1 else "hbm_interleave_nbytes")
-        raise source.error(("interleaved", defaults[-1], "default"), got, "one of them")
+        raise source.error(("interleaved", defaults[-1], "default"), got, "one default memory")
     for name, each in spec.interleaved.items():
         path = "interleaved", name
         if name in list(MemorySpace) or not _NAME.fullmatch(name):
@@ -200,7 +200,7 @@ def _check(memory: _Memory, graph: Graph, source: YamlSource) -> None:
     elif len({graph.nodes[each.node_id].yaml_path for each in slices}) > 1:
         got, needs = f"slices of several kinds in {memory.name}", "copies of one node"
     elif smallest % granule_nbytes:
-        got, needs = str(granule_nbytes), f"granules that the {smallest} bytes of a slice are whole numbers of"
+        got, needs = str(granule_nbytes), f"a granule that divides the {smallest} bytes of a slice"
     elif granule_nbytes * len(slices) > MAX_MEMORY_NBYTES:
         got, needs = f"{len(slices)} granules of {granule_nbytes}", f"at most {MAX_MEMORY_NBYTES} bytes of one round"
     else:

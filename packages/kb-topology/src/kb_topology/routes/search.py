@@ -59,7 +59,7 @@ class Interior:
         if cost is None:
             cost = self._node_cost_ps(self.graph.nodes[node_id]) if self._node_cost_ps else 0
             if cost < 0:
-                raise ValueError(f"node_cost_ps({node_id}) is {cost}, needs >= 0")
+                raise ValueError(f"node_cost_ps({node_id}): got {cost}, needs at least 0")
             self._costs[node_id] = cost
         return cost
 
@@ -102,6 +102,7 @@ class Search:
         chosen = self._direct.get(dst)
         best = (chosen.latency_ps, 1) if chosen else None
         for link in self._interior.feeders(dst):
+            # Undecided nodes farther than the best path so far cannot give a better one.
             while link.src not in self._left and self._heap and (best is None or self._heap[0][:2] < best):
                 self._step()
             left = self._left.get(link.src)
@@ -126,6 +127,7 @@ class Search:
                 best[dst] = label
                 self._last[dst] = link
                 heappush(heap, (*label, dst))
+            # A tie: the path whose nodes were built first stays, so routes do not depend on the order of the search.
             elif label == known and self._before(link, self._last[dst]):
                 self._last[dst] = link
 

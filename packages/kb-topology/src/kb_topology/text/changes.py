@@ -96,6 +96,7 @@ def _scalar_text(value: str, where: str) -> str:
     except NumberError as error:
         raise TopologyError(where, error.got, error.needs) from None
     if isinstance(found, str):
+        # A quoted JSON string is a YAML string in every context.
         return json.dumps(found)
     return "null" if found is None else scalar.value
 
@@ -117,6 +118,7 @@ def _added(text: str, source: YamlSource, path: YamlPath, scalar: str, found: Ma
     if not isinstance(above, _Entries) or not isinstance(key, str):
         raise _not_there(source, path, found)
     entry = f"{key if key.replace('_', '').isalnum() else json.dumps(key)}: {scalar}"
+    # The new entry stands before the first key, whose column gives the indentation.
     follows = ", " if above.in_braces else "\n" + " " * above.column
     return text[: above.start] + entry + follows + text[above.start :]
 

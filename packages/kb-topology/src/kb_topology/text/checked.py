@@ -81,6 +81,7 @@ def _find(value: Any, type_: Any, path: YamlPath) -> _Problem | None:
         message, _, where = str(error).partition(" - at `$")
     else:
         return None
+    # msgspec writes `[...]` for every key of a mapping: each item is tried again, to find the wrong one.
     for index, key in _STEP.findall(where.rstrip("`")):
         if index == "...":
             item_type = _child_type(type_, None)

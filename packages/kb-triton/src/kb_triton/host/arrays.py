@@ -37,7 +37,7 @@ class TensorDescriptor:
         rank = len(self.shape)
         if not 1 <= rank <= 5 or len(self.strides) != rank or len(self.block_shape) != rank:
             got = f"shape {list(self.shape)}, strides {list(self.strides)} and blocks {list(self.block_shape)}"
-            raise KernelError("TensorDescriptor", got, "as many of each, 1 to 5")
+            raise KernelError("TensorDescriptor", got, "lists of one length, 1 to 5")
         if self.strides[-1] != 1:
             raise KernelError("TensorDescriptor", f"strides {list(self.strides)}", "a last stride of 1")
 

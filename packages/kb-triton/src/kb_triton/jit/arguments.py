@@ -82,7 +82,9 @@ def check_integers(arguments: Iterable[tuple[str, Any]]) -> None:
     for name, value in arguments:
         if isinstance(value, int):
             if not -(1 << 63) <= value < 1 << 64:
-                raise KernelError(f"argument {name}", _described(value), "one of 64 bits, from -2^63 to 2^64 - 1")
+                raise KernelError(
+                    f"argument {name}", _described(value), "an integer of 64 bits, from -2^63 to 2^64 - 1"
+                )
         elif isinstance(value, (tuple, list)):
             check_integers((f"{name}[{number}]", each) for number, each in enumerate(value))
 

@@ -107,7 +107,7 @@ def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shap
     region = StridedTensor(base, shape, strides, "tl.make_block_ptr")
     sizes, at = shape_of((block_shape,)), _integers(offsets, "the offsets of tl.make_block_ptr")
     if not len(region.shape) == len(region.strides) == len(sizes) == len(at):
-        refuse("tl.make_block_ptr of lists of other lengths", "a number for each axis in each of them")
+        refuse("tl.make_block_ptr of lists of different lengths", "one number for each axis in each list")
     return BlockPointer(region, at, sizes)
 
 
@@ -117,7 +117,7 @@ def advance(base: Any, offsets: Any) -> BlockPointer:
         refuse(f"tl.advance of {describe(base)}", "a block pointer")
     steps = _integers(offsets, "the offsets of tl.advance")
     if len(steps) != len(base.offsets):
-        refuse(f"tl.advance by {len(steps)} offsets", f"{len(base.offsets)}")
+        refuse(f"tl.advance by {len(steps)} offsets", f"{len(base.offsets)}, one for each axis")
     return BlockPointer(base.region, tuple(a + b for a, b in zip(base.offsets, steps, strict=True)), base.shape)
 
 
@@ -151,7 +151,7 @@ class tensor_descriptor:
     def _block(self, offsets: Any, what: str) -> tuple[AnyAddress, IndexBox | None]:
         at = _integers(offsets, f"the offsets of {what}")
         if len(at) != len(self.block_shape):
-            refuse(f"{what} at {len(at)} offsets", f"{len(self.block_shape)}")
+            refuse(f"{what} at {len(at)} offsets", f"{len(self.block_shape)}, one for each axis")
         sizes = self.block_shape
         return self._region.block(at, sizes), self._region.inside(at, sizes, range(len(sizes)))
 
@@ -231,7 +231,7 @@ def make_tensor_descriptor(
     region = StridedTensor(base, shape, strides, "tl.make_tensor_descriptor")
     sizes = shape_of((block_shape,))
     if not len(region.shape) == len(region.strides) == len(sizes):
-        refuse("tl.make_tensor_descriptor of lists of other lengths", "a number for each axis in each of them")
+        refuse("tl.make_tensor_descriptor of lists of different lengths", "one number for each axis in each list")
     return tensor_descriptor(region, sizes, padding_option)
 
 

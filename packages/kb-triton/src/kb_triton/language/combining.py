@@ -230,7 +230,7 @@ def _combined(combine: Combine, one: list[tensor], two: list[tensor], like: list
     found = combine(*one, *two)
     results = list(found) if isinstance(found, (tuple, list)) else [found]
     if len(results) != len(like):
-        refuse(f"a combine function of {len(like)} values that returns {len(results)}", "as many")
+        refuse(f"a combine function of {len(like)} values that returns {len(results)}", f"{len(like)} results")
     return [_in_type(as_tensor(each), block.dtype) for each, block in zip(results, like, strict=True)]
 
 

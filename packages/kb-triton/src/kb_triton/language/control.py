@@ -98,7 +98,7 @@ def _constant(value: Any) -> int:
 def static_assert(cond: Any, msg: Any = "") -> None:
     """Raises KernelError unless *cond* holds."""
     if not cond:
-        refuse(f"a tl.static_assert that does not hold{f': {msg}' if msg else ''}", "one that holds")
+        refuse(f"a tl.static_assert that does not hold{f': {msg}' if msg else ''}", "a true condition")
 
 
 def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None, flush: Any = False) -> None:
@@ -136,7 +136,7 @@ def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
                 return
             holds = holds | (np.asarray(elements_of(chosen)) == 0)
         if not holds.all():
-            refuse(f"a tl.device_assert that does not hold{f': {msg}' if msg else ''}", "one that holds")
+            refuse(f"a tl.device_assert that does not hold{f': {msg}' if msg else ''}", "a true condition")
 
 
 def debug_barrier() -> None:

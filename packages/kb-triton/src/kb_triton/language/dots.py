@@ -54,7 +54,7 @@ def dot(
     if acc is not None:
         acc = as_tensor(acc)
         if acc.shape != shape:
-            refuse(f"tl.dot with acc of {describe(acc)}", f"{' x '.join(map(str, shape))}, as the product has")
+            refuse(f"tl.dot with acc of {describe(acc)}", f"{' x '.join(map(str, shape))}, the shape of the product")
         out = acc.dtype
     factors = _factor(a), _factor(b)
     if acc is None:

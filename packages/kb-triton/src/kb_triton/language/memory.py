@@ -46,7 +46,7 @@ def load(
     shape = joint_shape(pointer.shape, (mask, other), "tl.load with a mask")
     chosen = mask_for(mask, shape, "tl.load")
     if chosen is None and other is not None and mask is None:
-        refuse("tl.load with other= and without a mask", "a mask, which says where it goes")
+        refuse("tl.load with other= and without a mask", "a mask, which chooses the elements that are not loaded")
     return load_elements(pointer.value, shape, kind, chosen, other)
 
 
@@ -196,7 +196,7 @@ def store_elements(address: AnyAddress, shape: tuple[int, ...], kind: dtype, val
     """Stores *value* to the elements at *address* where the mask *chosen* is true."""
     given = cast(as_tensor(value), kind)
     if given.shape != shape and broadcast_shapes(given.shape, shape, "tl.store") != shape:
-        refuse(f"tl.store of {describe(given)} to {' x '.join(map(str, shape)) or 'a scalar'}", "equal shapes")
+        refuse(f"tl.store of {describe(given)} to {times(shape)}", "a value that broadcasts to the pointers")
     if isinstance(address, ChosenAddress):
         first, second = parts(address, shape, chosen, "tl.store")
         store_elements(address.one, shape, kind, given, first)
@@ -228,7 +228,7 @@ def change(
     given = [cast(as_tensor(each), kind) for each in values]
     for each in given:
         if broadcast_shapes(each.shape, shape, f"tl.atomic_{op}") != shape:
-            refuse(f"tl.atomic_{op} of {describe(each)} to {times(shape)}", "equal shapes")
+            refuse(f"tl.atomic_{op} of {describe(each)} to {times(shape)}", "a value that broadcasts to the pointers")
     if chosen is not None and is_nowhere(chosen):
         return tensor(0.0 if kind.is_float else 0, shape, kind)
     if isinstance(address, ChosenAddress):

@@ -35,7 +35,7 @@ def gather(src: Any, index: Any, axis: Any) -> tensor:
     source, places = as_tensor(src), as_tensor(index)
     at = axis_of(source, axis, "tl.gather")
     if places.dtype.is_float or places.rank != source.rank:
-        refuse(f"tl.gather of {describe(source)} at {describe(places)}", "integers of as many axes")
+        refuse(f"tl.gather of {describe(source)} at {describe(places)}", f"integers with {source.rank} axes")
     if type(source.value) in NUMBERS:
         return tensor(source.value, places.shape, source.dtype)
     handle = machine().gather(full_handle(source), full_handle(places), at)
@@ -57,7 +57,10 @@ def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> tensor:
     given, count = as_tensor(x), plain_number(k)
     at = axis_of(given, -1 if dim is None else dim, "tl.topk")
     if at != given.rank - 1 or not isinstance(count, int) or not 0 < count <= given.shape[at]:
-        refuse(f"tl.topk of {k} elements of {describe(given)} along {dim}", "the last axis, and as many elements there")
+        refuse(
+            f"tl.topk of {k} elements of {describe(given)} along {dim}",
+            "the last axis, and a number of elements that it has",
+        )
     shape = (*given.shape[:-1], count)
     if descending:
         return _result(machine().topk(full_handle(given), count), shape, given)

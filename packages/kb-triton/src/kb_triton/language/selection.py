@@ -117,7 +117,7 @@ def _array(offset: Any) -> Any:
 provide(where=where)
 
 
-MOST_WAYS: Final = 256
+MOST_PATHS: Final = 256
 """The most paths through the branches of one function. Source: assumed."""
 
 
@@ -125,7 +125,7 @@ def map_elementwise(scalar_fn: Callable[..., Any], *args: Any, pack: Any = 1) ->
     """Returns the results of *scalar_fn* for each element of *args*, which are broadcast to one shape.
 
     With *pack*, a call takes *pack* neighbouring elements of each block, and returns *pack* elements of each result.
-    Raises KernelError for a wrong *pack*, for results whose number varies, and for more than MOST_WAYS paths.
+    Raises KernelError for a wrong *pack*, for results whose number varies, and for more than MOST_PATHS paths.
     """
     count = plain_number(pack)
     if not args or not isinstance(count, int) or count < 1 or count & (count - 1):
@@ -135,7 +135,7 @@ def map_elementwise(scalar_fn: Callable[..., Any], *args: Any, pack: Any = 1) ->
     for each in blocks:
         shape = broadcast_shapes(shape, each.shape, "tl.map_elementwise")
     given = [each for block in blocks for each in _elements(broadcast_to(block, shape), count)]
-    found, is_single = _Ways(scalar_fn, given).results()
+    found, is_single = _Paths(scalar_fn, given).results()
     if len(found) % count:
         refuse(
             f"tl.map_elementwise with pack={count} of a function with {len(found)} results", f"a multiple of {count}"
@@ -164,7 +164,7 @@ def _in_turn(blocks: list[tensor]) -> tensor:
     return stacked(_in_turn(blocks[::2]), _in_turn(blocks[1::2]), blocks[0].rank)
 
 
-class _Ways:
+class _Paths:
     """The paths of *function* with *blocks* through its branches."""
 
     def __init__(self, function: Callable[..., Any], blocks: list[tensor]) -> None:
@@ -195,11 +195,14 @@ class _Ways:
         for at in reversed(range(len(answers), len(asked))):
             others = self._after((*answers, *(True,) * (at - len(answers)), False))
             if len(others) != len(found):
-                refuse(f"a function of tl.map_elementwise with {len(found)} results or {len(others)}", "as many")
+                refuse(
+                    f"a function of tl.map_elementwise with {len(found)} results or {len(others)}",
+                    "the same number on each path",
+                )
             found = [where(asked[at], one, other) for one, other in zip(found, others, strict=True)]
         return found
 
-    def _check(self, n_ways: int) -> None:
-        if n_ways > MOST_WAYS:
-            refuse(f"a function of tl.map_elementwise with over {MOST_WAYS} ways through its branches",
+    def _check(self, n_paths: int) -> None:
+        if n_paths > MOST_PATHS:
+            refuse(f"a function of tl.map_elementwise with over {MOST_PATHS} paths through its branches",
                    "fewer branches, and loops whose turns no element decides")  # fmt: skip

@@ -109,7 +109,7 @@ def reshape(input: Any, *shape: Any, can_reorder: Any = False) -> tensor:  # noq
         sizes[sizes.index(-1)] = x.numel // (rest or 1)
     wanted = shape_of((tuple(sizes),)) if sizes else ()
     if prod(wanted) != x.numel:
-        refuse(f"tl.reshape of {describe(x)} to {times(wanted)}", "a shape of as many elements")
+        refuse(f"tl.reshape of {describe(x)} to {times(wanted)}", f"a shape of {x.numel} elements")
     return x if wanted == x.shape else tensor(_reshaped(x.value, x.shape, wanted), wanted, x.dtype)
 
 

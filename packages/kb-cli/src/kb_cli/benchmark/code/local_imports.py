@@ -43,7 +43,7 @@ def files_beside(bench: Path, source: bytes) -> dict[str, bytes]:
                 nbytes += len(found[file])
                 if len(found) > _MOST_FILES or nbytes > _MOST_NBYTES:
                     got = f"more than {_MOST_FILES} files or {_MOST_NBYTES >> 20} MiB beside it that it imports"
-                    raise BenchmarkError(bench.name, got, "fewer", "install what it imports as a package")
+                    raise BenchmarkError(bench.name, got, "fewer", "install the imported files as a package")
                 texts.append(found[file])
     return dict(sorted(found.items()))
 

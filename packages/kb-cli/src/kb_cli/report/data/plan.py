@@ -127,7 +127,7 @@ def _room(pe: ProcessingElement) -> TileRoom:
     room = getattr(pe.scheduler, "tile_room", None)
     if not isinstance(room, TileRoom):
         kind = type(pe.scheduler).__name__
-        raise PlanError(pe.scheduler.node_id, f"a {kind} without tile_room", "a scheduler that tells its buffers")
+        raise PlanError(pe.scheduler.node_id, f"a {kind} without tile_room", "a scheduler that states its buffers")
     return room
 
 

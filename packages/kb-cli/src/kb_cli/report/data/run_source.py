@@ -46,7 +46,9 @@ class RunSource(NamedTuple):
         notes = []
         if self.where.missing:
             names = ", ".join(self.where.missing)
-            notes.append(f"{self.folder / LOG}: got a log without {names}; what they would tell is not told apart")
+            notes.append(
+                f"{self.folder / LOG}: got a log without {names}, so causes from these tables are not separated"
+            )
         if self.where.unexplained_ps:
             lost = self.where.unexplained_ps / PS_PER_NS
             notes.append(f"{self.folder / LOG}: got a log that gives no cause for {lost} ns, shown as unknown")
@@ -84,7 +86,7 @@ def read_run_source(folder: Path, lazy_operands: bool = False) -> RunSource:
     for name in (BENCH, TOPOLOGY, WHERE):
         if name in run.files and not holds(folder, name, run.files[name]):
             raise RunFolderError(
-                str(folder / name), "other bytes than the run wrote", f"those of {RUN}", "run it again"
+                str(folder / name), "other bytes than the run wrote", f"the bytes that {RUN} lists", "run it again"
             )
     log, too_large = None, None
     try:

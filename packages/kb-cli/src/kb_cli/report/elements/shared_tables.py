@@ -80,7 +80,7 @@ def sim_stats_tables(found: SimStats | UnsetType) -> list[Any]:
         return []
     parts: list[Any] = [_counts(found), ""]
     if found.slow_path:
-        headers = "slow path", "commands", "because", "what to change"
+        headers = "slow path", "commands", "because", "remedy"
         table = new_table(*headers, left=1, text=headers[2:], wrapped=(2, 3))
         for each in found.slow_path:
             what = f"{each.what} in {each.kernel}" if each.kernel else each.what

@@ -20,7 +20,7 @@ def front_picture(result: SweepResult) -> Markup | None:
         return None
     panels = [part for number in range(len(result.costs)) for part in _panel(result, number)]
     height = _HEIGHT * len(result.costs)
-    label = "latency against what they cost"
+    label = "latency against cost"
     return element("svg", *panels, viewBox=f"0 0 {_WIDTH} {height}", role="img", aria_label=label)
 
 

@@ -37,7 +37,7 @@ def whatif_lines(found: WhatIf) -> Iterator[str]:
 def comparison_parts(found: RunComparison) -> Iterator[Any]:
     """Yields configuration, latency, sentences, then the tables of blocks, rows and PEs."""
     if found.same and found.configuration:
-        yield "The digests of the two logs are equal: what is different changed no operation and no time."
+        yield "The digests of the two logs are equal: the differences changed no operation and no time."
     elif found.same:
         yield "The same run: the digests of the two logs are equal."
     if found.configuration:

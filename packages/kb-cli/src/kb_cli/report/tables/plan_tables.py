@@ -58,7 +58,7 @@ def _comparison(results: list[PlanResult]) -> Table:
 def _time(result: PlanResult) -> list[Any]:
     """Returns the estimate, and the time of each resource."""
     if result.estimated_ps is None:
-        return ["no estimate: no tile fits, or the chip tells no costs"]
+        return ["no estimate: no tile fits, or the chip states no costs"]
     table = new_table("resource", "time", "of the estimate", left=1)
     for name, busy_ps in sorted((result.busy_ps or {}).items(), key=lambda each: -each[1]):
         table.add_row(name.lower(), duration(busy_ps), percent(busy_ps / max(1, result.estimated_ps)))

@@ -48,7 +48,7 @@ def _sanitizer(launches: Sequence[RunResult]) -> list[Any]:
             told.setdefault((each.benchmark, alike), []).append(f"launch {number:04d}: {text}")
     lines: list[Any] = []
     for first, *others in told.values():
-        more = f"; {_launches_text(len(others))} more alike" if others else ""
+        more = f"; the same in {_launches_text(len(others))} more" if others else ""
         lines += [f"{first}{more}", ""]
     count = sum(len(each.texts) for each in searched)
     text = f"FAILED, {count} found" if count else "clean"

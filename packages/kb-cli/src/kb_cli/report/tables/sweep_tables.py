@@ -50,10 +50,12 @@ def explained_sentence(result: SweepResult) -> str:
     if result.sensitivity.explained is None:
         is_untold = all(effect.swing is None for effect in result.sensitivity.effects)
         if is_untold and len({each.latency_ps for each in result.configurations}) > 1:
-            return "What each axis does is not told: two axes have too many values. A sweep of fewer of one axis tells."
+            return (
+                "The effects of axes are not computed: two axes have too many values. Sweep fewer values of one axis."
+            )
         return "All points take the same time."
     told = percent(max(result.sensitivity.explained, 0.0))
-    return f"Axis by axis, this explains {told} of the variance of log(latency). The rest is what axes do together."
+    return f"Axis by axis, this explains {told} of the variance of log(latency). The rest are interactions of axes."
 
 
 def figures(found: Configuration) -> list[str]:
@@ -119,7 +121,7 @@ def _counted(count: int, most: int, what: str) -> str:
 def _effects(effects: Iterable[Effect]) -> Table:
     table = new_table("axis", "swing", "latency by value", left=1, text=["latency by value"], wrapped=[2])
     for effect in effects:
-        swing = "not told apart" if effect.swing is None else f"{effect.swing:.3f}x"
+        swing = "not separable" if effect.swing is None else f"{effect.swing:.3f}x"
         shown = islice(effect.ratios.items(), MOST_VALUES)
         parts = [f"{value}: {'-' if ratio is None else f'{ratio:.3f}x'}" for value, ratio in shown]
         if len(effect.ratios) > MOST_VALUES:

@@ -34,7 +34,7 @@ def _runs(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except (OSError, OverflowError):  # somebody else's process, or a system that cannot tell
+    except (OSError, OverflowError):  # another user's process, or a system without the call
         return True
     return True
 

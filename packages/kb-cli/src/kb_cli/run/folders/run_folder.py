@@ -209,5 +209,5 @@ def kept_on_interrupt(folder: NewRunFolder) -> Iterator[None]:
         chunks = (found for log in (LOG, f"*/{LOG}") for each in _CHUNKS for found in folder.path.glob(f"{log}/{each}"))
         has_records = any(chunks)
         if type(error) in (KeyboardInterrupt, SimulationStuckError) and has_records:
-            error.add_note(f"what it wrote so far is in {folder.commit_interrupted()}")
+            error.add_note(f"the files written so far are in {folder.commit_interrupted()}")
         raise

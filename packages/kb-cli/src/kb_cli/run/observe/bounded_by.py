@@ -114,4 +114,4 @@ def _without_path(uses: Mapping[str, Use]) -> str:
         return "Nothing was measured."
     kind = max(uses, key=lambda each: uses[each].mean)
     busy = f"{_KINDS.get(kind, f'the {kind} blocks were')} busiest, {percent(uses[kind].mean)} of the time on average"
-    return f"{busy[0].upper()}{busy[1:]}; what that cost is not recorded."
+    return f"{busy[0].upper()}{busy[1:]}; the cost of that is not recorded."

@@ -127,7 +127,7 @@ def _load_bytes(folder: Path, name: str, shape: tuple[int, ...], dtype: DType) -
     path = file_in(folder, name, RunFolderError)
     data = read_array(path, RunFolderError, kinds="u", ndim=1)
     if data.dtype != np.uint8 or data.size != math.prod(shape) * dtype.nbytes:
-        raise RunFolderError(str(path), f"{data.size} bytes", f"those of {dtype} {shape}")
+        raise RunFolderError(str(path), f"{data.size} bytes", f"the bytes of {dtype} {shape}")
     return data.view(numpy_dtype(dtype)).reshape(shape)
 
 

@@ -41,7 +41,7 @@ def broken_claim(folder: Path, run: RunJson, compares: bool = True) -> str | Non
     except RunFolderError as error:
         return str(error)
     if wrong is not None:
-        return f"{folder / wrong}: got other bytes than the run wrote, needs those of {RUN}"
+        return f"{folder / wrong}: got other bytes than the run wrote, needs the bytes that {RUN} lists"
     return None if strange is None else f"{folder / strange}: got a file of which {RUN} says nothing, needs none"
 
 
@@ -52,7 +52,7 @@ def check_written(folder: Path, run: RunJson, names: Iterable[str]) -> None:
     for name in names:
         if name not in run.files or not holds(folder, name, run.files[name]):
             raise RunFolderError(
-                str(folder / name), "other bytes than the run wrote", f"those of {RUN}", "run it again"
+                str(folder / name), "other bytes than the run wrote", f"the bytes that {RUN} lists", "run it again"
             )
 
 

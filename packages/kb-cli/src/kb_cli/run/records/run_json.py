@@ -141,7 +141,7 @@ def _typed(fields: dict[str, Any], where: str) -> RunJson | RowsJson:
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as reason:
-        raise RunFolderError(where, f"JSON of another form ({reason})", "what kb wrote") from None
+        raise RunFolderError(where, f"JSON of another form ({reason})", "the form that kb writes") from None
 
 
 def read_one_run(folder: Path) -> RunJson:

@@ -125,7 +125,7 @@ def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None =
         return refused(f"{folder / LOG}: got a log of digest {data.digest}, needs {run.log_digest}")
     names = [check.name for check in run.results.outputs]
     if names and names != list(data.expected):
-        return refused(f"{folder / RUN}: got results of the outputs {names}, needs those of {list(data.expected)}")
+        return refused(f"{folder / RUN}: got results of the outputs {names}, needs results of {list(data.expected)}")
     memory = (execute_debugging if debug else execute)(data.log, data.memory, told)
     verdict = judge(data.log, memory, data.expected, told)
     return _with_debug_note(verdict) if debug and not verdict.ok and verdict.refusal is None else verdict
@@ -149,7 +149,7 @@ def _with_debug_note(verdict: Verdict) -> Verdict:
     """Adds to the wrong outputs of *verdict* that no op is to blame, because the debugging execution would have
     stopped there.
     """
-    note = "each op agrees with float64 on what it read, so the kernel asks for something else than the reference"
+    note = "each op agrees with float64 on its inputs, so the kernel asks for something else than the reference"
     outputs = [each if each.ok else replace(each, text=f"{each.text}; {note}") for each in verdict.outputs]
     return replace(verdict, outputs=outputs)
 

@@ -1,4 +1,4 @@
-"""The chip's diagram, coloured by how busy its parts were in a window, and the busiest of them."""
+"""The view of the chip: its diagram, coloured by how busy its parts were in a window, and its busiest parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from kb_topology.diagram import VIEWS, LinkLoad, Loads, NodeLoad, View, draw, pe
 
 
 class ChipUse(NamedTuple):
-    """The used links and memories, the most used first, what a reader has to know, and the run's counters if used."""
+    """The used links and memories, the most used first, notes for the reader, and the run's counters if they were
+    used.
+    """
 
     parts: list[UsedPart]
     notes: list[str]
@@ -30,7 +32,9 @@ class ChipUse(NamedTuple):
 
 
 def chip_use(run: OpenedRun, window: tuple[int, int], is_whole: bool) -> ChipUse:
-    """The use of the chip of *run*: with *is_whole*, by the counters of a run that ended, otherwise by its log."""
+    """Returns the use of the chip of *run*: with *is_whole*, by the counters of a run that ended, otherwise by its
+    log.
+    """
     notes: list[str] = []
     counted = _counted(run, notes) if is_whole and run.place.state == "complete" else None
     chip, logged = None, list[UsedPart]()
@@ -50,13 +54,15 @@ def _counted(run: OpenedRun, notes: list[str]) -> Loads | None:
     try:
         return counted_loads(run.place.path, run.source.run, run.chip.graph)
     except KbError as error:
-        notes.append(f"{error}; shares are those of the log")
+        notes.append(f"{error}; shares come from the log")
         return None
 
 
 def _by_counters(logged: list[UsedPart], counted: Loads, is_shared: bool) -> list[UsedPart]:
-    """The parts with the shares and bytes of *counted*; memories that count no bytes keep those of the log, but no
-    share if reads are shared."""
+    """Returns the parts with the shares and bytes of *counted*.
+
+    Memories that count no bytes keep the bytes of the log, but no share if reads are shared.
+    """
     known = {each.title: each for each in logged}
     sums: dict[tuple[str, ...], LinkLoad | NodeLoad] = {(node,): load for node, load in counted.nodes.items()}
     sums.update(counted.links.items())
@@ -79,7 +85,7 @@ def _shares_reads(chip: Chip) -> bool:
 
 
 def _doubts(logged: list[UsedPart], is_shared: bool) -> list[str]:
-    """Why shares and bytes of the log may be more than links and memories moved."""
+    """Returns the reason for which shares and bytes of the log may be too high."""
     over = next((each for each in logged if (each.share or 0.0) > 1), None)
     if is_shared and logged:
         note = "Where one read answers several PEs, bytes and shares count it once for each of them, "
@@ -98,9 +104,9 @@ _USERS: Final = 8
 
 
 class BusyPart(Struct, frozen=True, kw_only=True):
-    """A link or a memory: the share of its bandwidth (None where none is known), bytes, and PEs by bytes.
+    """A link or a memory: the used share of its bandwidth (None where none is known), bytes, and PEs by bytes.
 
-    `users` counts the PEs; `by_pe` has those with most bytes. PEs that one read answers have its bytes each.
+    `users` counts the PEs; `by_pe` has the PEs with most bytes. Several PEs that one read answers have its bytes each.
     """
 
     name: str
@@ -113,8 +119,8 @@ class BusyPart(Struct, frozen=True, kw_only=True):
 class WebChip(Struct, frozen=True, kw_only=True):
     """The picture of the `view` of `part`, and the busiest links and memories between `t0_ps` and `t1_ps`.
 
-    `more` counts those that are left out. `is_counted` says that they are the counters of a whole run, which cover
-    its launches; otherwise they come from the log.
+    `more` counts the parts that are left out. `is_counted` says that the figures are the counters of a whole run, which
+    cover its launches; otherwise they come from the log.
     """
 
     svg: str
@@ -130,7 +136,9 @@ class WebChip(Struct, frozen=True, kw_only=True):
 
 
 def topology(asked: WebRequest) -> WebAnswer:
-    """The chip of the run; `view` and `part` as `kb topology show` takes them, `t0` and `t1` for a window."""
+    """Answers with the chip of the run. `view` and `part` are as for `kb topology show`; `t0` and `t1` choose a
+    window.
+    """
     run = asked.run
     chip = run.chip
     part = asked.fields.get("part", "")
@@ -185,7 +193,7 @@ def _memories(found: list[UsedPart]) -> dict[str, NodeLoad]:
 
 
 def _blocks(run: OpenedRun, window: tuple[int, int]) -> dict[str, NodeLoad]:
-    """How long each block of a PE was at work, of the busier of its stages."""
+    """Returns how long each block of a PE was at work, by the busier of its stages."""
     table = run.timeline.table(OPS)
     shares: dict[str, dict[str, float]] = {}
     for lane, place in enumerate(table.lanes):

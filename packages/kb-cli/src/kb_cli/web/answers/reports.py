@@ -1,4 +1,4 @@
-"""The overview of a run: what `kb report` computes, and how much better values of the chip could gain at best."""
+"""The views of a run's report: overview, levers, source, roofline, and the comparison with another run."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ class WebLevers(Struct, frozen=True, kw_only=True):
 
 
 def overview(asked: WebRequest) -> WebAnswer:
-    """The report of the run."""
+    """Answers with the report of the run."""
     run = asked.run
     return json_answer(WebOverview(name=run.place.name, folder=str(run.place.path), report=run.report))
 
 
 def levers(asked: WebRequest) -> WebAnswer:
-    """The levers of the run with their bounds. Measuring them runs the benchmark, which a page never does."""
+    """Answers with the levers of the run and their bounds. Measuring them runs the benchmark, which a page never
+    does.
+    """
     run = asked.run
     source = run.source
     chances = [each.lever for each in lever_chances(source.folder, source.run, source.chip)]
@@ -48,7 +50,7 @@ def levers(asked: WebRequest) -> WebAnswer:
 
 
 class WebSource(Struct, frozen=True, kw_only=True):
-    """The benchmark's `file` as `text`, and what lines cost, the costliest first, of `total_ps`."""
+    """The benchmark's `file` as `text`, and the cost of its lines, the costliest first, of `total_ps`."""
 
     file: str
     text: str
@@ -57,7 +59,7 @@ class WebSource(Struct, frozen=True, kw_only=True):
 
 
 def source(asked: WebRequest) -> WebAnswer:
-    """The source of the run."""
+    """Answers with the source of the run."""
     run = asked.run
     found, report = run.source, run.report
     answer = WebSource(file=found.run.benchmark.file, text=found.text, total_ps=report.total_ps, lines=report.lines)
@@ -75,7 +77,7 @@ class WebRoofline(Struct, frozen=True, kw_only=True):
 
 
 def roofline(asked: WebRequest) -> WebAnswer:
-    """The roofline of the run."""
+    """Answers with the roofline of the run."""
     report = asked.run.report
     chart = report.roofline
     picture = roofline_picture(chart)
@@ -91,7 +93,9 @@ def roofline(asked: WebRequest) -> WebAnswer:
 
 
 class WebComparison(Struct, frozen=True, kw_only=True):
-    """`found`, the words for its blocks, and whether blocks alone are compared, because the benchmarks differ."""
+    """The comparison `found`, the words for its blocks, and whether blocks alone are compared, as for two
+    benchmarks.
+    """
 
     found: RunComparison
     names: dict[str, str]
@@ -99,7 +103,7 @@ class WebComparison(Struct, frozen=True, kw_only=True):
 
 
 def comparison(asked: WebRequest) -> WebAnswer:
-    """The run that `run` names against the one that `with` names, which was before."""
+    """Answers with the comparison of the run in the field `run` with the earlier one in the field `with`."""
     before, after = asked.run_of("with").side, asked.run.side
     blocks_alone = before.run.benchmark.name != after.run.benchmark.name
     found = compare(before, after, blocks_alone)

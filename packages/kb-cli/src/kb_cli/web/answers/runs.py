@@ -1,4 +1,4 @@
-"""The list of runs, and how far those are that go on."""
+"""The view of all runs, and the progress of the ones that go on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kb_cli.web.run_index import IndexedRun, RunIndex
 from kb_cli.web.web_request import WebRequest
 
 _LOOK_S: Final = 0.25
-"""Seconds between two looks. Runs tell how far they are as often."""
+"""Seconds between two looks at the folder. Runs write their progress equally often."""
 _SIGN_OF_LIFE_S: Final = 1.0
 """Seconds without news until something is written. The second write fails when the page was closed."""
 
@@ -26,23 +26,23 @@ class RunList(Struct, frozen=True, kw_only=True):
 
 
 def runs(asked: WebRequest) -> WebAnswer:
-    """The list as it is now."""
-    return json_answer(_list(asked.shelf))
+    """Answers with the list as it is now."""
+    return json_answer(_list(asked.run_index))
 
 
 def live(asked: WebRequest) -> WebEvents:
-    """The list now, and again whenever it changes."""
-    return WebEvents(_changes(asked.shelf))
+    """Answers with the list now, and again whenever it changes."""
+    return WebEvents(_changes(asked.run_index))
 
 
-def _list(shelf: RunIndex) -> RunList:
-    return RunList(folder=shelf.title, runs=shelf.runs())
+def _list(index: RunIndex) -> RunList:
+    return RunList(folder=index.title, runs=index.runs())
 
 
-def _changes(shelf: RunIndex) -> Iterator[bytes | None]:
+def _changes(index: RunIndex) -> Iterator[bytes | None]:
     before, told_s = b"", monotonic()
     while True:
-        now = json_bytes(_list(shelf))
+        now = json_bytes(_list(index))
         if now != before:
             before, told_s = now, monotonic()
             yield now

@@ -1,4 +1,6 @@
-"""Why a service ended only then: what it waited for, and the chain of causes back to the start of its program."""
+"""The view of one slice: its record in the log, and the chain of causes of its end, back to the start of its
+program.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from kb_messages import WaitReason
 
 
 class SliceRecord(Struct, frozen=True, kw_only=True):
-    """What the op log says of a service. `waits_ps` has the reasons for which it started later than its tile came.
+    """The record of a service in the op log. `waits_ps` has the reasons for which it started later than its tile came.
 
     The tile came at `ready_ps`, and left for its next block at `out_ps`.
     """
@@ -49,7 +51,7 @@ class ShownSlice(Struct, frozen=True, kw_only=True):
 
 
 class NoSlice(Struct, frozen=True, kw_only=True):
-    """There is no slice at this moment."""
+    """The answer for a moment without a slice."""
 
     table: str
     lane: int
@@ -57,7 +59,7 @@ class NoSlice(Struct, frozen=True, kw_only=True):
 
 
 def one_slice(asked: WebRequest) -> WebAnswer:
-    """The slice of `op`, or the one of the lane `lane` of `table` at the time `t`."""
+    """Answers with the slice of `op`, or the one of the lane `lane` of `table` at the time `t`."""
     timeline = asked.run.timeline
     if "op" in asked.fields:
         return json_answer(shown_slice(timeline, OPS, timeline.row_of(asked.whole("op", 0, 2**62))))
@@ -68,7 +70,7 @@ def one_slice(asked: WebRequest) -> WebAnswer:
 
 
 def shown_slice(timeline: RunTimeline, name: str, row: int) -> ShownSlice:
-    """The slice *row* of the table *name*."""
+    """Returns the slice *row* of the table *name*."""
     table = timeline.table(name)
     lane = table.lane_of(row)
     rows, op = table.rows(lane), _op(table, row)
@@ -87,13 +89,13 @@ def shown_slice(timeline: RunTimeline, name: str, row: int) -> ShownSlice:
 
 
 def _op(table: LaneTable, row: int) -> int | None:
-    """The op of a slice, None for one of a launch or of a processor."""
+    """Returns the op of a slice, None for a slice of a launch or of a processor."""
     ops = table.slices.arguments.get("op")
     return int(ops[row]) if ops is not None and ops[row] >= 0 else None
 
 
 def record_of(timeline: RunTimeline, op: int) -> SliceRecord:
-    """What the log says of *op*, which is there."""
+    """Returns the record of *op*, which is in the log."""
     found, strings = timeline.log.ops[timeline.record_of(op)], timeline.log.strings
     waits = {reason.name.lower(): int(found[f"wait_{reason.name.lower()}_ps"]) for reason in WaitReason}
     return SliceRecord(
@@ -110,18 +112,18 @@ def record_of(timeline: RunTimeline, op: int) -> SliceRecord:
 
 
 _PAGE: Final = 200
-"""Links of a chain in one answer."""
+"""The links of a chain in one answer."""
 
 
 class WaitedFor(Struct, frozen=True, kw_only=True):
-    """What an op waited for before it started, or before its tile left: the edge, and an op, None for no op."""
+    """The cause for which an op started, or its tile left, not earlier: the edge, and an op, None for no op."""
 
     via: str
     op: int | None
 
 
 class ChainLink(Struct, frozen=True, kw_only=True):
-    """A segment of a chain: `block` did `what` from `t0_ps` to `t1_ps`, and held up what came next by `via`."""
+    """A segment of a chain: `block` did `what` from `t0_ps` to `t1_ps`, and held up the next segment by `via`."""
 
     t0_ps: int
     t1_ps: int
@@ -158,7 +160,7 @@ class WhyThen(Struct, frozen=True, kw_only=True):
 
 
 def why(asked: WebRequest) -> WebAnswer:
-    """The chain of the field `op`, some links of it from `skip` on."""
+    """Answers with the chain of the field `op`, some links of it from `skip` on."""
     timeline, op = asked.run.timeline, asked.whole("op", 0, 2**62)
     shown = shown_slice(timeline, OPS, timeline.row_of(op))
     causes, ids = timeline.causes, np.array([op])

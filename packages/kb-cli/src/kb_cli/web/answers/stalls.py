@@ -1,4 +1,4 @@
-"""Who waited for what, and for whom."""
+"""The view of stalls: the waits of tiles by reason, and the longest ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from kb_messages import KbError
 
 
 class WebStalls(Struct, frozen=True, kw_only=True):
-    """The waits of `tiles` stages of tiles. `reasons` has the columns. `pes` and `lines` are those to choose from."""
+    """The waits of `tiles` stages of tiles. `reasons` has the columns. `pes` and `lines` are the choices of the
+    reader.
+    """
 
     tiles: int
     reasons: list[str]
@@ -26,7 +28,7 @@ class WebStalls(Struct, frozen=True, kw_only=True):
 
 
 def stalls(asked: WebRequest) -> WebAnswer:
-    """The waits of the fields `pe`, `line`, and `t0` and `t1`, each of which may be missing."""
+    """Answers with the waits of the fields `pe`, `line`, and `t0` and `t1`, each of which may be missing."""
     run = asked.run
     timeline = run.timeline
     table = timeline.table(OPS)

@@ -1,4 +1,4 @@
-"""Sweeps: the list of them, and one with its pictures and tables, as its report has them."""
+"""The views of sweeps: the list of them, and one with its pictures and tables, as its report has them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SweepList(Struct, frozen=True, kw_only=True):
 
 
 class SweepPicture(Struct, frozen=True, kw_only=True):
-    """A picture as SVG, and what it says."""
+    """A picture as SVG, and its sentence."""
 
     name: str
     svg: str
@@ -36,15 +36,15 @@ class SweepPicture(Struct, frozen=True, kw_only=True):
 
 
 class SweepRows(Struct, frozen=True, kw_only=True):
-    """Cells of rows, which are the first of `of`."""
+    """Cells of rows, which are the first of `of` rows."""
 
     rows: list[list[str]]
     of: int
 
 
 class WebSweep(Struct, frozen=True, kw_only=True):
-    """A sweep. `ranked` and `front` have the cells of `axes` and then those of `figures`. `failed` has the cells of
-    `all_axes`, and a sentence.
+    """A sweep. `ranked` and `front` have the cells of `axes` and then of `figures`. `failed` has the cells of
+    `all_axes`, and an error.
     """
 
     heading: str
@@ -61,12 +61,12 @@ class WebSweep(Struct, frozen=True, kw_only=True):
 
 
 def sweeps(asked: WebRequest) -> WebAnswer:
-    """The list as it is now."""
+    """Answers with the list as it is now."""
     return json_answer(SweepList(folder=asked.sweeps.title, sweeps=asked.sweeps.sweeps()))
 
 
 def sweep(asked: WebRequest) -> WebAnswer:
-    """The sweep that the field `sweep` names."""
+    """Answers with the sweep that the field `sweep` names."""
     found = asked.sweeps.sweep(asked.field("sweep"))
     said = sweep_sentences(found)
     pictures = sweep_pictures(found).items()

@@ -1,4 +1,4 @@
-"""What the timeline asks for: its lanes, what they show in a window, single slices, and a search."""
+"""The timeline: its lanes, their content in a window, the nearest edge, and a search for slices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kb_messages import KbError
 _MOST: Final = 200
 _TERM: Final = re.compile(r"(op|command|tile|pe)\s*[=:]?\s*(\d{1,18})")
 _LONGEST: Final = 200
-"""Characters of a search. A longer text would be looked for in all names for minutes."""
+"""The most characters of a search. A longer text would be looked for in all names for minutes."""
 _WORDS: Final = "a line such as gemm.py:29, a stage, op 5, command 2, tile 7, pe 3, or several of them"
 
 
@@ -35,17 +35,18 @@ class FoundSlice(Struct, frozen=True, kw_only=True):
 
 
 class FoundSlices(Struct, frozen=True, kw_only=True):
-    """How many slices there are, and the first of them in the order of time."""
+    """The number of slices that were found, and the first of them in the order of time."""
 
     count: int
     first: list[FoundSlice]
 
 
 def found_slices(timeline: RunTimeline, what: str) -> FoundSlices:
-    """The services that every part of *what* fits: numbers of ops, commands, tiles and PEs, stages, and parts of names.
+    """Returns the services that every part of *what* fits: numbers of ops, commands, tiles and PEs, stages, parts of
+    names.
 
     A word that is a stage means that stage. Other words are looked for in kernel lines and in the titles of lanes.
-    Raises KbError where nothing is asked for, and for a text of more than 200 characters.
+    Raises KbError for an empty search, and for a text of more than 200 characters.
     """
     if len(what) > _LONGEST:
         raise KbError("search", f"{len(what)} characters", f"at most {_LONGEST}")
@@ -83,12 +84,12 @@ def found_slices(timeline: RunTimeline, what: str) -> FoundSlices:
 
 
 LATEST_PS: Final = 2**53
-"""Times up to it are whole numbers of a browser: 2.5 hours."""
+"""The largest time that is a whole number of a browser: 2.5 hours."""
 _MOST_LANES, _MOST_PIXELS = 2000, 4096
 _BUDGET: Final = 100_000
-"""Pixels of all lanes of an answer, which has a byte or two for each."""
+"""The most pixels of all lanes of an answer, which has a byte or two for each."""
 _FEW: Final = 12
-"""A lane with fewer slices than a pixel in so many shows the slices themselves."""
+"""The pixels for each slice of a lane from which on the slices themselves are shown."""
 
 
 class ShownLane(Struct, frozen=True, kw_only=True):
@@ -99,17 +100,17 @@ class ShownLane(Struct, frozen=True, kw_only=True):
 
 
 class LaneGroup(Struct, frozen=True, kw_only=True):
-    """A PE, or what belongs to the whole chip."""
+    """A PE, or a group of lanes that belong to the whole chip."""
 
     name: str
     lanes: list[ShownLane]
 
 
 class LaneList(Struct, frozen=True, kw_only=True):
-    """The lanes of one table. `from_ps` and `until_ps` are those of the whole run.
+    """The lanes of one table. `from_ps` and `until_ps` are the ends of the whole run.
 
-    Numbers of lanes belong to the run as it was read with `stamp`, which further requests repeat. `tables` are the
-    tables that the run has.
+    Numbers of lanes belong to the run as it was read with `stamp`, which later requests repeat. `tables` are the tables
+    that the run has.
     """
 
     stamp: str
@@ -122,8 +123,11 @@ class LaneList(Struct, frozen=True, kw_only=True):
 
 
 class WindowPart(Struct, frozen=True, kw_only=True):
-    """What of the bytes belongs to `lane`: with `slices`, as many begins and ends (float64), numbers (int32) and kinds
-    (a byte); otherwise coverage (a byte) of each pixel, and its kind, or one for all if `kinds` is 1."""
+    """The bytes of `lane` in an answer.
+
+    With `slices`, these are as many begins and ends (float64), numbers (int32) and kinds (a byte). Otherwise they are
+    the coverage (a byte) of each pixel, and its kind, or one kind for all if `kinds` is 1.
+    """
 
     lane: int
     slices: int | None
@@ -131,7 +135,7 @@ class WindowPart(Struct, frozen=True, kw_only=True):
 
 
 class WindowHead(Struct, frozen=True, kw_only=True):
-    """Stands before the bytes. `texts` are the kinds. A pixel lasts `(t1_ps - t0_ps) / pixels`."""
+    """The head before the bytes. `texts` are the kinds. A pixel lasts `(t1_ps - t0_ps) / pixels`."""
 
     t0_ps: int
     t1_ps: int
@@ -141,7 +145,7 @@ class WindowHead(Struct, frozen=True, kw_only=True):
 
 
 def lanes(asked: WebRequest) -> WebAnswer:
-    """The lanes of the table that the field `table` names."""
+    """Answers with the lanes of the table that the field `table` names."""
     run = asked.run
     timeline = run.timeline
     table = timeline.table(asked.field("table"))
@@ -162,11 +166,13 @@ def lanes(asked: WebRequest) -> WebAnswer:
 
 
 def window(asked: WebRequest) -> WebAnswer:
-    """What lanes show between `t0` and `t1`, in bytes: the length of a head, the head in JSON, then columns."""
+    """Answers with the content of lanes between `t0` and `t1`, in bytes: the length of a head, the head in JSON,
+    columns.
+    """
     t0, t1 = times(asked)
     wanted = [whole_number("lanes", each, 0, 2**31) for each in asked.field("lanes").split(",")[: _MOST_LANES + 1]]
     if len(wanted) > _MOST_LANES:
-        raise KbError("lanes", f"more than {_MOST_LANES}", "as many as a window shows")
+        raise KbError("lanes", f"more than {_MOST_LANES}", "no more than a window shows")
     pixels = min(asked.whole("pixels", 1, _MOST_PIXELS), max(_BUDGET // len(wanted), 1))
     timeline, name = asked.run.timeline, asked.field("table")
     table = timeline.table(name)
@@ -175,14 +181,14 @@ def window(asked: WebRequest) -> WebAnswer:
 
 
 def window_bytes(table: LaneTable, kinds: Kinds, lanes: list[int], size: tuple[int, int, int]) -> bytes:
-    """What *lanes* show in a window of *size*: its begin, its end, and a number of pixels."""
+    """Returns the content of *lanes* in a window of *size*: its begin, its end, and a number of pixels."""
     t0, t1, pixels = size
     edges: Floats = np.linspace(t0, t1, pixels + 1)
     return _packed(table, [table.window(lane, edges, kinds, pixels // _FEW) for lane in lanes], kinds, size)
 
 
 def times(asked: WebRequest) -> tuple[int, int]:
-    """The fields `t0` and `t1`. Raises KbError for a window without time."""
+    """Returns the fields `t0` and `t1`. Raises KbError for a window without time."""
     t0, t1 = (asked.whole(name, 0, LATEST_PS) for name in ("t0", "t1"))
     if t1 <= t0:
         raise KbError("t0, t1", f"a window without time, {t0} to {t1} ps", "an end after the begin")
@@ -212,12 +218,12 @@ class FoundEdge(Struct, frozen=True, kw_only=True):
 
 
 def edge(asked: WebRequest) -> WebAnswer:
-    """The edge in `lane` of `table` that is nearest to `t`."""
+    """Answers with the edge in `lane` of `table` that is nearest to `t`."""
     table = asked.run.timeline.table(asked.field("table"))
     lane = asked.whole("lane", 0, 2**31)
     return json_answer(FoundEdge(t_ps=table.nearest_edge(lane, asked.whole("t", 0, LATEST_PS))))
 
 
 def find(asked: WebRequest) -> WebAnswer:
-    """The slices that the text `what` means."""
+    """Answers with the slices that the text `what` means."""
     return json_answer(found_slices(asked.run.timeline, asked.field("what")))

@@ -1,4 +1,4 @@
-"""What was at work in a window of time: sums over the lanes of a run."""
+"""Sums over the lanes of a run in a window of time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kb_cli.web.web_request import WebRequest
 
 
 class WorkSum(Struct, frozen=True, kw_only=True):
-    """Lanes that do the same, such as `pe_gemm: gemm` or `hbm: served`.
+    """The sum of lanes that do the same, such as `pe_gemm: gemm` or `hbm: served`.
 
     There are `lanes` of them, with as many `slices` in the window, which take `busy_ps` together.
     """
@@ -25,16 +25,16 @@ class WorkSum(Struct, frozen=True, kw_only=True):
 
 
 class PathSum(Struct, frozen=True, kw_only=True):
-    """What a block has of the critical path in the window."""
+    """The time of a block on the critical path in the window."""
 
     block: str
     ps: int
 
 
 class WindowSums(Struct, frozen=True, kw_only=True):
-    """What was at work from `t0_ps` to `t1_ps`: lanes in their order, and blocks of the path by time.
+    """The work from `t0_ps` to `t1_ps`: lanes in their order, and blocks of the path by time.
 
-    Times of lanes overlap. Those of the path do not. `has_path` says whether the log tells the path.
+    Times of lanes overlap. Times of the path do not. `has_path` says whether the log has the path.
     """
 
     t0_ps: int
@@ -45,12 +45,12 @@ class WindowSums(Struct, frozen=True, kw_only=True):
 
 
 def sums(asked: WebRequest) -> WebAnswer:
-    """The sums between `t0` and `t1`; with the field `line`, those of that kernel line alone."""
+    """Answers with the sums between `t0` and `t1`; with the field `line`, of that kernel line alone."""
     return json_answer(window_sums(asked.run.timeline, times(asked), asked.fields.get("line")))
 
 
 def window_sums(timeline: RunTimeline, window: tuple[int, int], line: str | None) -> WindowSums:
-    """What was at work in *window*, its begin and its end in ps."""
+    """Returns the sums in *window*, its begin and its end in ps."""
     names = timeline.tables
     work = [each for name in (OPS, MEMORIES) if name in names for each in _work(timeline.table(name), window, line)]
     has_path = CRITICAL in names
@@ -75,7 +75,7 @@ def _work(table: LaneTable, window: tuple[int, int], line: str | None) -> list[W
 
 
 def _what(title: str) -> str:
-    """The title of a lane without the place of a memory: all HBMs of a chip have one sum."""
+    """Returns the title of a lane without the place of a memory: all HBMs of a chip have one sum."""
     block, _, what = title.rpartition(": ")
     return f"{block.rpartition('.')[2].rstrip('0123456789')}: {what}" if block else what
 

@@ -51,7 +51,7 @@ function configuration(changes) {
 }
 
 function same(found) {
-    return found.configuration.length ? "The digests of the two logs are equal: what is different changed no operation and no time."
+    return found.configuration.length ? "The digests of the two logs are equal: the differences changed no operation and no time."
         : "The same run: the digests of the two logs are equal.";
 }
 

@@ -67,11 +67,13 @@ class Tags:
         else:
             begins = np.concatenate(([0], begins))
             counts = np.concatenate((begins[1:], [len(number)])) - begins
+            # More lines for one set than it has ways: the first half comes in and may be pushed out by the second.
             if counts.max() > self._ways:
                 half = len(missing) // 2
                 return self.take(missing[:half], since_ps) + self.take(missing[half:], since_ps)
             way = (self._oldest[number] + np.arange(len(number)) - begins.repeat(counts)) % self._ways
             self._oldest[number[begins]] = (self._oldest[number[begins]] + counts) % self._ways
+        # A way that was never used holds -1.
         gone = self._held[number, way]
         self._held[number, way] = lines
         n_written = self._drop(gone[gone >= 0])

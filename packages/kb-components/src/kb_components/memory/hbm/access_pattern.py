@@ -78,9 +78,11 @@ def _pieces(
     if rows == 1 or stride == row_nbytes:
         yield from _contiguous(base, rows * row_nbytes, period, top, burst_nbytes)
     elif row_nbytes >= 2 * period:
+        # A row of the rectangle is longer than two periods: each is its own contiguous piece.
         for row in range(rows):
             yield from _contiguous(base + row * stride, row_nbytes, period, top, burst_nbytes)
     else:
+        # After this many rows of the rectangle the mapping comes to the same banks, some rows of DRAM higher.
         unit = period // gcd(stride, period)
         repeat = rows // unit
         if stride == 0 or repeat < 2 or base // top != (base + (rows - 1) * stride + row_nbytes - 1) // top:

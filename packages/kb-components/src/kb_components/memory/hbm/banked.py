@@ -6,10 +6,8 @@ from typing import ClassVar
 
 from kb_components.memory.hbm.access_pattern import runs_of
 from kb_components.memory.hbm.address_bits import address_mapping
-from kb_components.memory.hbm.pseudo_channel import PseudoChannel
-from kb_components.memory.hbm.refresh import RefreshClock
-from kb_components.memory.hbm.request_part import RequestPart
-from kb_components.memory.hbm.timing import HbmBankedSpec, Timing
+from kb_components.memory.hbm.pseudo_channel import PseudoChannel, RequestPart
+from kb_components.memory.hbm.timing import HbmBankedSpec, RefreshClock, Timing
 from kb_engine.block import Context, MemoryComponent, Rate, exact, ps_from_ns
 from kb_messages import OFFSET_MASK, CountedPieces, Rectangle, TopologyError
 

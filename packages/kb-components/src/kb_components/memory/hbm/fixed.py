@@ -57,5 +57,5 @@ class HbmFixed(SingleChannelMemory[HbmFixedSpec]):
         return self._latency_ps
 
     def occupancy_ps(self, nbytes: int, write: bool) -> int:
-        """Bytes divided by bandwidth."""
+        """Picoseconds that *nbytes* hold the slice: bytes divided by bandwidth."""
         return self._rate.ps(nbytes)

@@ -1,14 +1,56 @@
-"""A pseudo-channel of an HBM: rows, banks, the data bus, and the distances between commands."""
+"""A pseudo-channel of an HBM: rows, banks, the data bus, and the distances between commands.
+
+A request is a RequestPart for each pseudo-channel. The outcome of a part on an idle channel is kept, and applied again.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from kb_components.memory.hbm.access_pattern import Run, Stretch
-from kb_components.memory.hbm.refresh import RefreshClock
-from kb_components.memory.hbm.request_part import PartOutcome, RequestPart
-from kb_components.memory.hbm.timing import Timing
+from kb_components.memory.hbm.timing import RefreshClock, Timing
 
 _LONG_AGO = -(1 << 62)
 _MOST_OUTCOMES = 64
+
+
+class PartOutcome(NamedTuple):
+    """The effect of a part on its channel, in cycles after the arrival and in rows above the row of the part.
+
+    `banks` are (bank, row, earliest precharge), and `activates` the last activates, at most four.
+    """
+
+    first: int
+    last: int
+    last_group: int
+    hits: int
+    closed: int
+    misses: int
+    banks: tuple[tuple[int, int, int], ...]
+    activates: tuple[int, ...]
+    activated_group: int
+
+
+class RequestPart:
+    """The runs of one pseudo-channel, the first row that each bank has to open, and known outcomes.
+
+    The key of an outcome is the direction and the state of each bank: closed, with the first row open, or with another.
+    """
+
+    __slots__ = ("channel", "first_rows", "last_bank", "n_bursts", "outcomes", "runs")
+
+    def __init__(self, channel: int, runs: Sequence[Run]) -> None:
+        self.channel = channel
+        self.runs = runs
+        first_rows: dict[int, int] = {}
+        for run in runs:
+            for bank, row, *_ in run.stretch.visits:
+                first_rows.setdefault(bank, run.row + row)
+        self.first_rows = tuple(first_rows.items())
+        self.last_bank = runs[-1].stretch.last_bank
+        self.n_bursts = sum(run.repeat * run.stretch.n_bursts for run in runs)
+        self.outcomes: dict[tuple[int, ...], PartOutcome] = {}
 
 
 class PseudoChannel:
@@ -99,6 +141,7 @@ class PseudoChannel:
         if self._rows[bank] < 0:
             at = max(now, self._closed_at[bank])
         else:
+            # Another row is open: the bank has to precharge first.
             at = max(now, self._precharge_from[bank]) + timing.rp
         near = bank // self._per_group == self._activated_group
         at = max(at, activates[3] + (timing.rrd_l if near else timing.rrd_s), activates[0] + timing.faw)
@@ -167,6 +210,7 @@ class PseudoChannel:
         refreshes = self._refresh.count(start)
         if refreshes > self.refreshes:
             arrival = max(arrival, self._refresh.after(refreshes))
+            # A refresh closes all rows (-1), and ends after every distance that activates would still ask for.
             self._rows = [-1] * len(self._rows)
             self._closed_at = [_LONG_AGO] * len(self._rows)
             self._activates = [_LONG_AGO] * 4
@@ -210,6 +254,7 @@ class PseudoChannel:
             row += run.row_step
             self._walk(stretch, row, arrival, self._next(stretch), to_precharge)
             before, state = state, self._state(stretch, row)
+            # The same state again: every repetition that is left takes as long as this one.
             if state == before:
                 self._skip(stretch, left * run.row_step, left * (self._last - last))
                 self.hits += left * (self.hits - counts[0])
@@ -261,6 +306,7 @@ class PseudoChannel:
             activates[3] + (timing.rrd_l if group == self._activated_group else timing.rrd_s),
             activates[0] + timing.faw,
         )
+        # The last four activates are kept, because tFAW bounds the time of any five.
         self._activates = [*activates[1:], at]
         self._activated_group = group
         self._rows[bank] = row

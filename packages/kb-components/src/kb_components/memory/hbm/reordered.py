@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from kb_components.memory.hbm.banked import HbmBanked
-from kb_components.memory.hbm.pseudo_channel import PseudoChannel
-from kb_components.memory.hbm.request_part import RequestPart
+from kb_components.memory.hbm.pseudo_channel import PseudoChannel, RequestPart
 from kb_components.memory.hbm.timing import HbmBankedSpec
 from kb_engine.block import Context
 from kb_messages import OFFSET_MASK, CountedPieces, Rectangle
@@ -149,9 +148,11 @@ class HbmReordered(HbmBanked):
         channel, queue = self.channels[number], self._queues[number]
         now = self._refresh.active(self._cycle_at(self.clock.now_ps))
         while queue.parts and not queue.has_event:
+            # The bus has commands up to `last`: the next choice is early enough when a row can be opened just in time.
             due = channel.last - self._lead
             if due > now:
                 queue.expects(True)
+                # At least one picosecond later, so that the choice is an event of its own.
                 due_ps = max(self.clock.now_ps + 1, self._cycle.ps(self._refresh.wall(due)))
                 self.clock.call_at(due_ps, self._choose_again, number)
                 return

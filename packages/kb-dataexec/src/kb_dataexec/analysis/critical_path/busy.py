@@ -1,4 +1,4 @@
-"""How busy blocks were: all work of commands, whether it is on a path or hidden behind it."""
+"""The busy time of blocks: all work of commands, on a critical path or hidden behind it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kb_dataexec.arrays.ranges import numbered
 
 
 def work_of_launches(rows: PathRows, transfers: TransferParts) -> dict[int, Counter[str]]:
-    """Picoseconds of work of commands, by launch and by block. A wait for a memory is no work."""
+    """Returns the picoseconds of work of commands, by launch and by block. A wait for a memory is no work."""
     found = work_of_ops(rows, transfers, np.ones(len(rows.ops), np.bool_))
     for launch, spent in work_of_commands(rows).items():
         found[launch].update(spent)
@@ -25,7 +25,7 @@ def work_of_launches(rows: PathRows, transfers: TransferParts) -> dict[int, Coun
 
 
 def work_of_ops(rows: PathRows, transfers: TransferParts, counts: Array) -> dict[int, Counter[str]]:
-    """The part of `work_of_launches` that the ops did for which *counts* is true."""
+    """Returns the part of `work_of_launches` by the ops for which *counts* is True."""
     ops, strings = rows.ops, rows.log.strings
     busy = _Busy(rows)
     whole = np.flatnonzero((transfers.of_op < 0) & counts)
@@ -43,7 +43,7 @@ def work_of_ops(rows: PathRows, transfers: TransferParts, counts: Array) -> dict
 
 
 def work_of_commands(rows: PathRows) -> dict[int, Counter[str]]:
-    """The part of `work_of_launches` that no op did."""
+    """Returns the part of `work_of_launches` that belongs to no op: issue and decoding of commands."""
     busy, commands = _Busy(rows), rows.commands
     every = np.arange(len(commands))
     busy.add_one(every, "pe_scheduler", commands.t_decoded - commands.t_taken)
@@ -55,7 +55,7 @@ def work_of_commands(rows: PathRows) -> dict[int, Counter[str]]:
 
 
 class _Busy:
-    """Picoseconds of work by launch of *rows* and by block, in `by_launch`."""
+    """Adds up picoseconds of work by launch of *rows* and by block, in `by_launch`."""
 
     def __init__(self, rows: PathRows) -> None:
         launches, number = numbered(rows.kernels["launch"])
@@ -64,7 +64,7 @@ class _Busy:
         self.by_launch = dict(zip(launches.tolist(), self._busy, strict=False))
 
     def add(self, commands_of: Array, blocks: Sequence[str], block: Array, ps: Array) -> None:
-        """Add *ps*, work of *commands_of* on *blocks*, of which *block* are numbers."""
+        """Adds *ps*, work of *commands_of*. *block* has the index in *blocks* of each."""
         spent = np.zeros((len(self._busy), len(blocks)), np.int64)
         np.add.at(spent, (self._launch[commands_of], block), ps)
         for found, sums in zip(self._busy, spent.tolist(), strict=True):
@@ -73,15 +73,15 @@ class _Busy:
                     found[text] += total
 
     def add_one(self, commands_of: Array, block: str, ps: Array) -> None:
-        """Add *ps*, work of *commands_of* on *block*."""
+        """Adds *ps*, work of *commands_of* on one *block*."""
         self.add(commands_of, [block], np.zeros(len(ps), np.int64), ps)
 
 
 def work_beside(pieces: Pieces, transfers: TransferParts, labels: PathLabels, texts: PathTexts) -> Counter[str]:
-    """Picoseconds by block of what *pieces* of a path are beyond the work of commands.
+    """Returns the picoseconds of *pieces* of a path that are no work of commands, by block.
 
-    That is time without a known cause, and time in which bytes of a read held a memory for longer than they are counted
-    there: where the links are slower than the memory, bytes are counted at the links.
+    They are time without a known cause, and time in which the bytes of a read held a memory although they count as work
+    of the links, which are slower than the memory.
     """
     ps = pieces.end_ps - pieces.start_ps
     more = np.where(pieces.pe < 0, ps, 0)
@@ -97,6 +97,6 @@ def work_beside(pieces: Pieces, transfers: TransferParts, labels: PathLabels, te
 
 
 def _distinct(texts: Sequence[str]) -> tuple[list[str], Array]:
-    """The distinct *texts*, and the place of each of *texts* among them."""
+    """The distinct *texts*, and the index of each of *texts* among them."""
     found = list(dict.fromkeys(texts))
     return found, np.array([found.index(text) for text in texts], np.int64)

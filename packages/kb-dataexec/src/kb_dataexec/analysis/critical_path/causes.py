@@ -1,4 +1,8 @@
-"""When tiles left queues and when services ended, to be asked whose leaving or end a given moment is."""
+"""events_of: the cause of every event inside PEs, as expressions over columns.
+
+Each rule says which earlier event an event waited for. QueueLeaving and ServiceEnds find the op that left a queue, or
+whose service ended, at a given time.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from kb_messages import CallCause, StageType
 
 
 class QueueLeaving:
-    """When tiles left queues."""
+    """Finds the op whose tile left a queue at a given time."""
 
     def __init__(self, rows: PathRows) -> None:
         ops = rows.ops
@@ -24,29 +28,35 @@ class QueueLeaving:
         enters[1:] |= ops.server[1:] != ops.server[:-1]
         entered = ops.t_ready[np.maximum.accumulate(np.where(enters, np.arange(len(ops)), 0))]
         turn = np.empty(len(ops), np.int64)
-        turn[np.argsort(entered, kind="stable")] = np.arange(len(ops))  # a transfer of no bytes is recorded at once
+        turn[np.argsort(entered, kind="stable")] = np.arange(
+            len(ops)
+        )  # a transfer of no bytes is recorded when it enters
         self._which = np.flatnonzero(ops.leaves)
-        order = np.argsort(ops.row[self._which], kind="stable")  # of two at the same time, the later record comes last
+        order = np.argsort(ops.row[self._which], kind="stable")  # of two tiles, the later record is last
         self._which = self._which[order]
         self._row, self._turn = ((place, place[self._which]) for place in (ops.row, turn))
-        self._moments = TimestampIndex(ops.server[self._which], ops.t_out[self._which])
+        self._times = TimestampIndex(ops.server[self._which], ops.t_out[self._which])
 
     def last_before(self, server: Array, time: Array, op: Array) -> Array:
-        """The op whose tile left *server* at *time*, the last one recorded before *op*; -1 for none."""
+        """Returns the op whose tile left *server* at *time*, the last one recorded before *op*; -1 for none."""
         return self._last(server, time, op, self._row)
 
     def last_ahead(self, server: Array, time: Array, op: Array) -> Array:
-        """As `last_before`, the last one that came to the queue before *op*: a later transfer may leave first."""
+        """Returns the op whose tile left *server* at *time*, the last one that came to the queue before *op*; -1 for
+        none.
+
+        A later transfer may leave first.
+        """
         return self._last(server, time, op, self._turn)
 
     def _last(self, server: Array, time: Array, op: Array, places: tuple[Array, Array]) -> Array:
-        of_ops, of_moments = places
-        at = self._moments.last_before(server, time, of_moments, of_ops[op])
+        of_ops, of_times = places
+        at = self._times.last_before(server, time, of_times, of_ops[op])
         return np.where(at < 0, -1, self._which[at]) if len(self._which) else at
 
 
 class ServiceEnds:
-    """When services ended, by a group. Those that took time come before those that took none."""
+    """Finds the op whose service ended in a group at a given time. Services that took time come before others."""
 
     def __init__(self, rows: PathRows, group: Array, stages: Sequence[StageType], those: Array | None = None) -> None:
         ops, strings = rows.ops, rows.log.strings
@@ -62,13 +72,13 @@ class ServiceEnds:
             self._parts.append((which, TimestampIndex(group[which], ops.t_end[which])))
 
     def at(self, group: Array, time: Array, before: Array | None) -> tuple[Array, Array]:
-        """The first op whose service ended in *group* at *time*, -1 for none, and whether there were several.
+        """Returns the first op whose service ended in *group* at *time*, -1 for none, and whether there were several.
 
-        An op that took no time has to come before the op *before*, if that is given.
+        With *before*, an op that took no time has to come before the op *before*.
         """
         found, is_tie = np.full(len(group), -1, np.int64), np.zeros(len(group), np.bool_)
-        for which, moments in self._parts:
-            at, several = moments.first(group, time)
+        for which, times in self._parts:
+            at, several = times.first(group, time)
             ops = np.where(at < 0, -1, which[at]) if len(which) else at
             fits = (found < 0) & (ops >= 0)
             if which is self._parts[1][0] and before is not None:
@@ -83,11 +93,11 @@ _GATES = (
     ("tcm_port", (StageType.FETCH, StageType.STORE)),
     ("register_file", (StageType.GEMM, StageType.MATH, StageType.STORE)),
 )
-"""Gates, the one that a service passes last first, and the stages whose ends open them."""
+"""The gates, starting with the gate that a service passes last, and the stages whose ends open them."""
 
 
 def events_of(rows: PathRows, transfers: TransferParts) -> PathEvents:
-    """All events of *rows* with their causes. Requests that waited for a memory follow the requests before them."""
+    """Returns all events of *rows* with their causes. A request that waited for a memory follows the request before."""
     return _Causes(rows, transfers).events
 
 
@@ -110,15 +120,15 @@ class _Causes:
         self._explain_next_programs()
 
     def op(self, event: OpEvent, ops: Array) -> Array:
-        """The numbers of *event* of *ops*; -1 where the op is -1."""
+        """The numbers of the events *event* of *ops*; -1 for op -1."""
         return np.where(ops < 0, -1, self.events.numbers.op(event, ops))
 
     def command(self, event: CommandEvent, commands: Array) -> Array:
-        """The numbers of *event* of *commands*; -1 where the command is -1."""
+        """The numbers of the events *event* of *commands*; -1 for command -1."""
         return np.where(commands < 0, -1, self.events.numbers.command(event, commands))
 
     def ended(self, group: Array, stages: Sequence[StageType] = ()) -> ServiceEnds:
-        """The ends of the services of *stages*, or of all, by *group*."""
+        """The ends of the services of *stages*, or of all stages, by *group*."""
         return ServiceEnds(self.rows, group, stages)
 
     def _set_times(self) -> None:
@@ -137,7 +147,7 @@ class _Causes:
         time[numbers.kernel(KernelEvent.END, every)] = kernels["t_end_ps"]
 
     def _explain_ends(self) -> None:
-        """A service ended: it lasted since its start, or since the memory was done with the request before."""
+        """A service ended: it worked since its start, or since the memory was done with the request before."""
         every, transfers = self.events.numbers.all_ops, self.transfers
         waited = transfers.behind >= 0
         op, behind = transfers.op[waited], transfers.behind[waited]
@@ -148,21 +158,21 @@ class _Causes:
         self.events.work_since(every(OpEvent.END), every(OpEvent.START), Work.SERVICE)
 
     def _explain_leaving(self) -> None:
-        """A tile left: its service ended, or the tile before it left, or the next queue got room."""
+        """A tile left: after its service ended, the tile before it left, or the next queue got room."""
         events, ops, every = self.events, self.ops, self.events.numbers.all_ops
         left, ended = every(OpEvent.LEFT), every(OpEvent.END)
         events.explain(left, ended)
         late = np.flatnonzero((ops.t_out > ops.t_end) & ~ops.is_last)
         before = self.left.last_before(ops.server[late], ops.t_out[late], late)
         before = np.where(before < late, before, -1)
-        left_late = self.op(OpEvent.LEFT, late)
-        events.explain(left_late, self.op(OpEvent.LEFT, before), "transfer_order")
+        left_after = self.op(OpEvent.LEFT, late)
+        events.explain(left_after, self.op(OpEvent.LEFT, before), "transfer_order")
         made_room = self.left.last_before(ops.server[late + 1], ops.t_out[late], late)
-        events.explain(left_late, self.op(OpEvent.LEFT, made_room), "queue_full")
+        events.explain(left_after, self.op(OpEvent.LEFT, made_room), "queue_full")
         events.give_up(left, ended)
 
     def _explain_starts(self) -> None:
-        """A service started: the tile came, a gate opened, the block was left, or a set-up before it ended."""
+        """A service started: after the tile came, a gate opened, the block became free, or a set-up before it ended."""
         events, ops, every = self.events, self.ops, np.arange(len(self.ops))
         started, ready = events.numbers.all_ops(OpEvent.START), events.numbers.all_ops(OpEvent.READY)
         waited = np.flatnonzero(ops.t_start > ops.t_ready)
@@ -170,7 +180,7 @@ class _Causes:
         freed = np.empty(len(every), np.int64)
 
         def find_freed(chunk: slice) -> None:
-            mine = order[chunk]  # neighbours are found soon
+            mine = order[chunk]  # neighbours are found quickly
             freed[mine] = self.left.last_ahead(ops.server[mine], ops.t_start[mine], mine)
 
         in_chunks(find_freed, len(order))
@@ -181,8 +191,8 @@ class _Causes:
             ends, is_tie = self.ended(ops.pe, stages).at(ops.pe[late], ops.t_start[late], late)
             events.explain(self.op(OpEvent.START, late), self.op(OpEvent.END, ends), gate, is_tie)
             events.give_up(self.op(OpEvent.START, late), self.op(OpEvent.READY, late))
-        told = waited[(ops.waited["operand"] | ops.waited["barrier"])[waited]]
-        events.give_up(self.op(OpEvent.START, told), self.op(OpEvent.READY, told))
+        known = waited[(ops.waited["operand"] | ops.waited["barrier"])[waited]]
+        events.give_up(self.op(OpEvent.START, known), self.op(OpEvent.READY, known))
         events.explain(self.op(OpEvent.START, waited), self.op(OpEvent.LEFT, freed[waited]), "throughput")
         before = np.full(len(every), -1, np.int64)
         overlaps = (ops.server[order[1:]] == ops.server[order[:-1]]) & (ops.t_end[order[:-1]] >= ops.t_start[order[1:]])
@@ -192,7 +202,7 @@ class _Causes:
         events.give_up(started, ready)
 
     def _explain_dispatch(self) -> None:
-        """A tile came: from its stage before, or it was fed, after the last thing it waited for."""
+        """A tile came: from its stage before, or it was fed after the last of its waits."""
         events, ops, commands = self.events, self.ops, self.commands
         later = np.flatnonzero(~ops.is_first)
         came = self.op(OpEvent.READY, later)
@@ -227,7 +237,7 @@ class _Causes:
         events.give_up(ready, fed)
 
     def _explain_commands(self) -> None:
-        """A command was fed, decoded, taken, done."""
+        """A command was taken, decoded, fed, and done."""
         events, ops, commands, every = self.events, self.ops, self.commands, self.all_commands
         fed, decoded = self.command(CommandEvent.FED, every), self.command(CommandEvent.DECODED, every)
         taken, submitted = self.command(CommandEvent.TAKEN, every), self.command(CommandEvent.SUBMITTED, every)
@@ -246,7 +256,7 @@ class _Causes:
         events.give_up(done, fed)
 
     def _explain_submission(self) -> None:
-        """A command was submitted: there was room in the queue, or it was issued, after its operands were there."""
+        """A command was submitted: after the queue had room, or after it was issued and its operands were there."""
         events, commands, every = self.events, self.commands, self.all_commands
         submitted, issued = self.command(CommandEvent.SUBMITTED, every), self.command(CommandEvent.ISSUED, every)
         events.explain(submitted, issued, "submission")
@@ -264,7 +274,7 @@ class _Causes:
         events.work_since(issued, called, Work.ISSUE)
 
     def _explain_calls(self) -> None:
-        """A kernel called: it had begun, or an earlier command was submitted or done."""
+        """A kernel called: after it began, or after an earlier command was submitted or done."""
         events, commands, every = self.events, self.commands, self.all_commands
         called, after = self.command(CommandEvent.CALL, every), commands.after
         kernel = self.rows.kernel_of
@@ -281,7 +291,7 @@ class _Causes:
         events.give_up(called, begun)
 
     def _explain_kernels(self) -> None:
-        """A program ended: its last command was done, or it had none."""
+        """A program ended: after its last command was done, or, without commands, after it began."""
         events, rows = self.events, self.rows
         kernels = np.arange(len(rows.kernels))
         ended, begun = (events.numbers.kernel(event, kernels) for event in (KernelEvent.END, KernelEvent.START))
@@ -294,8 +304,11 @@ class _Causes:
         events.give_up(ended, begun)
 
     def _explain_next_programs(self) -> None:
-        """A PE began its next program: the last command of the one before was submitted, or one that its kernel waited
-        for was done; or the last command was issued to the queue of its engine."""
+        """A PE began its next program: after the program before it issued its last command, or waited for a command.
+
+        The last command was submitted, or was issued to the queue of its engine; or a command that the kernel waited
+        for was done.
+        """
         events, rows, commands = self.events, self.rows, self.commands
         later = np.flatnonzero(rows.program_before >= 0)
         before = rows.program_before[later]

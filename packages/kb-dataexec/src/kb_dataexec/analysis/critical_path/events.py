@@ -1,4 +1,4 @@
-"""PathEvents: the events that paths go through, each with its time, its cause, and the work between the two."""
+"""PathEvents: the events of a critical path, each with its time, its cause, and the work between the two."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from kb_dataexec.arrays.dtypes import Array
 
 
 class OpEvent(IntEnum):
-    """What happens to a tile at an op: it comes, its service starts and ends, and it goes on.
-
-    In between, a memory begins to serve its request.
+    """The events of a tile at an op: it comes, its service starts, a memory serves its request, it ends, the tile
+    leaves.
     """
 
     READY = 0
@@ -25,7 +24,7 @@ class OpEvent(IntEnum):
 
 
 class CommandEvent(IntEnum):
-    """What happens to a command, from the call in the kernel on."""
+    """The events of a command, from the call in the kernel on."""
 
     CALL = 0
     ISSUED = 1
@@ -37,16 +36,16 @@ class CommandEvent(IntEnum):
 
 
 class KernelEvent(IntEnum):
-    """What happens to a program."""
+    """The events of a program."""
 
     START = 0
     END = 1
 
 
 class Work(IntEnum):
-    """What the time between an event and its cause is: nothing, or work, or what the log does not tell.
+    """The kind of the time between an event and its cause: none, work, or unknown.
 
-    With MEMORY, the bytes of a request held the memory. With PROGRAM, PE_CPU began a program.
+    MEMORY: the bytes of a request held the memory. PROGRAM: PE_CPU began a program.
     """
 
     NONE = 0
@@ -63,11 +62,11 @@ VIA: Final = (
     "tile_buffer", "fetch_order", "dispatch", "earlier_commands", "submission_queue", "submission", "operand",
     "program", "end", "start", "memory", "launch", "answer", "engine_queue",
 )  # fmt: skip
-"""The edges of a path, by number: how an event made the next one wait. "" says nothing that the others do not say."""
+"""The edges of a path, by number: how an event made the next event wait. "" takes the edge of the event behind it."""
 
 
 def via(name: str) -> int:
-    """The number of the edge *name*."""
+    """Returns the number of the edge *name*."""
     return VIA.index(name)
 
 
@@ -85,43 +84,43 @@ class Events(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of all events."""
         return len(OpEvent) * self.n_ops + len(CommandEvent) * self.n_commands + len(KernelEvent) * self.n_kernels
 
     def op(self, event: OpEvent, ops: Array) -> Array:
-        """The numbers of *event* of *ops*."""
+        """The numbers of the events *event* of *ops*."""
         return event * self.n_ops + ops
 
     def all_ops(self, event: OpEvent) -> slice:
-        """The numbers of *event* of all ops, in their order."""
+        """The numbers of the events *event* of all ops, in their order."""
         return slice(event * self.n_ops, (event + 1) * self.n_ops)
 
     def command(self, event: CommandEvent, commands: Array) -> Array:
-        """The numbers of *event* of *commands*."""
+        """The numbers of the events *event* of *commands*."""
         return len(OpEvent) * self.n_ops + event * self.n_commands + commands
 
     def command_of(self, events: Array) -> Array:
-        """The commands that *events* happened to, all of them events of commands."""
+        """The commands of *events*, all of which are events of commands."""
         return (events - len(OpEvent) * self.n_ops) % max(self.n_commands, 1)
 
     def kernel_of(self, events: Array) -> Array:
-        """The rows of `kernels` that *events* happened to, all of them events of programs."""
+        """The rows of `kernels` of *events*, all of which are events of programs."""
         return (events - len(OpEvent) * self.n_ops - len(CommandEvent) * self.n_commands) % max(self.n_kernels, 1)
 
     def kernel(self, event: KernelEvent, kernels: Array) -> Array:
-        """The numbers of *event* of the rows *kernels*."""
+        """The numbers of the events *event* of the rows *kernels*."""
         return len(OpEvent) * self.n_ops + len(CommandEvent) * self.n_commands + event * self.n_kernels + kernels
 
 
 Which: TypeAlias = Array | slice
-"""Numbers of events. A slice stands for all numbers in it; numpy copies none of their elements."""
+"""Numbers of events. numpy does not copy the elements of a slice."""
 
 
 class PathEvents:
     """Arrays with an element for each event. Its `cause` is an event, -1 for the start of a program.
 
-    `work` is what the time between the two is. The op, the command or the program of the cause did it. `edge` numbers
-    the way in `VIA`. `is_tie` tells where another cause came at the same time.
+    `work` is the kind of the time between the two: work of the op, the command or the program of the cause. `edge` is
+    the number in `VIA` of the edge. `is_tie` is True if another cause came at the same time.
     """
 
     def __init__(self, rows: PathRows) -> None:
@@ -134,9 +133,9 @@ class PathEvents:
         self._is_open = np.ones(count, np.bool_)
 
     def explain(self, events: Which, cause: Which, edge: str = "", tie: Array | bool = False) -> None:
-        """Where *cause* is an event at the time of one of *events* that has no cause yet, it is the cause."""
+        """Sets *cause* for each of *events* without a cause, if *cause* is an event at the same time."""
         fits = self._open(events, cause)
-        fits &= self.time[cause] == self.time[events]  # -1 is no cause, whatever time it leads to
+        fits &= self.time[cause] == self.time[events]  # -1 is no cause, whatever time stands at the end
         self._set(events, fits, cause, Work.NONE, edge)
         if isinstance(events, slice):
             np.copyto(self.is_tie[events], tie, where=fits)
@@ -144,16 +143,19 @@ class PathEvents:
             self.is_tie[events[fits]] = np.broadcast_to(tie, fits.shape)[fits]
 
     def work_since(self, events: Which, cause: Which, work: Work, edge: str = "") -> None:
-        """Those of *events* without a cause have *cause*, an event before, since which its op or command did *work*."""
+        """Sets *cause*, an earlier event, for each of *events* without a cause.
+
+        Its op or command did *work* since then.
+        """
         fits = self._open(events, cause)
         self._set(events, fits, cause, work, edge)
 
     def give_up(self, events: Which, cause: Which) -> None:
-        """Those of *events* that still have no cause follow *cause*, an event before, for a reason that is unknown."""
+        """Sets *cause*, an earlier event, for each of *events* without a cause; the time between is unexplained."""
         self.work_since(events, cause, Work.UNKNOWN)
 
     def _open(self, events: Which, cause: Which) -> Array:
-        """Which of *events* may get *cause*: those without a cause, where it is an event."""
+        """Whether each of *events* may get *cause*: it has no cause, and *cause* is an event."""
         fits: Array = self._is_open[events].copy() if isinstance(events, slice) else self._is_open[events]
         if not isinstance(cause, slice):
             fits &= cause >= 0

@@ -1,4 +1,4 @@
-"""PathTexts and PathLabels: the texts of segments by number, and what segments are, in one number each."""
+"""PathLabels: the kernel line, the block and the work of segments, in one number each. PathTexts: their strings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kb_dataexec.analysis.critical_path.transfer_parts import MEMORY, PART_OF, T
 from kb_dataexec.arrays.dtypes import Array
 
 UNKNOWN: Final = "unknown"
-"""The block and the work of segments that the log gives no cause for."""
+"""The block and the work of segments without a known cause."""
 _DECODE: Final = ("pe_scheduler", "decode")
 _ISSUE: Final = ("pe_cpu", "issue")
 _PROGRAM: Final = ("pe_cpu", "program")
@@ -20,14 +20,14 @@ _UNKNOWN: Final = (UNKNOWN, UNKNOWN)
 
 
 class PathTexts:
-    """The texts of segments by number: the strings of a log, and what is added."""
+    """The strings of segments by number: the strings of a log, then added strings."""
 
     def __init__(self, strings: Sequence[str]) -> None:
         self.strings = list(strings)
         self._numbers = {text: number for number, text in reversed(list(enumerate(strings)))}
 
     def number(self, text: str) -> int:
-        """The number of *text*, which is added if it is new."""
+        """Returns the number of *text*. Adds *text* if it is new."""
         found = self._numbers.get(text)
         if found is None:
             found = self._numbers[text] = len(self.strings)
@@ -35,14 +35,14 @@ class PathTexts:
         return found
 
     def numbers(self, texts: Iterable[str]) -> Array:
-        """The numbers of *texts*."""
+        """Returns the numbers of *texts*."""
         return np.array([self.number(text) for text in texts], np.int64)
 
 
 class PathLabels:
-    """What segments of commands are: each label is the number of a kernel line, a block, and what the block did.
+    """Labels of segments: a label is the number of a kernel line, a block, and the work of the block.
 
-    `line`, `block` and `what` give the texts of labels, as numbers in *texts*.
+    `line`, `block` and `what` return the strings of labels, as numbers in *texts*.
     """
 
     def __init__(self, rows: PathRows, transfers: TransferParts, texts: PathTexts) -> None:
@@ -72,7 +72,7 @@ class PathLabels:
         return found
 
     def of_parts(self, transfers: Array, part: int, commands: Array) -> Array:
-        """The labels of the part number *part* of *transfers*, which are of *commands*."""
+        """The labels of part number *part* of *transfers*, which belong to *commands*."""
         return self._labels(commands, self._of_part[self._memory[transfers], part])
 
     def of_decode(self, commands: Array) -> Array:
@@ -84,15 +84,15 @@ class PathLabels:
         return self._labels(commands, self._issue)
 
     def of_programs(self, count: int) -> Array:
-        """The labels of *count* beginnings of programs."""
+        """The labels of *count* starts of programs."""
         return self._labels(np.full(count, -1), self._program)
 
     def of_unknown(self, count: int) -> Array:
-        """The labels of *count* segments that the log gives no cause for."""
+        """The labels of *count* segments without a known cause."""
         return self._labels(np.full(count, -1), self._unknown)
 
     def __len__(self) -> int:
-        """How many labels there may be."""
+        """The number of possible labels."""
         return len(self._lines) * len(self._kinds)
 
     def line(self, labels: Array) -> Array:
@@ -106,7 +106,7 @@ class PathLabels:
         return found
 
     def what(self, labels: Array) -> Array:
-        """What the block of each of *labels* did."""
+        """The work of the block of each of *labels*."""
         found: Array = self._whats[labels % len(self._kinds)]
         return found
 
@@ -118,15 +118,15 @@ class PathLabels:
 
 
 def work_of(name: str) -> str:
-    """What a block does in an op of this *name*."""
+    """Returns the work of a block in an op with this *name*."""
     return "service" if name.startswith("dma_") else name
 
 
 def block_of(component: str) -> str:
-    """The kind of the block *component*: its id without its PE."""
+    """Returns the kind of the block *component*: its id without the PE."""
     return component.rpartition(".")[2]
 
 
 def memory_kind(memory: str) -> str:
-    """The kind of *memory*: its id without its place and its number."""
+    """Returns the kind of *memory*: its id without its place and number."""
     return block_of(memory).rstrip("0123456789")

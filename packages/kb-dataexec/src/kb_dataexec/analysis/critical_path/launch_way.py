@@ -1,4 +1,4 @@
-"""The way of a launch over the chip's processors, hop by hop: down to the programs, and back with the answers."""
+"""LaunchWay: the way of a launch over the processors of the chip, hop by hop, down to the programs and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kb_messages import MessageKind
 
 
 class HopSegment(NamedTuple):
-    """A part of the way: *block* did *what* from *start_ps* to *end_ps*."""
+    """A hop of the way: `block` did the work `what` from `start_ps` to `end_ps`."""
 
     start_ps: int
     end_ps: int
@@ -38,10 +38,10 @@ class LaunchWay:
         self.answer_ps = max(int(answers["t_arrived_ps"].max(initial=0)), self.last_end_ps)
 
     def down(self, start_ps: int) -> list[HopSegment]:
-        """From the call to a program's start at *start_ps*, latest first.
+        """Returns the hops from the call to the start of a program at *start_ps*, the latest first.
 
-        A program that starts later than its message comes waits for the PE that the launch reaches last. Without any
-        messages there is no host, and a program that starts later than the call starts up until then.
+        A program that starts later than its message comes waits for the PE that the launch reaches last. Without
+        messages there is no host: a program that starts later than the call starts up until then.
         """
         if not len(self._requests) and not len(self._responses) and start_ps > self.call_ps:
             return [HopSegment(self.call_ps, start_ps, "pe_cpu", "startup")]
@@ -64,7 +64,7 @@ class LaunchWay:
         return found
 
     def up(self) -> list[HopSegment]:
-        """From the end of the last program to the last answer, latest first."""
+        """Returns the hops from the end of the last program to the last answer, the latest first."""
         found: list[HopSegment] = []
         time, node = self.answer_ps, self._host
         while time > self.last_end_ps:
@@ -82,7 +82,7 @@ class LaunchWay:
 
     @staticmethod
     def _latest(messages: Array, among: Array) -> int | None:
-        """The message that arrived last, the first one of several."""
+        """The message that arrived last; of several, the first."""
         which = np.flatnonzero(among)
         return int(which[np.argmax(messages["t_arrived_ps"][which])]) if len(which) else None
 

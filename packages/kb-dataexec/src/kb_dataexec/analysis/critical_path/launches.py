@@ -1,4 +1,4 @@
-"""What is told of a launch, from the sums of its paths."""
+"""Makes the LaunchWhere of a launch from the sums of its paths."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from kb_dataexec.arrays.dtypes import Array
 
 
 def hops_of(way: LaunchWay, start_ps: int, end_ps: int) -> list[EdgedHop]:
-    """What is on *way* before and behind a path of programs from *start_ps* to *end_ps*: from the call, and to the last
-    answer."""
+    """Returns the hops of *way* around a path of programs from *start_ps* to *end_ps*: from the call, and to the
+    answer.
+    """
     before, first_ps = way.down(start_ps), way.first_start_ps
     hops = [(hop, "answer") for hop in way.up()]
     hops.append((HopSegment(end_ps, way.last_end_ps, "program", "waits for other PEs"), "end"))
@@ -27,12 +28,12 @@ def hops_of(way: LaunchWay, start_ps: int, end_ps: int) -> list[EdgedHop]:
 
 
 def last_program(rows: PathRows, kernels: Array) -> int:
-    """The one of *kernels* that ends last, the first of several."""
+    """Returns the row of *kernels* that ends last; of several, the first."""
     return int(kernels[np.argmax(rows.kernels["t_end_ps"][kernels])])
 
 
 def last_programs(rows: PathRows, kernels: Array) -> list[int]:
-    """The one of *kernels* that ends last on each PE."""
+    """Returns the row of *kernels* that ends last on each PE."""
     pes, ends = (rows.kernels[name][kernels] for name in ("pe", "t_end_ps"))
     order = np.lexsort((-ends, pes))
     _, first = np.unique(pes[order], return_index=True)
@@ -41,7 +42,7 @@ def last_programs(rows: PathRows, kernels: Array) -> list[int]:
 
 
 def pe_views(rows: PathRows, way: LaunchWay, own: Mapping[int, list[WhereRow]], last: Sequence[int]) -> list[PeWhere]:
-    """Each PE's own view, that of its program among *last*. PEs with equal rows in *own* are one entry."""
+    """Returns the view of each PE, from its program in *last*. PEs with equal rows in *own* share an entry."""
     strings = rows.log.strings
     found: dict[tuple[WhereRow, ...], list[str]] = {}
     for kernel in last:
@@ -53,7 +54,7 @@ def pe_views(rows: PathRows, way: LaunchWay, own: Mapping[int, list[WhereRow]], 
 def launch_where(
     rows: PathRows, launch: int, found: list[WhereRow], busy: Counter[str], pes: list[PeWhere], ties: int
 ) -> LaunchWhere:
-    """What is told of *launch*: the rows *found* of its path, with *ties*, its *busy* times, and the views of *pes*."""
+    """Returns the LaunchWhere of *launch*: rows *found* of its path, *ties*, *busy* times, and views of *pes*."""
     kernels = np.flatnonzero(rows.kernels["launch"] == launch)
     way, on_path = LaunchWay(rows, launch, kernels), Counter[str]()
     for row in found:

@@ -1,4 +1,4 @@
-"""The rows of a log that its paths are made of: ops and commands in columns, and who comes before whom."""
+"""PathRows: the rows of a log that critical paths need: ops and commands in columns, and their orders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _TABLES: Final = ("commands", "dispatches", "transfers", "kernels", "messages")
 class Commands:
     """The rows of `commands`, one element for each command, in the order of `command_seq`.
 
-    A time that nobody told is that of the step before, so its step takes no time and what follows has no known cause.
+    An unknown time is set to the time of the step before. So its step takes no time, and the next step has no known
+    cause.
     """
 
     def __init__(self, table: Array) -> None:
@@ -51,18 +52,19 @@ class Commands:
         return len(self.seq)
 
     def find(self, seqs: Array) -> Array:
-        """The commands with these `command_seq`, -1 for what is none."""
+        """Returns the commands with these `command_seq`; -1 for a number of no command."""
         return _positions(self.seq, seqs)
 
 
 class Ops:
     """The records of commands, one element for each op, in the order of op ids: of commands, tiles and stages.
 
-    `row` is the place in the log, and so the order in which services were recorded. `server` numbers the queues, a
-    block and a stage, and `servers` has the texts of these two by that number. `waited` tells for each reason whether
-    the op waited for that, and `line` has the number of its kernel line. `is_first` and `is_last` tell the stages of a
-    tile. `leaves` tells that the tile leaves the queue after the op, because its next stage is elsewhere or there is
-    none. `tile_before` is the first op of the tile that the same command had fed before, -1 for the first tile.
+    `row` is the index in the log, and so the order in which services were recorded. `server` is the number of the queue
+    (a block and a stage), and `servers` has the strings of block and stage by that number. `waited` has, for each
+    reason, whether the op waited for it. `line` is the number of the kernel line. `is_first` and `is_last` mark the
+    first and the last stage of a tile. `leaves` is True if the tile leaves the queue after the op, because its next
+    stage is elsewhere or there is none. `tile_before` is the first op of the tile that the same command fed before; -1
+    for the first tile.
     """
 
     def __init__(self, log: OpLog, commands: Commands) -> None:
@@ -106,20 +108,20 @@ class Ops:
         return len(self.row)
 
     def find(self, op_ids: Array) -> Array:
-        """The ops with these ids, -1 for what is none."""
+        """Returns the ops with these ids; -1 for an id of no op."""
         return _positions(self.op_id, op_ids)
 
 
 class Turns(NamedTuple):
-    """The `number` of each command in an order, and the command `before` it on the same PE, -1 for the first one."""
+    """The `number` of each command in an order, and the command `before` it on the same PE; -1 for the first one."""
 
     number: Array
     before: Array
 
 
 class LastTiles(NamedTuple):
-    """The first op of the tile that each command had fed last: of the command `command_seq`, which ascends, it is
-    `op_id`, and it came to its queue at `t_ready_ps`."""
+    """The first op, `op_id`, of the last tile of each command `command_seq`, which ascend. It is ready at
+    `t_ready_ps`."""
 
     command_seq: Array
     op_id: Array
@@ -127,12 +129,11 @@ class LastTiles(NamedTuple):
 
 
 class PathRows:
-    """What the paths of *log* are made of. `missing` are the names of the tables that the log does not have.
+    """The rows of *log* that its paths need. `missing` has the names of the tables that the log lacks.
 
-    A log that is a part of another one has some of its ops, and all rows of its other tables that these need.
-    *last_tiles* are those of the whole log then.
-
-    Raises LogError when the log has no table of kernels: without it no launch has a start and an end.
+    *log* may be a part of another log: some of its ops, and all rows of other tables that these ops need. *last_tiles*
+    are those of the whole log then. Raises LogError if the log has no table `kernels`: without it no launch has a start
+    and an end.
     """
 
     def __init__(self, log: OpLog, last_tiles: LastTiles | None = None) -> None:
@@ -144,19 +145,18 @@ class PathRows:
         self.ops = Ops(log, self.commands)
 
     def optional(self, name: str) -> Array:
-        """The table *name*, or one without rows where the log has none."""
+        """Returns the table *name*; a table without rows if the log lacks it."""
         return np.empty(0, TABLE_DTYPES[name]) if name in self.log.missing else self.log.table(name)
 
     @cached_property
     def last_tile(self) -> Array:
-        """The first op of the tile that each command had fed last; -1 for a command without ops, or where it is not
-        in this part of the log."""
+        """The first op of the last tile of each command; -1 without ops, or if it is not in this part of the log."""
         if self._last_tiles is not None:
             at = _positions(self._last_tiles.command_seq, self.commands.seq)
             return np.where(at < 0, -1, self.ops.find(self._last_tiles.op_id[at]))
         last = np.full(len(self.commands), -1, np.int64)
         firsts = np.flatnonzero(self.ops.is_first)
-        last[self.ops.command[firsts]] = firsts  # the last of each command stays
+        last[self.ops.command[firsts]] = firsts  # of several ops of a command, the last stays
         return last
 
     @cached_property
@@ -164,7 +164,7 @@ class PathRows:
         """The commands in the order in which schedulers took them.
 
         Commands that were taken, decoded and begun at one time were fed in the order in which their last tiles came to
-        their queues. Without that, the kernel's order decides: engines with queues of their own may change it.
+        their queues. Otherwise the order of the kernel decides. Engines with queues of their own may change it.
         """
         commands, never = self.commands, np.iinfo(np.int64).max
         if self._last_tiles is None:
@@ -179,7 +179,7 @@ class PathRows:
     def kernel_of(self) -> Array:
         """The row of `kernels` of each command: the program of its PE that had begun last when it was called.
 
-        It is -1 where that program has no row, because the log was cut off before it ended.
+        It is -1 if that program has no row, because the log was cut off before it ended.
         """
         kernels, commands = self.kernels, self.commands
         if not len(kernels):
@@ -214,7 +214,7 @@ class PathRows:
     def beginning_ps(self) -> Array:
         """For each row of `kernels`, the picoseconds in which PE_CPU began the program, up to its first call.
 
-        They are 0 where the log does not tell of commands.
+        They are 0 for a log without commands.
         """
         kernels, commands = self.kernels, self.commands
         if "commands" in self.missing:
@@ -227,7 +227,7 @@ class PathRows:
 
 
 def _before(group: Array, sequence: Array) -> Array:
-    """For each element the one before it in the same *group* and in *sequence*, -1 for the first."""
+    """For each element, the element before it in the same *group* by *sequence*; -1 for the first one."""
     order = sequence[np.argsort(group[sequence], kind="stable")]
     before = np.full(len(group), -1, np.int64)
     same = group[order[1:]] == group[order[:-1]]
@@ -236,7 +236,7 @@ def _before(group: Array, sequence: Array) -> Array:
 
 
 def _positions(known: Array, wanted: Array) -> Array:
-    """Where each of *wanted* is in *known*, which ascends; -1 for what is not there."""
+    """The index of each of *wanted* in *known*, which ascends; -1 for a value that is not there."""
     if not len(known):
         return np.full(len(wanted), -1, np.int64)
     at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)

@@ -1,4 +1,4 @@
-"""The segments of paths: in the order of time, or added up."""
+"""The segments of paths: in the order of time (TimedSegments), or added up (PathSums)."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import numbered
 
 EdgedHop = tuple[HopSegment, str]
-"""A part of a launch's way, and the edge by which it held up what came next."""
+"""A hop of the way of a launch, and the edge by which it held up the next one."""
 Cell = tuple[str, str, str, str]
-"""What segments of one row have in common: line, block, what, via."""
+"""The key of the segments that are added up: line, block, what, via."""
 
 _COLUMNS: Final = ("start_ps", "end_ps", "pe", "line", "block", "what", "via", "op_id")
 """The columns of `PathColumns`."""
 
 
 class CellSums:
-    """The segments of *count* paths, each added up by what they have in common."""
+    """Adds up the segments of *count* paths by line, block, what and via."""
 
     def __init__(self, count: int) -> None:
         self._ps, self._segments = ([Counter[Cell]() for _ in range(count)] for _ in range(2))
 
     def add_hops(self, path: int, hops: Iterable[EdgedHop]) -> None:
-        """Add *hops* of the path number *path*."""
+        """Adds *hops* to path number *path*."""
         for hop, edge in hops:
             self.add_cell(path, ("", hop.block, hop.what, edge), hop.end_ps - hop.start_ps, 1)
 
     def add_cell(self, path: int, cell: Cell, ps: int, segments: int) -> None:
-        """Add *ps* in so many *segments* of the path number *path*."""
+        """Adds *ps* picoseconds in *segments* segments to path number *path*."""
         self._ps[path][cell] += ps
         self._segments[path][cell] += segments
 
     def rows(self, path: int) -> list[WhereRow]:
-        """The sums of the path number *path*, the dearest first."""
+        """Returns the sums of path number *path*, the costliest first."""
         spent, segments = self._ps[path], self._segments[path]
         order = sorted(spent, key=lambda cell: (-spent[cell], cell))
         return [
@@ -54,14 +54,14 @@ class CellSums:
 
 
 class PathSums(CellSums):
-    """The sums of *count* paths of a log, whose segments *labels* name."""
+    """Adds up *count* paths of a log. *labels* has the meaning of the labels of their segments."""
 
     def __init__(self, labels: PathLabels, texts: PathTexts, count: int) -> None:
         super().__init__(count)
         self._labels, self._texts = labels, texts
 
     def add(self, pieces: Pieces) -> None:
-        """Add *pieces* to their paths."""
+        """Adds *pieces* to their paths."""
         kinds, number = numbered((pieces.path * len(self._labels) + pieces.label) * len(VIA) + pieces.edge)
         spent = np.zeros(len(kinds), np.int64)
         np.add.at(spent, number, pieces.end_ps - pieces.start_ps)
@@ -77,7 +77,7 @@ class PathSums(CellSums):
 
 
 class TimedSegments:
-    """The segments of paths in the order of time."""
+    """Puts the segments of paths in the order of time."""
 
     def __init__(self, rows: PathRows, labels: PathLabels, texts: PathTexts) -> None:
         self._labels, self._texts = labels, texts
@@ -85,7 +85,7 @@ class TimedSegments:
         self._op_id = np.append(rows.ops.op_id, -1)
 
     def columns(self, launch: int, pieces: Sequence[Pieces], hops: Sequence[EdgedHop]) -> PathColumns:
-        """*pieces* and *hops* of *launch* in the order of time."""
+        """Returns *pieces* and *hops* of *launch* in the order of time."""
         found = [self._of_pieces(each) for each in pieces] + [self._of_hops(hops)]
         columns = [np.concatenate(parts) for parts in zip(*found, strict=True)]
         order = np.argsort(columns[0], kind="stable")

@@ -1,4 +1,4 @@
-"""TransferParts: the parts of DMA services in the order of time, and behind whose requests memories served them."""
+"""TransferParts: the parts of DMA services in the order of time, and the requests that they waited for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kb_dataexec.arrays.ranges import numbered
 MEMORY: Final = ""
 """Stands for the kind of the memory of a transfer."""
 BUSY_WITH_OTHERS: Final = "busy with others"
-"""What a memory does while a request waits for it."""
+"""The work of a memory while a request waits for it."""
 
 PART_OF: Final = {
     "setup_ps": ("pe_dma", "setup"),
@@ -28,7 +28,7 @@ PART_OF: Final = {
     "shared_ps": ("links", "shared"),
     "response_ps": ("links", "response"),
 }
-"""The block and the work of each part. Their numbers count from 0 on in this order."""
+"""The block and the work of each part. Parts are numbered from 0 on in this order."""
 MEMORY_BYTES: Final = list(PART_OF).index("memory_bytes_ps")
 """The number of the part in which bytes hold the memory."""
 _READ: Final = (
@@ -42,7 +42,7 @@ _WRITE: Final = (
 
 
 class Cut(NamedTuple):
-    """Pieces of services that lie in a part of one kind: the number of the question, and the piece's start and end."""
+    """Pieces of services within parts of one kind: the number of the query, and the start and end of the piece."""
 
     part: int
     which: Array
@@ -51,46 +51,45 @@ class Cut(NamedTuple):
 
 
 class TransferParts:
-    """The transfers that the log of *rows* tells of, which has *services*. `of_op` has the transfer of each op, -1 for
-    none.
+    """The transfers in the log of *rows*, with its *services*.
 
-    `op` is the op of each transfer, and `memory` numbers its memory in `memories`, the numbers of their ids in the log.
-    `served_ps` is when the memory began. `behind` is the op whose request it served until then, if the transfer waited
-    for that and the log tells when the memory began with it; else -1. `told_behind` is the id of that op as the log has
-    it.
+    `of_op` is the transfer of each op, -1 for none. `op` is the op of each transfer. `memory` is the index of its
+    memory in `memories`, which has string numbers. `served_ps` is the time at which the memory began. `behind` is the
+    op whose request the memory served until then, if the transfer waited for it and the log has its time; else -1.
+    `logged_behind` is the id of that op as the log states it.
     """
 
     def __init__(self, rows: PathRows, services: LazyServices) -> None:
         log, self._ops = rows.log, rows.ops
         self.of_op = np.full(len(rows.ops), -1, np.int64)
         self.op = self.memory = self.memories = self.served_ps = self.behind = np.empty(0, np.int64)
-        self.told_behind = self.op
+        self.logged_behind = self.op
         self._row = self._setup_ps = np.empty(0, np.int64)
         self._is_read = np.empty(0, np.bool_)
         self._lengths = {name: np.empty(0, np.int64) for name in PART_OF}
         self._takes_time = dict.fromkeys(PART_OF, False)
         if "transfers" in log.missing:
             return
-        told = services()
-        op = rows.ops.find(told.ops.op_id[told.place])
+        logged = services()
+        op = rows.ops.find(logged.ops.op_id[logged.place])
         kept = op >= 0
-        self.op, place, self._row, later_ps = op[kept], told.place[kept], told.row[kept], told.later_ps[kept]
+        self.op, place, self._row, later_ps = op[kept], logged.place[kept], logged.row[kept], logged.later_ps[kept]
         self.of_op[self.op] = np.arange(len(self.op))
-        self._is_read = told.ops.is_read[place]
-        parts = parts_of(told.table, told.ops, told.own_place)
+        self._is_read = logged.ops.is_read[place]
+        parts = parts_of(logged.table, logged.ops, logged.own_place)
         self._lengths = {name: np.ascontiguousarray(parts[name]) for name in PART_OF}
         self._takes_time |= {name: bool(lengths.any()) for name, lengths in self._lengths.items()}
-        took_ps = told.ops.end_ps - told.ops.start_ps
-        self._setup_ps = parts["setup_ps"][self._row] + took_ps[place] - took_ps[told.own_place[self._row]]
+        took_ps = logged.ops.end_ps - logged.ops.start_ps
+        self._setup_ps = parts["setup_ps"][self._row] + took_ps[place] - took_ps[logged.own_place[self._row]]
         self._takes_time["setup_ps"] = bool(self._setup_ps.any())
-        self.memories, memory = numbered(told.table["memory"])
+        self.memories, memory = numbered(logged.table["memory"])
         self.memory = memory[self._row]
-        self.served_ps = told.table["t_served_ps"][self._row] + later_ps
-        self.told_behind = told.table["behind_op"][self._row]
-        self.behind = self._followed(rows, self.told_behind)
+        self.served_ps = logged.table["t_served_ps"][self._row] + later_ps
+        self.logged_behind = logged.table["behind_op"][self._row]
+        self.behind = self._followed(rows, self.logged_behind)
 
     def _followed(self, rows: PathRows, behind_op: Array) -> Array:
-        """The op of each *behind_op*, -1 where the log does not tell when the memory began to serve that op."""
+        """The op of each id *behind_op*; -1 if the log lacks the time at which the memory began to serve that op."""
         behind = np.full(len(self.op), -1, np.int64)
         waited = np.flatnonzero(self.lengths("wait_ps", np.arange(len(self.op))) > 0)
         ops = rows.ops.find(behind_op[waited])
@@ -108,11 +107,11 @@ class TransferParts:
         return behind
 
     def lengths(self, name: str, transfers: Array) -> Array:
-        """Picoseconds of the part *name* of each of *transfers*."""
+        """Returns the picoseconds of the part *name* of each of *transfers*."""
         return self._setup_ps[transfers] if name == "setup_ps" else self._lengths[name][self._row[transfers]]
 
     def cut(self, transfer: Array, start_ps: Array, end_ps: Array) -> Iterator[Cut]:
-        """What takes time from *start_ps* to *end_ps* in each *transfer*, kind by kind."""
+        """Yields the pieces of each *transfer* between *start_ps* and *end_ps*, part by part."""
         is_read = self._is_read[transfer]
         for mine, order in ((is_read, _READ), (~is_read, _WRITE)):
             which = np.flatnonzero(mine)

@@ -1,4 +1,4 @@
-"""PathWalk: follows causes back from an end, and tells what took time on the way."""
+"""PathWalk: follows causes back from an end, and yields the work on the way as pieces."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kb_dataexec.analysis.critical_path.transfer_parts import MEMORY_BYTES, Tran
 from kb_dataexec.arrays.dtypes import Array
 
 _CHUNK: Final = 1 << 16
-"""Events of a path at a time. Source: assumed. What is computed of them stays in a cache of some MiB."""
+"""Events of a path at a time. Source: assumed: their arrays stay in a cache of some MiB."""
 
 
 class Pieces(NamedTuple):
     """Segments, in any order: columns with one element for each, as in `PathColumns`.
 
-    `path` numbers the paths that were asked for. `label` numbers the line, the block and what it did (`PathLabels`),
-    and `edge` how that held up what came next (`VIA`). `op` is the number of the op in the rows of the path, and `pe`
-    that of the PE in the log's strings, both -1 for none.
+    `path` is the number of the path. `label` is the number of line, block and work (`PathLabels`), and `edge` is the
+    number of the edge (`VIA`). `op` is the number of the op in the rows of the path, and `pe` is the string number of
+    the PE, both -1 for none.
     """
 
     path: Array
@@ -38,7 +38,7 @@ class Pieces(NamedTuple):
 
 
 class _Steps(NamedTuple):
-    """What took time between events that follow each other on a path: columns of `Pieces`, the work and the command."""
+    """Steps between neighbouring events of a path that take time: columns of `Pieces`, the work and the command."""
 
     path: Array
     start_ps: Array
@@ -54,7 +54,7 @@ class _Steps(NamedTuple):
 
 
 class PathWalk:
-    """The paths through *events*, in pieces that *labels* name."""
+    """Follows paths through *events*. *labels* has the labels of their pieces."""
 
     def __init__(self, rows: PathRows, events: PathEvents, transfers: TransferParts, labels: PathLabels) -> None:
         self._ops, self._events, self._transfers, self._labels = rows.ops, events, transfers, labels
@@ -64,7 +64,7 @@ class PathWalk:
 
     @cached_property
     def _own_causes(self) -> memoryview:
-        """The causes on a PE alone: a service that waited for a memory is whole."""
+        """The causes within a PE: the service of a request that waited for a memory is not split."""
         numbers, whole = self._events.numbers, self._events.cause
         if len(self._waited):
             whole = whole.copy()
@@ -77,13 +77,13 @@ class PathWalk:
         return not len(self._waited)
 
     def causes(self, stays: bool) -> memoryview:
-        """The cause of each event, -1 for none; with *stays* on its PE alone, as `back_from` says."""
+        """The cause of each event, -1 for none; with *stays*, the cause within its PE."""
         return self._own_causes if stays else self._causes
 
     def back_from(self, event: int, start: int, stays: bool) -> Array:
-        """The events from *event* back to the start of a program, latest first.
+        """Returns the events from *event* back to the start of a program, the latest first.
 
-        With *stays*, the way stays on the PE: a service is whole, and a wait for a memory is part of it. Where events
+        With *stays*, the path stays on the PE: a service is not split, and a wait for a memory is part of it. If events
         at one time wait for each other in a circle, *start* follows the first of them.
         """
         causes, found = self.causes(stays), array("q")
@@ -96,13 +96,13 @@ class PathWalk:
         return np.array([*_until_it_repeats(found), start], np.int64)
 
     def goes_elsewhere(self, back: Array) -> bool:
-        """Whether the path *back* follows a request that waited for a memory, and so differs if it stays on the PE."""
+        """Whether the path *back* follows a request that waited for a memory, so that the path on the PE differs."""
         return bool(np.isin(back, self._events.numbers.op(OpEvent.END, self._waited)).any())
 
     def pieces(self, *paths: Array) -> Iterator[Pieces]:
-        """The segments of *paths*, each from its end back, some ten thousand at a time.
+        """Yields the segments of *paths*, each from its end back, some ten thousand at a time.
 
-        DMA services are cut where their parts meet.
+        DMA services are split into their parts.
         """
         back = np.concatenate(paths)
         path = np.repeat(np.arange(len(paths)), [len(each) for each in paths])
@@ -119,9 +119,10 @@ class PathWalk:
             yield Pieces(*map(np.concatenate, zip(*pieces, strict=True)))
 
     def _steps(self, back: Array, path: Array, said: int) -> tuple[_Steps, int]:
-        """The steps of *back* that take time, and the edge that goes on. *path* has the path of each event.
+        """Returns the steps of *back* that take time, and the last edge. *path* has the path of each event.
 
-        An event without an edge has that of the event behind it on its path; *said* is the one behind the first event.
+        An event without an edge has the edge of the event behind it on its path; *said* is the edge behind the first
+        event.
         """
         events, numbers = self._events, self._events.numbers
         time, edge = events.time[back], events.edge[back[:-1]]
@@ -148,7 +149,7 @@ class PathWalk:
         return _Steps(path[1:][kept], *times, work, edge[kept], op, command, pe), int(edge[-1]) if follows[-1] else 0
 
     def _whole(self, steps: _Steps) -> Pieces:
-        """Steps that are one piece each."""
+        """Makes one piece of each step."""
         labels, work = self._labels, steps.work
         label = labels.of_unknown(len(work))
         for kind, of_commands in ((Work.DECODE, labels.of_decode), (Work.ISSUE, labels.of_issue)):
@@ -161,7 +162,7 @@ class PathWalk:
         return Pieces(steps.path, steps.start_ps, steps.end_ps, label, steps.edge, steps.op, steps.pe)
 
     def _parted(self, steps: _Steps, transfer: Array) -> Iterator[Pieces]:
-        """Services of *transfer*, part by part."""
+        """Yields the pieces of the services of *transfer*, part by part."""
         for cut in self._transfers.cut(transfer, steps.start_ps, steps.end_ps):
             mine = steps.some(cut.which)
             label = self._labels.of_parts(transfer[cut.which], cut.part, mine.command)
@@ -169,5 +170,5 @@ class PathWalk:
 
 
 def _until_it_repeats(events: Sequence[int]) -> list[int]:
-    """*events*, which go round in a circle in the end, without the second round."""
+    """Returns *events*, which end in a circle, up to the end of its first round."""
     return list(dict.fromkeys(events))

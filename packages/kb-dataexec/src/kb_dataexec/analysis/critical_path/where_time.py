@@ -1,4 +1,4 @@
-"""Where the time of a log's launches went: critical paths, and the rows that they add up to."""
+"""where, path and paths: the critical paths of the launches of a log, and the rows that they add up to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from kb_messages import LogError
 
 
 def where(log: OpLog) -> Where:
-    """Where the time of each launch of *log* went. A log without the table of kernels has no launches to tell of."""
+    """Returns the attribution of the time of each launch of *log*. A log without the table `kernels` has no
+    launches."""
     if "kernels" in log.missing:
         return Where(launches=[], missing=[name for name in log.missing if name != "dependencies"])
     paths = _Paths(log)
@@ -37,19 +38,19 @@ def where(log: OpLog) -> Where:
 
 
 def path(log: OpLog, launch: int) -> PathColumns:
-    """The critical path of the launch number *launch*, from the host's call to its answer.
+    """Returns the critical path of launch number *launch*, from the host's call to its answer.
 
-    Raises LogError when *log* has no table of kernels, or no such launch in it.
+    Raises LogError if *log* has no table `kernels`, or no such launch in it.
     """
     paths = _Paths(log)
     if launch not in paths.launches:
-        told = ", ".join(map(str, paths.launches)) or "none"
-        raise LogError("op log", f"launch {launch}", f"one of the launches of the log ({told})")
+        known = ", ".join(map(str, paths.launches)) or "none"
+        raise LogError("op log", f"launch {launch}", f"one of the launches of the log ({known})")
     return paths.launch_path(launch)
 
 
 def paths(log: OpLog) -> Iterator[PathColumns]:
-    """The critical path of each launch of *log*. Raises LogError when *log* has no table of kernels."""
+    """Yields the critical path of each launch of *log*. Raises LogError if *log* has no table `kernels`."""
     return Causes(log).paths()
 
 
@@ -63,14 +64,14 @@ _MOMENTS: Final[Mapping[Moment, OpEvent]] = {
 
 
 class Holder(NamedTuple):
-    """What an op waited for: the edge, as `via` of a row, and the op that it waited for, -1 for none that is known."""
+    """The wait of an op: its edge, like `via` of a row, and the op that it waited for; -1 for an unknown one."""
 
     via: str
     op_id: int
 
 
 class DispatchWaits(NamedTuple):
-    """Waits of tiles before the first op of each, in picoseconds: for a buffer in TCM, and for earlier fetches."""
+    """The waits of each tile before its first op, in picoseconds: for a buffer in TCM, and for earlier fetches."""
 
     op_id: Array
     tile_buffer_ps: Array
@@ -78,40 +79,40 @@ class DispatchWaits(NamedTuple):
 
 
 class Causes:
-    """The causes of everything in *log*, found once for any number of questions.
+    """The causes of all events of *log*, found once for any number of queries.
 
-    *services* are those of *log*, where a caller has them. Raises LogError when *log* has no table of kernels.
+    A caller that has the services of *log* passes them as *services*. Raises LogError if *log* has no table `kernels`.
     """
 
     def __init__(self, log: OpLog, services: LazyServices | None = None) -> None:
         self._paths = _Paths(log, services)
 
     def paths(self) -> Iterator[PathColumns]:
-        """The critical path of each launch."""
+        """Yields the critical path of each launch."""
         return map(self._paths.launch_path, self._paths.launches)
 
     def before(self, op_id: int) -> PathColumns:
-        """The chain of causes back from the end of the op *op_id* to the start of its program, in order of time.
+        """Returns the chain of causes from the start of its program to the end of the op *op_id*, in order of time.
 
-        Raises LogError when the log has no such op, or does not tell of its command or its program.
+        Raises LogError if the log has no such op, or no row of its command or its program.
         """
         return self._paths.path_to(op_id)
 
     def holders(self, op_ids: Array, moment: Moment) -> list[Holder]:
-        """For each of *op_ids*, what made its *moment* as late as it was.
+        """Returns for each of *op_ids* the wait that made its *moment* as late as it was.
 
-        The tile is `ready` when it comes, the service has its `start`, the memory has `served` what came before, and
-        the tile has `left` for its next block.
+        The moments: `ready`, the tile came; `start`, the service started; `served`, the memory began with the request;
+        `left`, the tile left for its next block.
         """
         return self._paths.holders(op_ids, _MOMENTS[moment])
 
     def dispatch_waits(self) -> DispatchWaits:
-        """What tiles waited for before they came to their first block."""
+        """Returns the waits of tiles before they came to their first block."""
         return self._paths.dispatch_waits()
 
 
 class _Paths:
-    """The paths of *log*, each computed when it is asked for."""
+    """The paths of *log*, each computed when it is needed."""
 
     def __init__(self, log: OpLog, services: LazyServices | None = None) -> None:
         self.rows = rows = PathRows(log)
@@ -136,13 +137,13 @@ class _Paths:
         return TimedSegments(self.rows, self._labels, self._texts)
 
     def launch_path(self, launch: int) -> PathColumns:
-        """The path of the program that ends last, the first of several."""
+        """The path of the program that ends last; of several, the first."""
         kernels, way = self._launch(launch)
         back = self._back(last_program(self.rows, kernels))
         return self._segments.columns(launch, list(self._walk.pieces(back)), self._hops(way, back))
 
     def path_to(self, op_id: int) -> PathColumns:
-        """The causes of the end of *op_id*, back to the start of its program."""
+        """The path from the start of its program to the end of *op_id*."""
         (op,) = self.rows.ops.find(np.array([op_id])).tolist()
         kernel = -1 if op < 0 else int(self.rows.kernel_of[self.rows.ops.command[op]])
         if op < 0 or kernel < 0:
@@ -163,7 +164,7 @@ class _Paths:
         return [Holder(VIA[at], found) for at, found in zip(edge.tolist(), held_by.tolist(), strict=True)]
 
     def dispatch_waits(self) -> DispatchWaits:
-        """The rows of the table of dispatches as waits, since it was the tile's turn."""
+        """The rows of the table `dispatches` as waits, since it was the tile's turn."""
         ops, commands, rows = self.rows.ops, self.rows.commands, self.rows.optional("dispatches")
         op = ops.find(rows["op_id"])
         op, rows = op[op >= 0], rows[op >= 0]
@@ -173,7 +174,7 @@ class _Paths:
         return DispatchWaits(rows["op_id"], np.maximum(claimed - in_order, 0), np.maximum(in_order - turn, 0))
 
     def launch_where(self, launch: int) -> LaunchWhere:
-        """The rows of *launch*, of the whole and of each PE."""
+        """The rows of *launch*: of the whole launch and of each PE."""
         kernels, way = self._launch(launch)
         last = last_program(self.rows, kernels)
         back = self._back(last)
@@ -194,7 +195,7 @@ class _Paths:
         return kernels, LaunchWay(self.rows, launch, kernels)
 
     def _pes(self, way: LaunchWay, kernels: Array, known: dict[int, list[WhereRow]]) -> list[PeWhere]:
-        """Each PE's own view, back from its program that ends last. *known* are rows of programs that need no walk."""
+        """The view of each PE, back from its program that ends last. *known* has rows of programs that need no walk."""
         last = last_programs(self.rows, kernels)
         own = self._own_rows(way, [kernel for kernel in last if kernel not in known]) | known
         return pe_views(self.rows, way, own, last)
@@ -212,7 +213,7 @@ class _Paths:
         return {kernel: sums.rows(number) for number, kernel in enumerate(kernels)}
 
     def _hops(self, way: LaunchWay, back: Array) -> list[EdgedHop]:
-        """What is before and behind the events *back* of programs, from the call and to the last answer."""
+        """The hops around the events *back* of programs: from the call, and to the last answer."""
         start_ps, end_ps = (int(self._events.time[back[at]]) for at in (-1, 0))
         return hops_of(way, start_ps, end_ps)
 

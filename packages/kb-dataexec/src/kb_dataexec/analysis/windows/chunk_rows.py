@@ -1,4 +1,4 @@
-"""ChunkRows: what a chunk of a log has for the paths of its windows."""
+"""ChunkRows: the rows of a chunk of a log that the paths of its windows need."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from kb_dataexec.log.tables import OpLog
 WHOLE: Final = ("commands", "kernels", "messages")
 """The tables whose rows are needed in every window."""
 REPEATED: Final = ("dispatches", "transfers")
-"""The tables whose rows may repeat others."""
+"""The tables whose rows may repeat other rows."""
 
 
 class ChunkRows(NamedTuple):
-    """The `ops` and the further `tables` of a chunk, the `strings` of its log, and its DMA ops, which know their far
-    ends. Its operands need not stay in memory."""
+    """The `ops` and the auxiliary `tables` of a chunk, the `strings` of its log, and its DMA ops with their far ends.
+
+    Its operands need not stay in memory.
+    """
 
     ops: Array
     tables: Tables
@@ -30,9 +32,9 @@ class ChunkRows(NamedTuple):
 
     @classmethod
     def each(cls, chunks: Iterable[OpLog]) -> Iterator[ChunkRows]:
-        """Those of *chunks*, each without further tables joined with the next one that has some.
+        """Yields the rows of *chunks*. A chunk without auxiliary tables is joined with the next chunk that has some.
 
-        What is made of formulas comes so: the tables of several chunks stand in the last one of these.
+        Compressed rows are read in such chunks: the tables of several chunks stand in the last one.
         """
         ops, dma = list[Array](), DmaOpsOnTheWay()
         for chunk in chunks:
@@ -46,11 +48,11 @@ class ChunkRows(NamedTuple):
 
     @property
     def first_op(self) -> int:
-        """The id of the first record, by which a chunk is known among those of its log; -1 without records."""
+        """The id of the first record, which identifies a chunk of its log; -1 without records."""
         return int(self.ops["op_id"][0]) if len(self.ops) else -1
 
     def shift_to(self, after: ChunkRows) -> RowShift | None:
-        """How much later *after* repeats this chunk; None where it does not."""
+        """Returns how much later *after* repeats this chunk; None if it does not."""
         if (
             not len(self.ops)
             or len(self.ops) != len(after.ops)
@@ -70,7 +72,7 @@ class ChunkRows(NamedTuple):
 
 
 def _joined(tables: list[Array]) -> Array:
-    """*tables* of one dtype below each other, whose bytes are copied: numpy would copy records field by field."""
+    """Concatenates *tables* of one dtype by copying bytes: numpy would copy records field by field."""
     if len(tables) == 1:
         return tables[0]
     dtype = tables[0].dtype

@@ -1,4 +1,4 @@
-"""LogSurvey: what has to be known of a whole log before its paths are followed in windows."""
+"""LogSurvey: the facts about a whole log that are needed before its paths are followed in windows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kb_messages import LOG_TABLES
 _TIMES: Final = LOG_TABLES["transfers"].ascending
 
 Kind = tuple[int, ...]
-"""What services have in common that went alike: component, params, direction, memory and bytes."""
+"""The key of equal services: component, params, direction, memory and bytes."""
 
 
 class Model(NamedTuple):
-    """The first undisturbed row of `transfers` of a kind, its number in the table, and the end of its op."""
+    """The first undisturbed row of `transfers` of a kind, its index in the table, and the end of its op."""
 
     number: int
     row: Array
@@ -30,13 +30,13 @@ class Model(NamedTuple):
 
 
 class LogSurvey:
-    """Looks at each chunk of a log once, in order.
+    """Collects facts from each chunk of a log, once and in order.
 
-    `tables` has all rows of the tables of commands, programs and messages, as far as the log has these. Chunk number i
-    has `n_ops[i]` records, the first of which has the id `first_op[i]`. Their tiles came from `ready_ps[i]` on, and
-    left between the two times `came_ps[i]`. It repeats the chunk before it, `shifts[i]` later, unless that is None.
-    `models` tells how services went that have no row in `transfers`. `is_in_order` says that no row of `transfers` came
-    behind the chunk with its op.
+    `tables` has all rows of the tables `commands`, `kernels` and `messages` that the log has. Chunk i has `n_ops[i]`
+    records, the first of which has the id `first_op[i]`. Its tiles came at `ready_ps[i]` or later, and left between the
+    two times `came_ps[i]`. It repeats the chunk before it, `shifts[i]` later, unless that is None. `models` has a row
+    for each kind of services without a row in `transfers`. `is_in_order` is True if no row of `transfers` came behind
+    the chunk with its op.
     """
 
     def __init__(self) -> None:
@@ -46,15 +46,15 @@ class LogSurvey:
         self.came_ps: list[tuple[int, int]] = []
         self.shifts: list[RowShift | None] = []
         self.models: dict[Kind, Model] = {}
-        self.further: tuple[str, ...] = ()
+        self.auxiliary: tuple[str, ...] = ()
         self._tables: dict[str, list[Array]] = {name: [] for name in WHOLE}
         self._last: dict[int, tuple[int, int, int]] = {}
-        self._untold = UntoldOps()
+        self._early = EarlyTransfers()
         self._before: ChunkRows | None = None
 
     def look(self, chunk: ChunkRows) -> None:
-        """Look at *chunk*, the next one of the log."""
-        self.further = tuple(chunk.tables)
+        """Collects the facts from *chunk*, the next chunk of the log."""
+        self.auxiliary = tuple(chunk.tables)
         self.n_ops.append(len(chunk.ops))
         never = np.iinfo(np.int64).max
         self.first_op.append(chunk.first_op)
@@ -76,17 +76,17 @@ class LogSurvey:
         return {
             name: np.concatenate([np.empty(0, TABLE_DTYPES[name]), *parts])
             for name, parts in self._tables.items()
-            if name in self.further
+            if name in self.auxiliary
         }
 
     @property
     def is_in_order(self) -> bool:
         """Whether each row of `transfers` came with its op, or before."""
-        return not len(self._untold.rows)
+        return not len(self._early.rows)
 
     @property
     def last_tiles(self) -> LastTiles:
-        """The tile that each command had fed last."""
+        """The last tile of each command."""
         rows = [(seq, op_id, ready) for seq, (_, op_id, ready) in sorted(self._last.items())]
         return LastTiles(*np.array(rows, np.int64).reshape(-1, 3).T)
 
@@ -108,30 +108,31 @@ class LogSurvey:
 
     def _look_at_services(self, chunk: ChunkRows) -> None:
         ops = chunk.dma
-        told = self._untold.told(ops, chunk.tables["transfers"])
-        rows = told.rows
+        logged = self._early.take(ops, chunk.tables["transfers"])
+        rows = logged.rows
         fits = np.flatnonzero((rows["t_served_ps"] == rows["t_arrived_ps"]) & (rows["shared_ps"] == 0))
         if not len(fits):
             return
         kinds = kinds_of(ops)
-        number = numbered_rows(*kinds.T)[told.place[fits]]
+        number = numbered_rows(*kinds.T)[logged.place[fits]]
         _, first = np.unique(number, return_index=True)
         for at in fits[first].tolist():
-            kind, model = tuple(kinds[told.place[at]].tolist()), int(told.numbers[at])
+            kind, model = tuple(kinds[logged.place[at]].tolist()), int(logged.numbers[at])
             if kind not in self.models or model < self.models[kind].number:
-                self.models[kind] = Model(model, rows[at : at + 1], int(ops.end_ps[told.place[at]]))
+                self.models[kind] = Model(model, rows[at : at + 1], int(ops.end_ps[logged.place[at]]))
 
 
-class Told(NamedTuple):
-    """Rows of `transfers`, one for each op, in their order: their numbers in the table, and the places of their ops."""
+class LoggedTransfers(NamedTuple):
+    """Rows of `transfers`, one for each op, in their order: their indices in the table, and the indices of their
+    ops."""
 
     rows: Array
     numbers: Array
     place: Array
 
 
-class UntoldOps:
-    """`rows` of `transfers` whose ops were not seen yet."""
+class EarlyTransfers:
+    """`rows` of `transfers` that came earlier than their ops."""
 
     def __init__(self) -> None:
         self.rows = np.empty(0, TABLE_DTYPES["transfers"])
@@ -139,11 +140,11 @@ class UntoldOps:
         self._n_rows = 0
 
     def come_later(self, shift: RowShift) -> None:
-        """Those that are left are later by *shift*."""
+        """Moves the remaining rows later by *shift*."""
         self.rows = shift.later(self.rows)
 
-    def told(self, ops: DmaOps, rows: Array) -> Told:
-        """Those that tell of *ops*, with *rows*, the next ones of the table. They are taken out."""
+    def take(self, ops: DmaOps, rows: Array) -> LoggedTransfers:
+        """Takes out the rows of *ops*, from the earlier rows and from *rows*, the next rows of the table."""
         numbers = np.append(self._numbers, np.arange(self._n_rows, self._n_rows + len(rows)))
         self._n_rows += len(rows)
         rows = np.concatenate([self.rows, rows])
@@ -152,14 +153,14 @@ class UntoldOps:
         _, first = np.unique(rows["op_id"][mine], return_index=True)
         mine = mine[np.sort(first)]
         self.rows, self._numbers = rows[~is_there], numbers[~is_there]
-        return Told(rows[mine], numbers[mine], place[mine])
+        return LoggedTransfers(rows[mine], numbers[mine], place[mine])
 
-    def all_told(self, ops: DmaOps, rows: Array, models: dict[Kind, Model]) -> Array:
-        """A row for each of *ops* that the log tells of, itself or by one of *models*."""
-        own = self.told(ops, rows)
-        untold = np.ones(len(ops), np.bool_)
-        untold[own.place] = False
-        left = np.flatnonzero(untold)
+    def take_all(self, ops: DmaOps, rows: Array, models: dict[Kind, Model]) -> Array:
+        """Takes out the rows of *ops*, and adds a row by one of *models* for each other op of a known kind."""
+        own = self.take(ops, rows)
+        unlisted = np.ones(len(ops), np.bool_)
+        unlisted[own.place] = False
+        left = np.flatnonzero(unlisted)
         found = [own.rows]
         if len(left) and models:
             kinds = kinds_of(ops)[left]
@@ -179,6 +180,6 @@ class UntoldOps:
 
 
 def kinds_of(ops: DmaOps) -> Array:
-    """The `Kind` of each of *ops*, a row each."""
+    """Returns the `Kind` of each of *ops*, as a matrix with a row for each op."""
     columns = ops.component, ops.params, ops.is_read, ops.far.owner, ops.far.nbytes
     return np.stack([column.astype(np.int64) for column in columns], axis=1)

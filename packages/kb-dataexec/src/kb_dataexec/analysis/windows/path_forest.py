@@ -1,4 +1,4 @@
-"""PathForest: the paths back from many events of a window, each part once, and what they add up to."""
+"""PathForest: follows the paths back from many events of a window, shared parts once, and adds them up."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _MEMORY: Final = via("memory")
 
 
 class NoWindowsError(ValueError):
-    """The paths of a log go to what an earlier window has not kept. They can be followed in the whole log."""
+    """A path goes back to rows that no earlier window kept. The paths can be followed in the whole log."""
 
 
 class _Sums(NamedTuple):
-    """Sums of pieces that have a line, a block, a work and an edge: picoseconds, pieces, and what of it is beyond the
-    work of commands, with any edge and with the edge "memory"."""
+    """Sums over pieces of one line, block, work and edge: picoseconds and pieces, and the picoseconds beyond the work
+    of commands, with any edge and with the edge "memory".
+    """
 
     cell: tuple[str, str, str]
     edge: int
@@ -36,10 +37,10 @@ class _Sums(NamedTuple):
 
 
 class PathNode(NamedTuple):
-    """A path back from an event: its *sums* as far as the event of *before*, another node.
+    """A path back from an event: its *sums* up to the event of *before*, another node.
 
-    Pieces with the edge 0 have that of the event behind the node's own. *edge* is the last one that the node says, for
-    *before*. *start_ps* is the time of the earliest event, at which a path begins that has nothing before.
+    Pieces with the edge 0 take the edge of the event behind the event of the node. *edge* is the last edge of the node,
+    for *before*. *start_ps* is the time of its earliest event, the start of a path without *before*.
     """
 
     before: PathNode | None
@@ -50,8 +51,7 @@ class PathNode(NamedTuple):
 
 
 class PathTotal(NamedTuple):
-    """What a whole path adds up to: its cells, what of it is beyond the work of commands by block, its ties, and where
-    it begins."""
+    """The sums of a whole path: its cells, picoseconds beyond the work of commands by block, ties, and start."""
 
     sums: CellSums
     beyond: dict[str, int]
@@ -60,11 +60,11 @@ class PathTotal(NamedTuple):
 
 
 class PathRound(NamedTuple):
-    """How the nodes of some events followed from those that the same events had one round before.
+    """The construction of the nodes of some events from the nodes of the same events one round earlier.
 
-    *made* are the nodes of the round in an order in which a node comes behind the one before it. `before` has, for each
-    of them, the number of that node among *made*, or -1 - i for the one that event number i had a round before. `event`
-    has the node of each event, in the same way.
+    *made* are the nodes of the round; a node stands behind its `before`. For each of them, `before` has the index in
+    *made* of that node, or -1 - i for the node of event i one round earlier. `event` has the node of each event, in the
+    same way.
     """
 
     made: Sequence[PathNode]
@@ -73,9 +73,9 @@ class PathRound(NamedTuple):
 
     @classmethod
     def between(cls, earlier: Sequence[PathNode], later: Sequence[PathNode]) -> PathRound | None:
-        """The round from the nodes *earlier* of some events to those *later* of the same events.
+        """Returns the round from the nodes *earlier* of some events to their nodes *later*.
 
-        None where a path begins in between, and so had no round before.
+        Returns None if a path begins in between, and so had no earlier round.
         """
         numbers = {id(node): -1 - number for number, node in enumerate(earlier)}
         made, before = list[PathNode](), list[int]()
@@ -95,7 +95,7 @@ class PathRound(NamedTuple):
         return cls(made, before, [numbers[id(node)] for node in later])
 
     def again(self, nodes: Sequence[PathNode]) -> list[PathNode]:
-        """The nodes of the events one round after they had *nodes*."""
+        """Returns the nodes of the events one round after *nodes*."""
         found: list[PathNode] = []
         for node, at in zip(self.made, self.before, strict=True):
             found.append(node._replace(before=found[at] if at >= 0 else nodes[-1 - at]))
@@ -103,7 +103,7 @@ class PathRound(NamedTuple):
 
 
 def total_of(node: PathNode) -> PathTotal:
-    """The path that ends at the event of *node*."""
+    """Returns the sums of the whole path that ends at the event of *node*."""
     sums, beyond, ties, edge, at = CellSums(1), dict[str, int](), 0, 0, node
     while True:
         for each in at.sums:
@@ -121,7 +121,7 @@ def total_of(node: PathNode) -> PathTotal:
 
 
 class PathForest:
-    """Paths through *events*, in pieces that *labels* name.
+    """Follows paths through *events*. *labels* has the labels of their pieces.
 
     Raises NoWindowsError for events at one time that wait for each other in a circle.
     """
@@ -133,10 +133,9 @@ class PathForest:
         self._labels, self._texts = labels, texts
 
     def nodes(self, wanted: Array, known: dict[int, PathNode], since_ps: int, stays: bool) -> dict[int, PathNode]:
-        """The node of each of the events *wanted*. *known* are those of events before *since_ps*, and no other events
-        before then have one.
+        """Returns the node of each of the events *wanted*.
 
-        *stays* is that of `PathWalk.back_from`.
+        *known* has nodes of events before *since_ps*; others have none. With *stays*, paths stay on their PE.
         """
         times, wanted_list = self._events.time, wanted.tolist()
         found = {event: known[event] for event in wanted_list if event in known}
@@ -148,12 +147,14 @@ class PathForest:
     def _trunks(
         self, wanted: list[int], known: dict[int, PathNode], since_ps: int, stays: bool
     ) -> tuple[list[Array], Array]:
-        """The ways back from each of *wanted*, as far as another one or an event of *known*, which each has as its last
-        event; and for each event, whether others than its own way go to it."""
+        """Returns the paths back from each of *wanted* up to another path or an event of *known*, its last event.
+
+        Also returns, for each event, whether several paths go through it.
+        """
         is_earlier = self._events.time < since_ps
         causes = np.where(is_earlier, -1, self._walk.causes(stays)).data
         seen, is_known = bytearray(len(causes)), np.zeros(len(causes), np.bool_)
-        is_joint, is_told = np.zeros(len(causes), np.bool_), np.zeros(len(causes), np.bool_)
+        is_joint, is_pushed = np.zeros(len(causes), np.bool_), np.zeros(len(causes), np.bool_)
         is_known[list(known)] = True
         trunks: list[Array] = []
         for event in wanted:
@@ -166,19 +167,19 @@ class PathForest:
             if event >= 0:
                 append(event)
                 is_joint[event] = True
-                if not is_told[event]:
+                if not is_pushed[event]:
                     raise NoWindowsError("a circle of causes")
             found = np.frombuffer(trunk, np.int64)
             if is_earlier[found[-1]] and not is_known[found[-1]]:
                 raise NoWindowsError("a cause that was not kept")
-            is_told[found] = True
+            is_pushed[found] = True
             trunks.append(found)
         return trunks, is_joint
 
     def _of_trunks(self, trunks: list[Array], is_joint: Array, known: dict[int, PathNode]) -> dict[int, PathNode]:
-        """The nodes of the first events of *trunks* and of those that *is_joint* tells of, where trunks are cut."""
+        """The nodes of the first events of *trunks* and of the events of *is_joint*, at which trunks are cut."""
         parts: list[Array] = []
-        for events in trunks:  # what lies before a part comes before it in the list
+        for events in trunks:  # the part before a part stands before it in the list
             cuts = (np.flatnonzero(is_joint[events[1:-1]]) + 1).tolist()
             ends = zip([0, *cuts], [*cuts, len(events) - 1], strict=True)
             parts += reversed([events[low : high + 1] for low, high in ends])

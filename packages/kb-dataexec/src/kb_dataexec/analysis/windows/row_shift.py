@@ -1,4 +1,4 @@
-"""RowShift: how much later rows come that repeat others."""
+"""RowShift: the distance from rows to later rows that repeat them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from kb_dataexec.arrays.dtypes import Array
 _OP_IDS: Final = frozenset(("op_id", "behind_op"))
 _NOTHING: Final = -1
 _ROWS: Final = 1 << 12
-"""Rows that are compared at a time. Source: assumed; half a MB, which stays in a cache."""
+"""Rows that are compared at a time. Source: assumed; half a MB stays in a cache."""
 
 
 class RowShift(NamedTuple):
-    """So many ids of ops, numbers of tiles, and picoseconds later."""
+    """A distance in op ids, tile numbers and picoseconds."""
 
     ops: int
     tiles: int
     ps: int
 
     def times(self, n: int) -> RowShift:
-        """*n* times as much."""
+        """Returns *n* times the shift."""
         return RowShift(self.ops * n, self.tiles * n, self.ps * n)
 
     def later(self, rows: Array) -> Array:
-        """*rows* of a table of a log, this much later. -1 is no op, no tile and no time, and stays."""
+        """Returns *rows* of a table of a log, later by the shift. -1 is no op, no tile and no time, and stays."""
         found = rows.view(f"V{rows.dtype.itemsize}").copy().view(rows.dtype)  # numpy copies records field by field
         for name in rows.dtype.names or ():
             step = self._step(name)
@@ -35,7 +35,7 @@ class RowShift(NamedTuple):
         return found
 
     def leads(self, rows: Array, later: Array) -> bool:
-        """Whether *later* are *rows*, this much later."""
+        """Whether *later* equals *rows* moved by the shift."""
         return len(rows) == len(later) and all(
             self.later(rows[at : at + _ROWS]).tobytes() == later[at : at + _ROWS].tobytes()
             for at in range(0, len(rows), _ROWS)

@@ -1,7 +1,7 @@
-"""Where the time of a log went, whose rows are read chunk by chunk, and never lie in memory together if they are many.
+"""where_in_windows: the attribution of the time of a log that is read chunk by chunk, in bounded memory.
 
 A window of time has all events in it. Their causes follow from the ops that touch the window, and from the tables of
-commands and programs. What is before an event of an earlier window is known by its sums.
+commands and programs. The path before an event of an earlier window is known by its sums.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kb_dataexec.analysis.critical_path.walk import PathWalk
 from kb_dataexec.analysis.dma_ops import DmaOps, DmaRows, FarEnds
 from kb_dataexec.analysis.transfers import LazyServices
 from kb_dataexec.analysis.windows.chunk_rows import ChunkRows
-from kb_dataexec.analysis.windows.log_survey import LogSurvey, UntoldOps
+from kb_dataexec.analysis.windows.log_survey import EarlyTransfers, LogSurvey
 from kb_dataexec.analysis.windows.path_forest import NoWindowsError, PathForest, PathNode, PathTotal, total_of
 from kb_dataexec.analysis.windows.window_repeats import (
     Again,
@@ -40,9 +40,9 @@ from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
 from kb_dataexec.log.tables import LeftOut, OpLog
 
 WINDOW_RECORDS: Final = 1 << 18
-"""Records that come together in a window, at least. Source: assumed; 300 MB with those of the chunk that ends it."""
+"""The least number of records of a window. Source: assumed; 300 MB with the records of the chunk that ends it."""
 KEPT_RECORDS: Final = 1 << 22
-"""Records that are kept for their windows, instead of being read twice. Source: assumed; 600 MB."""
+"""The most records that are kept for their windows. A longer log is read twice. Source: assumed; 600 MB."""
 _END: Final = int(np.iinfo(np.int64).max)
 
 
@@ -50,11 +50,12 @@ class LogChunks(Protocol):
     """A closed log that is read chunk by chunk, such as a LogFolder."""
 
     def chunks(self) -> Iterator[OpLog]:
-        """The chunks of the log from its begin. Each call reads the log anew."""
+        """Yields the chunks of the log from its begin. Each call reads the log again."""
 
     def some_chunks(self, is_left_out: LeftOut) -> Iterator[OpLog]:
-        """The same chunks, which may lack some where *is_left_out* holds of the times at which the first record and the
-        last record of a chunk came."""
+        """Yields the same chunks. A chunk may be missing if *is_left_out* is True for the times of its first and last
+        record.
+        """
 
 
 def where_in_windows(
@@ -64,12 +65,12 @@ def where_in_windows(
     most: int = WINDOW_RECORDS,
     most_kept: int = KEPT_RECORDS,
 ) -> Where:
-    """`where` of the log of *source*, about *most* records at a time; the tables of commands and programs are in memory
-    whole. A log of more than *most_kept* records is read twice.
+    """Returns the attribution of the time of the log of *source*, like `where`, with about *most* records at a time.
 
-    *look* is called with each chunk, once, and then *followed* with the number of records whose paths are followed, 0
-    at first. Raises NoWindowsError where an event follows one that is not there any more, after all chunks were looked
-    at, and LogError as `LogFolder.chunks` does.
+    The tables of commands and programs are whole in memory. A log of more than *most_kept* records is read twice.
+    *look* is called with each chunk, once. Then *followed* is called with the number of records whose paths are
+    followed, 0 at first. Raises NoWindowsError, after *look* had all chunks, if an event follows a dropped one, and
+    LogError for an invalid log.
     """
     survey, n_ops = LogSurvey(), 0
     kept: deque[ChunkRows] | None = deque()
@@ -102,9 +103,8 @@ def _where_of_chunks(
     followed: Callable[[int], object],
     most: int,
 ) -> Where:
-    """`where` of the log whose chunks *survey* has looked at. *chunks_but* gives them again, but for what may be left
-    out."""
-    if "kernels" not in survey.further:
+    """The attribution of the log of *survey*. *chunks_but* yields its chunks again, without those to leave out."""
+    if "kernels" not in survey.auxiliary:
         raise NoWindowsError("a log without programs")
     if not survey.is_in_order:
         raise NoWindowsError("a row of transfers behind its op")
@@ -114,7 +114,7 @@ def _where_of_chunks(
     followed(0)
     for chunk in chunks_but(repeats.is_left_out):
         if number < len(ends) and chunk.first_op != survey.first_op[number]:
-            continue  # a chunk that was left out, and is there all the same
+            continue  # a chunk that may be left out, and is there all the same
         windows.add(chunk)
         n_new += survey.n_ops[number]
         number += 1
@@ -126,11 +126,11 @@ def _where_of_chunks(
     if number < len(ends):
         raise NoWindowsError("other chunks than when it was read first")
     windows.follow(_END)
-    return windows.told()
+    return windows.result()
 
 
 def _left_out(windows: _Windows, repeats: WindowRepeats, number: int) -> int:
-    """How many chunks behind the first *number* need not be followed, because *windows* know what comes of them."""
+    """The number of chunks behind the first *number* that repeat, and that *windows* need not follow."""
     if not repeats.may_begin(number):
         return 0
     again = repeats.again(windows.state(number))
@@ -150,14 +150,14 @@ _NOTHING: Final = KeptRows(
 
 
 class _Windows:
-    """Follows paths window by window. `since_ps` is the begin of the next one."""
+    """Follows paths window by window. `since_ps` is the begin of the next window."""
 
     def __init__(self, survey: LogSurvey) -> None:
         self.since_ps = 0
         self._survey = survey
         self._tables = survey.tables
         self._last_tiles = survey.last_tiles
-        self._told = UntoldOps()
+        self._early = EarlyTransfers()
         self._kept = [_NOTHING]
         self._n_old = 0
         self._ways = EventWays({}, {})
@@ -168,15 +168,15 @@ class _Windows:
         self._rows: PathRows | None = None
 
     def add(self, chunk: ChunkRows) -> None:
-        """Take *chunk*, the next one of the log."""
+        """Adds *chunk*, the next chunk of the log."""
         self._strings, dma = chunk.strings, chunk.dma
         rows = chunk.tables.get("transfers", _NOTHING.transfers)
-        transfers = self._told.all_told(dma, rows, self._survey.models)
+        transfers = self._early.take_all(dma, rows, self._survey.models)
         dispatches = chunk.tables.get("dispatches", _NOTHING.dispatches)
         self._kept.append(KeptRows(chunk.ops, transfers, dispatches, dma.op_id, dma.far))
 
     def follow(self, end_ps: int) -> None:
-        """Follow the paths of all events before *end_ps*. All ops that came before then were taken."""
+        """Follows the paths of all events before *end_ps*. All ops that came before then are added."""
         log, far_op, far = self._log()
         rows = PathRows(log, self._last_tiles)
         transfers = TransferParts(rows, LazyServices(log, _dma_ops(log, far_op, far)))
@@ -201,14 +201,14 @@ class _Windows:
         self._rows, self.since_ps = rows, end_ps
 
     def state(self, n_chunks: int) -> WindowState:
-        """What the window left that just ended, behind the first *n_chunks* chunks."""
+        """The state at the end of the last window, behind the first *n_chunks* chunks."""
         (kept,) = self._kept
         ways = EventWays(*(dict(each) for each in self._ways))
         busy = {launch: spent.copy() for launch, spent in self._busy.items()}
-        return WindowState(n_chunks, self.since_ps, kept, self._told.rows, ways, busy)
+        return WindowState(n_chunks, self.since_ps, kept, self._early.rows, ways, busy)
 
     def repeat(self, again: Again) -> bool:
-        """Take the last window *again*, whose chunks are not added. False where its paths are not those of *again*."""
+        """Repeats the last window by *again*, without its chunks. Returns False if its paths differ from *again*."""
         before, n, shift, _ = again
         rounds = [
             WaysRound.between(earlier, ways, shift, _COMMAND_KIND)
@@ -223,12 +223,12 @@ class _Windows:
             earlier = before.busy.get(launch, Counter())
             spent.update({block: n * (ps - earlier[block]) for block, ps in spent.items()})
         self._kept = [kept.later(shift.times(n)) for kept in self._kept]
-        self._told.come_later(shift.times(n))
+        self._early.come_later(shift.times(n))
         self.since_ps += n * shift.ps
         return True
 
-    def told(self) -> Where:
-        """What all paths add up to."""
+    def result(self) -> Where:
+        """The sums of all paths."""
         assert self._rows is not None, "the last chunk ended a window"
         for launch, spent in work_of_commands(self._rows).items():
             self._busy.setdefault(launch, Counter()).update(spent)
@@ -255,23 +255,23 @@ class _Windows:
         return launch_where(rows, launch, path.sums.rows(0), busy, pe_views(rows, way, own, last), path.n_ties)
 
     def _log(self) -> tuple[OpLog, Array, FarEnds]:
-        """What is there as a log, whose transfers all have rows; and the far ends of its DMA ops."""
+        """The rows at hand as a log in which all transfers have rows, and the far ends of its DMA ops."""
         ops, transfers, dispatches, far_op = (np.concatenate([each[at] for each in self._kept]) for at in range(4))
         owner, nbytes = (np.concatenate([each.far[at] for each in self._kept]) for at in (0, 1))
         order = np.argsort(far_op, kind="stable")
         self._kept.clear()
         tables = {**self._tables, "dispatches": dispatches, "transfers": transfers}
-        found = {name: tables[name] for name in self._survey.further if name in tables}
+        found = {name: tables[name] for name in self._survey.auxiliary if name in tables}
         log = OpLog(ops, np.empty(0, OPERAND_DTYPE), self._strings, tables=found)
         return log, far_op[order], FarEnds(owner[order], nbytes[order])
 
     def _count(self, rows: PathRows, transfers: TransferParts) -> None:
-        """Add the work of the ops that no earlier window had."""
+        """Adds the work of the ops that are new in this window."""
         for launch, spent in work_of_ops(rows, transfers, rows.ops.row >= self._n_old).items():
             self._busy.setdefault(launch, Counter()).update(spent)
 
     def _check(self, rows: PathRows, transfers: TransferParts, end_ps: int) -> None:
-        """Raises NoWindowsError where the next stage of a tile, or the request before one, may be missing."""
+        """Raises NoWindowsError if the next stage of a tile, or the request before a request, may be missing."""
         ops = rows.ops
         if (~ops.is_first[1:] & (ops.t_ready[1:] > ops.t_out[:-1])).any():
             raise NoWindowsError("a tile that came to its next stage after it left the one before")
@@ -279,19 +279,19 @@ class _Windows:
             raise NoWindowsError("a tile that left a stage before its service ended")
         mine = (ops.t_end[transfers.op] >= self.since_ps) & (transfers.served_ps < end_ps)
         mine &= transfers.lengths("wait_ps", np.arange(len(transfers.op))) > 0
-        behind = transfers.told_behind[mine]
+        behind = transfers.logged_behind[mine]
         if ((behind >= 0) & (rows.ops.find(behind) < 0)).any():
             raise NoWindowsError("a request behind one that was not kept")
 
     def _to_keep(self, rows: PathRows, transfers: TransferParts, end_ps: int) -> Array:
-        """Which ops later windows need: of each command, those from the tile on before the first one that is needed."""
+        """Whether later windows need each op: for each command, from the tile before its first needed tile on."""
         ops, commands = rows.ops, rows.commands
         needed = ops.t_out >= end_ps
         first_start = np.full(len(ops.servers[0]), _END)
         np.minimum.at(first_start, ops.server[needed], ops.t_start[needed])
         needed |= ops.t_start >= first_start[ops.server]
         of_needed = transfers.of_op[needed]
-        behind = ops.find(transfers.told_behind[of_needed[of_needed >= 0]])
+        behind = ops.find(transfers.logged_behind[of_needed[of_needed >= 0]])
         needed[behind[behind >= 0]] = True
         every = np.arange(len(ops))
         first_of_tile = np.maximum.accumulate(np.where(ops.is_first, every, 0))
@@ -320,8 +320,11 @@ class _Windows:
         self._n_old = len(ops)
 
     def _frontier(self, rows: PathRows, numbers: Events, times: Array, kept: Array, end_ps: int) -> Array:
-        """The events before *end_ps* that later ones may follow: of the ops *kept*, of commands that are not done, and
-        of the last command and program of each PE."""
+        """The events before *end_ps* that later events may follow.
+
+        They are the events of the ops *kept*, of commands that are not done, and of the last command and program of
+        each PE.
+        """
         commands, kernels = rows.commands, rows.kernels
         called = np.flatnonzero(commands.t_call < end_ps)
         is_open = commands.t_done[called] >= end_ps
@@ -336,7 +339,7 @@ class _Windows:
         return np.asarray(events[times[events] < end_ps])
 
     def _ends_in(self, rows: PathRows, numbers: Events, times: Array, end_ps: int) -> Array:
-        """The ends of programs in this window that are told of."""
+        """The ends of programs in this window whose paths are reported."""
         wanted = list[int]()
         for launch in np.unique(rows.kernels["launch"]).tolist():
             kernels = np.flatnonzero(rows.kernels["launch"] == launch)
@@ -353,8 +356,7 @@ _END_OF_KERNEL: Final = _KERNEL_KIND + KernelEvent.END
 def _named(
     rows: PathRows, numbers: Events, events: Array, nodes: dict[int, PathNode]
 ) -> Iterator[tuple[tuple[int, int], PathNode]]:
-    """The nodes of those of *events* that have one, by their kind and the id of the op, or the number of the command or
-    the program."""
+    """Yields the nodes of *events*, by kind and the id of the op, or the number of the command or program."""
     for kind, first, ids in _kinds(rows, numbers):
         mine = events[(events >= first) & (events < first + len(ids))]
         for event, name in zip(mine.tolist(), ids[mine - first].tolist(), strict=True):
@@ -363,7 +365,7 @@ def _named(
 
 
 def _by_number(rows: PathRows, numbers: Events, ways: dict[tuple[int, int], PathNode]) -> dict[int, PathNode]:
-    """The nodes of *ways* whose ops are there, by the number of their event."""
+    """The nodes of *ways* whose ops are in *rows*, by the number of their event."""
     of_kind: dict[int, list[tuple[int, PathNode]]] = {}
     for (kind, name), node in ways.items():
         of_kind.setdefault(kind, []).append((name, node))
@@ -379,7 +381,7 @@ def _by_number(rows: PathRows, numbers: Events, ways: dict[tuple[int, int], Path
 
 
 def _kinds(rows: PathRows, numbers: Events) -> Iterable[tuple[int, int, Array]]:
-    """Each kind of events: its number, the first event of it, and what its events are known by, which ascends."""
+    """Yields each kind of events: its number, its first event, and the ascending ids of its events."""
     first = 0
     for kind in range(_KERNEL_KIND + len(KernelEvent)):
         if kind < _COMMAND_KIND:
@@ -391,7 +393,7 @@ def _kinds(rows: PathRows, numbers: Events) -> Iterable[tuple[int, int, Array]]:
 
 
 def _last_of_each(group: Array, time: Array) -> Array:
-    """The last element of each *group* by *time*, the last one of several."""
+    """The last element of each *group* by *time*; of several, the last."""
     order = np.lexsort((np.arange(len(group)), time, group))
     is_last: Array = np.append(group[order][1:] != group[order][:-1], True)[: len(order)]
     return np.asarray(order[is_last])

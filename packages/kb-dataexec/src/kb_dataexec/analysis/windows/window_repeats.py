@@ -1,4 +1,7 @@
-"""WindowState: what a window of a log leaves to the next one, and whether a later window leaves the same."""
+"""WindowRepeats: finds windows of a log that repeat, so that they are not followed again.
+
+A window repeats if its rows and the state that the window before left (WindowState) repeat.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from kb_dataexec.analysis.windows.row_shift import RowShift
 from kb_dataexec.arrays.dtypes import Array
 
 EventName = tuple[int, int]
-"""The kind of an event, and the op, the command or the program that it happened to."""
+"""The kind of an event, and its op, command or program."""
 
 
 class KeptRows(NamedTuple):
-    """What windows have of ops: rows, explicit rows of `transfers`, rows of `dispatches`, and the far ends of DMA ops,
-    which ascend by op id."""
+    """Rows that windows keep: of ops, of `transfers` (stored ones), of `dispatches`, and the far ends of DMA ops, which
+    ascend by op id."""
 
     ops: Array
     transfers: Array
@@ -29,46 +32,50 @@ class KeptRows(NamedTuple):
     far: FarEnds
 
     def later(self, shift: RowShift) -> KeptRows:
-        """The same rows, later by *shift*."""
+        """Returns the same rows, later by *shift*."""
         ops, transfers, dispatches = map(shift.later, self[:3])
         return KeptRows(ops, transfers, dispatches, self.far_op + shift.ops, self.far)
 
     def lead(self, after: KeptRows, shift: RowShift) -> bool:
-        """Whether *after* are these rows, later by *shift*."""
+        """Whether *after* equals these rows moved by *shift*."""
         if not all(shift.leads(mine, theirs) for mine, theirs in zip(self[:3], after[:3], strict=True)):
             return False
         return np.array_equal(self.far_op + shift.ops, after.far_op) and all(map(np.array_equal, self.far, after.far))
 
 
 class EventWays(NamedTuple):
-    """The nodes of events, of paths over the chip and on a PE alone."""
+    """The nodes of events: of paths over the chip, and of paths within a PE."""
 
     anywhere: dict[EventName, PathNode]
     on_pe: dict[EventName, PathNode]
 
 
 class WindowState(NamedTuple):
-    """What is left when *n_chunks* chunks were taken and all events before *end_ps* were followed: rows, rows of
-    `transfers` that came before their ops, nodes, and the work of commands by launch and block."""
+    """The state after *n_chunks* chunks, with all events before *end_ps* followed.
+
+    It has kept rows, rows of `transfers` that came before their ops, nodes, and the work of commands by launch and
+    block.
+    """
 
     n_chunks: int
     end_ps: int
     kept: KeptRows
-    told: Array
+    early: Array
     ways: EventWays
     busy: dict[int, Counter[str]]
 
     def leads(self, after: WindowState, shift: RowShift) -> bool:
-        """Whether *after* has the rows of this state, later by *shift*."""
+        """Whether the rows of *after* equal the rows of this state moved by *shift*."""
         return (
             self.end_ps + shift.ps == after.end_ps
             and self.kept.lead(after.kept, shift)
-            and shift.leads(self.told, after.told)
+            and shift.leads(self.early, after.early)
         )
 
 
 class WaysRound(NamedTuple):
-    """How the nodes of events, the first `n_ops` of them events of ops, followed from those of a window before."""
+    """The construction of the nodes of events from the nodes one window earlier. The first `n_ops` are events of
+    ops."""
 
     names: list[EventName]
     n_ops: int
@@ -78,9 +85,10 @@ class WaysRound(NamedTuple):
     def between(
         cls, before: dict[EventName, PathNode], after: dict[EventName, PathNode], shift: RowShift, n_kinds: int
     ) -> WaysRound | None:
-        """The round from *before* to *after*, whose ops are later by *shift*. The first *n_kinds* kinds are of ops.
+        """Returns the round from *before* to *after*, whose ops are later by *shift*.
 
-        None where other events have nodes, or where a path from an op goes to what is not later by *shift*.
+        The first *n_kinds* kinds are of ops. Returns None if other events have nodes, or if a path from an op goes to
+        an event that is not later by *shift*.
         """
         earlier, later = sorted(before), sorted(after)
         n_ops = sum(kind < n_kinds for kind, _ in later)
@@ -93,7 +101,7 @@ class WaysRound(NamedTuple):
         return cls(later, n_ops, step) if list(step.event[n_ops:]) == stays else None
 
     def again(self, ways: dict[EventName, PathNode], n: int, shift: RowShift) -> None:
-        """Bring *ways*, which has the nodes of `names`, *n* rounds further, each later by *shift*."""
+        """Moves *ways*, which has the nodes of `names`, *n* rounds ahead, each later by *shift*."""
         nodes = [ways[name] for name in self.names]
         for _ in range(n):
             nodes = self.step.again(nodes)
@@ -107,8 +115,10 @@ def _later(names: list[EventName], shift: RowShift) -> list[EventName]:
 
 
 class Again(NamedTuple):
-    """The last window comes *n* times more, each later by *shift*, in *n_chunks* chunks together. What of it is new in
-    a window is the difference to the state *before* it."""
+    """The last window repeats *n* times, each later by *shift*, in *n_chunks* chunks together.
+
+    The new part of a window is the difference to the state *before* it.
+    """
 
     before: WindowState
     n: int
@@ -117,11 +127,11 @@ class Again(NamedTuple):
 
 
 class WindowRepeats:
-    """Which windows of the log of *survey* come again, whose chunks end windows at *ends_ps*.
+    """Finds the windows of the log of *survey* that repeat. Its chunks end windows at *ends_ps*.
 
-    A window follows from the rows of its chunks, from what the window before left, and from the times of commands and
-    programs. So it repeats the one before it where all chunks and what was left are the same, later by one shift, and
-    where nothing happens to a command or a program.
+    A window follows from the rows of its chunks, from the state that the window before left, and from the times of
+    commands and programs. So it repeats the window before it if its chunks and that state are equal but for one shift,
+    and if no command or program has an event in it.
     """
 
     def __init__(self, survey: LogSurvey, ends_ps: Sequence[int]) -> None:
@@ -134,7 +144,7 @@ class WindowRepeats:
         self._left_out_ps = (0, -1)
 
     def is_left_out(self, first_ps: int, last_ps: int) -> bool:
-        """Whether a chunk whose records came between these times belongs to windows that were not followed."""
+        """Whether a chunk whose records came between these times belongs to windows that are not followed."""
         return self._left_out_ps[0] <= first_ps and last_ps <= self._left_out_ps[1]
 
     def may_begin(self, n_chunks: int) -> bool:
@@ -142,7 +152,7 @@ class WindowRepeats:
         return n_chunks < len(self._shifts) and self._shifts[n_chunks] is not None
 
     def again(self, state: WindowState) -> Again | None:
-        """How often the window that ended in *state* comes again."""
+        """Returns how often the window that ended in *state* repeats; None if it does not."""
         before, self._before = self._before, state
         if before is None:
             return None
@@ -160,11 +170,12 @@ class WindowRepeats:
         return Again(before, n, shift, n * n_chunks)
 
     def leave_out(self, first: int, n_chunks: int) -> None:
-        """*n_chunks* chunks from number *first* on are not followed."""
+        """Leaves out *n_chunks* chunks from number *first* on."""
         self._left_out_ps = self._came_ps[first][0], self._came_ps[first + n_chunks - 1][1]
 
     def _n_alike(self, first: int, shift: RowShift) -> int:
-        """How many chunks from number *first* on come and end their windows *shift* later than the one before each."""
+        """The number of chunks from *first* on that come, and end their windows, *shift* later than the chunk
+        before."""
         number = first
         while number < len(self._shifts) and self._ends_ps[number] - self._ends_ps[number - 1] == shift.ps:
             if number > first and self._shifts[number] != shift:

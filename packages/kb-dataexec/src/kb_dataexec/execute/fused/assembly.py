@@ -1,4 +1,4 @@
-"""Values that are made of the bytes of other values: parts of one value, or parts of several."""
+"""Assembly: makes values from the bytes of other values: a part of one value, or parts of several."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kb_dataexec.log.rows import DTYPES
 
 
 class ValueLayout(NamedTuple):
-    """How a value lies in memory: rows of `row_nbytes` bytes, `stride` bytes apart. `dtype` is the log's code."""
+    """The layout of a value in memory: rows of `row_nbytes` bytes, `stride` bytes apart. `dtype` is the log's code."""
 
     rows: int
     row_nbytes: int
@@ -27,7 +27,7 @@ class ValueLayout(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A value that gives bytes to another one, and how far its first byte lies behind the other's first byte."""
+    """A value that gives bytes to another value, and the distance of its first byte from that of the other value."""
 
     layout: ValueLayout
     distance: int
@@ -78,7 +78,7 @@ class Assembly:
 
 
 def _copy(out: Array, source: Array, copy: _Copy) -> None:
-    """Copy words of *source* to words of *out*; both are (n, rows, words of a row)."""
+    """Copys words of *source* to words of *out*; both are (n, rows, words of a row)."""
     if len(copy.to) == 1:
         out, source = out.reshape(len(out), -1), source.reshape(len(out), -1)
     out[:, *copy.to] = source[:, *copy.place]
@@ -93,7 +93,7 @@ def _unit(target: ValueLayout, sources: Sequence[Source]) -> int:
 
 
 def _copied(target: ValueLayout, source: Source, unit: int) -> _Copy:
-    """What the target gets from *source*. Words are *unit* bytes long."""
+    """The words that the target gets from *source*. Words are *unit* bytes long."""
     layout = source.layout
     across, width = target.row_nbytes // unit, layout.row_nbytes // unit
     if (source.distance, layout[:3]) == (0, target[:3]):

@@ -1,4 +1,4 @@
-"""The nodes of a window, in batches of equal ones: math, casts, products that are not fused, and assemblies.
+"""Batches: computes the nodes of a window in batches of equal nodes: math, casts, unfused products, assemblies.
 
 A batch runs as one numpy call. A value is identified by the record that computed it, not by its address, so reused
 buffers create no false dependencies. Moves that change no type cost nothing.
@@ -27,14 +27,14 @@ from kb_dataexec.ops.stacks import gemm_on_stacks, math_on_stacks
 from kb_messages import LogError, OpKind
 
 Compute = Callable[[Sequence[Array]], Array]
-"""Takes a stack for each value that is read, (n, rows, cols). Returns the stack of results."""
+"""A function of a stack (n, rows, cols) for each value that is read. It returns the stack of results."""
 
 _SEGMENT_NBYTES: Final = 1 << 22
-"""Bytes of results that are computed together. So many are still in the cache when their readers run."""
+"""Bytes of results that are computed together. They are still in the cache when their readers run."""
 _LARGEST_SEGMENT_NBYTES: Final = 1 << 26
-"""Bytes of results that are computed together where few of them are alike. Source: assumed."""
+"""Bytes of results that are computed together if few nodes have equal signatures. Source: assumed."""
 _NODES_OF_A_KIND: Final = 32
-"""Nodes of each signature that a segment should have on average. Source: assumed. A batch costs as much as the work on
+"""Nodes of each signature that a segment should have on average. Source: assumed; a batch costs as much as the work on
 some ten small values."""
 
 
@@ -51,7 +51,7 @@ class Batches:
         self._needed = np.zeros(len(nodes), np.bool_)
 
     def hold_initial(self, access: CellAccess) -> bool:
-        """Keep what assemblies need of initial memory. Returns whether all of these bytes are initialised."""
+        """Keeps the bytes of initial memory that assemblies need. Returns whether all of them are initialised."""
         nodes, found = self._nodes, True
         for node, cell in nodes.partly_initial():
             writers = range(1, int(nodes.first[node + 1] - nodes.first[node]))
@@ -59,7 +59,7 @@ class Batches:
         return found
 
     def require(self, values: Array) -> set[int]:
-        """Mark the nodes that *values* depend on. Returns the records of the fused products that they depend on."""
+        """Marks the nodes that *values* depend on. Returns the records of the fused products that they depend on."""
         needed, products = self._needed.tolist(), set[int]()
         sources = self._source_nodes()
         value, first = self._nodes.value.tolist(), self._nodes.first.tolist()
@@ -76,7 +76,7 @@ class Batches:
         return products
 
     def evaluate(self, products: dict[int, Array], access: CellAccess) -> Iterator[tuple[Array, Array]]:
-        """Compute the marked nodes. Yields each batch as (values, stack of the values).
+        """Computes the marked nodes. Yields each batch as (values, stack of the values).
 
         *products* has the result of each record that `require` returned. A stack of one element stands for all values
         of its batch.
@@ -115,7 +115,7 @@ class Batches:
         return (batch for batch in np.split(nodes[order], edges) if len(batch))
 
     def _segment_nbytes(self, ends: Array) -> int:
-        """Bytes of the results of a segment; ends[i] is where the result of marked node i ends, one after the other."""
+        """Bytes of the results of a segment. ends[i] is the end of the result of marked node i, one after the other."""
         if not len(ends):
             return _SEGMENT_NBYTES
         nodes = _NODES_OF_A_KIND * len(self._nodes.samples)

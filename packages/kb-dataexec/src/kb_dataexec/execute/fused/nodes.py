@@ -1,4 +1,4 @@
-"""What a window computes apart from fused products, as the nodes of a graph of values."""
+"""Nodes: the computations of a window apart from fused products, as the nodes of a graph of values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Nodes:
     """A node is one op, one cast of a move, or one assembly: a read of several values, or of a part of one.
 
     `out`          the operand that each node writes; for an assembly, the operand that reads
-    `value`        the values that the nodes read: those of node i are `value[first[i]:first[i + 1]]`, numbered as in
-                   `dataflow`. ~(c + number of cells) is what initial memory has of cell c, which may be a part of it
+    `value`        the values that the nodes read: node i reads `value[first[i]:first[i + 1]]`, numbered as in
+                   `dataflow`. ~(c + number of cells) is the content of cell c in initial memory, perhaps a part of it
     `is_assembly`  whether a node is an assembly
     `signature`    a number for each node, equal for nodes of equal op, params, shapes and types
     `samples`      one node of each signature
@@ -58,7 +58,7 @@ class Nodes:
         return int(self._flow.operands.rows[operand]), int(self._flow.operands.cols[operand])
 
     def assembly(self, node: int) -> Assembly:
-        """What makes the values of the assembly *node*, and of all nodes of its signature."""
+        """The Assembly that makes the values of *node*, and of all nodes of its signature."""
         cells, mine = self._flow.cells, int(self._flow.cell[self.out[node]])
         at = int(np.searchsorted(self._flow.by_bytes.reads, self.out[node]))
         sources = []
@@ -119,7 +119,7 @@ class Nodes:
         return numbered_rows(*columns)
 
     def _assembly_signatures(self, assemblies: Array) -> Array:
-        """Assemblies of equal shapes are alike if all sources have equal shapes and lie at equal distances."""
+        """The signatures of assemblies: equal if target and sources have equal shapes and lie at equal distances."""
         made, cells = self._flow.by_bytes, self._flow.cells
         if not len(assemblies):
             return assemblies

@@ -2,9 +2,9 @@
 
 A window is resolved symbolically, and its matrix products are joined into few large ones. All other ops run in batches
 of equal ops. A window reads the memory as it is before the window. Afterwards the released bytes are un-initialised and
-the live values are written. No window has an op together with one that the log says it depends on. A window that is
-irregular, or that reads bytes which are not initialised, is halved until
-its parts are regular or small. Small windows run one record at a time, so that every error names its record.
+the live values are written. No window has an op together with an op that it depends on by the table `dependencies`.
+A window that is irregular, or that reads bytes which are not initialised, is halved until its parts are regular or
+small. Small windows run one record at a time, so that every error names its record.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kb_dataexec.ops import one_by_one
 FUSE_FROM: Final = 64
 """Records of the smallest window that is fused."""
 _WINDOW: Final = 1 << 17
-"""Records of a window that is made of several small commands."""
+"""Records of a window of several small commands."""
 _LARGEST_WINDOW: Final = 1 << 18
 """Records of the largest window. A command with more is cut."""
 
@@ -37,10 +37,10 @@ def run(
     progress: Callable[[int], None] | None = None,
     fuse_from: int = FUSE_FROM,
 ) -> None:
-    """Execute records [start, stop) of *schedule* on *store*. *progress* gets the number of records done.
+    """Executes records [start, stop) of *schedule* on *store*. *progress* gets the number of records done.
 
-    Windows of fewer than *fuse_from* records run one record at a time. Raises LogError and StoreError as tile mode
-    does.
+    Windows of fewer than *fuse_from* records run one record at a time. Raises LogError and StoreError, which name the
+    op.
     """
     pending = list(reversed(_apart(schedule, _windows(schedule, start, stop))))
     while pending:
@@ -56,7 +56,7 @@ def run(
 
 
 def _run_window(schedule: Schedule, store: MemoryStore, start: int, stop: int) -> bool:
-    """Execute records [start, stop) as one window. Returns False, with *store* unchanged, if they have to be cut."""
+    """Executes records [start, stop) as one window. Returns False, with *store* unchanged, if they have to be cut."""
     try:
         with np.errstate(all="ignore"):
             window = FusedWindow(schedule, store, start, stop)

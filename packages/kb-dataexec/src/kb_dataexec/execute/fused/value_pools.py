@@ -1,4 +1,4 @@
-"""Where the values of a window are while they are needed: in stacks of results, in products, or in memory."""
+"""ValuePools: keeps the values of a window while they are needed: in stacks of results, in products, or in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ValuePools:
     """The values that batches computed. A pool is one batch's stack of results; its last use frees it.
 
     *uses* counts the reads of each operand's value, and *products* has results of fused chains by record. Values are
-    numbered as in `dataflow`; ~(c + number of cells) is what the store holds of cell c, which may be a part of it.
+    numbered as in `dataflow`; ~(c + number of cells) is the content of cell c in the store, perhaps a part of it.
     """
 
     def __init__(self, operands: Operands, uses: Array, products: dict[int, Array], access: CellAccess) -> None:
@@ -32,7 +32,7 @@ class ValuePools:
         self._slot = np.zeros(len(operands.record), np.int64)
 
     def add(self, values: Array, stack: Array) -> None:
-        """Keep *stack*: element i is value *values*[i]. A stack of one element stands for all of *values*."""
+        """Keeps *stack*: element i is value *values*[i]. A stack of one element stands for all of *values*."""
         pool = len(self._left)
         self._pool[values] = pool
         self._slot[values] = np.arange(len(values)) if len(stack) == len(values) else 0

@@ -1,4 +1,4 @@
-"""One window of fused mode: computes the values that the window leaves behind, then writes them."""
+"""FusedWindow: one window of fused mode. Computes the values that are live after the window, then writes them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _HELD_NBYTES: Final = 1 << 28
 
 
 class FusedWindow:
-    """The records [start, stop) of *schedule*, evaluated on *store* as it is before them.
+    """Evaluates the records [start, stop) of *schedule* on *store*, which has the contents before them.
 
-    Raises IrregularError when the records do not have the form that fusing needs.
+    Raises IrregularError if the records do not have the form that fusing needs.
     """
 
     def __init__(self, schedule: Schedule, store: MemoryStore, start: int, stop: int) -> None:
@@ -44,7 +44,7 @@ class FusedWindow:
         self._held: dict[int, Array] = {}
 
     def evaluate(self) -> None:
-        """Compute every live value. Changes nothing in the store.
+        """Computes every live value. Changes nothing in the store.
 
         Raises StoreError when the window reads bytes that are not initialised, and IrregularError when an address is in
         no memory, rows of a write overlap, or too many products wait for their math.
@@ -67,7 +67,7 @@ class FusedWindow:
         self._compute(written, values)
 
     def commit(self) -> None:
-        """Bring the store to its state after the window: un-initialise released cells, then write live values."""
+        """Brings the store to its state after the window: un-initialise released cells, then write live values."""
         self._access.release(self._flow.released)
         self._commit_partial()
         for matrix, value in self._results:
@@ -89,7 +89,7 @@ class FusedWindow:
             raise IrregularError("a read of bytes that are not initialised")
 
     def _commit_partial(self) -> None:
-        """Write the values that were overwritten or released in part, and undo them there: all in order."""
+        """Writes the values that were overwritten or released in part, and undo them there: all in order."""
         operands, made = self._flow.operands, self._flow.by_bytes
         steps = np.append(made.undone, made.partial)
         order = np.lexsort((steps, operands.is_write[steps], operands.record[steps]))
@@ -101,7 +101,10 @@ class FusedWindow:
                 self._access.release(cell)
 
     def _destinations(self, writes: Array) -> dict[int, list[Destination]]:
-        """Where the results of fused chains go, by the record of the last GEMM. *writes* write these results."""
+        """The destinations of the results of fused chains, by the record of the last GEMM.
+
+        *writes* write these results.
+        """
         destinations: dict[int, list[Destination]] = {}
         cells = self._flow.cell[writes].tolist()
         for cell, source in zip(cells, self._chains.sources(writes), strict=True):
@@ -109,7 +112,7 @@ class FusedWindow:
         return destinations
 
     def _multiply(self, grid: ProductGrid, record_of: dict[int, int], scratch: Scratch) -> None:
-        """Compute *grid*. Results of the GEMMs in *record_of* are held for the math that reads them."""
+        """Computes *grid*. Results of the GEMMs in *record_of* are held for the math that reads them."""
         product = GridProduct(grid, self._store, scratch)
         wanted = {to.casts for each, _, _ in product.parts() for to in each.destinations}
         parts = [(record_of.keys() & set(each.numbers), rows, cols) for each, rows, cols in product.parts()]
@@ -121,7 +124,7 @@ class FusedWindow:
             self._results += product.placed(casts, result)
 
     def _compute(self, written: Array, values: Array) -> None:
-        """Note what *written*, operands that write *values*, leave behind: moved values, and computed values."""
+        """Notes the live values of *written*, operands that write *values*: moved values, and computed values."""
         self._move(written[values < 0], ~values[values < 0])
         order = np.argsort(values, kind="stable")
         ordered = values[order]
@@ -138,7 +141,7 @@ class FusedWindow:
                     self._leave(written[order[at]], stack[slots])
 
     def _move(self, targets: Array, sources: Array) -> None:
-        """Note that the operands *targets* write the contents of the cells *sources*."""
+        """Notes that the operands *targets* write the contents of the cells *sources*."""
         shape_id = self._flow.cells.shape_id
         both = shape_id[self._flow.cell[targets]] * (int(shape_id.max(initial=0)) + 1) + shape_id[sources]
         for shapes in np.unique(both).tolist():
@@ -146,7 +149,7 @@ class FusedWindow:
             self._leave(targets[mine], np.array(self._access.read(sources[mine])))
 
     def _leave(self, writes: Array, stack: Array) -> None:
-        """Note that the operands *writes* write the values of *stack*."""
+        """Notes that the operands *writes* write the values of *stack*."""
         partly = np.isin(writes, self._flow.by_bytes.partial)
         if partly.any():
             self._partial.update(zip(writes[partly].tolist(), stack[partly], strict=True))

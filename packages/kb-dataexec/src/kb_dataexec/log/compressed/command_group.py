@@ -50,7 +50,8 @@ class GroupTexts:
         self._presence = None if present.all() else [each.tobytes() for each in present]
 
     def intern(self, number: int, intern: Callable[[str], int]) -> None:
-        """Interns the strings of command *number*. Call it in the order of op ids, so that strings are numbered in it."""
+        """Interns the strings of command *number*. Call it in the order of op ids, so that strings are numbered in
+        it."""
         command = self._commands[number]
         line, plan = command.submitted.line, command.shared_plan
         key = id(plan), line, None if self._presence is None else self._presence[number]

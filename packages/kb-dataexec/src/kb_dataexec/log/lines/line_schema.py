@@ -1,4 +1,4 @@
-"""The schema of one line of a log that is lines of JSON, and the errors about lines that break the schema."""
+"""The schema of a line of a log of JSON lines, and the errors about lines that break it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROLES: Final = {role.name: role.value for role in Role}
 DTYPES: Final = {str(dtype): dtype.info.code for dtype in DType}
 SPACES: Final = {str(space): code for code, space in SPACE_BY_CODE.items()}
 UNREADABLE: Final = msgspec.MsgspecError, UnicodeDecodeError, RecursionError
-"""The errors that decoding bytes as JSON raises."""
+"""The errors that decoding JSON raises."""
 
 _CHOICES: Final[dict[str, Collection[str]]] = {
     "kind": KINDS,
@@ -52,7 +52,7 @@ class OperandLine(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
 
 class OpLine(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """One line. README.md says what the defaults of missing fields are."""
+    """One line, an op. README.md specifies the defaults of missing fields."""
 
     kind: str
     operands: list[OperandLine]
@@ -98,7 +98,7 @@ decode_op: Final = msgspec.json.Decoder(OpLine).decode
 
 
 def refusal(where: str, text: bytes) -> LogError:
-    """The error about *text*, a line that cannot be used. *where* opens the text of the error."""
+    """Returns the error about *text*, a line that cannot be used. The error begins with *where*."""
     try:
         value = msgspec.json.decode(text)
     except UNREADABLE as error:
@@ -107,7 +107,7 @@ def refusal(where: str, text: bytes) -> LogError:
 
 
 def is_torn(text: bytes) -> bool:
-    """Whether *text* is the beginning of a JSON object, and not the whole of it."""
+    """Whether *text* is the beginning of a JSON object, but not a whole one."""
     try:
         msgspec.json.decode(text)
     except UNREADABLE as error:
@@ -116,7 +116,7 @@ def is_torn(text: bytes) -> bool:
 
 
 def wrong_field(where: str, value: Any, type_: type[Struct]) -> LogError | None:
-    """The first error of *value* as a *type_*, or None."""
+    """Returns the first error of *value* as a *type_*; None without an error."""
     if not isinstance(value, dict):
         return LogError(where, _short(value), "a JSON object")
     fields = {field.name: field for field in msgspec.structs.fields(type_)}

@@ -1,4 +1,4 @@
-"""Rows of further tables in a log that is lines of JSON: a line `{"table": "kernels", ...}` is a row."""
+"""Rows of auxiliary tables in a log of JSON lines: a line `{"table": "kernels", ...}` is a row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kb_dataexec.log.lines.line_schema import UNREADABLE, Number, wrong_field
 from kb_dataexec.log.table_dtypes import TABLE_DTYPES
 from kb_messages import ID_COLUMNS, LOG_TABLES, LogError
 
-Told: TypeAlias = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
+MaybeUnknown: TypeAlias = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
 
 _CODES: Final = {"<i8": "q", "<i4": "i", "|i1": "b"}
 _PACK: Final = {
@@ -29,10 +29,10 @@ class _Stamp(Struct):
 
 
 def _line_type(name: str) -> type[Struct]:
-    """The Struct of a line of table *name*: every column, and no other field."""
+    """Returns the Struct of a line of table *name*: every column, and no other field."""
     schema = LOG_TABLES[name]
     types: dict[str, Any] = dict.fromkeys((*schema.texts, *schema.codes), str) | dict.fromkeys(ID_COLUMNS, Number)
-    fields = [(column, types.get(column, Told)) for column, _ in schema.columns]
+    fields = [(column, types.get(column, MaybeUnknown)) for column, _ in schema.columns]
     return msgspec.defstruct(
         f"{name}_line", fields, kw_only=True, forbid_unknown_fields=True, tag_field="table", tag=name
     )
@@ -44,16 +44,16 @@ _decode_stamp: Final = msgspec.json.Decoder(_Stamp).decode
 
 
 class TableLines:
-    """The rows of the further tables in a chunk of lines. *intern* gives the index of a text."""
+    """Collects rows of auxiliary tables from lines. *intern* returns the number of a string."""
 
     def __init__(self, intern: Callable[[str], int]) -> None:
         self._intern = intern
         self._rows: dict[str, bytearray] = {}
 
     def add_line(self, where: str, text: bytes) -> bool:
-        """Add the row that the line *text* is. Returns False if the line is no row of a table.
+        """Adds the row in the line *text*. Returns False if the line is no row of a table.
 
-        Raises LogError, which begins with *where*, for a row that cannot be.
+        Raises LogError, which begins with *where*, for an invalid row.
         """
         try:
             name = _decode_stamp(text).table
@@ -73,18 +73,18 @@ class TableLines:
         return True
 
     def add(self, where: str, name: str, row: dict[str, Any]) -> None:
-        """Add *row*, by column, to table *name*. Raises KeyError for a name that has no code."""
+        """Adds *row*, by column, to table *name*. Raises KeyError for a name that is no code."""
         schema = LOG_TABLES[name]
-        told = [row[column] for column in schema.ascending if row[column] >= 0]
-        if told != sorted(told):
+        known = [row[column] for column in schema.ascending if row[column] >= 0]
+        if known != sorted(known):
             needs = f"times that never fall from {schema.ascending[0]} to {schema.ascending[-1]}"
-            raise LogError(where, f"the times {', '.join(map(str, told))}", needs)
+            raise LogError(where, f"the times {', '.join(map(str, known))}", needs)
         values = row | {column: self._intern(row[column]) for column in schema.texts}
         for column, code in schema.codes.items():
             values[column] = code[row[column].upper()].value
         self._rows.setdefault(name, bytearray()).extend(_PACK[name](*(values[column] for column, _ in schema.columns)))
 
     def take(self) -> dict[str, Array]:
-        """The tables of which there were rows since the last call."""
+        """Returns the rows added since the last call, by table."""
         rows, self._rows = self._rows, {}
         return {name: np.frombuffer(rows[name], TABLE_DTYPES[name]) for name in LOG_TABLES if name in rows}

@@ -1,4 +1,4 @@
-"""Reads op logs that are lines of JSON, one op or one row a line, chunk by chunk. README.md describes the form."""
+"""LogLines: reads op logs of JSON lines, one op or one row a line, chunk by chunk. README.md specifies the format."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from kb_messages import (
 
 LINES_SUFFIX: Final = ".jsonl"
 _CHUNK_NBYTES: Final = 1 << 22
-"""Bytes of text that are read at a time. Their rows take about as many bytes again."""
+"""Bytes of text that are read at a time. Their rows take about as many bytes."""
 
 _LONGEST: Final = 1 << 28
-"""Bytes of the longest line that is read. Source: assumed; a constant of 128 MiB has as many hexadecimal digits."""
+"""The longest line that is read, in bytes. Source: assumed; a constant of 128 MiB has as many hexadecimal digits."""
 
 _CODES: Final = {"<i8": "q", "<i4": "i", "<i2": "h", "|i1": "b"}
 _pack_op = struct.Struct("<" + "".join(_CODES[kind] for _, kind in OPS_COLUMNS)).pack
@@ -57,18 +57,18 @@ _MEMORIES: Final = SPACE_BY_CODE.keys() - {_IMMEDIATE}
 
 
 class LogLines:
-    """A log in the file *path*. One chunk at a time is in memory, beside the strings and the immediates.
+    """Reads a log in the file *path*. One chunk at a time is in memory, together with the strings and the immediates.
 
-    `is_complete` says whether the last line is whole. A file that was cut off between two lines counts as complete. A
-    torn last line is refused, or left out if *prefix* is set. A last line that no end could make whole is refused
-    always, and so is a file without an op. Chunks are cut by bytes, so a chunk may be empty. Every read raises
+    `is_complete` is True if the last line is whole. A file that was cut off between two lines counts as complete. A
+    torn last line is refused, or left out if *prefix* is set. A last line that no ending could make whole is
+    always refused, and so is a file without an op. Chunks are cut by bytes, so a chunk may be empty. Every read raises
     LogError, which names file and line, when something is missing or wrong.
     """
 
     digest: Final = None
     """Lines of JSON carry no digest."""
     version: Final = LOG_FORMAT_VERSION
-    """Lines of JSON carry no version, and are read as logs of the present one."""
+    """Lines of JSON carry no version, and are read as logs of the present version."""
 
     def __init__(self, path: Path, prefix: bool = False) -> None:
         self.path = path
@@ -85,19 +85,20 @@ class LogLines:
         self._blob = bytearray()
         self._tables = TableLines(self._intern)
         self._begun: set[str] = set()
+        self._has_default_ids = False
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The names of the further tables of which the chunks that were read have no row."""
+        """The names of the auxiliary tables without a row in the chunks read so far."""
         return missing_tables(self._begun)
 
     @property
     def immediates(self) -> bytes:
-        """The blob of immediates of the chunks that were read."""
+        """The blob of immediates of the chunks read so far."""
         return bytes(self._blob)
 
     def chunks(self) -> Iterator[OpLog]:
-        """Every chunk, checked, with the strings so far. `immediates` has the blob once all chunks are read."""
+        """Yields every chunk, checked, with the strings so far. `immediates` is complete once all chunks are read."""
         self._forget()
         n_lines = n_ops = 0
         with open_regular(self.path, LogError) as file:
@@ -110,15 +111,17 @@ class LogLines:
             raise LogError(str(self.path), "no op", "one op a line, and at least one")
 
     def whole(self) -> OpLog:
-        """All chunks in one, checked."""
+        """Reads all chunks, checked, as one log."""
         chunks = list(self.chunks())
         ops = np.concatenate([np.empty(0, OPS_DTYPE), *(chunk.ops for chunk in chunks)])
         operands = np.concatenate([np.empty(0, OPERAND_DTYPE), *(chunk.operands for chunk in chunks)])
         tables = joined([chunk.tables for chunk in chunks])
-        return OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
+        log = OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
+        log.is_numbered_by_line = self._has_default_ids
+        return log
 
     def _lines(self, file: BinaryIO, stop: int, number: int) -> list[bytes]:
-        """The lines of *file* that begin before byte *stop*. The first has number *number*."""
+        """Reads the lines of *file* that begin before byte *stop*. The first line has number *number*."""
         lines: list[bytes] = []
         at = file.tell()
         while at < stop and (line := file.readline(_LONGEST)):
@@ -129,7 +132,7 @@ class LogLines:
         return lines
 
     def _chunk(self, lines: list[bytes], first: int) -> OpLog:
-        """The rows of *lines*. The first line has number *first*."""
+        """Decodes *lines*. The first line has number *first*."""
         ops, operands, knows = bytearray(), bytearray(), self._keys.knows
         for number, text in enumerate(lines, start=first):
             if text.isspace():
@@ -161,7 +164,8 @@ class LogLines:
         return f"{self.path}: line {number}"
 
     def _add(self, number: int, op: OpLine, ops: bytearray, operands: bytearray) -> None:
-        """Add the rows of line *number*. Raises KeyError for a name that has no code."""
+        """Adds the rows of line *number*. Raises KeyError for a name that is no code."""
+        self._has_default_ids |= op.op_id is UNSET
         op_id = number - 1 if op.op_id is UNSET else op.op_id
         tile_id = number - 1 if op.tile_id is UNSET else op.tile_id
         times = ready, start, end, out = op.times
@@ -213,7 +217,7 @@ class LogLines:
         return space, owner, offset
 
     def _keep(self, digits: str, nbytes: int) -> int:
-        """Add a constant to the immediates. Returns its offset in bytes."""
+        """Adds a constant to the immediates. Returns its offset in bytes."""
         try:
             data = binascii.unhexlify(digits)
         except ValueError:
@@ -228,7 +232,7 @@ class LogLines:
 
 
 class _Misplaced(Exception):
-    """An operand in bytes that it cannot have."""
+    """An operand has an invalid place."""
 
     def __init__(self, got: str, needs: str) -> None:
         super().__init__(got, needs)

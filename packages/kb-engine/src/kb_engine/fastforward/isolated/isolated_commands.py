@@ -53,7 +53,7 @@ def run_apart(clock: Clock, begin: Callable[[], None], look: Look | None = None)
         return clock.now_ps - began_ps
 
 
-LEAST_CLOSED_STAGES: Final = 256
+LEAST_ISOLATED_STAGES: Final = 256
 """Stages of a command that is worth closing. Source: assumed; a key and a footprint cost as much as some 50 stages."""
 _MOST_PLANS: Final = 1 << 10
 VIRTUAL: Final = SkipRefusal("the command has virtual addresses", "pass tensors that are not mapped")
@@ -121,7 +121,7 @@ class IsolatedCommands:
     """The closed commands of a chip. *recorder* has the op log, if there is one. *reasons* takes why others were open.
 
     `n_run` counts the commands that ran apart, `n_taken` those that took a known outcome, `n_opened` those that were
-    met, and `n_closed` those that were closed and not met. `known` has the outcomes. With *checks*, a share of those
+    met, and `n_isolated` those that were closed and not met. `known` has the outcomes. With *checks*, a share of those
     that would take a known outcome is run, too, and both are compared; `n_checked` counts them. Within the block of
     *event_by_event*, nothing skips a part of a run.
     """
@@ -145,7 +145,7 @@ class IsolatedCommands:
         self._is_apart = False
         self._ran_ps = 0
         self._has_peers = True
-        self.n_run = self.n_taken = self.n_opened = self.n_closed = 0
+        self.n_run = self.n_taken = self.n_opened = self.n_isolated = 0
         chip.fabric.watch(self._closed.keys(), self._meet)
 
     def begin_launch(self, n_pes: int) -> None:
@@ -175,7 +175,7 @@ class IsolatedCommands:
 
     def is_worth(self, plan: PipelinePlan) -> bool:
         """Whether a command of *plan* is worth closing."""
-        return plan.n_stages >= LEAST_CLOSED_STAGES
+        return plan.n_stages >= LEAST_ISOLATED_STAGES
 
     def wants(self, command: CommandInFlight) -> bool:
         """Whether nothing can meet *command* on its PE, and it is worth closing."""
@@ -225,7 +225,7 @@ class IsolatedCommands:
         if self._recorder is not None and outcome.rows is not None:
             span_ps = now_ps, now_ps + outcome.duration_ps
             self._recorder.expect(work.command, outcome.rows, span_ps, closed.memories)
-        self.n_closed += 1
+        self.n_isolated += 1
         self._clock.push(closed.entry)
         self._closed.update(dict.fromkeys(places, closed))
         return True
@@ -310,7 +310,7 @@ class IsolatedCommands:
         if recorder is not None and mark is not None:
             recorder.drop_written(mark)
         self.n_opened += 1
-        self.n_closed -= 1
+        self.n_isolated -= 1
         self.takes_slow_path(work.command, _SHARED)
 
 

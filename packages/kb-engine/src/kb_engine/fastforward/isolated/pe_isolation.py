@@ -142,7 +142,7 @@ class NoIsolation:
 
     def missed(self, command: CommandInFlight) -> None:
         """As Closer says."""
-        if command.shared_plan.n_stages >= isolated_commands.LEAST_CLOSED_STAGES:
+        if command.shared_plan.n_stages >= isolated_commands.LEAST_ISOLATED_STAGES:
             self._reasons.note(COMMANDS, "", self._why._replace(line=command.submitted.line), 1)
 
     def isolate(self, work: IsolableWork) -> bool:

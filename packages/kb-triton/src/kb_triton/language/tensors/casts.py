@@ -52,7 +52,9 @@ def _of_pointers(x: tensor, kind: dtype) -> tensor:
 
 def _converted(x: tensor, kind: dtype) -> tensor:
     if not kind.is_of_chip:
-        refuse(f"a cast to {kind}", "tl.float8e5 or tl.float8e4nv of the fp8 types" if kind.is_float else "a type")
+        refuse(
+            f"a cast to {kind}", "tl.float8e5 or tl.float8e4nv of the fp8 types" if kind.is_float else "an element type"
+        )
     if kind.is_f64 or x.dtype.is_f64:
         refuse_f64("a cast")
     value = x.value

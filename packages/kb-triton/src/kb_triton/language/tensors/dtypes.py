@@ -304,7 +304,7 @@ def type_of_number(number: float) -> dtype:
         low, high = bounds(kind)
         if low <= number <= high:
             return kind
-    refuse(f"the integer {number}", "one of 64 bits")
+    refuse(f"the integer {number}", "an integer of 64 bits")
 
 
 def with_number(kind: dtype, number: float, divides: bool = False) -> dtype:
@@ -322,6 +322,10 @@ def with_number(kind: dtype, number: float, divides: bool = False) -> dtype:
             return kind
         low, high = bounds(kind)
         if not low <= number <= high:
-            refuse(f"the constant {number} beside a tensor of {kind}", f"{low} to {high}", "cast the tensor first")
+            refuse(
+                f"the constant {number} beside a tensor of {kind}",
+                f"a constant from {low} to {high}",
+                "cast the tensor first",
+            )
         return kind
     return type_of_number(number)

@@ -192,7 +192,7 @@ def elements_of(x: tensor) -> Any:
         return machine().elements(value.issued())
     if kind is Turned:
         return machine().elements(value.factor.of).T
-    refuse("a look at pointers", "numbers", "cast them to tl.int64")
+    refuse("the elements of pointers", "numbers", "cast them to tl.int64")
 
 
 def describe(value: object) -> str:

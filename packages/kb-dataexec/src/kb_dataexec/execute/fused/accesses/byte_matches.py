@@ -1,8 +1,8 @@
-"""Matches reads with writes byte by byte, where rectangles are not written and read whole.
+"""match_bytes: matches reads with writes byte by byte, where rectangles are not written and read whole.
 
 The bytes of all rectangles are split into the coarsest sets of which every rectangle is a union. Each set has a history
-of reads, releases and writes of its own. Registers are all released from time to time, so what happens between two such
-moments is looked at by itself: the rectangles of a few ops split the bytes into few sets.
+of reads, releases and writes of its own. From time to time, all registers of a group are released. The accesses between
+two such times (a lifetime) are matched by themselves: the rectangles of a few ops split the bytes into few sets.
 """
 
 from __future__ import annotations
@@ -16,24 +16,23 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import distinct, numbered, numbered_rows, spread
 from kb_dataexec.execute.fused.accesses.cells import Cells
 from kb_dataexec.execute.fused.accesses.conflicts import IrregularError
-from kb_dataexec.execute.fused.accesses.lifetimes import Accesses, lifetimes
 from kb_dataexec.execute.fused.accesses.operands import Operands
 
 _MOST_PARTS: Final = 12
-"""Sets of bytes of an operand, on average. Source: assumed. Logs of kernels have 1 to 4, and a window with more than
-this is halved."""
+"""The most sets of bytes of an operand, on average. Source: assumed; logs of kernels have 1 to 4. A window with more is
+halved."""
 _FEW_PARTS: Final = 1 << 16
-"""Sets of bytes of all operands that are never too many. Source: assumed."""
+"""A number of sets of bytes that is never too large. Source: assumed."""
 
 
 class ByteMatches(NamedTuple):
-    """What was matched by bytes. Writes stand in the order in which they take effect.
+    """The matches by bytes. Writes stand in the order in which they take effect.
 
     `reads`    the operands that read several values, or a part of one. Read i gets the bytes that the operands
-               `writer[first[i]:first[i + 1]]` wrote, later ones over earlier ones, and at a writer of -1 those that
-               no operand wrote from initial memory
+               `writer[first[i]:first[i + 1]]` wrote, later ones over earlier ones; a writer of -1 is initial memory,
+               for the bytes that no operand wrote
     `live`     the operands of whose written values all bytes are valid after the window
-    `partial`  the operands of whose written values some bytes are
+    `partial`  the operands of whose written values some bytes are valid after the window
     `undone`   the operands that read and released bytes which would come back with the values of `partial`
     """
 
@@ -66,10 +65,10 @@ class _History(NamedTuple):
 
 
 def match_bytes(operands: Operands, cells: Cells, events: Array, producer: Array) -> ByteMatches:
-    """Match the reads among *events*, and fill *producer* for them as `Producers` says.
+    """Matches the reads among *events*, and fills *producer* for them (see `Producers`).
 
     *events* are all operands that touch the rectangles that they touch. Raises IrregularError for a read of released
-    bytes, and where bytes are split into too many sets.
+    bytes, and if the bytes are split into too many sets.
     """
     none = events[:0]
     if not len(events):
@@ -95,7 +94,7 @@ def _in_order(operands: Operands, cells: Cells, events: Array) -> Accesses:
 
 
 def _matched(accesses: Accesses, cells: Cells, lifetime: Array) -> _Matched:
-    """The matches where nothing that happened in one lifetime of a group is seen in another one."""
+    """The matches, each within one lifetime of its group."""
     used, place = numbered(accesses.cell * (int(lifetime.max()) + 1) + lifetime)
     cell, own = np.divmod(used, int(lifetime.max()) + 1)
     home = numbered_rows(cells.group[cell], own)
@@ -125,7 +124,7 @@ def _matched(accesses: Accesses, cells: Cells, lifetime: Array) -> _Matched:
 
 
 def _parts(event: Array, reader: Array, writer: Array) -> tuple[Array, Array, Array]:
-    """`reads`, `first` and `writer` of `ByteMatches`, from accesses that read and those that wrote the bytes, or -1."""
+    """`reads`, `first` and `writer` of `ByteMatches`, from pairs of a reading access and the writing access, or -1."""
     pairs = np.unique(reader * (len(event) + 1) + writer + 1)
     reader, writer = np.divmod(pairs, len(event) + 1)
     opens = np.flatnonzero(np.append(True, np.diff(reader) != 0)[: len(reader)])
@@ -181,3 +180,46 @@ def _left(history: _History, sets: ByteSets, place: Array, count: Array) -> tupl
         partial,
         distinct(history.access[released[undone]], len(place)),
     )
+
+
+class Accesses(NamedTuple):
+    """Operands in the order in which they take effect: by record, and in a record reads, releases and writes.
+
+    `event` is the number of the operand, `cell` its rectangle, and `group` the group of that rectangle. A read that
+    releases is one access.
+    """
+
+    event: Array
+    record: Array
+    cell: Array
+    group: Array
+    is_write: Array
+    is_release: Array
+
+
+def lifetimes(accesses: Accesses) -> Array:
+    """Returns the number, from 0, of the lifetime of its group to which each access belongs.
+
+    A lifetime ends after a record that leaves no rectangle of the group written and not released. So no byte of the
+    group is valid then, except bytes that no access has touched.
+    """
+    at = np.arange(len(accesses.cell))
+    order = np.argsort(accesses.cell, kind="stable")
+    opens = np.append(True, np.diff(accesses.cell[order]) != 0)[: len(at)]
+    writes, releases = accesses.is_write[order], accesses.is_release[order]
+    last = np.maximum.accumulate(np.where(writes | releases | opens, at, -1))
+    is_live = writes[last]
+    was_live = np.append(False, is_live[:-1])[: len(at)] & ~opens
+    change = np.empty(len(at), np.int64)
+    change[order] = is_live.astype(np.int64) - was_live
+    order = np.argsort(accesses.group, kind="stable")
+    group, record = accesses.group[order], accesses.record[order]
+    n_live = np.cumsum(change[order])
+    opens = np.append(True, np.diff(group) != 0)[: len(at)]
+    begin = np.maximum.accumulate(np.where(opens, at, 0))
+    n_live -= (n_live - change[order])[begin]
+    ends = (n_live == 0) & np.append(np.diff(record) != 0, True)[: len(at)]
+    ended = np.append(0, np.cumsum(ends)[:-1])[: len(at)]
+    number = np.empty(len(at), np.int64)
+    number[order] = ended - ended[begin]
+    return number

@@ -26,7 +26,7 @@ class CellAccess:
         self.n_cells = len(self._shape_id)
 
     def read(self, cells: Array) -> Array:
-        """The stack of *cells*, all of one shape and type. Raises StoreError as `MemoryStore.read` does."""
+        """The stack of *cells*, all of one shape and type. Raises StoreError for bytes that are not initialised."""
         distinct, index = np.unique(cells, return_inverse=True)
         distinct, index = self._by_address(distinct, index.reshape(-1))
         dtype = DTYPES[int(self._dtype[distinct[0]])]
@@ -45,7 +45,10 @@ class CellAccess:
         return stack if len(index) == len(stack) and (np.diff(index) == 1).all() else stack[index]
 
     def read_all(self, cells: Array) -> Array:
-        """The stack of *cells*, of one size and type, in the shape of the first. Raises StoreError as `read` does."""
+        """The stack of *cells*, of one size and type, in the shape of the first.
+
+        Raises StoreError for bytes that are not initialised.
+        """
         shape = self._shape_id[cells]
         if (shape == shape[0]).all():
             return self.read(cells)
@@ -57,17 +60,20 @@ class CellAccess:
         return out
 
     def hold(self, cell: int, wanted: Array) -> bool:
-        """Keep what the store has of *cell* for `held`. Returns whether it has all *wanted* bytes, a mask."""
+        """Keeps the content of *cell* in the store for `held`.
+
+        Returns whether all *wanted* bytes, a mask, are initialised.
+        """
         data, is_valid = self._store.held(*(int(column[cell]) for column in self._rectangles))
         self._held[cell] = data.view(numpy_dtype(DTYPES[int(self._dtype[cell])]))
         return bool((is_valid | ~wanted).all())
 
     def held(self, cells: Array) -> Array:
-        """The stack of *cells*, all of one shape and type, as `hold` found them. Some bytes may mean nothing."""
+        """The stack of *cells*, all of one shape and type, as `hold` kept them. Uninitialised bytes mean nothing."""
         return np.stack([self._held[cell] for cell in cells.tolist()])
 
     def check_readable(self, cells: Array) -> None:
-        """Raise StoreError unless all bytes of *cells* are initialised and aligned."""
+        """Raises StoreError unless all bytes of *cells* are initialised and aligned."""
         shape = self._shape_id[cells]
         order = np.argsort(shape, kind="stable")
         for part in np.split(cells[order], np.flatnonzero(np.diff(shape[order])) + 1):
@@ -75,7 +81,7 @@ class CellAccess:
                 self._check_part(part)
 
     def check_all(self) -> None:
-        """Raise IrregularError when a cell is in no memory or misaligned. Running one by one then names the record."""
+        """Raises IrregularError when a cell is in no memory or misaligned. Running one by one then names the record."""
         regions = self._store.regions
         owners = np.array([owner for owner, _, _ in regions], np.int64)
         sizes = np.array([nbytes for _, nbytes, _ in regions], np.int64)
@@ -94,7 +100,7 @@ class CellAccess:
         return bool(((self._rows[cells] > 1) & (self._stride[cells] < self._row_nbytes[cells])).any())
 
     def write(self, cells: Array, stack: Array) -> None:
-        """Write *stack*[i] to *cells*[i], in the shape of the cell. No two of *cells* share a byte."""
+        """Writes *stack*[i] to *cells*[i], in the shape of the cell. No two of *cells* share a byte."""
         cells, index = self._by_address(cells, np.arange(len(cells)))
         back = np.empty(len(cells), np.int64)
         back[index] = np.arange(len(cells))
@@ -108,7 +114,7 @@ class CellAccess:
                 self._write_one(int(cells[at]), stack[back[at]])
 
     def release(self, cells: Array) -> None:
-        """Un-initialise the bytes of *cells*."""
+        """Un-initialises the bytes of *cells*."""
         packed, loose = cells[self._is_packed[cells]], cells[~self._is_packed[cells]]
         packed = self._by_address(packed, packed)[0]
         low, owner = self._offset[packed], self._owner[packed]
@@ -155,7 +161,11 @@ class CellAccess:
         )
 
     def _together(self, cells: Array, itemsize: int) -> Iterator[tuple[int, int, int]]:
-        """As `_progressions`, but single cells of one memory and one stride come together, with a step of 0."""
+        """Runs (start, stop, step) of *cells*, like `_progressions`, with single cells of one memory and stride
+        together.
+
+        Their step is 0.
+        """
         owner, stride = self._owner[cells], self._stride[cells]
         moves = ((np.diff(owner) != 0) | (np.diff(stride) != 0)).tolist()
         begin = end = 0

@@ -59,7 +59,7 @@ class Cells:
 def _distinct(columns: list[Array]) -> tuple[Array, Array]:
     """(one row of each distinct combination, the combination that each row is).
 
-    Rows are told apart by a hash. Raises IrregularError in the rare case that two combinations have one hash.
+    Rows are compared by a hash. Raises IrregularError in the rare case that two combinations have one hash.
     """
     key = np.empty(len(columns[0]), np.uint64)
 

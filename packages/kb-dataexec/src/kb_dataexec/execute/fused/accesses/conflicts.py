@@ -1,4 +1,4 @@
-"""Groups of rectangles that must be looked at together, because they share bytes and one of them is changed."""
+"""Groups of rectangles that must be matched together, because they share bytes and one of them is changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class IrregularError(Exception):
 
 
 class _TooManyError(Exception):
-    """There are too many pairs of rectangles to look at each."""
+    """There are too many pairs of rectangles to compare each."""
 
 
 class _Spans(NamedTuple):
@@ -36,12 +36,12 @@ class _Spans(NamedTuple):
 
 
 def connected(columns: list[Array], changed: Array) -> Array:
-    """A label for each rectangle. A chain of conflicts connects the rectangles of one label.
+    """Returns a label for each rectangle. A chain of conflicts connects the rectangles of one label.
 
-    *columns* are owner, offset, rows, row_nbytes and stride of each rectangle; further columns are ignored. Two
+    *columns* are owner, offset, rows, row_nbytes and stride of each rectangle; other columns are ignored. Two
     rectangles conflict if they share a byte and one of them is *changed*. Rectangles of different strides conflict if
-    their spans overlap, even if their bytes do not. Where there are too many pairs to look at, all rectangles whose
-    spans overlap get one label.
+    their spans overlap, even if their bytes do not. With too many pairs to compare, all rectangles whose spans
+    overlap get one label.
     """
     spans = _spans(columns)
     try:
@@ -52,7 +52,8 @@ def connected(columns: list[Array], changed: Array) -> Array:
 
 
 def _components(label: Array, a: Array, b: Array) -> Array:
-    """*label*, where each label is the number of a thing, after the things a[i] and b[i] were connected for every i."""
+    """Returns *label* after the labels of a[i] and b[i] were joined for every i. A label is the number of an
+    element."""
     while True:
         one, other = label[a], label[b]
         apart = one != other
@@ -83,7 +84,7 @@ def _numbers(owner: Array) -> Array:
 
 
 def _conflicts(spans: _Spans, changed: Array) -> tuple[Array, Array, Array]:
-    """(a label for each rectangle, the one and the other side of all pairs that conflict beyond that).
+    """(a label for each rectangle, one side of all other pairs that conflict, the other side).
 
     Changed rectangles of one row that overlap have one label, that of the first of them, and are looked at together.
     """
@@ -112,7 +113,7 @@ def _conflicts(spans: _Spans, changed: Array) -> tuple[Array, Array, Array]:
 
 
 def _runs_of(spans: _Spans, which: Array) -> Array:
-    """A label for each of the rectangles *which*: the first rectangle of those whose spans overlap in a chain."""
+    """A label for each of the rectangles *which*: the first rectangle of its chain of overlapping spans."""
     order = which[np.argsort(spans.low[which], kind="stable")]
     low = spans.low[order]
     reach = np.maximum.accumulate(low + (spans.rows[order] - 1) * spans.stride[order] + spans.run[order])

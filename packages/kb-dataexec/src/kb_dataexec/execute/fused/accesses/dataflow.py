@@ -1,4 +1,4 @@
-"""Where every value that a window reads comes from, found symbolically for all records of the window at once.
+"""Dataflow: finds the source of every value that a window reads, symbolically, for all its records at once.
 
 Values are numbered: value v is the one that operand v wrote, or the one that operand v reads if it reads several values
 or a part of one. ~c is the content of cell c before the window. Moves that change no type make no new value. A value
@@ -56,7 +56,7 @@ class Dataflow:
         return moved
 
     def first_read(self, reads: Array) -> Array:
-        """For each of *reads*, the first read in the row of plain moves that brought its value there."""
+        """For each of *reads*, the first read in the chain of plain moves that brought its value there."""
         dtype = self.operands.dtype
         while True:
             writer = self.producer[reads]
@@ -69,7 +69,7 @@ class Dataflow:
     def initial_cell(self, reads: Array) -> Array:
         """The cell of initial memory that each of *reads* gets unchanged.
 
-        -1 where the value was computed, cast, or read in another shape.
+        -1 if the value was computed, cast, or read in another shape.
         """
         first = self.first_read(reads)
         shape = self.cells.shape_id[self.cell]

@@ -1,4 +1,4 @@
-"""The records of one window and their operands, as columns. Records and operands are numbered from 0 in the window."""
+"""Records and Operands: the records of a window and their operands as columns, numbered from 0 in the window."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Operands(NamedTuple):
 
 
 def records_of(ops: Array, first: Array) -> Records:
-    """The records *ops*. *first* has the number of each record's first operand in the schedule, and one number more."""
+    """Returns the records *ops*. *first* has the number of the first operand of each in the schedule, and a last
+    end."""
     return Records(
         kind=ops["kind"].astype(np.int64),
         params=ops["params"].astype(np.int64),
@@ -54,7 +55,7 @@ def records_of(ops: Array, first: Array) -> Records:
 
 
 def operands_of(records: Records, columns: Columns) -> Operands:
-    """The operands of *records*. *columns* has only their rows.
+    """Returns the operands of *records*. *columns* has their rows, and no others.
 
     Raises IrregularError for a record without operands, a negative stride, and a move that is no list of SRC, DST pairs
     of equal shape.

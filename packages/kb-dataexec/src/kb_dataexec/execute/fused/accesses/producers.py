@@ -1,7 +1,7 @@
-"""Matches each read of a window with the write that produced its bytes, for all reads at once.
+"""match_reads: matches each read of a window with the write that produced its bytes, for all reads at once.
 
 Most rectangles are written and read whole, though perhaps in another shape. They are matched as wholes, by groups of
-rectangles that share bytes. The groups in which that is not possible are matched by bytes.
+rectangles that share bytes. Groups for which this is not possible are matched by bytes.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from kb_dataexec.execute.fused.accesses.cells import Cells
 from kb_dataexec.execute.fused.accesses.operands import Operands
 
 _WORTH_THREADS: Final = 1 << 14
-"""Operands. Source: assumed. Matching 397 thousand took 24 ms, so this many take about 1 ms."""
+"""Operands from which threads are used. Source: assumed; matching 397 thousand took 24 ms, so these take about 1 ms."""
 
 
 class Producers(NamedTuple):
-    """Where reads get their bytes from.
+    """The writes that produced the bytes of reads.
 
     `producer`  for each operand that is read, the operand that wrote its value; -1 for initial memory and for writes;
                 the operand itself for a read of several values, or of a part of one
     `live`      the operands of whose written values all bytes are still valid after the window
-    `by_bytes`  what was matched by bytes
+    `by_bytes`  the matches by bytes
     """
 
     producer: Array
@@ -40,7 +40,7 @@ class _Matched(NamedTuple):
 
 
 def match_reads(operands: Operands, cells: Cells) -> Producers:
-    """The producer of every read. Raises IrregularError for a read of released bytes."""
+    """Finds the producer of every read. Raises IrregularError for a read of released bytes."""
     producer = np.full(len(operands.record), -1)
     touched = np.zeros(len(cells), np.bool_)
     touched[cells.group[cells.changed]] = True
@@ -60,10 +60,10 @@ def match_reads(operands: Operands, cells: Cells) -> Producers:
 
 
 def _match_groups(operands: Operands, cells: Cells, events: Array, label: Array, producer: Array) -> _Matched:
-    """Fill *producer* for *events*, the operands of whole groups. Returns the live writes among them, and the events of
-    groups in which a read has no single producer of its shape, or a live value is overwritten in part.
+    """Fills *producer* for *events*, the operands of whole groups.
 
-    *events* are sorted by group, which *label* gives, and then by record.
+    Returns the live writes among them, and the events of groups in which a read has no single producer of its shape, or
+    a live value is overwritten in part. *events* are sorted by group, which *label* gives, and then by record.
     """
     events, opens, writes_twice = _by_phase(operands, events, label)
     writes, cell = operands.is_write[events], cells.index[events]

@@ -1,4 +1,4 @@
-"""The GEMM records of a window, and how they chain up through their accumulators."""
+"""GemmChains: the GEMM records of a window, chained through their accumulators."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class GemmChains:
         return made
 
     def _products_in_other_forms(self) -> Array:
-        """The GEMMs of whose results a part is overwritten, or which are stored in another shape."""
+        """The GEMMs whose result is overwritten in part, or stored in another shape."""
         flow, partial = self._flow, self._flow.by_bytes.partial
         writes = np.append(flow.live, partial)
         number = self._product(writes)
@@ -122,7 +122,7 @@ class GemmChains:
 
 
 def _first_of_chain(previous: Array) -> Array:
-    """The first GEMM of each GEMM's chain, where *previous* is the GEMM before, or -1."""
+    """The first GEMM of the chain of each GEMM. *previous* is the GEMM before it, or -1."""
     chain = np.where(previous >= 0, previous, np.arange(len(previous)))
     while (chain[chain] != chain).any():
         chain = chain[chain]
@@ -130,7 +130,7 @@ def _first_of_chain(previous: Array) -> Array:
 
 
 def _check(flow: Dataflow, a: Array, out: Array, accumulates: Array, transposed: Array) -> None:
-    """Raise IrregularError unless the operands are A, B, [ACC], OUT in this order and fit together."""
+    """Raises IrregularError unless the operands are A, B, [ACC], OUT in this order and fit together."""
     operands = flow.operands
     if (out - a + 1 != 3 + accumulates).any():
         raise IrregularError("a GEMM with too few or many operands")

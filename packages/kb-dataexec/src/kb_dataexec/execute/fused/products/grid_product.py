@@ -1,4 +1,4 @@
-"""The matrix product of one grid of accumulations, computed in blocks on all cores."""
+"""GridProduct: computes the matrix product of one grid of accumulations, in blocks on all cores."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops.gemm import product
 
 _BLOCK: Final = 1024, 4096
-"""Rows and columns of a product that one thread computes. Source: measured on 4096 x 4096 x 4096 with blocks of 512 to
-4096 either way. The times differ by a tenth; see benchmarks/speed."""
+"""Rows and columns of the block of a product that one thread computes. Source: measured on 4096 x 4096 x 4096 with
+blocks of 512 to 4096 rows and columns: the times differ by a tenth."""
 
 Casts = tuple[int, ...]
 
@@ -47,13 +47,13 @@ class GridProduct:
         self._cols = spans([each.b.breadth for each in grid[0]])
 
     def parts(self) -> Iterator[tuple[Accumulation, slice, slice]]:
-        """Every accumulation, with its rows and columns in the product."""
+        """Yields every accumulation, with its rows and columns in the product."""
         for line, rows in zip(self._grid, self._rows, strict=True):
             for each, cols in zip(line, self._cols, strict=True):
                 yield each, rows, cols
 
     def results(self, wanted: Iterable[Casts]) -> dict[Casts, Array]:
-        """The product, once for each of *wanted*, cast to its types one after another."""
+        """Computes the product, once for each of *wanted*, cast to its types one after another."""
         summed = np.dtype(np.int32 if self._a.dtype.kind in "iub" else np.float32)
         shape = self._a.shape[0], self._b.shape[1]
         results = {casts: np.empty(shape, _dtype_after(casts, summed)) for casts in wanted}
@@ -71,7 +71,8 @@ class GridProduct:
         return results
 
     def placed(self, casts: Casts, result: Array) -> Iterator[tuple[StoredMatrix, Array]]:
-        """Where the parts of *result*, cast to *casts*, go. Destinations that adjoin come as one matrix."""
+        """Yields the destinations of the parts of *result*, cast to *casts*. Adjoining destinations come as one
+        matrix."""
         found = [[[to.matrix for to in each.destinations if to.casts == casts] for each in line] for line in self._grid]
         down = adjoining([next(iter(line[0]), None) for line in found], below)
         along = adjoining([next(iter(matrices), None) for matrices in found[0]], beside)
@@ -88,7 +89,7 @@ class GridProduct:
                     yield from ((matrix, result[at]) for matrix in matrices)
 
     def _add_initial(self, block: _Block, sums: Array) -> None:
-        """Add the matrices that the accumulations of *block* start from to *sums*, the product of the block."""
+        """Adds the initial matrices of the accumulations of *block* to *sums*, the product of the block."""
         rows, cols = self._rows[block.lines], self._cols[block.columns]
         top, left = rows[0].start, cols[0].start
         for line, down in zip(self._grid[block.lines], rows, strict=True):
@@ -99,7 +100,7 @@ class GridProduct:
 
 
 def _cast_along(out: Array, value: Array, casts: Casts) -> None:
-    """Fill *out* with *value*, cast to the types *casts* (codes) one after another. The last type is that of *out*."""
+    """Fills *out* with *value*, cast to the types *casts* (codes) one after another. The last type is that of *out*."""
     for code in casts[:-1]:
         value = cast(value, DTYPES[code])
     if casts:
@@ -123,7 +124,7 @@ def _blocks(grid: ProductGrid) -> list[_Block]:
 
 
 def _joined(part: Sequence[Sequence[Sequence[StoredMatrix]]]) -> StoredMatrix | None:
-    """The matrix that the one destination of each accumulation of *part* makes, if there is one that can be written."""
+    """The matrix that the destinations of *part*, one for each accumulation, make together; None if they make none."""
     if any(len(matrices) != 1 for line in part for matrices in line):
         return None
     whole = join([[matrices[0] for matrices in line] for line in part])

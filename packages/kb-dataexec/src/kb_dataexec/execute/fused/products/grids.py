@@ -1,4 +1,4 @@
-"""Accumulations, lined up in grids. Each grid is one matrix product."""
+"""grids: arranges accumulations in grids. Each grid is one matrix product."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kb_dataexec.execute.fused.products.stored_matrix import StoredMatrix
 from kb_dataexec.memory.store import MemoryStore
 
 _PANEL_NBYTES: Final = 1 << 28
-"""Bytes that the factors and the result of one grid may take, each as f32."""
+"""The most bytes of the factors and of the result of a grid, each as f32."""
 
 
 class Destination(NamedTuple):
-    """Where a result goes, and the types (codes) that it is cast to on the way, in order."""
+    """The destination of a result, and the types (codes) that it is cast to on the way, in order."""
 
     matrix: StoredMatrix
     casts: tuple[int, ...]
@@ -37,13 +37,13 @@ class Accumulation(NamedTuple):
 
 
 ProductGrid = list[list[Accumulation]]
-"""Accumulations in rows and columns. Those of a row share their A panel, those of a column share their B panel."""
+"""Accumulations in rows and columns. A row shares its A panel, and a column shares its B panel."""
 
 
 def accumulations(
     chains: GemmChains, matrices: list[StoredMatrix], destinations: dict[int, list[Destination]], store: MemoryStore
 ) -> Iterator[Accumulation]:
-    """The accumulations whose results *destinations* wants, by the number of their last GEMM.
+    """Yields the accumulations with a result in *destinations*, which are by the number of the last GEMM.
 
     *matrices*[i] is cell i of *store*. Panels that replicas of one array hold are one panel.
     """
@@ -71,14 +71,14 @@ def accumulations(
 
 
 def grids(found: Iterator[Accumulation]) -> Iterator[ProductGrid]:
-    """The accumulations *found*, in grids.
+    """Arranges the accumulations *found* in grids.
 
     Accumulations with one A panel and B stored one way form a line. Lines with the same B panels form a grid. A large
     grid is cut into parts, which bounds the memory for its factors and its result.
 
-    A product that many PEs compute alike is one accumulation with the destinations of all. Such products that start
-    from matrices are in grids of one form each. So they are equal to the last bit: the rounding of a BLAS library may
-    depend on the place of a column in the product.
+    A product that many PEs compute equally is one accumulation with the destinations of all. Such products with
+    initial matrices are in grids of one form each. So they are equal to the last bit: the rounding of a BLAS library
+    may depend on the place of a column in the product.
     """
     lines: dict[tuple[FactorPanel, bool, int], list[Accumulation]] = {}
     order: dict[FactorPanel, int] = {}
@@ -113,7 +113,7 @@ def _parts_of(grid: ProductGrid) -> Iterator[ProductGrid]:
 
 
 def _most_beside(length: int) -> int:
-    """How many rows of *length* elements take _PANEL_NBYTES as f32."""
+    """The number of rows of *length* elements that take _PANEL_NBYTES as f32."""
     return _PANEL_NBYTES // 4 // max(length, 1)
 
 

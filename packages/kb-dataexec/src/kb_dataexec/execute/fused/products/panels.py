@@ -1,4 +1,4 @@
-"""Panels: the tiles of one factor that an accumulation goes through along k."""
+"""FactorPanel: the tiles of one factor that an accumulation goes through along k."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kb_dataexec.memory.store import MemoryStore
 class FactorPanel:
     """The tiles of A, or of B, that one accumulation goes through. Two panels are equal only if they are one object.
 
-    `turned` says that the tiles are stored transposed. `k_is_down` says that k runs along the rows of the stored tiles:
-    that is the case for B, and for a transposed A.
+    `turned` is True if the tiles are stored transposed. `k_is_down` is True if k runs along the rows of the stored
+    tiles, as for B and for a transposed A.
     """
 
     __slots__ = ("k_is_down", "tiles", "turned")
@@ -30,16 +30,18 @@ class FactorPanel:
 
     @property
     def depth(self) -> int:
-        """Elements along k."""
+        """The number of elements along k."""
         return sum(tile.rows if self.k_is_down else tile.cols for tile in self.tiles)
 
     @property
     def breadth(self) -> int:
-        """Elements across k: rows of A, or columns of B."""
+        """The number of elements across k: rows of A, or columns of B."""
         return self.tiles[0].cols if self.k_is_down else self.tiles[0].rows
 
     def place(self, store: MemoryStore) -> PanelPlace | None:
-        """What panels of equal values have in common that are read from one array; None for a panel in pieces."""
+        """Returns a key that is equal for panels that read the same bytes of a shared array; None for a panel in
+        pieces.
+        """
         whole = join(_lines([self.tiles], self.k_is_down))
         place = None if whole is None else store.place(*whole[:5])
         if whole is None or place is None:
@@ -49,7 +51,7 @@ class FactorPanel:
 
 
 class PanelPlace(NamedTuple):
-    """Where a panel lies in an array that memories share, its shape, its type, and the lengths of its tiles along k."""
+    """The position of a panel in an array that memories share, its shape, type, and lengths of its tiles along k."""
 
     place: int
     rows: int
@@ -67,7 +69,7 @@ def _lines(panels: Sequence[Sequence[StoredMatrix]], k_is_down: bool) -> list[Se
 
 
 def factor_of(store: MemoryStore, panels: Sequence[FactorPanel], scratch: Scratch) -> Array:
-    """A panels one below the other, or B panels side by side, oriented for A @ B.
+    """Returns A panels one below the other, or B panels side by side, oriented for A @ B.
 
     All *panels* are stored the same way and are cut in the same places along k. Floats come as f32, integers as they
     are. The result is a view of *store*, or lies in *scratch*.

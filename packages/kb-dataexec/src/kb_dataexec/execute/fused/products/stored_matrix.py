@@ -1,4 +1,4 @@
-"""Matrices in memory, joined where they adjoin, so that many small matrices are read at once."""
+"""StoredMatrix: a matrix in memory. Adjoining matrices are joined, so that many small matrices are read at once."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class StoredMatrix(NamedTuple):
 
     @property
     def cols(self) -> int:
-        """Elements a row."""
+        """The number of elements of a row."""
         return self.row_nbytes // DTYPES[self.dtype].nbytes
 
     def read(self, store: MemoryStore) -> Array:
-        """The values, (rows, cols). Raises StoreError as `MemoryStore.read` does."""
+        """Reads the values, of shape (rows, cols). Raises StoreError for bytes that are not initialised."""
         return store.read(*self[:5], DTYPES[self.dtype])
 
 
 def beside(matrices: Sequence[StoredMatrix]) -> StoredMatrix | None:
-    """The matrix that *matrices* make from left to right, or None when they do not adjoin in memory."""
+    """Returns the matrix that *matrices* make from left to right; None if they do not adjoin in memory."""
     first = matrices[0]
     end = first.offset
     for matrix in matrices:
@@ -48,7 +48,7 @@ def beside(matrices: Sequence[StoredMatrix]) -> StoredMatrix | None:
 
 
 def below(matrices: Sequence[StoredMatrix]) -> StoredMatrix | None:
-    """The matrix that *matrices* make from top to bottom, or None when they do not adjoin in memory."""
+    """Returns the matrix that *matrices* make from top to bottom; None if they do not adjoin in memory."""
     if len(matrices) == 1:
         return matrices[0]
     first = matrices[0]
@@ -66,14 +66,14 @@ def below(matrices: Sequence[StoredMatrix]) -> StoredMatrix | None:
 
 
 def join(grid: Sequence[Sequence[StoredMatrix]]) -> StoredMatrix | None:
-    """The matrix that *grid*, rows of matrices, makes; None when the matrices do not adjoin in memory."""
+    """Returns the matrix that *grid*, rows of matrices, makes; None if the matrices do not adjoin in memory."""
     lines = [beside(line) for line in grid]
     whole = [line for line in lines if line is not None]
     return below(whole) if len(whole) == len(lines) else None
 
 
 def gather(store: MemoryStore, grid: Sequence[Sequence[StoredMatrix]], dtype: np.dtype[Any], scratch: Scratch) -> Array:
-    """The values of *grid*, rows of matrices, as one (rows, cols) array of *dtype*; a view of *store* if possible."""
+    """Reads *grid*, rows of matrices, as one array (rows, cols) of *dtype*; a view of *store* if possible."""
     whole = join(grid)
     if whole is not None:
         return convert(whole.read(store), dtype, scratch.empty)
@@ -94,8 +94,7 @@ def gather(store: MemoryStore, grid: Sequence[Sequence[StoredMatrix]], dtype: np
 def adjoining(
     matrices: Sequence[StoredMatrix | None], joined: Callable[[list[StoredMatrix]], StoredMatrix | None]
 ) -> list[slice]:
-    """The numbers of *matrices* in runs, of which each matrix and the next one adjoin, as *joined* says; None never
-    does."""
+    """Splits *matrices* into runs of neighbours that *joined* can join. None adjoins nothing."""
     begin, found = 0, []
     for at, (left, right) in enumerate(pairwise(matrices), 1):
         if left is None or right is None or joined([left, right]) is None:
@@ -105,11 +104,11 @@ def adjoining(
 
 
 def spans(lengths: Sequence[int]) -> list[slice]:
-    """Parts of *lengths*, one behind the other."""
+    """Returns slices of *lengths*, one behind the other."""
     ends = list(accumulate(lengths))
     return [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]
 
 
 def hull(parts: Sequence[slice]) -> slice:
-    """What *parts*, one behind the other, cover together."""
+    """Returns the slice from the begin of the first to the end of the last of *parts*."""
     return slice(parts[0].start, parts[-1].stop)

@@ -1,0 +1,105 @@
+"""A closed log that lacks an op is not executed: each id between its first and its last op has a row."""
+
+import json
+
+import numpy as np
+import pytest
+from dataexec_compressed_log import ChunkTables, memory
+from dataexec_gemm_log import HBM, GemmProblem
+
+from kb_dataexec import Executor
+from kb_dataexec.log import LogFolder
+from kb_dataexec.log.table_dtypes import TABLE_DTYPES
+from kb_dataexec.log.tables import OpLog
+from kb_dataexec.logfile import read_log, write_log
+from kb_dataexec.verify import debug
+from kb_messages import DType, LogError
+
+PROBLEM = GemmProblem(24, 8, 8, (8, 8, 8))
+WAYS = {
+    "tile": lambda log: Executor(log, PROBLEM.memory(), "tile").run(),
+    "fused": lambda log: Executor(log, PROBLEM.memory(), "fused", fuse_from=2).run(),
+    "debug": lambda log: debug(log, PROBLEM.memory()),
+}
+
+
+def without(log, lost, is_complete=True, tables=None):
+    """*log* without the ops with the ids *lost*, and without their operands."""
+    ops, operands = (rows[~np.isin(rows["op_id"], lost)] for rows in (log.ops, log.operands))
+    return OpLog(ops, operands, log.strings, log.immediates, is_complete, tables)
+
+
+def last_op(log):
+    return int(log.ops["op_id"].max())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_closed_log_without_some_of_its_ops_is_refused(way):
+    log = PROBLEM.log()
+    last = last_op(log)
+    with pytest.raises(LogError) as error:
+        WAYS[way](without(log, [last - 1]))
+    assert str(error.value) == (
+        f"op log: ops: got no row of op {last - 1}, and 1 of the ops 0 to {last} missing in all, "
+        "needs a row for each op of a closed log; run again to write the whole log"
+    )
+
+
+@pytest.mark.parametrize(("at", "missing"), [(slice(1, None), 0), (slice(-1), 17)])
+def test_a_command_states_its_first_and_its_last_op(at, missing):
+    log = PROBLEM.log()
+    commands = np.zeros(1, TABLE_DTYPES["commands"])
+    commands["n_ops"] = log.n_ops
+    lost = np.setdiff1d(log.ops["op_id"], log.ops["op_id"][at])
+    shorter = without(log, lost, tables={"commands": commands})
+    with pytest.raises(LogError, match=f"no row of op {missing}, and 1 of the ops 0 to 17 missing"):
+        WAYS["tile"](shorter)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ids_may_begin_at_any_number_and_stand_in_any_order(way):
+    log = PROBLEM.log()
+    rows = log.ops[::-1].copy(), log.operands.copy()
+    for table in rows:
+        table["op_id"] += 1000
+    WAYS[way](OpLog(*rows, log.strings, log.immediates))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_log_that_was_cut_off_may_lack_ops(way):
+    """Rows are written in the order of completion. Here the second of three output tiles was not done."""
+    log = PROBLEM.log()
+    of_tile = log.ops["op_id"][log.ops["tile_id"] == 1]
+    WAYS[way](without(log, of_tile, is_complete=False))
+
+
+def test_kb_dataexec_run_refuses_a_folder_without_some_ops(folder, invoke):
+    write_log(folder / "other", without(read_log(folder / "log"), [3, 4]))
+    code, out, err = invoke("run", folder / "other", "--memory", folder / "memory")
+    assert (code, err) == (1, "")
+    assert "no row of op 3, and 2 of the ops 0 to" in out
+
+
+def test_compressed_rows_that_lack_records_are_refused(tmp_path):
+    """The commands of the log have 8 ops, and the chunks have the records of 4 of them."""
+    tables = ChunkTables()
+    tables.chunks[0]["parts"] = [[-1, 0, 2, 0, 0, 0]]
+    source = LogFolder(tables.write(tmp_path / "log"))
+    assert source.by_command() is None, "a log of whole commands lacks nothing"
+    with pytest.raises(LogError, match="no row of op 2, and 4 of the ops 0 to 7 missing"):
+        Executor(source.whole(), memory()).run()
+
+
+@pytest.mark.parametrize(("ids", "is_refused"), [((None, None), False), ((0, 2), True), ((0, 1), False)])
+def test_lines_without_ids_have_the_numbers_of_their_lines(ids, is_refused, tmp_path):
+    """An empty line between two ops counts. Ids that a line states are those of the log."""
+    out = {"role": "OUT", "owner": HBM, "offset": 0, "rows": 1, "row_nbytes": 16, "dtype": str(DType.F32)}
+    op = {"kind": "math", "operands": [out], "params": {"op": "copy", "scalars": [1.0]}}
+    lines = [json.dumps(op if number is None else op | {"op_id": number, "tile_id": number}) for number in ids]
+    (tmp_path / "log.jsonl").write_text("\n\n".join(lines))
+    log = read_log(tmp_path / "log.jsonl")
+    if is_refused:
+        with pytest.raises(LogError, match="no row of op 1"):
+            Executor(log, memory()).run()
+    else:
+        assert (Executor(log, memory()).run().read(HBM, 0, 1, 16, 16, DType.F32) == 1).all()
