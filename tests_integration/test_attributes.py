@@ -50,7 +50,7 @@ ALLOWED = {
         "a command in flight carries its times and their causes",
     ),
     "kb_engine.testing": (
-        "servers closed __class__",
+        "servers is_forbidden name __class__",
         "the contract suite builds a line around one block, and watches it",
     ),
     "kb_components.pe": (

@@ -8,7 +8,7 @@ from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
-from kb_engine.observe.listeners import Listeners
+from kb_engine.observe.observer import Listeners
 from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.tracer import Tracer
 from kb_engine.observe.watched_lease import WatchedLease
