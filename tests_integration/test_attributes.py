@@ -35,7 +35,7 @@ ALLOWED = {
         "a footprint leaves and puts back what a command leaves on a PE",
     ),
     "kb_engine.language.accumulators": ("forgotten place", "a sum leaves the registers when somebody asks for it"),
-    "kb_engine.language.rules.deferred_calls": (
+    "kb_engine.language.deferred_calls": (
         "deferred_calls",
         "a program asks the language before it issues a command",
     ),

@@ -26,7 +26,7 @@ from kb_engine.host.virtual_memory import VirtualMemory
 from kb_engine.language.tl import Language
 from kb_engine.launch.launch import LaunchResult
 from kb_engine.launch.targets import pes_of
-from kb_engine.memory.unwritten_load import UnwrittenLoadError
+from kb_engine.memory.device_memory import UnwrittenLoadError
 from kb_engine.program.author.arguments import describe
 from kb_engine.program.grid import Schedule, grid_of
 from kb_engine.program.port import FrontEnd

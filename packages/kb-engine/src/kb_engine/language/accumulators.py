@@ -16,7 +16,7 @@ from weakref import ref
 
 from msgspec.structs import replace
 
-from kb_engine.language.rules.deferred_calls import DeferredCalls
+from kb_engine.language.deferred_calls import DeferredCalls
 from kb_engine.memory.pending import Producer
 from kb_engine.program.accumulator_registers import AccumulatorRegisters
 from kb_engine.program.author.arguments import in_tcm

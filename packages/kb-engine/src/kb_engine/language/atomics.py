@@ -16,11 +16,11 @@ import numpy.typing as npt
 from kb_engine.language.access import masks
 from kb_engine.language.access.accesses import ElementAccess, pieces_of
 from kb_engine.language.access.element_pieces import TilePiece, pieces_of_elements
-from kb_engine.language.rules.deferred_calls import AtomicCall, AtomicPart, DeferredAtomics, OldValue
+from kb_engine.language.deferred_calls import AtomicCall, AtomicPart, DeferredAtomics, OldValue
 from kb_engine.language.rules.math_results import Argument, known_value
 from kb_engine.language.transfers import Transfers
 from kb_engine.memory.pending import Producer
-from kb_engine.memory.strided import strided
+from kb_engine.memory.tiles import strided
 from kb_engine.program.author.arguments import describe
 from kb_engine.program.language_base import allocate
 from kb_engine.program.values.affine import sides_of

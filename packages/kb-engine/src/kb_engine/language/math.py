@@ -12,8 +12,8 @@ from typing import Any, cast
 import numpy.typing as npt
 
 from kb_engine.language.along_axis import AxisFunctions
+from kb_engine.language.deferred_calls import DeferredCalls
 from kb_engine.language.rules.call_rules import call_rule
-from kb_engine.language.rules.deferred_calls import DeferredCalls
 from kb_engine.language.rules.math_results import (
     Argument,
     broadcast,

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Final, NoReturn
 
-from kb_engine.memory.unwritten_load import UnwrittenLoadError
+from kb_engine.memory.device_memory import UnwrittenLoadError
 from kb_messages import KbError, KernelError
 
 
