@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, Final
 
 import numpy as np
+import pytest
 
 from kb_dataexec import MemoryLogWriter, OpLog
 from kb_engine import Engine, Host, TileShape
