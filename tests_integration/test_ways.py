@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+
 from kb_dataexec import MemoryLogWriter, OpLog
 from kb_engine import Engine, Host, TileShape
 from kb_messages import DType
@@ -23,8 +24,8 @@ from kb_topology import load_topology
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = (ROOT / "docs/rooms.md").read_text(encoding="utf-8")
-FEEDER: Final = "kb_components/pe/tile_feeder.py"
-MOST_FILES: Final = {"launch": 40, "tile": 25, "record": 15}
+FEEDER: Final = "kb_components/pe/scheduling/tile_feeder.py"
+MOST_FILES: Final = {"launch": 40, "tile": 25, "record": 15, "record that is read": 20}
 
 
 class Way:
@@ -61,8 +62,8 @@ def product(tl: Any, a: Any, b: Any, c: Any) -> None:
     tl.wait(tl.composite("gemm", a, b, c, tile=TileShape(64, 64, 64)))
 
 
-def chip(name: str, exact: str, writer: MemoryLogWriter | None = None) -> Host:
-    return Host(Engine(load_topology(ROOT / f"topologies/{name}.yaml"), writer, exact=exact))  # type: ignore[arg-type]
+def chip(name: str, exact: Any, writer: MemoryLogWriter | None = None) -> Host:
+    return Host(Engine(load_topology(ROOT / f"topologies/{name}.yaml"), writer, exact=exact))
 
 
 def of_launch(exact: str) -> list[str]:
@@ -75,10 +76,10 @@ def of_launch(exact: str) -> list[str]:
     return way.files
 
 
-def of_product(exact: str, writer: MemoryLogWriter | None = None) -> list[str]:
-    """The files of a launch of a product on one_pe, of its log, and of reading its rows.
+def of_product(exact: str, writer: MemoryLogWriter | None = None, reads: bool = False) -> list[str]:
+    """The files of a launch of a product on one_pe and of its log; with *reads*, those that make the rows of the log.
 
-    The product has one tile event by event, and enough tiles to skip some otherwise. The launch is the second one: the
+    Event by event, the product has one tile, and otherwise enough tiles to skip some. The launch is the second one: the
     first one makes the plan.
     """
     host = chip("one_pe", exact, writer)
@@ -87,31 +88,59 @@ def of_product(exact: str, writer: MemoryLogWriter | None = None) -> list[str]:
     for n in range(2):
         a, b = (host.tensor(f"{name}{n}", data, DType.F16) for name in "ab")
         c = host.empty(f"c{n}", (size, size), DType.F16)
-        with way.followed() if n else nullcontext():
+        with way.followed() if n and not reads else nullcontext():
             host.launch(product, a, b, c)
-    with way.followed():
+    with nullcontext() if reads else way.followed():
         log = host.engine.close_log()
-        if isinstance(log, OpLog):
-            assert len(log.ops) > 0, log
+    if reads:
+        assert isinstance(log, OpLog)
+        with way.followed():
+            assert len(log.ops) == log.n_ops
     return way.files
 
 
 def of_tile(exact: str) -> list[str]:
-    """The files of the only tile of a product, from its feeder on, without those of the launch and of its log."""
+    """The files of the tiles of a product, from the feeder on, without those of its launch."""
     files = of_product(exact)
-    launch = set(of_launch(exact))
-    return [file for file in files[files.index(FEEDER) :] if file not in launch or file == FEEDER]
+    launch = {*of_launch(exact)} - {FEEDER}
+    return [file for file in files[files.index(FEEDER) :] if file not in launch]
 
 
 def of_record(exact: str) -> list[str]:
-    """The files that write and read the records of a product."""
-    without = set(of_product(exact))
+    """The files that write the records of a product."""
+    without = {*of_product(exact)}
     return [file for file in of_product(exact, MemoryLogWriter()) if file not in without]
 
 
-if __name__ == "__main__":
-    for name, files in (("launch", of_launch), ("tile", of_tile), ("record", of_record)):
-        every = files("events")
-        print(name, "events", len(every), *every, sep="\n   ")
-        skips = [f for f in files("closed") if f not in every]
-        print(name, "fastforward", len(skips), *skips, sep="\n   ")
+def of_reading(exact: str) -> list[str]:
+    """The files that make the rows of the records of a product, when they are read."""
+    return of_product(exact, MemoryLogWriter(), reads=True)
+
+
+WAYS: Final[dict[str, Callable[[str], list[str]]]] = {
+    "launch": of_launch,
+    "tile": of_tile,
+    "record": of_record,
+    "record that is read": of_reading,
+}
+
+
+def of_page(name: str, mode: str) -> list[str]:
+    """The files that the page names for a way."""
+    section = PAGE.partition(f"\n## The way of a {name}\n")[2].partition("\n## ")[0]
+    table = section.partition(f"\n### {mode}\n")[2].partition("\n### ")[0]
+    return re.findall(r"^\| \[[^]]*\]\(\.\./packages/[\w-]+/src/([\w/]+\.py)\)", table, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_the_page_names_the_files_of_a_way_event_by_event(name: str) -> None:
+    files = WAYS[name]("events")
+    assert of_page(name, "Event by event") == files
+    assert len(files) <= MOST_FILES[name]
+
+
+@pytest.mark.speed
+@pytest.mark.parametrize("name", WAYS)
+def test_the_page_names_the_files_that_fast_forwarding_adds_to_a_way(name: str) -> None:
+    every = {*WAYS[name]("events")}
+    assert of_page(name, "Fast-forwarded") == [file for file in WAYS[name]("closed") if file not in every]

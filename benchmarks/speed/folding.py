@@ -4,8 +4,8 @@
     python benchmarks/speed/folding.py --quick               # one large product and every eighth shape, one round
     python benchmarks/speed/folding.py --against ../other    # in turns with the code of another checkout
 
-Without `--against`, the other side is `Engine(exact="events")`. The two sides run in turns, each in a process of its own.
-A large product is timed with and without an op log in memory, from the kernel's call to the closed log. A shape is
+Without `--against`, the other side is `Engine(exact="events")`. The two sides run in turns, each in a process of its
+own. A large product is timed with and without an op log in memory, from the kernel's call to the closed log. A shape is
 timed without a log, or with `--log` with one, in the tiles that the scheduler of this checkout chooses, or with
 `--cubes` in tiles of 128 x 128 x 128. A launch of another shape has warmed the process up. The script refuses sides
 that end at different picoseconds.

@@ -96,7 +96,7 @@ def test_holders_end_when_a_tile_enters(log: OpLog) -> None:
 
 def test_an_op_of_no_log_has_no_causes(log: OpLog) -> None:
     with pytest.raises(
-        LogError, match="op log: got op 99999999, needs an op whose command and program the log tells of"
+        LogError, match="op log: got op 99999999, needs an op whose command and program have rows in the log"
     ):
         Causes(log).before(99_999_999)
 

@@ -35,7 +35,7 @@ from kb_engine.program.grid import Grid
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
 from kb_engine.timing.clock import Clock
-from kb_engine.timing.collector import collector_off, look_once
+from kb_engine.timing.collector import collect_once, collector_off
 from kb_messages import (
     CubeTarget,
     KbError,
@@ -93,7 +93,7 @@ class Engine:
             self.fast_forward: FastForward | None = None
             if exact != "events":
                 self.fast_forward = fast_forward_of(built, watching, templates, reasons)
-        look_once()
+        collect_once()
         self.chip = built.chip
         self.pes = built.pes
         self.session = built.session

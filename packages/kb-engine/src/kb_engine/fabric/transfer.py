@@ -26,7 +26,7 @@ class Transfer:
     `head_ps` and `tail_ps` are the times at which the first and the last byte leave the links before the first shared
     link. A read or write of the rectangle `memory` has a `path`; a message has neither. A write has an `incoming`. On
     shared links, `due_ps` is the time at which the last byte reaches the end of the leg, as far as the fabric knows.
-    With an op log, `served` is what is known of a read since its memory began with it.
+    With an op log, `served` is the data of a read that are known since its memory began with the read.
     """
 
     __slots__ = (
@@ -66,7 +66,7 @@ class Transfer:
         self.last_link = None if flow.narrowing is None else LastLink(flow.narrowing, flow.nbytes)
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says. Raises NotPeriodic for other transfers than those of tiles."""
+        """Hands the state to *over*. Raises NotPeriodic for a transfer that carries no tile."""
         token = self.argument
         if type(token) is Gathering:
             over.part(token)
@@ -107,7 +107,7 @@ class Transfer:
         self.served = op_id, behind_op, served_ps, over.moment(first_ps), over.moment(last_ps)
 
     def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
-        """From *from_ps* on, the bytes at the end of the leg are those of *pace*, *delay_ps* ago, less *offset*."""
+        """From *from_ps* on, the bytes at the end of the leg are the level of *pace*, *delay_ps* ago, less *offset*."""
         if self.incoming is not None:
             self.incoming.comes(from_ps, pace, delay_ps, offset)
         elif self.last_link is not None:
@@ -118,5 +118,5 @@ class Transfer:
         return last_ps if self.last_link is None else self.last_link.ends_ps(last_ps)
 
     def is_due(self, due_ps: int) -> None:
-        """The last byte is at the end of the leg at *due_ps*, as far as it is known; -1 if not."""
+        """Sets the picosecond at which the last byte is at the end of the leg; -1 while unknown."""
         self.due_ps = due_ps

@@ -21,7 +21,7 @@ from typing import Any, Final
 from simpy.events import NORMAL
 
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.block.isolation import IsolableWork
+from kb_engine.block.pe_roles import IsolableWork
 from kb_engine.fastforward.isolated.footprint import Footprint
 from kb_engine.fastforward.isolated.isolated_result import IsolatedResult
 from kb_engine.fastforward.isolated.pe_forms import PlanForm, form_of, why_out_of_reach
@@ -100,7 +100,7 @@ class IsolatedCommand:
         self.outcome = outcome
         self.cuts: Any = work.cuts()
         work.place()
-        work.command.close(outcome.moved, begin_ps)
+        work.command.isolate(outcome.moved, begin_ps)
         self.before = shape.footprint.free_ps(outcome)
         shape.footprint.apply(outcome, begin_ps)
         self._end = end
@@ -198,7 +198,7 @@ class IsolatedCommands:
         """*command*, which is worth closing, is simulated event by event because of *why*."""
         self._reasons.note(COMMANDS, "", why._replace(line=command.submitted.line), 1)
 
-    def close(self, work: IsolableWork, shape: Shape, event_order: Iterator[int]) -> bool:
+    def isolate(self, work: IsolableWork, shape: Shape, event_order: Iterator[int]) -> bool:
         """Close *work* now, unless its places are in use. Its end takes one of the *event_order* of its PE."""
         footprint, now_ps = shape.footprint, self._clock.now_ps
         places = footprint.places

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.block.isolation import IsolableWork
+from kb_engine.block.pe_roles import IsolableWork
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.fabric.paths import MemoryPath
 from kb_engine.fastforward.isolated import isolated_commands
@@ -66,7 +66,7 @@ class PeIsolation:
         self.wants = closed.wants
         self.missed = closed.missed
 
-    def close(self, work: IsolableWork) -> bool:
+    def isolate(self, work: IsolableWork) -> bool:
         """As Closer says."""
         command = work.command
         plan = command.shared_plan
@@ -74,7 +74,7 @@ class PeIsolation:
         if isinstance(shape, SkipRefusal):
             self._closed.takes_slow_path(command, shape)
             return False
-        return self._closed.close(work, shape, self._event_order)
+        return self._closed.isolate(work, shape, self._event_order)
 
     def _shape_of(self, plan: PipelinePlan, addresses: Sequence[int]) -> Shape | SkipRefusal:
         if isinstance(self._form, SkipRefusal):
@@ -145,6 +145,6 @@ class NoIsolation:
         if command.shared_plan.n_stages >= isolated_commands.LEAST_ISOLATED_STAGES:
             self._reasons.note(COMMANDS, "", self._why._replace(line=command.submitted.line), 1)
 
-    def close(self, work: IsolableWork) -> bool:
+    def isolate(self, work: IsolableWork) -> bool:
         """As Closer says."""
         return False

@@ -166,6 +166,6 @@ class TileSkipper:
             tile = max(made, output * self._k_grid + _ALONG_K)
         self._asked = tile
         if tile + _LEAST_JUMP < self._n_tiles and self._can_afford(_COST_GLANCE):
-            self._feeding.look_after(tile, self._look)
+            self._feeding.call_after_tile(tile, self._look)
         elif self._recorder is not None and self._holds:
             self._recorder.let_go()
