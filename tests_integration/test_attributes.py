@@ -35,11 +35,11 @@ ALLOWED = {
         "a footprint leaves and puts back what a command leaves on a PE",
     ),
     "kb_engine.language.accumulators": ("forgotten place", "a sum leaves the registers when somebody asks for it"),
-    "kb_engine.language.rules.deferred_calls": (
+    "kb_engine.language.deferred_calls": (
         "deferred_calls",
         "a program asks the language before it issues a command",
     ),
-    "kb_engine.program.engine_queues": (
+    "kb_engine.program.command_stream": (
         "operand_seq operand_ps turn_ps t_issued_ps t_submitted_ps",
         "a command in flight carries its times and their causes",
     ),

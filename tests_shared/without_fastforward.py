@@ -1,4 +1,5 @@
-"""A plugin of pytest, `-p without_fastforward`: refuses to import the wing `kb_engine.fastforward`, as if it were deleted.
+"""A plugin of pytest, `-p without_fastforward`: refuses to import the wing `kb_engine.fastforward`, as if it were
+deleted.
 
 Files that import the wing are not collected, and tests with the mark `speed` are not run. All other tests have to pass,
 because the wing changes no result.

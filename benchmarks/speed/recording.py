@@ -106,8 +106,7 @@ class Inside:
 def share_inside(case: Case, exact: Exact) -> float:
     """The share of pass 1 inside the code that makes rows of `transfers` and `dispatches`, at most."""
     from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite
-    from kb_engine.observe.run_rows import LazyTransfers
-    from kb_engine.observe.run_rows import RunTables
+    from kb_engine.observe.run_rows import LazyTransfers, RunTables
 
     inside = Inside()
     for recording in (TransferRows, WatchedWrite, LazyTransfers):

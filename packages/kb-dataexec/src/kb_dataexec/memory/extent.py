@@ -148,8 +148,10 @@ class Extent:
         return bigger
 
     def absorb(self, other: Extent) -> None:
-        """Takes over the bytes and the validity of *other*. Its range lies within this range and is all invalid
-        here."""
+        """Takes over the bytes and the validity of *other*.
+
+        Its range lies within this range and is all invalid here.
+        """
         assert self.mask is not None
         mine = slice(other.start - self.base, other.stop - self.base)
         theirs = slice(other.start - other.base, other.stop - other.base)

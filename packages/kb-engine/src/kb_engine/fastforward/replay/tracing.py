@@ -214,16 +214,16 @@ class TracingRegisters:
 
     @property
     def nbytes(self) -> int:
-        """As `HeldRegisters.nbytes`."""
+        """As `AccumulatorRegisters.nbytes`."""
         return self._registers.nbytes
 
     @property
     def room_nbytes(self) -> int:
-        """As `HeldRegisters.room_nbytes`."""
+        """As `AccumulatorRegisters.room_nbytes`."""
         return self._registers.room_nbytes
 
     def take(self, nbytes: int) -> GivenAddress | None:
-        """As `HeldRegisters.take`."""
+        """As `AccumulatorRegisters.take`."""
         start = self._registers.take(nbytes)
         if start is None:
             return None
@@ -231,7 +231,7 @@ class TracingRegisters:
         return self._tape.give(start)
 
     def give_back(self, address: GivenAddress) -> None:
-        """As `HeldRegisters.give_back`."""
+        """As `AccumulatorRegisters.give_back`."""
         self._tape.note(RegisterReturn(address.slot))
         self._registers.give_back(address.value)
 

@@ -245,7 +245,7 @@ class ProgramSkipper:
             self._tell_issued(commands, period.by.commands, n)
             recorder.issued_instead(period.before.n_commands, commands)
         elif self._session.kept:
-            self._session.tell_again(self._session.kept[period.before.n_kept : period.after.n_kept], n)
+            self._session.notify_again(self._session.kept[period.before.n_kept : period.after.n_kept], n)
         self._launch.skip(ran)
         self._session.skip(jump.numbers.commands, jump.numbers.ops)
         self._chip.clock.skip(jump.ps)
@@ -260,7 +260,7 @@ class ProgramSkipper:
             for command in commands[n_each:]:
                 assert isinstance(command, CommandInFlight), "each command was made to tell of it"
                 self._on_issue(command)
-        self._session.tell_again([each for each in commands[:n_each] if isinstance(each, CommandInFlight)], n)
+        self._session.notify_again([each for each in commands[:n_each] if isinstance(each, CommandInFlight)], n)
 
     def _n_meeting_alike(self, period: Period) -> int:
         """How many periods follow whose programs do and meet what those of *period* did; 0 if it is not whole."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kb_components.pe.fetch_order import FetchOrder, wait_for_fetches
-from kb_components.pe.tile_buffers import TileBuffers
+from kb_components.pe.scheduling.fetch_order import FetchOrder, wait_for_fetches
+from kb_components.pe.scheduling.tile_buffers import TileBuffers
 from kb_engine.block import (
     Clock,
     CommandInFlight,
