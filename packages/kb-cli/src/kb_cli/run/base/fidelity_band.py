@@ -1,4 +1,4 @@
-"""Fidelity: the band around a simulated latency within which a device lies, by a comparison of the chip with the device.
+"""Fidelity: the band around a simulated latency in which a device lies, by a comparison of the chip with the device.
 
 Design: docs/design/attribution.md
 """
