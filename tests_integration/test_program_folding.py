@@ -213,7 +213,7 @@ def test_a_check_finds_rows_that_a_jump_loses(monkeypatch: pytest.MonkeyPatch) -
     [
         ("kb_engine.timing.clock.Clock.skip", lambda clock, ps, skip=Clock.skip: skip(clock, ps + 1)),
         ("kb_engine.fastforward.steady_state.state_snapshot.StateShift.moment", lambda _, t_ps: t_ps),
-        ("kb_engine.fastforward.steady_state.program_snapshot.ProgramShift.total", lambda _, count: count),
+        ("kb_engine.fastforward.steady_state.program_snapshot.ProgramShift.count", lambda _, count: count),
     ],
 )
 def test_a_check_refuses_a_jump_that_moves_a_part_too_far_or_not_at_all(

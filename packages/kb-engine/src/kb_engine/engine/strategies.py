@@ -1,6 +1,8 @@
 """The chain of strategies that an engine asks to run a launch, and how the engine finds the wing that holds them.
 
-The last strategy simulates every event. It stands here, and it defines all results. The wing `kb_engine.fastforward`
+Design: docs/design/fast-forward.md
+
+The last strategy simulates every event, and defines all results. The wing `kb_engine.fastforward`
 has strategies that skip events, and is not imported by name anywhere: without the wing, every event is simulated.
 """
 
@@ -50,7 +52,7 @@ class Strategy(Protocol):
 class Skipped(NamedTuple):
     """Counts of the work that a wing did not simulate event by event, since the engine was made.
 
-    `isolated_commands` came to the result of an equal command, or ran apart. `skipped_commands` are the commands of
+    `isolated_commands` took the result of an equal command, or ran apart. `skipped_commands` are the commands of
     `skipped_programs`. `slow_path` says why other work was simulated event by event.
     """
 
@@ -62,18 +64,18 @@ class Skipped(NamedTuple):
 
 
 class FastForward(Protocol):
-    """A wing, as an engine sees it: `strategies` to ask in turn, and what the wing has to hear of launches."""
+    """The interface of a wing for an engine: `strategies` to ask in turn, and notifications of launches."""
 
     strategies: Sequence[Strategy]
 
     def launch_begins(self, n_pes: int) -> None:
-        """A launch on *n_pes* PEs begins."""
+        """Notes that a launch on *n_pes* PEs begins."""
 
     def launch_failed(self) -> None:
-        """An error ended the launch. What the wing knew ahead happens no more."""
+        """Notes that an error ended the launch. Events that the wing skipped ahead do not happen any more."""
 
     def skipped(self) -> Skipped:
-        """The counts so far."""
+        """Returns the counts so far."""
 
 
 class EveryEvent:
@@ -90,7 +92,7 @@ class EveryEvent:
 def fast_forward_of(
     built: Built, observers: Sequence[Observer], templates: bool, reasons: SlowPathReasons
 ) -> FastForward | None:
-    """The wing for the chip *built*, which *observers* watch; None where the wing is not installed.
+    """Returns the wing for the chip *built*, which *observers* watch, or None where no wing is installed.
 
     Without *templates*, each program of a grid runs its kernel. *reasons* collects why work is not skipped.
     """

@@ -9,18 +9,18 @@ from typing import Final
 
 from kb_engine.engine.build import Built
 from kb_engine.engine.strategies import Skipped, Strategy
-from kb_engine.fastforward.disabled import (
+from kb_engine.fastforward.grids import Grids
+from kb_engine.fastforward.isolated.isolated_commands import IsolatedCommands
+from kb_engine.fastforward.isolated.pe_forms import all_sources_belong_to_pes
+from kb_engine.fastforward.isolated.pe_isolation import ISSUES_AHEAD, NoIsolation, PeIsolation
+from kb_engine.fastforward.refusals import (
     OF_STAGES,
     WITHOUT_TEMPLATES,
     heard_of_programs,
     why_nothing_isolates,
     why_nothing_skips,
 )
-from kb_engine.fastforward.grids import Grids
-from kb_engine.fastforward.isolated.isolated_commands import IsolatedCommands
-from kb_engine.fastforward.isolated.pe_forms import all_sources_belong_to_pes
-from kb_engine.fastforward.isolated.pe_isolation import ISSUES_AHEAD, NoIsolation, PeIsolation
-from kb_engine.fastforward.steady_state.command_skipper import CommandSkipper
+from kb_engine.fastforward.steady_state.tile_skipper import CommandSkipper
 from kb_engine.observe.listeners import listener, told_of_each
 from kb_engine.observe.observer import Observer
 from kb_engine.observe.slow_path import SkipRefusal, SlowPathReasons

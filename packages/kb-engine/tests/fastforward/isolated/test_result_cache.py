@@ -3,8 +3,7 @@
 import numpy as np
 
 from kb_dataexec.log.compressed import DISPATCHES, RECORDS, TRANSFERS, WAITS, CompressedRows, CompressedTables
-from kb_engine.fastforward.isolated.isolated_result import IsolatedResult
-from kb_engine.fastforward.isolated.result_cache import ResultCache
+from kb_engine.fastforward.isolated.result_cache import IsolatedResult, ResultCache
 
 
 def outcome(n_stages):

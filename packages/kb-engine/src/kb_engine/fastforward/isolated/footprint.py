@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kb_engine.block.stage_server import StageServer
 from kb_engine.fabric.paths import Flow, Leg, MemoryPath
-from kb_engine.fastforward.isolated.isolated_result import FlowCount, IsolatedResult
+from kb_engine.fastforward.isolated.result_cache import FlowCount, IsolatedResult
 
 _Port = tuple[Any, str]
 """A memory and the name of one of its `free_times`."""

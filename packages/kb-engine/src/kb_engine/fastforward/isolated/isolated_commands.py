@@ -23,9 +23,8 @@ from simpy.events import NORMAL
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.isolation import IsolableWork
 from kb_engine.fastforward.isolated.footprint import Footprint
-from kb_engine.fastforward.isolated.isolated_result import IsolatedResult
 from kb_engine.fastforward.isolated.pe_forms import PlanForm, form_of, why_out_of_reach
-from kb_engine.fastforward.isolated.result_cache import ResultCache, ResultsOfKey
+from kb_engine.fastforward.isolated.result_cache import IsolatedResult, ResultCache, ResultsOfKey
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.slow_path import COMMANDS, SkipRefusal, SlowPathReasons

@@ -5,10 +5,9 @@ from kb_engine.fastforward.replay.instructions import identities_among
 from kb_engine.fastforward.replay.namespaces import Opaque
 from kb_engine.fastforward.replay.places_used import PlaceUsed
 from kb_engine.fastforward.replay.purity import MadeKernel, parts_of
-from kb_engine.fastforward.replay.replayed_programs import IssuedByRun, ReplayedPrograms
 from kb_engine.fastforward.replay.steps import Loaded, LoadLook, PendingMark, Repetition, StoreLoaded, Submission
 from kb_engine.fastforward.replay.template import MemoryStep
-from kb_engine.fastforward.replay.templates import NEAR, Templates, templates_of
+from kb_engine.fastforward.replay.templates import NEAR, IssuedByRun, ReplayedPrograms, Templates, templates_of
 
 __all__ = [
     "NEAR",

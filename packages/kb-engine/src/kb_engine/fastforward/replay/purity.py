@@ -27,8 +27,15 @@ import numpy as np
 from msgspec import Struct
 
 from kb_engine.fastforward.replay.dataclass_values import attributes_of, is_dataclass, is_frozen, parts_of_dataclass
-from kb_engine.fastforward.replay.impurity import ATTRIBUTES, CHANGES, INSTRUCTIONS, Impurity
-from kb_engine.fastforward.replay.instructions import TAKES, enclosed_by, instructions_of
+from kb_engine.fastforward.replay.instructions import (
+    ATTRIBUTES,
+    CHANGES,
+    INSTRUCTIONS,
+    TAKES,
+    Impurity,
+    enclosed_by,
+    instructions_of,
+)
 from kb_engine.fastforward.replay.namespaces import (
     BUILTINS,
     Opaque,

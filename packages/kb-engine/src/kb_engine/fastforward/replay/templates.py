@@ -2,25 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
 from kb_engine.block.state_visitor import NotPeriodic, StateVisitor
+from kb_engine.fastforward.replay.placeholders import Numbers
 from kb_engine.fastforward.replay.places_used import PlaceUsed, places_used
 from kb_engine.fastforward.replay.purity import impurity_of
-from kb_engine.fastforward.replay.replayed_programs import ReplayedPrograms
-from kb_engine.fastforward.replay.steps import Repetition
+from kb_engine.fastforward.replay.steps import Loaded, Repetition
 from kb_engine.fastforward.replay.template import Template
 from kb_engine.fastforward.replay.tracing import Tape, TracingPort
-from kb_engine.fastforward.replay.why_alone import OTHER_WAYS, alone
-from kb_engine.observe.slow_path import SkipRefusal
+from kb_engine.observe.slow_path import NO_REMEDY, SkipRefusal
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import ProgramPort
 from kb_engine.program.runner import KernelCall, run_kernel
 from kb_engine.program.values.symbols import Ints, Peers
 from kb_engine.program.values.tensors import Tensor, TensorRef
+
+OTHER_WAYS: Final = "goes another way in other programs, by a comparison with the number of its program"
+_CHANGES: Final = {
+    "looks at a computed value": "decide by `tl.where`, or look behind the loop",
+    "looks at a value": "decide by `tl.where`, or look behind the loop",
+    "reads memory": "load with `tl.load`, and decide by `tl.where`",
+    "prints": "print behind the loop, or not at all",
+    "captures": "leave the capture out",
+    "frees a value": "leave `tl.free` out: a value that nobody has any more is freed",
+    "stores known values": "store what the kernel computes or loads by commands",
+    "waits for all commands": "wait for one command by its handle",
+    "waits for a command of an earlier turn": "wait in the turn that issues the command",
+    "uses virtual addresses": "map nothing, and pass the tensors themselves",
+    OTHER_WAYS: "decide by arguments of the launch, and launch programs that differ apart from each other",
+}
+"""What an author could do, by what the program does."""
+
+
+def alone(why: str, line: str = "") -> SkipRefusal:
+    """The reason that a kernel does at *line* what no other program can repeat: *why*, as `Peers.leave` has it."""
+    return SkipRefusal(f"the kernel {why}", _CHANGES.get(why, NO_REMEDY), line)
+
+
+class IssuedByRun(NamedTuple):
+    """Program `program` issued its command number `which`."""
+
+    program: int
+    which: int
+
+
+class ReplayedPrograms:
+    """`runs` are the programs that run and those that ran since `forget`, by number. `issues` are their commands since
+    then, in order.
+    """
+
+    def __init__(self) -> None:
+        self.runs: dict[int, tuple[Template, Repetition]] = {}
+        self.issues: list[IssuedByRun] = []
+
+    def begin(self, template: Template, run: Repetition) -> None:
+        """*run* is about to do the steps of *template*."""
+        self.runs[run.number] = template, run
+
+    def issue(self, run: Repetition) -> None:
+        """*run* is about to issue a command."""
+        self.issues.append(IssuedByRun(run.number, len(run.completions)))
+
+    def visit_state(self, over: StateVisitor, running: Iterable[int]) -> None:
+        """As StateVisitor says, of the programs *running*. Raises NotPeriodic for one that has no template."""
+        for number in running:
+            if number not in self.runs:
+                raise NotPeriodic
+            template, run = self.runs[number]
+            over.identical(template)
+            run.visit_state(over)
+
+    def go_on(self, number: int, later: int, numbers: Numbers, loaded: Mapping[int, Loaded]) -> None:
+        """The program *number* goes on as program *later*, which has *numbers* and has *loaded* that much."""
+        template, run = self.runs[number]
+        run.become(later, numbers, loaded)
+        self.runs[later] = template, run
+
+    def forget(self, running: Iterable[int]) -> None:
+        """Forget all commands, and the programs that are not *running*."""
+        self.issues.clear()
+        self.runs = {number: self.runs[number] for number in running if number in self.runs}
+
 
 NEAR: Final = SkipRefusal("a tensor has a copy near each PE", "shard the tensor, or pass one copy of it")
 _MOST_VAIN: Final = 3

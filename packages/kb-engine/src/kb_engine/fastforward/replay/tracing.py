@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy.typing as npt
 
-from kb_engine.fastforward.replay.given_addresses import GivenAddress
-from kb_engine.fastforward.replay.placeholders import Placeholders
+from kb_engine.fastforward.replay.placeholders import GivenAddress, Placeholders
 from kb_engine.fastforward.replay.steps import (
     Allocation,
     Constant,

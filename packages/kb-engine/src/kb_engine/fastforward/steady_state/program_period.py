@@ -22,7 +22,7 @@ from kb_engine.fastforward.replay import (
     Templates,
 )
 from kb_engine.fastforward.replay.placeholders import Build
-from kb_engine.fastforward.steady_state.period_conflicts import periods_with_equal_conflicts
+from kb_engine.fastforward.replay.places_used import periods_with_equal_conflicts
 from kb_engine.fastforward.steady_state.program_snapshot import Numbers, ProgramSnapshot
 from kb_engine.fastforward.steady_state.repeated_commands import IssuedAgain
 from kb_engine.launch.grid_launch import GridLaunch, ProgramRun

@@ -15,10 +15,10 @@ from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.state_rules import can_visit_state
 from kb_engine.block.state_visitor import NotPeriodic
 from kb_engine.fastforward.replay import Templates
-from kb_engine.fastforward.steady_state.clock_entries import visit_entries
 from kb_engine.fastforward.steady_state.cycle_search import CycleSearch
 from kb_engine.fastforward.steady_state.program_period import Again, GridSnapshot, Period
 from kb_engine.fastforward.steady_state.program_snapshot import Numbers, ProgramShift
+from kb_engine.fastforward.steady_state.state_snapshot import visit_entries
 from kb_engine.fastforward.steady_state.tile_path import why_no_state
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.observe.chip import Chip

@@ -17,7 +17,7 @@ from kb_engine.fabric.fabric import Fabric
 from kb_engine.fabric.paths import MemoryPath
 from kb_engine.fabric.sharing.stream import Stream
 from kb_engine.fabric.transfer import Transfer
-from kb_engine.fastforward.steady_state.clock_entries import arguments_of
+from kb_engine.fastforward.steady_state.state_snapshot import arguments_of
 from kb_engine.observe.slow_path import SkipRefusal
 from kb_messages import OFFSET_BITS, StageType, memory_side
 

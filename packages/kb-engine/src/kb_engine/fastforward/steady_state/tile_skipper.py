@@ -3,18 +3,22 @@ simulated."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
+from kb_engine.block.component import ComponentBase
+from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.pe_roles import Feeding
 from kb_engine.block.state_visitor import NotPeriodic
 from kb_engine.fastforward.steady_state.cycle_search import Signature, TileCycleSearch
 from kb_engine.fastforward.steady_state.tile_kinds import TileKinds
-from kb_engine.fastforward.steady_state.tile_path import TilePath
-from kb_engine.fastforward.steady_state.tile_shift import TileShift
-from kb_engine.fastforward.steady_state.tile_snapshot import TileSnapshot
+from kb_engine.fastforward.steady_state.tile_path import TilePath, tile_path_of
+from kb_engine.fastforward.steady_state.tile_snapshot import TileShift, TileSnapshot
+from kb_engine.observe.chip import Chip
 from kb_engine.observe.recorder import Recorder
-from kb_engine.observe.slow_path import NO_REMEDY, SkipRefusal
+from kb_engine.observe.slow_path import NO_REMEDY, SkipRefusal, SlowPathCount, SlowPathReasons
 from kb_engine.timing.clock import Clock
 
 LEAST_TILES: Final = 800
@@ -169,3 +173,58 @@ class TileSkipper:
             self._feeding.look_after(tile, self._look)
         elif self._recorder is not None and self._holds:
             self._recorder.let_go()
+
+
+_TILES: Final = "tiles of a command"
+
+
+class CommandSkipper:
+    """Begins a TileSkipper for each command of *chip* that has many tiles and meets only blocks that can be folded.
+
+    `skipped` counts the tiles that were not simulated so far, and `slow_path` says why others were. *reasons* takes
+    what is known beforehand.
+    """
+
+    def __init__(self, chip: Chip, recorder: Recorder | None, reasons: SlowPathReasons) -> None:
+        self._chip = chip
+        self._recorder = recorder
+        self._foldings: list[TileSkipper] = []
+        self._rests = False
+        self._reasons = reasons
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Within the block, no command begins to be folded."""
+        before, self._rests = self._rests, True
+        try:
+            yield
+        finally:
+            self._rests = before
+
+    @property
+    def skipped(self) -> int:
+        """Tiles that were not simulated so far."""
+        return sum(each.skipped for each in self._foldings)
+
+    @property
+    def slow_path(self) -> list[SlowPathCount]:
+        """The commands of which no tile was skipped, although all that they meet can be folded."""
+        found = SlowPathReasons()
+        for each in self._foldings:
+            if not each.skipped:
+                found.note(_TILES, "", each.why_not, 1)
+        return found.found
+
+    def watch(self, blocks: Sequence[ComponentBase[Any]], command: CommandInFlight, feeding: Feeding) -> None:
+        """The tiles of *command* will be fed by *feeding*, on the PE of *blocks*."""
+        if self._rests or command.shared_plan.n_tiles < LEAST_TILES:
+            return
+        chip = self._chip
+        site = tile_path_of(command, chip.components, blocks, chip.fabric)
+        if isinstance(site, SkipRefusal):
+            submitted = command.submitted
+            self._reasons.note(_TILES, "", site._replace(line=submitted.line), 1)
+            return
+        folding = TileSkipper(chip.clock, site, feeding, self._recorder)
+        self._foldings.append(folding)
+        folding.begin()
