@@ -58,8 +58,8 @@ def test_a_stuck_run_ends_with_3_a_report_and_its_trace(invoke: Invoke, bench_fi
     assert isinstance(end, CommandComplete)
     ns = f"{end.t_ps / 1000:g} ns"
     assert done.stderr == (
-        f"error: deadlock at {ns}: 1 of 1 kernels cannot go on, and no event is scheduled; needs an event that lets one "
-        "of them go on; who waits for whom:\n"
+        f"error: deadlock at {ns}: 1 of 1 kernels cannot go on, and no event is scheduled; needs an event that lets "
+        "one of them go on; who waits for whom:\n"
         f"  sip0.cube0.pe0: the kernel waits at small.py:13 since {ns} for a handle that no command in flight "
         "completes\n"
         "  missing: the end of the handle at small.py:13, because no command in flight completes it\n"

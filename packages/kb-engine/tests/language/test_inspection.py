@@ -116,7 +116,7 @@ def test_observers_are_told_and_the_log_and_the_times_stay(toy_host, writer):
     ],
 )
 def test_wrong_looks_are_refused(toy_host, use, said):
-    with pytest.raises(KernelError, match="test_looking") as caught:
+    with pytest.raises(KernelError, match="test_inspection") as caught:
         launch(toy_host(), lambda tl, a, c: use(tl, a))
     assert said in str(caught.value)
 
@@ -140,7 +140,7 @@ def test_the_repr_says_type_shape_line_and_state(toy_host):
 
     launch(toy_host(), kernel)
     line = kernel.__code__.co_firstlineno
-    assert [re.sub(r"of \S*test_looking", "of test_looking", text) for text in texts] == [
+    assert [re.sub(r"of \S*test_inspection", "of test_inspection", text) for text in texts] == [
         f"<f16 16 x 16 of test_inspection.py:{line + 1}, known>",
         f"<f16 1 x 16 of test_inspection.py:{line + 4}, pending: composite gemm of test_inspection.py:{line + 2}>",
         "<3 integers, known>",

@@ -192,7 +192,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             command = self._queue.lone_command if self._feeder.is_idle else None
             if command is None:
                 isolation.missed(self._queue.last_decoded)
-            elif isolation.wants(command) and isolation.close(self._work(command)):
+            elif isolation.wants(command) and isolation.isolate(self._work(command)):
                 return
         self._feeder.wake()
 

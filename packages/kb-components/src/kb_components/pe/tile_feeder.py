@@ -140,7 +140,7 @@ class TileFeeder:
         """The id of the first op of the next tile."""
         return self._op_id
 
-    def look_after(self, tile: int, look: Callable[[int], None]) -> None:
+    def call_after(self, tile: int, look: Callable[[int], None]) -> None:
         """Calls *look* when *tile* has been made and the event that made it is over."""
         self._look_at, self._look = tile + 1, look
 

@@ -156,7 +156,7 @@ class CommandInFlight:
         finally:
             self.done = before
 
-    def close(self, moved: Mapping[Place, Mapping[int, int]], begin_ps: int) -> None:
+    def isolate(self, moved: Mapping[Place, Mapping[int, int]], begin_ps: int) -> None:
         """The command began at *begin_ps* and is known as a whole. *moved* are the pieces that lie in no slot."""
         self.is_isolated = True
         self.t_fed_ps = begin_ps

@@ -51,6 +51,6 @@ class Isolation(Protocol):
     def missed(self, command: CommandInFlight) -> None:
         """*command* is not alone on its PE."""
 
-    def close(self, work: IsolableWork) -> bool:
+    def isolate(self, work: IsolableWork) -> bool:
         """Whether *work*, of a command that is wanted, is closed from now on: `end` is called when it is done. If not,
         the caller has to begin it."""

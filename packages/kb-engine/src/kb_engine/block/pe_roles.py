@@ -117,7 +117,7 @@ class Feeding(Protocol):
     def next_op(self) -> int:
         """The first op of the tile that is made next."""
 
-    def look_after(self, tile: int, look: Callable[[int], None]) -> None:
+    def call_after(self, tile: int, look: Callable[[int], None]) -> None:
         """Call *look* once, after the event in which tile number *tile* of the current command is made.
 
         It gets the number of tiles that were made by then. Replaces what was asked for before.

@@ -1,4 +1,7 @@
-"""Grids: the strategy for launches of a grid, whose programs are replayed from templates and skipped in cycles."""
+"""Grids: the strategy for launches of a grid, whose programs are replayed from templates and skipped in periods.
+
+Design: docs/design/replay-and-purity.md
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,16 @@ from kb_engine.observe.slow_path import SkipRefusal, SlowPathReasons
 from kb_engine.program.runner import KernelCall
 
 _VALUES: Final = SkipRefusal(
-    "the front end does not say when it decides by values", "take `Language` as front end, or kernels of `kb_triton`"
+    "the front end does not report decisions by values", "take `Language` as front end, or kernels of `kb_triton`"
 )
 
 
 class Grids:
-    """Runs launches of grids on *chip*. Without *templates*, and because of *refusal*, no program is skipped.
+    """Runs launches of grids on *chip*. Without *templates*, or with a *refusal*, no program is skipped.
 
-    *on_issue* is called with each command of a program that is skipped, where there is an op log. *n_isolated* counts
-    isolated commands. *reasons* collects why programs were not skipped. `skipped_programs` and `skipped_commands` count
-    what was skipped in all launches, and `skipper` is that of the last launch, if there was one.
+    *on_issue* is called with each command of a skipped program, where there is an op log. *n_isolated* counts isolated
+    commands. *reasons* collects why programs were not skipped. `skipped_programs` and `skipped_commands` count over all
+    launches. `skipper` is the ProgramSkipper of the last launch, if there was one.
     """
 
     def __init__(
@@ -50,17 +53,15 @@ class Grids:
         self.skipped_programs = self.skipped_commands = 0
 
     def try_run(self, request: LaunchRequest, run: Run) -> LaunchResult | SkipRefusal | None:
-        """Runs the launch where its programs can be replayed. Otherwise returns why not; None without a grid."""
+        """Runs the launch where its programs can be replayed. Otherwise returns a refusal, or None without a grid."""
         number, session, pes, call, grid = request
         if grid is None:
             return None
-        refusal = self._refusal if _says_values(call) else _VALUES
-        found = None
-        if self._templates and _says_values(call):
-            found = templates_of(call, grid.n_programs, len(pes))
-        if not isinstance(found, Templates):
-            return refusal or found
-        templates = found
+        refusal = self._refusal if _reports_values(call) else _VALUES
+        has_templates = self._templates and _reports_values(call)
+        templates = templates_of(call, grid.n_programs, len(pes)) if has_templates else None
+        if not isinstance(templates, Templates):
+            return refusal or templates
         launch = GridLaunch(
             number, session, pes, call, grid, templates.play, lambda program: templates.of(program) is not None
         )
@@ -73,7 +74,7 @@ class Grids:
         try:
             result = run(launch)
         finally:
-            session.keep_commands(False)  # nobody looks at the launch any more
+            session.keep_commands(False)  # no snapshot of the launch follows
             if skipper is not None:
                 self.skipped_programs += skipper.skipped
                 self.skipped_commands += skipper.skipped_commands
@@ -86,6 +87,6 @@ class Grids:
         return result
 
 
-def _says_values(call: KernelCall) -> bool:
-    """Whether the front end calls `ProgramPort.leave` when it decides by values: `tl` does, and who makes kernels."""
+def _reports_values(call: KernelCall) -> bool:
+    """Whether the front end calls `ProgramPort.leave` when it decides by values, as `tl` and MadeKernels do."""
     return call.front_end is Language or isinstance(call.kernel, MadeKernel)

@@ -23,9 +23,9 @@ def test_programs_are_alike_up_to_the_first_one_that_meets_otherwise(first, firs
     other = PlaceUsed(second_bases if constant else np.array(second_bases), second, False)
     meets = [overlaps(one.at(which), other.at(which)) for which in range(6)]
     expected = next((which for which in range(6) if meets[which] != meets[0]), None)
-    assert one.n_alike(other) == other.n_alike(one) == expected
+    assert one.n_with_equal_overlap(other) == other.n_with_equal_overlap(one) == expected
 
 
 def test_two_places_of_all_programs_are_always_alike():
     shape = Rectangle(0, 1, 8, 8)
-    assert PlaceUsed(0, shape, True).n_alike(PlaceUsed(4, shape, False)) is None
+    assert PlaceUsed(0, shape, True).n_with_equal_overlap(PlaceUsed(4, shape, False)) is None

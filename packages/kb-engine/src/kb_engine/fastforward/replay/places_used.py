@@ -1,4 +1,7 @@
-"""PlaceUsed: bytes of memory that a command of a template uses, of many programs at once."""
+"""PlaceUsed: the bytes of memory that a command of a template uses, for many programs at once.
+
+Design: docs/design/replay-and-purity.md
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class _Given(int):
 class PlaceUsed(NamedTuple):
     """The bytes that one command reads or writes: for each of several programs, `shape` at one of the `bases`.
 
-    The base is a number where it is that of all programs.
+    A single number stands for a base that all programs share.
     """
 
     bases: Ints | int
@@ -33,15 +36,15 @@ class PlaceUsed(NamedTuple):
     writes: bool
 
     def at(self, which: int) -> Rectangle:
-        """The bytes of the program at place *which*."""
+        """Returns the bytes of program number *which*."""
         base, shape = self.bases, self.shape
         base = base if isinstance(base, int) else int(base[which])
         return Rectangle(base, shape.rows, shape.row_nbytes, shape.stride)
 
-    def n_alike(self, other: PlaceUsed) -> int | None:
-        """How many programs, from the first one on, share a byte with the *other* place's if the first one does.
+    def n_with_equal_overlap(self, other: PlaceUsed) -> int | None:
+        """Returns how many programs, from the first one on, overlap the *other* place just as the first one does.
 
-        None stands for all.
+        None stands for all programs.
         """
         distances = other.bases - self.bases
         if isinstance(distances, int):
@@ -57,10 +60,10 @@ class PlaceUsed(NamedTuple):
 
 
 def places_used(template: Template, rows: Ints) -> list[PlaceUsed]:
-    """What the commands of the programs in *rows* of the table of *template* use.
+    """Returns the places that the commands of the programs in *rows* of the table of *template* use.
 
-    Bytes that programs are given, in TCM and in registers, are left out: nobody else has them, and programs a period
-    later are given the same.
+    Bytes that programs are given, in TCM and in registers, are left out. No other program has them, and programs a
+    period later are given the same bytes.
     """
     columns = cast(Numbers, list(template.table[rows].T))  # commands are made for all programs at once
     found = []
@@ -75,16 +78,18 @@ def places_used(template: Template, rows: Ints) -> list[PlaceUsed]:
 
 
 PlacesOf = Callable[[Sequence[int]], list[PlaceUsed]]
-"""What programs that do the same use of memory, by their numbers."""
+"""Returns the places that programs of one template use, by their numbers."""
 
 
 def periods_with_equal_conflicts(runs: Sequence[ProgramRun], places_of: PlacesOf, by: int, n: int) -> int:
-    """For how many of the next *n* periods, of *by* programs each, the programs of *runs* meet as they did.
+    """Returns for how many of the next *n* periods, of *by* programs each, the programs of *runs* conflict equally.
 
-    *runs* are those of a period and those that ran when it began, each PE's in the order in which they began.
+    Commands wait for commands that use the same bytes, and programs of a later period use other bytes. So commands that
+    may be in flight together are compared in all periods. *runs* has the programs of a period and the programs that ran
+    when it began, in the order in which each PE began them.
     """
     used: dict[int, tuple[list[PlaceUsed], list[PlaceUsed]]] = {}
-    alike = n
+    n_equal = n
     for pair in _overlapping(runs):
         for number in pair:
             if number not in used:
@@ -93,13 +98,13 @@ def periods_with_equal_conflicts(runs: Sequence[ProgramRun], places_of: PlacesOf
         earlier, later = used[pair[0]], used[pair[1]]
         for writes, places in ((earlier[1], later[0]), (later[1], earlier[0])):
             for written in writes:
-                others = [written.n_alike(each) for each in places]
-                alike = min([alike, *[other - 1 for other in others if other is not None]])
-    return alike
+                others = [written.n_with_equal_overlap(each) for each in places]
+                n_equal = min([n_equal, *[other - 1 for other in others if other is not None]])
+    return n_equal
 
 
 def _overlapping(runs: Sequence[ProgramRun]) -> Iterator[tuple[int, int]]:
-    """The numbers of programs of one PE whose commands may be in flight together, each with itself too."""
+    """Yields pairs of programs of one PE whose commands may be in flight together, each with itself too."""
     by_pe: dict[str, list[ProgramRun]] = defaultdict(list)
     for later in runs:
         mine = by_pe[later.pe_id]

@@ -1,4 +1,7 @@
-"""What passes have in common, whatever it is that comes in periods: one kind looks at a state, another moves it on."""
+"""StateSnapshot and StateShift: the parts of a snapshot and of a shift that tiles and programs share.
+
+Design: docs/design/steady-state.md
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ class PartsVisitor(StateVisitor):
     """Visits each part once, when the part is met."""
 
     def part(self, part: HasState) -> None:
-        """As StateVisitor says."""
+        """Visits *part*, if it is new."""
         if self._is_new(part):
             part.visit_state(self)
 
@@ -25,7 +28,7 @@ class PartsVisitor(StateVisitor):
 
 
 class StateSnapshot(PartsVisitor):
-    """Writes a state down, at *now_ps*. Two states are equal when their `parts` are. `totals` grew so far."""
+    """Writes a state down, at *now_ps*. States with equal `parts` are equal. `totals` has the counts that only grow."""
 
     def __init__(self, now_ps: int) -> None:
         self.now_ps = now_ps
@@ -36,35 +39,36 @@ class StateSnapshot(PartsVisitor):
 
     @property
     def jumps(self) -> bool:
-        """No."""
+        """False: a snapshot changes nothing."""
         return False
 
     def moment(self, t_ps: int) -> int:
-        """As StateVisitor says."""
+        """Writes *t_ps* down, relative to now."""
         self.parts.append(t_ps - self.now_ps)
         return t_ps
 
     def deadline(self, t_ps: int) -> int:
-        """As StateVisitor says."""
+        """Writes *t_ps* down, relative to now, if it is ahead."""
         self.parts.append(max(0, t_ps - self.now_ps))
         return t_ps
 
     def count(self, count: int) -> int:
-        """As StateVisitor says."""
+        """Writes *count* down among the totals."""
         self.totals.append(count)
         return count
 
     def same(self, *values: object) -> None:
-        """As StateVisitor says."""
+        """Writes *values* down."""
         self.parts.append(values)
 
     def identical(self, *objects: object) -> None:
-        """As StateVisitor says. What is kept keeps its identity, so no other object gets that."""
+        """Writes the identities of *objects* down. It keeps the objects alive, so that no new object gets an old
+        identity."""
         self.parts += map(id, objects)
         self._kept += objects
 
     def _is_new(self, part: object) -> bool:
-        """Whether *part* is met for the first time. Later only its number is written down."""
+        """Whether *part* is met for the first time. At later visits only its number is written down."""
         known = self._seen.get(id(part))
         if known is not None:
             self.parts.append(known[0])
@@ -76,7 +80,7 @@ class StateSnapshot(PartsVisitor):
 
 
 class StateShift(PartsVisitor):
-    """Moves a state on by `ps`, and each total by what *grown* gives for it."""
+    """Moves a state on by `ps`, and each total by its number in *grown*."""
 
     def __init__(self, ps: int, grown: Iterable[int]) -> None:
         self.ps = ps
@@ -86,30 +90,30 @@ class StateShift(PartsVisitor):
     @property
     @abstractmethod
     def next_tile(self) -> int:
-        """As StateVisitor says."""
+        """The tile that is fed next, after the shift."""
 
     @property
     def jumps(self) -> bool:
-        """Yes."""
+        """True: a shift changes the state."""
         return True
 
     def moment(self, t_ps: int) -> int:
-        """As StateVisitor says."""
+        """Returns *t_ps*, moved on."""
         return t_ps + self.ps
 
     def deadline(self, t_ps: int) -> int:
-        """As StateVisitor says."""
+        """Returns *t_ps*, moved on."""
         return t_ps + self.ps
 
     def count(self, count: int) -> int:
-        """As StateVisitor says."""
+        """Returns *count*, with its growth."""
         return count + next(self._grown)
 
     def same(self, *values: object) -> None:
-        """As StateVisitor says."""
+        """Changes nothing."""
 
     def identical(self, *objects: object) -> None:
-        """As StateVisitor says."""
+        """Changes nothing."""
 
     def _is_new(self, part: object) -> bool:
         is_new = id(part) not in self._seen
@@ -121,13 +125,13 @@ _CALLBACK_LENGTH: Final = 5
 
 
 def visit_entries(over: StateVisitor, entries: Sequence[Any]) -> None:
-    """Hand *entries* of the clock to *over*, the next one first. Raises NotPeriodic for what nobody can say more of."""
+    """Hands *entries* of the clock to *over*, the next one first. Raises NotPeriodic for an argument without state."""
     for argument in arguments_of(over, entries):
         _visit_argument(over, argument)
 
 
 def arguments_of(over: StateVisitor, entries: Sequence[Any]) -> Iterator[Any]:
-    """Hand all of *entries* to *over* but what their functions are given, which is yielded in its place."""
+    """Hands *entries* to *over* without the arguments of their functions. Yields each argument in its turn."""
     over.same(len(entries))
     for entry in entries:
         if len(entry) < _CALLBACK_LENGTH:
@@ -145,9 +149,9 @@ def _visit_argument(over: StateVisitor, argument: Any) -> None:
     elif type(argument) is TileToken:
         over.token(argument)
     elif type(argument) is tuple and type(argument[0]) is Stream:
-        stream, pace, delay_ps, offset = argument
+        stream, curve, delay_ps, offset = argument
         over.part(stream)
-        over.part(pace)
+        over.part(curve)
         over.same(delay_ps, offset)
     elif hasattr(argument, "visit_state"):
         over.part(argument)
