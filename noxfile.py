@@ -197,7 +197,7 @@ def neighbours(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def folding(session: nox.Session) -> None:
-    """Folded runs are those of every event: 3,000 random commands on random chips; half an hour."""
+    """Runs that skip tiles equal runs of every event: 3,000 random commands on random chips; half an hour."""
     install(session, *EDITABLE)
     session.run("python", "benchmarks/validation/folding.py", *session.posargs)
 
@@ -227,16 +227,25 @@ def programs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def program_folding(session: nox.Session) -> None:
-    """Folded programs are those of every event: 2,000 random grids; an hour."""
+    """Runs that skip programs equal runs of every event: 2,000 random grids; an hour."""
     install(session, *EDITABLE)
     session.run("python", "benchmarks/validation/program_folding.py", *session.posargs)
 
 
 @nox.session(default=False)
 def closed(session: nox.Session) -> None:
-    """Random kernels with commands closed, against event by event: `nox -s closed -- 10000`."""
+    """Random kernels with isolated commands equal runs of every event: `nox -s closed -- 10000`."""
     install(session, *EDITABLE)
     session.run("python", "tests_integration/closed/closed_fuzz.py", *session.posargs)
+
+
+@nox.session(default=False)
+def without_fastforward(session: nox.Session) -> None:
+    """All tests without the mark `speed` pass where kb_engine.fastforward cannot be imported; ten minutes."""
+    install(session, "--group", "test", *EDITABLE, "-e", THIRD_PARTY)
+    suites = [*(f"{folder}/tests" for folder in FOLDERS), "tests_integration"]
+    for suite in suites:
+        session.run("pytest", *PARALLEL, "-p", "without_fastforward", suite, *session.posargs)
 
 
 @nox.session(default=False)

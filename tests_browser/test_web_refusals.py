@@ -8,7 +8,7 @@ from web_page import GEMM, VIEWS, Shown, new_run, served
 
 MARKUP = "<img src=x onerror=alert(1)>"
 WRONG = [
-    ("view=overview&run=nowhere", "run=nowhere: got a run that is not there, needs one of those in "),
+    ("view=overview&run=nowhere", "run=nowhere: got a run that is not there, needs one of the runs in "),
     ("view=nothing&run=RUN", "view: got nothing, needs one of runs, overview, "),
     ("view=stalls", "stalls: got no run, needs one of these"),
     ("view=why&run=RUN&op=999999", "op: got 999999, needs an op of the log, 0 to "),

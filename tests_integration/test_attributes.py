@@ -35,11 +35,11 @@ ALLOWED = {
         "a footprint leaves and puts back what a command leaves on a PE",
     ),
     "kb_engine.language.accumulators": ("forgotten place", "a sum leaves the registers when somebody asks for it"),
-    "kb_engine.language.rules.deferred_calls": (
+    "kb_engine.language.deferred_calls": (
         "deferred_calls",
         "a program asks the language before it issues a command",
     ),
-    "kb_engine.program.engine_queues": (
+    "kb_engine.program.command_stream": (
         "operand_seq operand_ps turn_ps t_issued_ps t_submitted_ps",
         "a command in flight carries its times and their causes",
     ),
@@ -50,7 +50,7 @@ ALLOWED = {
         "a command in flight carries its times and their causes",
     ),
     "kb_engine.testing": (
-        "servers closed __class__",
+        "servers is_forbidden name __class__",
         "the contract suite builds a line around one block, and watches it",
     ),
     "kb_components.pe": (

@@ -277,7 +277,7 @@ def test_bytes_of_a_panel_that_the_first_reader_releases_are_missed(order: str, 
 
 def without(log: OpLog, op_id: int) -> OpLog:
     keep = [table["op_id"] != op_id for table in (log.ops, log.operands)]
-    return OpLog(log.ops[keep[0]], log.operands[keep[1]], log.strings)
+    return OpLog(log.ops[keep[0]], log.operands[keep[1]], log.strings, is_complete=False)
 
 
 def notices(ran: Ran, mode: str, log: OpLog) -> bool:

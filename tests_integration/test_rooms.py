@@ -36,6 +36,8 @@ SUB_ROOMS = {
     "kb_cli.run": ["base", "observe", "records", "folders", "simulation", "saving"],
     "kb_cli.report": ["data", "elements", "pictures", "tables", "html"],
     "kb_cli.web": ["answers"],
+    "kb_engine.program": ["values", "author"],
+    "kb_engine.language": ["vector", "rules", "access"],
 }
 """The sub-rooms of a room, in their order. Files that stand in the room itself have no place in the order."""
 

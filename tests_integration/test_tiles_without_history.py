@@ -9,7 +9,7 @@ from kb_engine import Engine, Host, Language, TensorRef
 from kb_topology import Topology, load_topology, loads_topology
 
 TOPOLOGIES = Path(__file__).parents[1] / "topologies"
-_KNOWN = "kb_components.pe.tile_choice._known"
+_KNOWN = "kb_components.pe.scheduling.tile_choice._known"
 """The tiles that a process knows."""
 
 

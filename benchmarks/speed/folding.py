@@ -4,8 +4,8 @@
     python benchmarks/speed/folding.py --quick               # one large product and every eighth shape, one round
     python benchmarks/speed/folding.py --against ../other    # in turns with the code of another checkout
 
-Without `--against`, the other side is `Engine(folds=False)`. The two sides run in turns, each in a process of its own.
-A large product is timed with and without an op log in memory, from the kernel's call to the closed log. A shape is
+Without `--against`, the other side is `Engine(exact="events")`. The two sides run in turns, each in a process of its
+own. A large product is timed with and without an op log in memory, from the kernel's call to the closed log. A shape is
 timed without a log, or with `--log` with one, in the tiles that the scheduler of this checkout chooses, or with
 `--cubes` in tiles of 128 x 128 x 128. A launch of another shape has warmed the process up. The script refuses sides
 that end at different picoseconds.
@@ -49,7 +49,7 @@ class Figure(NamedTuple):
     gain: float
 
 
-def simulate(case: Case, folds: bool) -> dict[str, Any]:
+def simulate(case: Case, skips: bool) -> dict[str, Any]:
     """Run *case* with the packages of this interpreter."""
     from kb_dataexec import MemoryLogWriter
     from kb_engine import DType, Engine, Host, TileShape
@@ -58,7 +58,7 @@ def simulate(case: Case, folds: bool) -> dict[str, Any]:
     def kernel(tl: Any, a: Any, b: Any, c: Any) -> None:
         tl.wait(tl.composite("gemm", a, b, out=c, tile=TileShape(*case.tile)))
 
-    options = {} if folds else {"folds": False}
+    options: dict[str, Any] = {} if skips else {"exact": "events"}
     topology = load_topology(CHECKOUT / "topologies/one_pe.yaml")
     engine = Engine(topology, MemoryLogWriter() if case.log else None, **options)
     host = Host(engine, CHECKOUT / "benchmarks")
@@ -77,9 +77,9 @@ def simulate(case: Case, folds: bool) -> dict[str, Any]:
 class Side:
     """A process that simulates with the code of *checkout*."""
 
-    def __init__(self, checkout: Path, folds: bool) -> None:
+    def __init__(self, checkout: Path, skips: bool) -> None:
         python = sys.executable if checkout == CHECKOUT else str(checkout / ".venv/bin/python")
-        command = [python, __file__, "--child", *([] if folds else ["--events"])]
+        command = [python, __file__, "--child", *([] if skips else ["--events"])]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, case: Case) -> dict[str, Any]:
@@ -165,10 +165,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.child:
         for line in sys.stdin:
-            print(json.dumps(simulate(Case(*json.loads(line)), folds=not options.events)), flush=True)
+            print(json.dumps(simulate(Case(*json.loads(line)), skips=not options.events)), flush=True)
         return
     other = CHECKOUT if options.against is None else options.against.resolve()
-    sides = Side(other, folds=options.against is not None), Side(CHECKOUT, folds=True)
+    sides = Side(other, skips=options.against is not None), Side(CHECKOUT, skips=True)
     for side in sides:
         side.run(Case((256, 256, 256), TILE, log=True))
     sizes = LARGE[: 1 if options.quick else 2]

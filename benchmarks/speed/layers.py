@@ -17,7 +17,7 @@ median of the rounds. A `first` layer is on a chip that has simulated nothing, a
 refuses sides that end at different picoseconds.
 
 With `--starts`, a start of a program is the CPU time of a launch over its 512 programs. The launch may be the first one
-on the chip (q), the first one of its sizes (the mean of k, gate and down), one that repeats another on other tensors
+on the chip (q), the first one of its sizes (the mean of k, gate and down), one of equal sizes on other tensors
 (v, o and up), or one of the next layer (all seven). Closing the log is not part of it.
 """
 

@@ -49,7 +49,7 @@ def simulate(topology: str, operands: str, shape: str, exact: Exact, records: bo
     from kb_dataexec import MemoryLogWriter
     from kb_engine import Engine, Host, TileShape
     from kb_engine.engine import build
-    from kb_engine.observe.run_tables import RunTables
+    from kb_engine.observe.run_rows import RunTables
     from kb_topology import load_topology
 
     if not records:
@@ -106,8 +106,7 @@ class Inside:
 def share_inside(case: Case, exact: Exact) -> float:
     """The share of pass 1 inside the code that makes rows of `transfers` and `dispatches`, at most."""
     from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite
-    from kb_engine.observe.run_rows import LazyTransfers
-    from kb_engine.observe.run_tables import RunTables
+    from kb_engine.observe.run_rows import LazyTransfers, RunTables
 
     inside = Inside()
     for recording in (TransferRows, WatchedWrite, LazyTransfers):

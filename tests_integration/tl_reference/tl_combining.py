@@ -1,7 +1,6 @@
 """Reductions and scans by functions
 
-A function of the kernel takes the place of the sum. It is called for halves of halves of the axis, as a tree over the
-axis would.
+A function of the kernel takes the place of the sum. It is called for pairs of elements, as a tree over the axis.
 """
 
 import numpy as np
@@ -11,7 +10,7 @@ COMMON = "CombiningFunctions"
 _TREE = (
     "for n elements `ceil(log2(n))` steps, each of two moves of elements and the ops of *combine*, on half as many each"
 )
-_SCAN = "twice what `reduce` costs, a move of all elements behind each step, and more where n is no power of two"
+_SCAN = "twice the cost of `reduce`, a move of all elements after each step, and more where n is no power of two"
 
 
 def _followed(z):

@@ -1,9 +1,9 @@
-"""Examples of the kernel language: what one is, and how it is run.
+"""Examples of the kernel language: their form, and how they are run.
 
-An example is a kernel of a few lines, under the name of what it shows: `tl_exp` shows `tl.exp`, `value_to` shows `.to`
-of a value in TCM, `tensor_shard` of a tensor in memory, and `known_T` of integers that the kernel knows. Its parameters
-are names of INPUTS, and `y` for the result. `@gives(reference, ...)` states the right result as a function of the same
-inputs, in float64.
+An example is a kernel of a few lines, under the name of its subject: `tl_exp` shows `tl.exp`, `value_to` shows `.to` of
+a value in TCM, `tensor_shard` of a tensor in memory, and `known_T` of integers that are known while the kernel runs.
+Its parameters are names of INPUTS, and `y` for the result. `@gives(reference, ...)` states the right result as a
+function of the same inputs, in float64.
 """
 
 import inspect
@@ -40,7 +40,7 @@ NO_COMMAND = "no command, no time"
 
 
 class Example(NamedTuple):
-    """A kernel, its right result, what it costs (empty for math, whose class says it), and options of `kb.run`."""
+    """A kernel, its right result, its cost (empty for math, whose class gives it), and options of `kb.run`."""
 
     kernel: Callable[..., None]
     reference: Callable[..., Any]
@@ -49,7 +49,7 @@ class Example(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of what the example shows, behind `tl.` or the like."""
+        """The name of the example's subject after the dot, such as `exp` of `tl.exp`."""
         return self.kernel.__name__
 
     @property

@@ -1,7 +1,7 @@
 """Known integers
 
-What `tl.arange` returns, and what integer operators and comparisons make of it. They are no values in TCM: operators on
-them take no time, however large they are. A comparison is a mask.
+Integers that are known while the kernel runs: the result of `tl.arange`, and of integer operators and comparisons on
+it. They are no values in TCM: operators on them take no time, for any size. A comparison gives a mask.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Looking
+"""Inspection
 
 Calls that show values and change nothing.
 """

@@ -1,6 +1,7 @@
 """The machine's own
 
-Calls that Triton has not: whole tensors as one command, waits, values that a kernel steers by, and TCM by hand.
+Calls that Triton does not have: whole tensors as one command, waits, values on which a kernel branches, and TCM by
+hand.
 """
 
 import numpy as np

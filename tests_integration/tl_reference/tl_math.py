@@ -1,6 +1,6 @@
 """Math
 
-What math costs stands [above](#what-math-costs).
+The [cost of math](#cost-of-math) is described above.
 """
 
 from math import erf

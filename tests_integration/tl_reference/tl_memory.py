@@ -1,7 +1,7 @@
 """Memory
 
-Loads copy from memory to TCM, and stores copy from TCM to memory. A transfer of one rectangle is one piece; what is no
-rectangle is several pieces of one command, and each further one costs the DMA its `piece_ns`. A store also issues the
+Loads copy from memory to TCM, and stores copy from TCM to memory. A transfer of one rectangle is one piece; other
+elements are several pieces of one command, and each further piece costs the DMA its `piece_ns`. A store also issues the
 vector program that its value is waiting for.
 """
 
@@ -26,7 +26,7 @@ def tl_load_async(tl, x, z, y):
     tl.store(y, first * second)  # waits for both
 
 
-@gives(lambda x: 2 * x, "no time of its own; the loads that it issues early cost what they cost")
+@gives(lambda x: 2 * x, "no time of its own; the loads that it issues early take their own time")
 def tl_ahead(tl, x, y):
     rows = [slice(number, number + 1) for number in range(x.shape[0])]
     loads = (tl.load_async(x[row, :]) for row in rows)

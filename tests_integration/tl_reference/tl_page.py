@@ -45,9 +45,9 @@ SUBJECTS: dict[str, tuple[type, str]] = {
     "tensor": (TensorRef, "a"),
     "known": (HostValue, "v"),
 }
-"""The class behind the first word of an example's name, and what stands before the dot in the page."""
+"""The class that the first word of an example's name stands for, and the name before the dot in the page."""
 NOT_FOR_KERNELS = {
-    "tl": "arithmetic convert wait_for leave stored constants reordered evaluate tell_wrapped_index",
+    "tl": "arithmetic convert wait_for leave stored constants reordered evaluate notify_wrapped_index",
     "value": "matrix operators look settle reordered note_wrap wrapped_at",
     "tensor": (
         "tensor indices copy copy_near asked_shape asked_dimensions indexed every_index matrix part is_in_one_block "
@@ -60,15 +60,15 @@ NOT_FOR_KERNELS = {
 _INTRODUCTION = """\
 # Reference of `tl`
 
-`tl` is the first argument of every kernel. This page has each of its functions: what it does, what it costs, and an
-example that a test runs. [Write a kernel](write-kernels.md) shows how they go together. The page is made
+`tl` is the first argument of every kernel. This page describes each of its functions: its effect, its cost, and an
+example that a test runs. [Write a kernel](write-kernels.md) shows how the functions go together. The page is made
 from the docstrings, by `{command}`.
 
 | in a signature | means |
 | --- | --- |
 | `TensorRef` | a tensor in memory, or elements of one: an argument of the kernel, `a[m0:m1, k0:k1]` |
-| `Handle`, `LoadedTensor`, `CompositeHandle`, ... | a value in TCM: what a load, math, a dot or a composite returns |
-| `HostValue` | integers or booleans that the kernel knows: `tl.arange` and what follows from it |
+| `Handle`, `LoadedTensor`, `CompositeHandle`, ... | a value in TCM: the result of a load, math, a dot or a composite |
+| `HostValue` | integers or booleans that are known while the kernel runs: `tl.arange`, and results computed from it |
 | `Argument` | a `Handle`, a `HostValue` or a number |
 | `Factor`, `Transposed` | a tensor in memory or a value in TCM, as it is stored or transposed |
 | `EpilogueOperand` | a tensor in memory or a value in TCM |
@@ -76,7 +76,7 @@ from the docstrings, by `{command}`.
 In the examples `y` is the result, and the other arguments are small tensors: `x`, `z`, `odd` and `parts` are matrices
 of f32, and `cube` has three dimensions; `row` is a vector; `a` and `b` are of f16; `i`, `j` and `ids` are of i32.
 
-## What math costs
+## Cost of math
 
 A vector program is one command of FETCH, MATH and STORE stages. Each of its ops is a MATH stage, which takes a number
 of cycles of PE_MATH for each group of elements. A group has as many elements as PE_MATH has `lanes`. `kb report` says
@@ -114,7 +114,7 @@ def op_of(name: str) -> str | None:
 
 
 def public(subject: str) -> set[str]:
-    """The names of what *subject* offers kernels."""
+    """The public names of *subject* for kernels."""
     names = {name for each in SUBJECTS[subject][0].__mro__[:-1] for name in vars(each) if not name.startswith("_")}
     return names - set(NOT_FOR_KERNELS[subject].split())
 
@@ -139,7 +139,7 @@ def operators() -> dict[str, str]:
 
 
 def _common(module: Any) -> str:
-    """What the class of a section's functions says of all of them."""
+    """The docstring of the class of a section's functions."""
     found = [each for each in Language.__mro__ if each.__name__ == getattr(module, "COMMON", None)]
     return "".join(f"\n{_flowed(inspect.getdoc(each) or '')}\n" for each in found)
 

@@ -1,6 +1,6 @@
 """Random numbers
 
-The numbers are those of Triton: Philox4x32, whose counter is an offset and whose key is a seed.
+The same numbers as in Triton: Philox4x32, whose counter is an offset and whose key is a seed.
 """
 
 import numpy as np
@@ -63,7 +63,7 @@ def tl_rand4x(tl, x, y):
     tl.store(y, a + b + c + d)
 
 
-@gives(lambda x: _normal(*_words(7, np.arange(8))[2:])[1], _FOUR + ", and those of two `randn`")
+@gives(lambda x: _normal(*_words(7, np.arange(8))[2:])[1], _FOUR + ", and the ops of two `randn`")
 def tl_randn4x(tl, x, y):
     tl.store(y, tl.randn4x(7, tl.arange(8))[3])
 

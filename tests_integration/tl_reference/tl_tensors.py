@@ -1,6 +1,6 @@
 """Tensors in memory
 
-What a kernel gets for an array or a tensor. Indexing makes a reference, and moves nothing.
+The argument of a kernel for an array or a tensor. Indexing makes a reference, and moves nothing.
 """
 
 from tl_given import NO_COMMAND, gives

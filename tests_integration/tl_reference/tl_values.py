@@ -1,7 +1,7 @@
 """Values in TCM
 
-What `tl.load`, math and `tl.dot` return: `x.shape` is the elements in each dimension. Operators are math, as in the
-[table](#operators). Where elements are known, `float(x)`, `int(x)` and `if x:` look at a value of one element.
+The results of `tl.load`, math and `tl.dot`: `x.shape` is the elements in each dimension. Operators are math, as in the
+[table](#operators). Where elements are known, `float(x)`, `int(x)` and `if x:` read a value of one element.
 """
 
 from tl_given import NO_COMMAND, gives

@@ -42,7 +42,7 @@ def test_commands_that_read_runs_load_no_simulator() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_the_sentences_of_the_help_are_those_of_the_commands() -> None:
+def test_the_help_has_the_sentences_of_the_commands() -> None:
     for name in main.COMMANDS:
         done = CliRunner().invoke(main.kb, [name, "--help"])
         assert done.exit_code == 0
@@ -90,7 +90,7 @@ def test_errors_become_exit_codes(
 
 
 @pytest.mark.parametrize("kind", [ZeroDivisionError, AssertionError, KeyError, AttributeError, BaseException])
-def test_a_failure_of_kb_says_what_to_report(
+def test_a_failure_of_kb_asks_for_a_report(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[BaseException]
 ) -> None:
     def fail(_: object) -> None:
@@ -123,7 +123,7 @@ def exit_code_of(*arguments: str) -> object:
     return caught.value.code
 
 
-def test_sigterm_ends_with_143_whatever_is_made_of_it(
+def test_sigterm_ends_with_143_even_when_it_is_caught(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(_: object) -> None:

@@ -39,7 +39,7 @@ def read(invoke: Invoke, folder: Path, name: str, *options: str) -> Decoded:
 
 
 def services(decoded: Decoded) -> list[Any]:
-    """The slices of PEs but those of the critical path, by op."""
+    """The slices of PEs outside the critical path, by op."""
     return sorted(
         (each for each in decoded.slices if each.track[1].startswith("sip") and each.track[2] != PATH),
         key=lambda each: each.arguments["op"],

@@ -314,5 +314,5 @@ def test_a_freed_accumulator_is_refused(chip_host):
         tl.dot(a, a, acc)
 
     host = chip_host()
-    with pytest.raises(KernelError, match=r"a HeldTensor after tl\.free"):
+    with pytest.raises(KernelError, match=r"an AccumulatorTensor after tl\.free"):
         host.launch(kernel, host.tensor("a", np.zeros((16, 16), np.float16), "f16"), pes=[0])

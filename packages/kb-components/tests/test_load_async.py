@@ -166,7 +166,7 @@ def test_ahead_of_no_number_and_of_no_loop_is_refused(simulate):
         KernelError, match=r"test_load_async.py:\d+: got tl.ahead of -1, needs an integer of at least 0"
     ):
         simulate(lambda tl, a: tl.ahead([], -1), F16)
-    with pytest.raises(KernelError, match=r"got tl.ahead of an int, needs what a loop takes"):
+    with pytest.raises(KernelError, match=r"got tl.ahead of an int, needs an iterable"):
         simulate(lambda tl, a: tl.ahead(3), F16)
 
 

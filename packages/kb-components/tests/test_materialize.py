@@ -206,7 +206,7 @@ def test_a_value_of_another_pe_that_is_not_done_is_refused(chip_of, two_pes):
     assert str(caught.value) == (
         f"test_materialize.py:{first + 4}: got a look at a value that depends on the gemm of "
         f"test_materialize.py:{first + 2} on sip0.cube0.pe0, which is not done, needs finished commands; "
-        "launch what asks for it as a kernel of its own, after this one"
+        "launch the code that reads it as a kernel of its own, after this one"
     )
 
 
@@ -283,11 +283,11 @@ def test_what_is_concrete_needs_no_log(chip_host):
 @pytest.mark.parametrize(
     ("misuse", "got", "needs"),
     [
-        (lambda tl, x: tl.materialize(3), "tl.materialize of an int", "what tl.load, math or a composite returned"),
+        (lambda tl, x: tl.materialize(3), "tl.materialize of an int", "a result of tl.load, math or a composite"),
         (
             lambda tl, x: tl.materialize(x.T),
             "tl.materialize of a TransposedHandle",
-            "what tl.load, math or a composite returned",
+            "a result of tl.load, math or a composite",
         ),
         (lambda tl, x: (tl.free(x), tl.materialize(x)), "a RecordedTensor after tl.free", "one that still holds TCM"),
     ],

@@ -100,6 +100,6 @@ def test_a_result_that_takes_no_place_of_an_input_needs_room_of_its_own(simulate
                 tl.wait(total)
         tl.store(c, total)
 
-    with pytest.raises(KernelError, match=r"or smaller ones; tl.wait\(x\) computes x at once, and what x is computed"):
+    with pytest.raises(KernelError, match=r"or smaller ones; tl.wait\(x\) computes x at once, and frees"):
         simulate(lambda tl, a, c: wide(tl, a, c, False), (64, 256, "f16"), (64, 256, "f32"))
     simulate(lambda tl, a, c: wide(tl, a, c, True), (64, 256, "f16"), (64, 256, "f32"))

@@ -131,7 +131,7 @@ def test_what_makes_no_sense_is_refused(chip_host, mmu):
     assert refused(lambda: host.map(tcm)) == (
         f"{PE}.pe_mmu: got physical {tcm.addresses[0][0]:#x}, needs a multiple of the page's 0x1000 bytes"
     )
-    assert refused(lambda: host.unmap(a)) == "unmap of a: got a tensor that is not mapped, needs what host.map returned"
+    assert refused(lambda: host.unmap(a)) == "unmap of a: got a tensor that is not mapped, needs one from host.map"
     assert refused(lambda: host.send(MmuUnmap(virtual=0, nbytes=PAGE, pes=("pe0",)))) == (
         "map: got PE 'pe0', needs the id of a PE; did you mean 'sip0.cube0.pe0'?"
     )
@@ -143,7 +143,7 @@ def test_what_makes_no_sense_is_refused(chip_host, mmu):
     )
     host.unmap(virtual)
     assert refused(lambda: host.unmap(virtual)) == (
-        "unmap of a: got a tensor that is not mapped, needs what host.map returned"
+        "unmap of a: got a tensor that is not mapped, needs one from host.map"
     )
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.execute.fused import run as fused
 from kb_dataexec.log.schedule import Schedule
-from kb_dataexec.memory.store import MemoryStore, StoreError
+from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops.math import FUNCTIONS
 from kb_messages import DType, KbError, OpKind, Role
 
@@ -76,14 +76,12 @@ def outcome(log, mode, fuse_from=2):
         store = Executor(log, new_memory(), mode, fuse_from=fuse_from).run()
     except KbError as error:
         return f"{type(error).__name__}: {error}"
-    return [[byte_at(store, owner, at) for at in range(SIZE)] for owner in OWNERS]
+    return [bytes_of(store, owner) for owner in OWNERS]
 
 
-def byte_at(store, owner, at):
-    try:
-        return int(store.read(owner, at, 1, 1, 1, DType.U8)[0, 0])
-    except StoreError:
-        return -1
+def bytes_of(store, owner):
+    data, is_valid = store.held(owner, 0, 1, SIZE, SIZE)
+    return np.where(is_valid, data.astype(np.int16), -1)[0].tolist()
 
 
 def resolves(log, memory=None) -> bool:

@@ -43,8 +43,9 @@ class MutatedLog:
         return compare("c", tile, self.expected, self.bound).ok
 
     def without(self, op_id):
+        """The log without an op, as if it was cut off: a closed one is refused before anything is executed."""
         keep = [table["op_id"] != op_id for table in (self.log.ops, self.log.operands)]
-        return OpLog(self.log.ops[keep[0]], self.log.operands[keep[1]], self.log.strings)
+        return OpLog(self.log.ops[keep[0]], self.log.operands[keep[1]], self.log.strings, is_complete=False)
 
     def moved(self, operand, delta):
         operands = self.log.operands.copy()
@@ -55,9 +56,9 @@ class MutatedLog:
 CASES = {
     "gemm-f16": GemmProblem(13, 11, 10, (8, 8, 4), DType.F16),
     "gemm-f8e4m3-f32": GemmProblem(9, 8, 12, (8, 4, 4), DType.F8E4M3, DType.F32),
-    "gemm-i8": GemmProblem(8, 9, 9, (4, 8, 4), DType.I8),
-    "gemm-bf16": GemmProblem(7, 9, 6, (4, 4, 4), DType.BF16),
-    "gemm-f32-f16": GemmProblem(6, 9, 6, (4, 4, 4), DType.F32, DType.F16),
+    "gemm-i8": GemmProblem(8, 9, 5, (4, 8, 4), DType.I8),
+    "gemm-bf16": GemmProblem(7, 5, 6, (4, 4, 4), DType.BF16),
+    "gemm-f32-f16": GemmProblem(6, 5, 6, (4, 4, 4), DType.F32, DType.F16),
     "epilogue-f16": EpilogueProblem(7, 6, 6, (4, 4, 4), DType.F16),
     "epilogue-bf16": EpilogueProblem(4, 7, 6, (4, 4, 4), DType.BF16),
     "softmax-f16": SoftmaxProblem(5, 6, 3, DType.F16),
@@ -112,7 +113,7 @@ def test_records_outside_the_slice_of_one_tile_do_not_change_it(case):
     outside = set(case.log.ops["op_id"].tolist()) - in_slice
     assert outside
     keep = [np.isin(table["op_id"], list(in_slice)) for table in (case.log.ops, case.log.operands)]
-    log = OpLog(case.log.ops[keep[0]], case.log.operands[keep[1]], case.log.strings)
+    log = OpLog(case.log.ops[keep[0]], case.log.operands[keep[1]], case.log.strings, is_complete=False)
     for mode in ("tile", "fused"):
         got = Executor(log, case.memory, mode, fuse_from=12).run().read(*wanted.in_memory, case.problem.out)
         assert abs(float(got[0, 0]) - case.expected[0, 0]) <= case.bound[0, 0]

@@ -124,7 +124,7 @@ def test_inputs_beyond_this_machine_are_a_memory_error(bench_file: Write, monkey
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
 
-def test_where_the_system_does_not_tell_there_is_no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_system_without_a_memory_figure_has_no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine_memory, "_MEMINFO", tmp_path / "none")
     assert available_nbytes() is None
     with limited_memory():

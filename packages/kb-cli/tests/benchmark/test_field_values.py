@@ -35,7 +35,7 @@ def test_text_becomes_a_value_of_the_field(text: str, type_: object, value: obje
     assert value_of(text, type_) == value
 
 
-def test_all_bounds_are_told_when_asked() -> None:
+def test_all_bounds_are_described() -> None:
     with pytest.raises(BadValue) as caught:
         value_of("x", Size, full=True)
     assert caught.value.needs == "an int >= 1"

@@ -82,7 +82,10 @@ def test_another_seed_makes_other_inputs(invoke: Invoke, write: Callable[..., st
 @pytest.mark.parametrize(
     ("replacements", "text"),
     [
-        (("reference=np.add, ", ""), "adding: got a call without a reference, needs reference=...; state what is r"),
+        (
+            ("reference=np.add, ", ""),
+            "adding: got a call without a reference, needs reference=...; state the expected result",
+        ),
         ((ANSWER, "pass"), "adding: got adding that answers a NoneType, needs kernbench.call(kernel, ...)"),
         (("n: int = 64", "n=64"), "adding: n: got a parameter without a type, needs a type; n: int"),
         ((HEAD, ""), "adding: got a benchmark without parameters, needs a random generator as the first; adding(rng)"),

@@ -27,7 +27,7 @@ def test_a_file_and_a_bundled_name_load(bench_file: Write) -> None:
     assert load_benchmark("gemm").name == "gemm"
 
 
-def test_what_runs_is_what_is_on_disk_now(bench_file: Write) -> None:
+def test_the_file_on_disk_runs_and_not_an_earlier_import(bench_file: Write) -> None:
     assert load_benchmark(str(bench_file())).bench.Params().size == 8
     assert load_benchmark(str(bench_file("size: int = 8", "size: int = 9"))).bench.Params().size == 9
     assert not list(bench_file().parent.glob("__pycache__"))
@@ -43,7 +43,7 @@ def test_a_benchmark_may_import_its_neighbour(bench_file: Write, monkeypatch: py
 
 
 @pytest.mark.parametrize("statement", ["import triton", "import triton.language as tl", "from triton import jit"])
-def test_a_script_with_triton_kernels_is_told_to_run_with_exec(
+def test_a_script_with_triton_kernels_is_referred_to_kb_exec(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "triton", None)
@@ -156,7 +156,7 @@ def test_names_and_paths_that_lead_nowhere(tmp_path: Path) -> None:
     assert "did you mean 'one_pe'?" in str(caught.value)
 
 
-def test_what_is_bundled_is_found() -> None:
+def test_bundled_files_are_found() -> None:
     assert "gemm" in bundled.names("benchmarks")
     assert {"one_cube", "one_pe"} <= set(bundled.names("topologies"))
     assert bundled.find("topologies", "one_pe").is_file()
@@ -216,7 +216,7 @@ def test_a_pipe_a_device_and_a_huge_file_are_refused(tmp_path: Path) -> None:
         assert f"{name}" in refusal(tmp_path / f"{name}.py")
 
 
-def test_a_folder_is_told_as_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_no_benchmark_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kernels").mkdir()
     with pytest.raises(BenchmarkError) as error:

@@ -50,7 +50,7 @@ class Required(Struct):
                        "dims; did you mean 'tile'?")),
     ],
 )  # fmt: skip
-def test_what_is_no_value_is_refused(text: str, message: str) -> None:
+def test_texts_that_are_no_value_are_refused(text: str, message: str) -> None:
     with pytest.raises(BenchmarkError) as caught:
         build_params(Params, parse_assignments([text]))
     assert str(caught.value) == message

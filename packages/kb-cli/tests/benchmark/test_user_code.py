@@ -52,7 +52,7 @@ def said(folder: Path, error: BaseException) -> str:
         (type("\x1b[31m", (Exception,), {})(), "\\x1b[31m"),
     ],
 )
-def test_what_an_author_raises_is_one_sentence(tmp_path: Path, error: BaseException, text: str) -> None:
+def test_an_error_of_the_authors_code_is_one_sentence(tmp_path: Path, error: BaseException, text: str) -> None:
     assert said(tmp_path, error) == f"bench.py:2: got {text}, needs flops() to succeed; see the frames below"
 
 
@@ -100,10 +100,10 @@ def test_the_process_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             run(tmp_path, code, {})
         assert before == (sys.getrecursionlimit(), sys.modules, Path.cwd())
         print("said", flush=True)
-        print("told", file=sys.stderr, flush=True)
+        print("reported", file=sys.stderr, flush=True)
         reopened = sys.stdout is not stream
     os.close(descriptor)
-    assert (tmp_path / "out").read_text() == "said\ntold\n"
+    assert (tmp_path / "out").read_text() == "said\nreported\n"
     assert reopened == ("close()" in code)
 
 

@@ -83,7 +83,9 @@ def test_no_program_runs_without_trust(capsule: Path, capsys: pytest.CaptureFixt
     assert not Path("ran").exists()
 
 
-def test_what_reads_a_strange_program_can_be_pasted(capsule: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_that_reads_a_strange_program_can_be_pasted(
+    capsule: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ended("replay", shutil.copy(capsule, "a run.kbrun")) == 2
     assert "read it with unzip -p 'a run.kbrun' bench.py, and" in capsys.readouterr().err
 
@@ -107,16 +109,16 @@ def rezipped(capsule: Path, change: Callable[[dict[str, bytes]], None]) -> None:
             packed.writestr(name, content)
 
 
-def test_another_log_is_told(invoke: Invoke, capsule: Path, tmp_path: Path) -> None:
+def test_another_log_is_reported(invoke: Invoke, capsule: Path, tmp_path: Path) -> None:
     def other_digest(files: dict[str, bytes]) -> None:
         write_run(tmp_path, {**json.loads(files["run.json"]), "log_digest": "0" * 64})
         files["run.json"] = (tmp_path / "run.json").read_bytes()
 
     rezipped(capsule, other_digest)
-    told = invoke("replay", str(capsule), "--trust")
-    assert told.exit_code == 1
-    assert "not the same run" in told.stdout
-    assert "0000000000000000" in told.stdout
+    replayed = invoke("replay", str(capsule), "--trust")
+    assert replayed.exit_code == 1
+    assert "not the same run" in replayed.stdout
+    assert "0000000000000000" in replayed.stdout
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,7 @@ def test_another_log_is_told(invoke: Invoke, capsule: Path, tmp_path: Path) -> N
         ({"params": {"size": 8, "depth": 3}}, "{capsule}/run.json: got the parameter 'depth', needs "),
     ],
 )
-def test_errors_of_what_was_unpacked_name_the_capsule(
+def test_errors_of_unpacked_files_name_the_capsule(
     capsule: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object], said: str
 ) -> None:
     def changed(files: dict[str, bytes]) -> None:
@@ -214,7 +216,7 @@ def test_names_that_a_file_system_takes_for_the_same_are_refused(capsule: Path, 
 def test_trust_is_asked_for_before_anything_is_unpacked(
     capsule: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the files hold is not looked at: other bytes than those of run.json are told with trust alone."""
+    """The content of the files is not checked here: bytes that differ from run.json are reported with trust alone."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     rezipped(capsule, lambda files: files.update({"topology.yaml": bytes(4 << 20)}))
     assert ended("replay", capsule) == 2
@@ -224,7 +226,7 @@ def test_trust_is_asked_for_before_anything_is_unpacked(
     assert "other bytes in topology.yaml" in capsys.readouterr().err
 
 
-def test_a_replay_writes_only_what_it_reads(capsule: Path, tmp_path: Path) -> None:
+def test_a_replay_writes_only_files_that_it_reads(capsule: Path, tmp_path: Path) -> None:
     rezipped(capsule, lambda files: claimed(files, tmp_path, **{"log/big": bytes(1 << 20), "inputs/x": b"x"}))
     least, whole = tmp_path / "least", tmp_path / "whole"
     for folder in (least, whole):
@@ -324,7 +326,7 @@ def test_mutants_give_a_sentence_and_run_nothing(capsule: Path, tmp_path: Path) 
     assert not Path("ran").exists()
 
 
-def test_a_folder_is_told_to_be_packed_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_has_to_be_packed_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "a run"
     folder.mkdir()
     assert ended("replay", folder) == 2

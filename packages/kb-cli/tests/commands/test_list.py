@@ -51,6 +51,6 @@ def test_a_parameter_without_default_and_one_with_a_description(invoke: Invoke, 
     assert "has to be given   Side of it." in text
 
 
-def test_parameters_of_what_is_no_benchmark_are_refused(invoke: Invoke) -> None:
+def test_parameters_of_a_file_without_a_benchmark_are_refused(invoke: Invoke) -> None:
     done = invoke("run", "gem", "--params")
     assert (done.exit_code, "did you mean 'gemm'?" in done.stderr) == (2, True)

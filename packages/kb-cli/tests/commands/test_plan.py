@@ -167,7 +167,7 @@ def test_bad_input_is_one_sentence(invoke: Invoke, args: list[str], message: str
     assert done.stderr.count("\n") == 1
 
 
-def test_a_scheduler_that_does_not_tell_its_buffers_is_named(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_that_does_not_state_its_buffers_is_named(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     from kb_components.pe.pe_scheduler import PeScheduler
 
     monkeypatch.delattr(PeScheduler, "tile_room")

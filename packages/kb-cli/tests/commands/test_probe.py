@@ -96,7 +96,7 @@ def test_all_pairs_include_the_memories_that_are_asked_for(invoke, tmp_path):
     assert invoke("probe", *asked, "tcm").stdout.splitlines()[2].split() == ["ns", *[f"pe{pe}" for pe in range(8)]]
 
 
-def test_the_picture_is_named_for_what_it_shows(invoke, tmp_path, monkeypatch):
+def test_the_picture_is_named_for_its_content(invoke, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for more in ([], ["--nbytes", "64"], ["--memories", "sram,hbm"], ["--memories", "tcm,hbm"]):
         assert invoke("probe", "--all", "--topology", "one_pe", *more).exit_code == 0

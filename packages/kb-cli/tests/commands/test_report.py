@@ -55,7 +55,7 @@ def error(invoke: Invoke, *args: object) -> str:
     return done.stderr
 
 
-def test_the_speed_of_light_is_that_of_what_sets_the_roofline(invoke: Invoke, tmp_path: Path) -> None:
+def test_the_speed_of_light_belongs_to_the_limit_of_the_roofline(invoke: Invoke, tmp_path: Path) -> None:
     ran = invoke("run", "vector_add", "-p", "N=65536", "-p", "dtype=f32", "--out", tmp_path / "adds", "--json")
     latency_ns = json.loads(ran.stdout)["latency_ps"] / 1000
     share = 3 * 65536 * 4 / 819.2 / latency_ns  # two arrays come and one goes, at 8 HBMs of 102.4 GB/s
@@ -144,7 +144,7 @@ def test_kb_run_ends_with_the_table_and_the_sentence(invoke: Invoke) -> None:
 def test_without_a_log_there_is_no_table_and_no_cost(invoke: Invoke) -> None:
     done = invoke("run", "gemm", *SMALL, "--no-log")
     assert "where the time went" not in done.stdout
-    assert done.stdout.rstrip().endswith("what that cost is not recorded.")
+    assert done.stdout.rstrip().endswith("the cost of that is not recorded.")
 
 
 def test_the_page_is_one_file_that_asks_nobody_and_runs_nothing(invoke: Invoke, folder: Path) -> None:
@@ -236,7 +236,7 @@ def test_equal_runs_give_equal_bytes(invoke: Invoke, folder: Path) -> None:
     assert page_of(invoke, folder) == page_of(invoke, folder)
 
 
-def test_what_a_user_wrote_stays_text(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+def test_markup_of_a_user_stays_text(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     name = "<img src=x onerror=alert(1)>"
     bench_file(
         "    Params = Params\n", f"    Params = Params\n    name = '{name}'\n",
@@ -367,7 +367,7 @@ def as_version_1(folder: Path) -> str:
     return old.digest
 
 
-def test_a_log_of_version_1_names_what_it_cannot_tell(invoke: Invoke, folder: Path) -> None:
+def test_a_log_of_version_1_names_the_parts_it_lacks(invoke: Invoke, folder: Path) -> None:
     before = reported(invoke, folder)
     resealed(folder, log_digest=as_version_1(folder))
     assert [reported(invoke, folder)[name] for name in ("path", "pes", "notes")] == [
@@ -383,7 +383,7 @@ def test_a_log_of_version_1_names_what_it_cannot_tell(invoke: Invoke, folder: Pa
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines()[1:] == [
         f"{folder}: got a log without the table kernels, so the critical path is left out",
-        f"{folder}: got a log without the table transfers, so the services of memories are left out",
+        f"{folder}: got a log without the table transfers, so the service of memories is left out",
     ]
     assert (found["path"], found["latency_ps"]) == ([], before["latency_ps"])
     assert found["sentence"] == json.loads((folder / "run.json").read_text())["results"]["bounded_by"]

@@ -40,7 +40,7 @@ def test_a_table_ends_with_the_sentence(invoke: Invoke) -> None:
     assert "verified      c: ok, 960 elements" in done.stdout
 
 
-def test_what_is_not_verified_is_null(invoke: Invoke) -> None:
+def test_a_run_without_verification_has_null(invoke: Invoke) -> None:
     unverified = json.loads(invoke("run", "gemm", *SMALL, "--no-verify", "--json").stdout)
     assert (unverified["verified"], unverified["max_abs_err"]) == (None, None)
     assert unverified["ops"] > 0
@@ -125,7 +125,7 @@ def test_the_stated_tolerance_decides(invoke: Invoke, bench_file: Write) -> None
     assert invoke("run", bench_file("np.float64)}", "np.float64) + 1}", *stated)).exit_code == 0
 
 
-def test_limits_of_what_is_kept(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_kept_files(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keep, "RUN_LIMIT", 1024)
     done = invoke("run", "gemm", *SMALL, "--json")
     result = json.loads(done.stdout)
@@ -165,7 +165,7 @@ def test_a_run_of_integers_counts_operations_and_no_flops(invoke: Invoke) -> Non
     assert "FLOP for each byte of " in invoke("run", "gemm", *SMALL).stdout
 
 
-def test_the_roofline_stands_beside_the_share_of_the_peak(invoke: Invoke) -> None:
+def test_the_roofline_stands_next_to_the_share_of_the_peak(invoke: Invoke) -> None:
     result = json.loads(invoke("run", "gemm", *SMALL, "--json").stdout)
     roof = result["roofline"]
     hbm = result["bytes"]["hbm"]
@@ -176,7 +176,7 @@ def test_the_roofline_stands_beside_the_share_of_the_peak(invoke: Invoke) -> Non
     assert result["latency_ns"] >= least_ns
 
 
-def test_the_whole_time_of_several_launches_is_told(invoke: Invoke, bench_file: Write) -> None:
+def test_the_whole_time_of_several_launches_is_shown(invoke: Invoke, bench_file: Write) -> None:
     one = bench_file()
     assert "whole time" not in invoke("run", one).stdout
     alone = json.loads(invoke("run", one, "--topology", "one_sip", "--json").stdout)

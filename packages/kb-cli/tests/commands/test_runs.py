@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from kb_cli.run.base.folder_owner import owner
-from kb_cli.run.folders.run_list import told_apart
+from kb_cli.run.folders.run_list import differing_params
 
 Invoke = Callable[..., Result]
 Write = Callable[..., Path]
@@ -48,17 +48,17 @@ def test_runs_are_listed_with_the_newest_first(invoke: Invoke, three: list[str],
     assert text.splitlines()[-1].startswith("3 run folders, ")
 
 
-def test_parameters_that_tell_no_runs_apart_are_left_out() -> None:
+def test_parameters_that_do_not_differ_are_left_out() -> None:
     tile = {"tile": [8, 8, 8], "M": 64, "dtype": "f16"}
     runs = [("gemm", tile), ("gemm", {**tile, "tile": None}), ("softmax", {"M": 8}), ("gemm", {})]
-    assert told_apart(runs) == ["tile=[8,8,8]", "tile=none", "", ""]
+    assert differing_params(runs) == ["tile=[8,8,8]", "tile=none", "", ""]
 
 
-def test_a_run_that_lacks_a_parameter_is_told_from_one_that_has_it() -> None:
+def test_a_run_that_lacks_a_parameter_differs_from_one_that_has_it() -> None:
     old, new = ("gemm", {"M": 8}), ("gemm", {"M": 8, "operands": "shared"})
-    assert told_apart([old, new]) == ["", "operands=shared"]
-    assert told_apart([new, old, new]) == ["operands=shared", "", "operands=shared"]
-    assert told_apart([new, ("gemm", {}), new]) == ["", "", ""], "an interrupted run says nothing of parameters"
+    assert differing_params([old, new]) == ["", "operands=shared"]
+    assert differing_params([new, old, new]) == ["operands=shared", "", "operands=shared"]
+    assert differing_params([new, ("gemm", {}), new]) == ["", "", ""], "an interrupted run says nothing of parameters"
 
 
 def test_rows_of_a_shapes_file_are_one_folder(invoke: Invoke, bench_file: Write, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_prune_by_age_and_by_both(invoke: Invoke, three: list[str]) -> None:
     assert listed(invoke) == [three[2]]
 
 
-def test_what_is_no_run_folder_stays(invoke: Invoke, three: list[str], tmp_path: Path) -> None:
+def test_a_folder_without_a_run_stays(invoke: Invoke, three: list[str], tmp_path: Path) -> None:
     out = tmp_path / "kb-runs"
     (out / "notes").mkdir()
     (out / "notes" / "run.json").write_text('{"format": "other", "version": 1}')
@@ -119,8 +119,8 @@ def test_what_is_no_run_folder_stays(invoke: Invoke, three: list[str], tmp_path:
 def test_an_interrupted_run_is_listed_and_pruned(invoke: Invoke, three: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "kb-runs" / "small-0123456789ab-interrupted"
     (folder / "log").mkdir(parents=True)
-    told = {"format": "kernbench-progress", "version": 1, "state": "interrupted"}
-    (folder / "progress.json").write_text(json.dumps(told))
+    progress = {"format": "kernbench-progress", "version": 1, "state": "interrupted"}
+    (folder / "progress.json").write_text(json.dumps(progress))
     (first, *_) = json.loads(invoke("runs", "--json").stdout)
     assert (first["state"], first["benchmark"], first["latency_ps"]) == ("interrupted", "small", None)
     assert "interrupted" in invoke("runs").stdout
@@ -128,7 +128,7 @@ def test_an_interrupted_run_is_listed_and_pruned(invoke: Invoke, three: list[str
     assert not folder.exists()
 
 
-def test_what_killed_runs_left_is_pruned_whatever_their_age(invoke: Invoke, three: list[str], tmp_path: Path) -> None:
+def test_leftovers_of_killed_runs_are_pruned_at_any_age(invoke: Invoke, three: list[str], tmp_path: Path) -> None:
     """A folder that was in the making, one that was replaced, and one whose replacement never came."""
     out, gone = tmp_path / "kb-runs", owner().replace(f"{os.getpid()}-", f"{1 << 30}-", 1)
     name, lost = Path(three[0]).name, Path(three[1]).name

@@ -21,7 +21,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_show_says_what_there_is_and_where_the_picture_went(invoke: Invoke, here: Path) -> None:
+def test_show_lists_the_parts_and_the_place_of_the_picture(invoke: Invoke, here: Path) -> None:
     done = invoke("topology", "show", "one_pe")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
@@ -69,7 +69,7 @@ def test_show_as_json_has_counts_links_and_the_memory_map(invoke: Invoke, here: 
     assert "four_sip: SIP" in (here / "x.svg").read_text()
 
 
-def test_what_repeats_from_cube_to_cube_is_one_row_of_the_map(invoke: Invoke) -> None:
+def test_parts_that_repeat_from_cube_to_cube_are_one_row_of_the_map(invoke: Invoke) -> None:
     lines = invoke("topology", "show", "four_sip").stdout.splitlines()
     (hbm,) = [line.split() for line in lines if line.startswith("hbm") and "GiB" in line]
     # sip 3 << 60 | cube 15 << 52 | hbm 1 << 48 | unit 7 << 38
@@ -88,7 +88,7 @@ ONE_PE = Path(__file__).parents[4] / "topologies" / "one_pe.yaml"
         ("pe_math -> pe_fetch_store", "softmax"),
     ],
 )
-def test_blocks_without_a_wire_are_told(invoke: Invoke, here: Path, wire: str, command: str) -> None:
+def test_blocks_without_a_wire_are_reported(invoke: Invoke, here: Path, wire: str, command: str) -> None:
     text = ONE_PE.read_text()
     assert f"- {wire}\n" in text
     (here / "open.yaml").write_text(text.replace(f"- {wire}\n", "\n"))
@@ -108,14 +108,14 @@ def test_bundled_chips_have_no_gap(invoke: Invoke, chip: Path) -> None:
     assert "  note: " not in invoke("topology", "check", chip).stdout
 
 
-def test_a_scheduler_that_does_not_know_the_array_is_told(invoke: Invoke, here: Path) -> None:
+def test_a_scheduler_that_does_not_know_the_array_is_reported(invoke: Invoke, here: Path) -> None:
     """A GEMM runs, in a tile that is chosen without the array."""
     (here / "open.yaml").write_text(ONE_PE.read_text().replace("- pe_scheduler -> pe_gemm\n", "\n"))
     found = json.loads(invoke("topology", "check", "open.yaml", "--json").stdout)
     assert found["unwired"] == ["sip0.cube0.pe0.pe_scheduler -> sip0.cube0.pe0.pe_gemm"]
 
 
-def test_a_scheduler_without_a_wire_to_math_is_told(invoke: Invoke, here: Path) -> None:
+def test_a_scheduler_without_a_wire_to_math_is_reported(invoke: Invoke, here: Path) -> None:
     (here / "open.yaml").write_text(ONE_PE.read_text().replace("- pe_scheduler -> pe_math\n", "\n"))
     said = "note: no wire sip0.cube0.pe0.pe_scheduler -> sip0.cube0.pe0.pe_math; "
     assert said in invoke("topology", "check", "open.yaml").stdout
@@ -123,7 +123,7 @@ def test_a_scheduler_without_a_wire_to_math_is_told(invoke: Invoke, here: Path) 
     assert "; add `pe_scheduler -> pe_math` to the wires of pe_template, and a pe_math if there is none\n" in error
 
 
-def test_parts_without_a_way_between_them_are_told(invoke: Invoke, here: Path) -> None:
+def test_parts_without_a_way_between_them_are_reported(invoke: Invoke, here: Path) -> None:
     """Two cubes of one HBM and one PE each, joined by no link, and by a link of one direction."""
     text = ONE_PE.read_text()
     both = text.replace("cube:\n", "cubes_per_sip: 2\ncube:\n", 1)
@@ -142,7 +142,7 @@ def test_parts_without_a_way_between_them_are_told(invoke: Invoke, here: Path) -
         assert json.loads(invoke("topology", "check", "apart.yaml", "--json").stdout)["apart"] == apart
 
 
-def test_memories_without_a_way_are_told(invoke: Invoke, here: Path) -> None:
+def test_memories_without_a_way_are_reported(invoke: Invoke, here: Path) -> None:
     (here / "apart.yaml").write_text(
         "".join(line for line in ONE_PE.read_text().splitlines(keepends=True) if 'to: "hbm[0]"' not in line)
     )
@@ -156,7 +156,7 @@ def test_memories_without_a_way_are_told(invoke: Invoke, here: Path) -> None:
 
 
 @pytest.mark.parametrize("last", ["bw_gbs: 102.4, length_mm: 3", "bw_gbs: 128, length_mm: 2"])
-def test_memories_without_a_way_back_are_told(invoke: Invoke, here: Path, last: str) -> None:
+def test_memories_without_a_way_back_are_reported(invoke: Invoke, here: Path, last: str) -> None:
     """The link between crossbar and HBM, and the one between DMA and crossbar, leads away from the DMA alone."""
     (here / "away.yaml").write_text(ONE_PE.read_text().replace(last, f"{last}, both_ways: false"))
     assert invoke("topology", "check", "away.yaml").stdout.splitlines()[-3:] == [

@@ -69,7 +69,9 @@ def test_one_part_of_a_chip_is_drawn_without_a_run(invoke: Invoke, run: str) -> 
         (("--run", "RUN", "--part", "a.b.c.d"), "got 'a.b.c.d', needs the id of a PE, like sip0.cube0.pe0"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(invoke: Invoke, run: str, arguments: tuple[str, ...], words: str) -> None:
+def test_chips_that_cannot_be_drawn_are_refused(
+    invoke: Invoke, run: str, arguments: tuple[str, ...], words: str
+) -> None:
     done = invoke("topology", "show", *(each.replace("RUN", run) for each in arguments))
     assert (done.exit_code, done.stdout) == (2, "")
     assert words.replace("RUN", run) in " ".join(done.stderr.split())

@@ -158,7 +158,7 @@ def test_counters_add_up_to_the_bytes_and_times_that_the_simulator_counted(invok
     )
 
 
-def test_with_one_pe_the_counters_are_those_that_it_used_with_the_traffic_of_all(invoke: Invoke, folder: Path) -> None:
+def test_with_one_pe_its_counters_have_the_traffic_of_all(invoke: Invoke, folder: Path) -> None:
     everything = read(invoke, folder, "x.pftrace")
     one = read(invoke, folder, "x.pftrace", "--pe", "sip0.cube0.pe5")
     names = {each.track for each in one.values}
@@ -194,7 +194,7 @@ def test_a_memory_shows_whom_it_served_when(invoke: Invoke) -> None:
     assert sum(each.dur for each in found) * 102.4 / 1000 == pytest.approx(nbytes, abs=0.1024 * len(found))
 
 
-def test_with_one_pe_the_memories_are_those_that_it_used_with_all_whom_they_served(invoke: Invoke) -> None:
+def test_with_one_pe_its_memories_have_the_services_of_all(invoke: Invoke) -> None:
     run_dir = json.loads(invoke("run", "gemm", *GEMM, "-p", "operands=shared", "--json").stdout)["run_dir"]
     everything = lanes_of_memories(read(invoke, Path(run_dir), "x.pftrace"))
     one = lanes_of_memories(read(invoke, Path(run_dir), "x.pftrace", "--pe", "sip0.cube0.pe5"))
@@ -203,7 +203,7 @@ def test_with_one_pe_the_memories_are_those_that_it_used_with_all_whom_they_serv
     assert len({each.name.split(":")[0] for each in one}) > 2
 
 
-def test_a_memory_that_does_not_tell_when_it_begins_has_as_many_tracks_as_it_serves_at_once(invoke: Invoke) -> None:
+def test_a_memory_without_begins_has_a_track_for_each_service_at_once(invoke: Invoke) -> None:
     more = ["-p", "operands=shared", "--topology", "one_cube_banked"]
     run_dir = json.loads(invoke("run", "gemm", *GEMM, *more, "--json").stdout)["run_dir"]
     decoded, log = read(invoke, Path(run_dir), "x.pftrace"), read_log(Path(run_dir) / "log")
@@ -224,7 +224,7 @@ def test_a_log_without_transfers_has_no_lanes_of_memories_and_says_so(
     claims = run / "run.json"
     claims.write_text(claims.read_text().replace(log.digest, written.digest))
     done = invoke("trace", "x", "-o", "x.pftrace")
-    said = "x: got a log without the table transfers, so the services of memories are left out"
+    said = "x: got a log without the table transfers, so the service of memories is left out"
     assert (done.exit_code, done.stdout.splitlines()[1:]) == (0, [said])
     decoded = Decoded.file(Path("x.pftrace"))
     assert lanes_of_memories(decoded) == []

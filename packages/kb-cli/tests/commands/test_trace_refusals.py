@@ -151,16 +151,16 @@ def test_a_shapes_run_has_a_trace_for_each_row(invoke: Invoke, tmp_path: Path) -
     assert len(services(read(invoke, run / "0001", "x.pftrace"))) == read_log(run / "0001" / "log").n_ops
 
 
-def test_a_pe_that_is_not_there(invoke: Invoke, folder: Path) -> None:
-    assert refused(invoke, folder, "-o", "x.pftrace", "--pe", "sip0.cube0.pe9") == (
-        "error: --pe: got 'sip0.cube0.pe9', needs the id of a PE that has records in the log; did you mean "
-        "'sip0.cube0.pe7'?\n"
-    )
-
-
-def test_a_pe_by_a_name_that_is_like_none(invoke: Invoke, folder: Path) -> None:
-    assert refused(invoke, folder, "-o", "x.pftrace", "--pe", "5") == (
-        "error: --pe: got '5', needs the id of a PE that has records in the log; the first one is sip0.cube0.pe0\n"
+@pytest.mark.parametrize(
+    ("pe", "fix"),
+    [
+        pytest.param("sip0.cube0.pe9", "did you mean 'sip0.cube0.pe7'?", id="like another one"),
+        pytest.param("5", "the first one is sip0.cube0.pe0", id="like no other"),
+    ],
+)
+def test_a_pe_that_is_not_there(invoke: Invoke, folder: Path, pe: str, fix: str) -> None:
+    assert refused(invoke, folder, "-o", "x.pftrace", "--pe", pe) == (
+        f"error: --pe: got '{pe}', needs the id of a PE that has records in the log; {fix}\n"
     )
 
 
@@ -193,11 +193,11 @@ def test_times_that_are_none(text: str) -> None:
 
 def test_times_are_exact_picoseconds() -> None:
     assert parse_window("0.001", "9007199254740.993") == (1, 9007199254740993)
-    with pytest.raises(KbError, match=r"^--to: got 0\.0001 ns, needs whole picoseconds; leave out what "):
+    with pytest.raises(KbError, match=r"^--to: got 0\.0001 ns, needs whole picoseconds; write at most three decimals"):
         parse_window(None, "0.0001")
 
 
-def test_a_damaged_log_is_told_as_everywhere(invoke: Invoke, folder: Path, tmp_path: Path) -> None:
+def test_a_damaged_log_has_the_error_of_other_commands(invoke: Invoke, folder: Path, tmp_path: Path) -> None:
     run = copied(folder, tmp_path)
     path = run / "log" / "manifest.json"
     manifest = json.loads(path.read_text())

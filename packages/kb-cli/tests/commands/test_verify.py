@@ -133,7 +133,7 @@ def test_a_forged_index_of_outputs_is_refused(invoke: Invoke, folder: Path, edit
     assert len(done.stdout.splitlines()) == 2
 
 
-def test_addresses_with_32_bits_of_offset_are_read_as_those_of_today(invoke: Invoke, folder: Path) -> None:
+def test_addresses_with_32_bits_of_offset_are_read(invoke: Invoke, folder: Path) -> None:
     path = folder / "expected" / "index.json"
     index = json.loads(path.read_text())
     for output in index:
@@ -155,7 +155,7 @@ def test_an_allowed_error_that_allows_anything_is_refused(invoke: Invoke, folder
     assert "got an allowed error that is negative or not finite" in invoke("verify", folder).stdout
 
 
-def test_files_that_nothing_claims_are_told(invoke: Invoke, folder: Path) -> None:
+def test_files_that_the_manifest_does_not_list_are_reported(invoke: Invoke, folder: Path) -> None:
     (folder / "notes.txt").write_text("x")
     done = invoke("verify", folder)
     assert done.exit_code == 0
@@ -291,7 +291,9 @@ def test_rows_cannot_be_taken_away_or_exchanged(invoke: Invoke, tmp_path: Path) 
     assert "run.json: got other content than the run wrote" in invoke("verify", folder).stdout
 
 
-def test_shapes_without_data_are_told_apart(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shapes_without_data_have_verdicts_of_their_own(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "shapes.csv").write_text("M,N,K\n8,8,8\n64,64,64\n")
     monkeypatch.setattr(keep, "RUN_LIMIT", 30_000)
     done = invoke("run", "gemm", "--shapes", "shapes.csv", "--topology", "one_pe", "--json")
@@ -304,6 +306,6 @@ def test_shapes_without_data_are_told_apart(invoke: Invoke, tmp_path: Path, monk
     assert [row["verified"] for row in found] == [True, None]
 
 
-def test_what_is_no_run_is_bad_input(invoke: Invoke, tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_bad_input(invoke: Invoke, tmp_path: Path) -> None:
     done = invoke("verify", tmp_path)
     assert (done.exit_code, done.stdout) == (2, "")

@@ -58,7 +58,7 @@ def side(invoke: Invoke, bench_file: Callable[..., Path], tmp_path: Path) -> Cal
     return make
 
 
-def test_the_differences_of_rows_add_up_and_blocks_say_what_they_did(side: Callable[..., Side]) -> None:
+def test_the_differences_of_rows_add_up_and_blocks_name_their_work(side: Callable[..., Side]) -> None:
     gemm, hbm = ("small.py:9", "pe_gemm", "steps", "data"), ("small.py:9", "hbm", "bytes", "memory")
     before = side(
         launch({gemm: 1_000, hbm: 9_000, ("", "host", "", "launch"): 50}, {"pe_gemm": 6_000, "hbm": 9_500}),
@@ -121,7 +121,7 @@ def test_a_time_that_was_nothing_has_no_share(side: Callable[..., Side]) -> None
     assert "latency 0 ps -> 0 ps (0.0 %)" in list(comparison_parts(found))
 
 
-def test_what_is_not_shown_is_told(side: Callable[..., Side]) -> None:
+def test_rows_that_are_not_shown_are_counted(side: Callable[..., Side]) -> None:
     """14 values of a chip, 14 kinds of PEs with 6 changes each, of which 12, 12 and 4 are shown."""
     one = side()
     changes = [
@@ -173,7 +173,7 @@ def test_links_are_matched_by_their_ends(side: Callable[..., Side], tmp_path: Pa
     ]
 
 
-def test_an_order_that_differs_is_told(side: Callable[..., Side], tmp_path: Path) -> None:
+def test_an_order_that_differs_is_named(side: Callable[..., Side], tmp_path: Path) -> None:
     """The order of links and of nodes decides ties between routes."""
     before = side()
     text = before.topology.source.text
@@ -246,7 +246,7 @@ ROWS = st.dictionaries(
 
 
 @given(ROWS, ROWS, st.lists(st.sampled_from("ab"), max_size=3), st.lists(st.sampled_from("ab"), max_size=3))
-def test_differences_add_up_whatever_the_lines(one: Rows, other: Rows, before: list[str], after: list[str]) -> None:
+def test_differences_add_up_for_any_lines(one: Rows, other: Rows, before: list[str], after: list[str]) -> None:
     match = LineMatch(("a.py", before), ("a.py", after))
     first, second = (Where(launches=[launch(rows)], missing=[]) for rows in (one, other))
     found = list(row_changes(first, second, match))

@@ -41,7 +41,7 @@ def double(tl: Any, x: Any) -> None:
     tl.store(x, tl.load(x) + tl.load(x))
 
 
-def test_outputs_are_those_that_pass_2_computes() -> None:
+def test_outputs_come_from_pass_2() -> None:
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe")
     assert list(r.outputs) == ["y"]
     assert r.output.dtype == np.float32
@@ -50,7 +50,7 @@ def test_outputs_are_those_that_pass_2_computes() -> None:
     assert r.verified is None
 
 
-def test_arguments_by_keyword_alone_keep_what_the_kernel_or_partial_has_set() -> None:
+def test_keyword_only_arguments_keep_the_defaults_of_the_kernel_or_partial() -> None:
     def shift(tl: Any, x: Any, y: Any, *, by: float = 2) -> None:
         tl.store(y, tl.load(x) + by)
 
@@ -58,7 +58,7 @@ def test_arguments_by_keyword_alone_keep_what_the_kernel_or_partial_has_set() ->
         assert np.array_equal(kb.run(kernel, X, EMPTY, chip="one_pe").output, X + by)
 
 
-def test_what_a_partial_sets_by_name_are_arguments() -> None:
+def test_names_that_a_partial_sets_are_arguments() -> None:
     tripled = partial(scale, factor=3.0, z=EMPTY)
     r = kb.run(tripled, X, y=EMPTY, chip="one_pe")
     assert repr(r).startswith("<scale on one_pe: ")
@@ -69,7 +69,7 @@ def test_what_a_partial_sets_by_name_are_arguments() -> None:
         kb.run(tripled, X, EMPTY, chip="one_pe")
 
 
-def test_times_are_those_of_kb_run(invoke: Invoke, tmp_path: Path) -> None:
+def test_times_equal_the_times_of_kb_run(invoke: Invoke, tmp_path: Path) -> None:
     """The kernel waits for nothing else, so all of its time is on one line, and adds up."""
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe", folder=tmp_path)
     assert r.latency_ps == r.latency_ns * 1000 == r.result.latency_ps > 0
@@ -207,7 +207,7 @@ def test_bytes_that_the_kernel_never_wrote_are_no_output() -> None:
     [
         (
             lambda: kb.run(add_one, X),
-            r"^kernel add_one: got arguments that do not fit \(missing .*'y'\), needs those of add",
+            r"^kernel add_one: got arguments that do not fit \(missing .*'y'\), needs the parameters of add_one",
         ),
         (
             lambda: kb.run(scale, X, y=X, facter=3),
@@ -250,7 +250,7 @@ def test_bytes_that_the_kernel_never_wrote_are_no_output() -> None:
         ),
         (
             lambda: kb.run(add_one, X, EMPTY).check({"nobody": X}),
-            r"got outputs \['nobody'\], needs those of launch\(\)",
+            r"got outputs \['nobody'\], needs the outputs of launch\(\)",
         ),
         (lambda: kb.run("gemm", seed=None), r"^seed: got None, needs an integer of 0 or more$"),
         (lambda: kb.run("gemm", seed=True), r"^seed: got True, needs an integer of 0 or more$"),
@@ -276,9 +276,7 @@ def test_bytes_that_the_kernel_never_wrote_are_no_output() -> None:
         (lambda: kb.run(two_names, [X], X), r"^tensor x_0: got two tensors of that name, needs one; rename"),
     ],
 )
-def test_wrong_calls_say_what_is_needed(
-    call: Callable[[], object], text: str, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_errors_of_wrong_calls(call: Callable[[], object], text: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(kb.KbError, match=text):
         call()
@@ -313,7 +311,7 @@ def test_importing_kernbench_loads_little() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_the_text_of_a_run_tells_its_time_and_lines() -> None:
+def test_the_text_of_a_run_has_its_time_and_lines() -> None:
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe")
     assert repr(r) == f"<add_one on one_pe: {r.latency_ns:.3f} ns>"
     assert "test_run.py:26" in str(r)
@@ -354,7 +352,7 @@ def over_each_other(tl: Any, x: Any, y: Any) -> None:
     tl.store(y, tl.load(x))
 
 
-def test_the_text_of_a_run_has_what_the_sanitizer_found() -> None:
+def test_the_text_of_a_run_has_the_findings_of_the_sanitizer() -> None:
     r = kb.run(over_each_other, X, EMPTY, pes=[0, 1], sanitize=True)
     line = f"test_run.py:{over_each_other.__code__.co_firstlineno + 1}"
     assert f"\nsanitizer: write race: {line} (dma_write, sip0.cube0.pe1.pe_dma) overwrites" in str(r)

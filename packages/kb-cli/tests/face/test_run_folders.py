@@ -140,7 +140,7 @@ def test_a_damaged_input_is_seen(invoke: Invoke, run_script: Callable[..., str],
         (('folder="kb-runs"', 'folder="kb-runs", keep="none"'), "got no inputs (--keep none), needs them"),
     ],
 )
-def test_whatif_refuses_what_the_folder_cannot_repeat(
+def test_whatif_refuses_calls_that_the_folder_cannot_repeat(
     invoke: Invoke, run_script: Callable[..., str], replacements: tuple[str, ...], text: str
 ) -> None:
     folder = run_script("None", *replacements).splitlines()[0]

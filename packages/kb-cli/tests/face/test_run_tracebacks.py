@@ -1,8 +1,9 @@
-"""Tracebacks of `kernbench.run`: frames of the author's files, and those of the kernel among them."""
+"""Tracebacks of `kernbench.run`: frames of the author's files, and frames of the kernel among them."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +16,25 @@ X = np.arange(32, dtype=np.float32).reshape(4, 8)
 EMPTY = kb.empty(X.shape, "f32")
 
 
-def test_an_error_has_the_frames_of_the_author_alone() -> None:
-    def divides(tl: Any, x: Any, y: Any) -> None:
-        tl.load(x[0 : 1 // 0])
+def divides(tl: Any, x: Any, y: Any) -> None:
+    tl.load(x[0 : 1 // 0])
 
-    with pytest.raises(kb.KbError, match="ZeroDivisionError") as caught:
-        kb.run(divides, X, EMPTY, chip="one_pe")
+
+def interrupts(tl: Any, x: Any, y: Any) -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "match"), [(divides, kb.KbError, "ZeroDivisionError"), (interrupts, KeyboardInterrupt, None)]
+)
+def test_a_traceback_has_the_frames_of_the_author_alone(
+    kernel: Callable[..., None], error: type[BaseException], match: str | None
+) -> None:
+    with pytest.raises(error, match=match) as caught:
+        kb.run(kernel, X, EMPTY, chip="one_pe")
     here = [each for each in caught.traceback if each.path == Path(__file__)]
-    assert [each.name for each in here] == ["test_an_error_has_the_frames_of_the_author_alone", "divides"]
+    assert [each.name for each in here] == ["test_a_traceback_has_the_frames_of_the_author_alone", kernel.__name__]
     assert len(caught.traceback) == 3  # kernbench.run itself is the third
-
-
-def test_an_interrupt_has_the_frames_of_the_author_alone() -> None:
-    def interrupts(tl: Any, x: Any, y: Any) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt) as caught:
-        kb.run(interrupts, X, EMPTY, chip="one_pe")
-    here = [each for each in caught.traceback if each.path == Path(__file__)]
-    assert [each.name for each in here] == ["test_an_interrupt_has_the_frames_of_the_author_alone", "interrupts"]
-    assert len(caught.traceback) == 3
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def folders(tmp_path: Path, script: str) -> list[str]:
 
 
 @pytest.mark.parametrize("edit", [("+ 1.0", "+ 7.0"), ("def raised", "# added\ndef raised"), ("def raised", "def (")])
-def test_a_file_that_was_edited_since_its_import_is_not_taken_for_what_ran(
+def test_a_file_edited_since_its_import_is_not_stored_as_the_source(
     invoke: Invoke, tmp_path: Path, edit: tuple[str, str]
 ) -> None:
     """The helper alone is edited, a line is added before all, or the file is no Python file now."""
@@ -65,15 +65,13 @@ def test_a_file_that_was_edited_since_its_import_is_not_taken_for_what_ran(
 
 
 @pytest.mark.parametrize("edit", [("lambda x: x + 1", "lambda x: x + 1.0"), ("# the end", "# another end\n")])
-def test_edits_of_what_the_kernel_does_not_use_change_nothing(
-    invoke: Invoke, tmp_path: Path, edit: tuple[str, str]
-) -> None:
+def test_edits_outside_the_kernel_change_nothing(invoke: Invoke, tmp_path: Path, edit: tuple[str, str]) -> None:
     edits = EDITS.replace("OLD", repr(edit[0])).replace("NEW", repr(edit[1]))
     kernel, _ = folders(tmp_path, edits + RUNS)
     assert invoke("whatif", kernel, "--set", "$.cube.nodes.hbm.bw_gbs=10").exit_code == 0
 
 
-def test_a_benchmark_of_a_notebook_runs_and_its_folder_says_what_it_is(invoke: Invoke, tmp_path: Path) -> None:
+def test_a_benchmark_of_a_notebook_runs_and_its_folder_names_the_notebook(invoke: Invoke, tmp_path: Path) -> None:
     """A notebook puts the text of a cell into linecache under a name that is no file, and `__main__` has none."""
     (tmp_path / "__main__.py").write_text("print('this is another program')")
     cell = MODULE + 'print(kb.run(raising, chip="one_pe", n=16, folder="runs").folder)\n'

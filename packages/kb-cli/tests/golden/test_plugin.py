@@ -1,6 +1,7 @@
 """Golden times in a pytest of its own: they are written, kept, reviewed, and a slower kernel is explained."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,10 @@ def test_free(kb_run):
 """
 
 
+WITHOUT = "cacheprovider", "hypothesispytest", "playwright", "anyio"
+"""Plugins of pytest that these tests do not need, and that would be imported for each of them."""
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "kernels.py").write_text(KERNEL)
@@ -40,8 +45,25 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def updated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose golden times are written."""
+    folder = tmp_path_factory.mktemp("updated")
+    (folder / "kernels.py").write_text(KERNEL)
+    (folder / "test_add.py").write_text(TEST)
+    assert pytest_of(folder, "--kb-update")[0] == 0
+    return folder
+
+
+@pytest.fixture
+def updated_project(updated: Path, tmp_path: Path) -> Path:
+    """A copy of *updated*, for the test alone."""
+    return Path(shutil.copytree(updated, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("pytest-of-*")))
+
+
 def pytest_of(project: Path, *options: str) -> tuple[int, str]:
-    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "test_add.py"]
+    without = [word for name in WITHOUT for word in ("-p", f"no:{name}")]
+    command = ["-m", "pytest", "-q", *without, *options, "test_add.py"]
     done = python(project, *command, PYTEST_DEBUG_TEMPROOT=str(project))
     return done.returncode, done.stdout + done.stderr
 
@@ -54,14 +76,13 @@ def test_a_wrong_marker_is_a_sentence(project: Path) -> None:
     assert "plugin.py" not in said
 
 
-@pytest.mark.parametrize("test", ["def test_add():\n    pass\n", "def test_add(kb_run):\n    pass\n"])
-def test_a_marked_test_that_compares_nothing_fails(project: Path, test: str) -> None:
-    (project / "test_add.py").write_text(f"import pytest\n\n\n@pytest.mark.kb_golden\n{test}")
+def test_a_marked_test_that_compares_nothing_fails(project: Path) -> None:
+    tests = "def test_none():\n    pass\n\n\ndef test_unused(kb_run):\n    pass\n"
+    (project / "test_add.py").write_text(f"import pytest\n\npytestmark = pytest.mark.kb_golden\n\n\n{tests}")
     code, said = pytest_of(project)
     assert code == 1
-    assert (
-        "test_add.py::test_add: got kb_golden and no run of kb_run, needs one, because only these runs are compared\n"
-    ) in said
+    sentence = "got kb_golden and no run of kb_run, needs one, because only these runs are compared\n"
+    assert all(f"test_add.py::{name}: {sentence}" in said for name in ("test_none", "test_unused"))
     assert "plugin.py" not in said
 
 
@@ -113,8 +134,8 @@ def test_a_worker_that_dies_leaves_the_golden_times_of_tests_that_passed(project
     assert list(json.loads((project / "kb-golden.json").read_text())) == ["test_add.py::test_add[16]"]
 
 
-def test_a_test_that_fails_leaves_its_golden_time(project: Path) -> None:
-    assert pytest_of(project, "--kb-update")[0] == 0
+def test_a_test_that_fails_leaves_its_golden_time(updated_project: Path) -> None:
+    project = updated_project
     golden = (project / "kb-golden.json").read_text()
     capsules = {path.name: path.read_bytes() for path in (project / "kb-golden").iterdir()}
 
@@ -176,8 +197,8 @@ def test_runs_whose_names_are_alike_have_capsules_of_their_own(project: Path) ->
     )
 
 
-def test_a_capsule_of_a_name_that_a_run_had_goes(project: Path) -> None:
-    assert pytest_of(project, "--kb-update")[0] == 0
+def test_a_capsule_of_a_name_that_a_run_had_goes(updated_project: Path) -> None:
+    project = updated_project
     path = project / "kb-golden.json"
     golden = json.loads(path.read_text())
     name = golden["test_add.py::test_add[8]"]["run"]

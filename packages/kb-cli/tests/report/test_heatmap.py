@@ -9,7 +9,7 @@ import numpy as np
 from kb_cli.report.pictures.heatmap import HeatMapPanel, Tick, heat_map
 
 
-def test_cells_are_squares_in_viewers_that_blur_what_they_enlarge() -> None:
+def test_cells_are_squares_in_viewers_that_blur_enlarged_images() -> None:
     panel = HeatMapPanel(title="latency", unit="ns", values=np.arange(72.0).reshape(8, 9))
     svg = heat_map("a chip", [panel], [Tick(0, "pe0")], [Tick(0, "hbm0")])
     cells = base64.b64decode(re.findall(r"base64,([^\"]+)", svg)[0])

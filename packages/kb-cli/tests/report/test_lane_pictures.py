@@ -149,7 +149,7 @@ def test_of_many_memories_the_busiest_are_shown_in_the_order_of_their_numbers() 
     assert {number for number in range(100) if number % 7 > 2} <= set(kept)
 
 
-def test_a_log_that_does_not_tell_of_transfers_has_no_lanes_of_memories() -> None:
+def test_a_log_without_transfers_has_no_lanes_of_memories() -> None:
     log = reads_of(("hbm0", 0, 30))
     edges = np.linspace(0.0, 100.0, 11)
     assert memory_lanes(OpLog(log.ops, log.operands, log.strings), edges) is None

@@ -24,7 +24,7 @@ def test_attributes_have_the_names_of_html() -> None:
     assert element("g", class_="a", text_anchor="end", x=1 / 3) == '<g class="a" text-anchor="end" x="0.333333"></g>'
 
 
-def test_a_bar_leaves_out_what_is_nothing() -> None:
+def test_a_bar_leaves_out_empty_parts() -> None:
     assert bar(("path", 0.25), ("hidden", 0.0)) == (
         '<span class="bar"><i class="path" style="width:25.000%"></i></span>'
     )

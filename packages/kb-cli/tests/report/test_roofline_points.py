@@ -33,7 +33,7 @@ def log() -> OpLog:
     return found
 
 
-def test_a_product_has_two_operations_for_each_multiply_add_whatever_the_tiles(log: OpLog) -> None:
+def test_a_product_has_two_operations_for_each_multiply_add_with_any_tiles(log: OpLog) -> None:
     """A is read once for each of 2 tiles along N, B once for each of 3 along M, and C is written once: f16 each."""
     product = line_points(log)[0]
     assert product.flops == 2 * M * N * K
@@ -55,7 +55,7 @@ def test_the_time_of_a_line_is_that_of_its_commands(log: OpLog) -> None:
     assert in_flight_ps(log)[product.line] == product.ps
 
 
-def test_without_commands_the_records_tell_the_time(log: OpLog) -> None:
+def test_without_commands_the_time_comes_from_the_records(log: OpLog) -> None:
     bare = OpLog(log.ops, log.operands, log.strings)
     line = line_points(log)[0].line
     mine = log.ops[log.ops["line"] == log.strings.index(line)]

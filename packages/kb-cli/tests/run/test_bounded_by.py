@@ -1,5 +1,7 @@
 """The sentence that names what bounds a run, for made-up figures."""
 
+import pytest
+
 from kb_cli.run.observe.bounded_by import bounded_by
 from kb_cli.run.observe.metrics import Use
 from kb_dataexec.analysis import PathShare
@@ -30,36 +32,42 @@ def test_a_line_that_has_all_of_it_and_one_that_has_little() -> None:
     )
 
 
-def test_work_of_no_line_names_none() -> None:
-    assert bounded_by([share("io_cpu", "forward", 1000, line="")], {}) == (
-        "Launching the kernels is 100.0 % of the time. To change first: fewer launches, with more work in each."
-    )
+@pytest.mark.parametrize(
+    ("shares", "sentences"),
+    [
+        pytest.param(
+            [share("io_cpu", "forward", 1000, line="")],
+            "Launching the kernels is 100.0 % of the time. To change first: fewer launches, with more work in each.",
+            id="work of no line names none",
+        ),
+        pytest.param(
+            [share("pe_cpu", "startup", 790, line=""), share("pe_cpu", "issue", 210)],
+            "Starting the kernels is 79.0 % of the time; issuing commands comes next with 21.0 %. "
+            "To change first: fewer launches, with more work in each.",
+            id="starting a kernel is not issuing commands",
+        ),
+        pytest.param(
+            [share("codec", "unpack", 1000, line="")],
+            "Codec: unpack is 100.0 % of the time. To change first: less work of codec.",
+            id="a block of another author has its own names",
+        ),
+    ],
+)
+def test_the_sentences(shares: list[PathShare], sentences: str) -> None:
+    assert bounded_by(shares, {}) == sentences
 
 
-def test_starting_a_kernel_is_not_issuing_commands() -> None:
-    assert bounded_by([share("pe_cpu", "startup", 790, line=""), share("pe_cpu", "issue", 210)], {}) == (
-        "Starting the kernels is 79.0 % of the time; issuing commands comes next with 21.0 %. "
-        "To change first: fewer launches, with more work in each."
-    )
-
-
-def test_what_is_shown_as_nothing_does_not_come_next() -> None:
+def test_a_block_shown_as_zero_does_not_come_next() -> None:
     big = PathShare(block="pe_gemm", what="gemm", ps=9999, share=0.9999, line="", line_ps=9999)
     small = PathShare(block="pe_cpu", what="issue", ps=1, share=0.0001, line="", line_ps=1)
     assert "next" not in bounded_by([big, small], {})
 
 
-def test_the_way_of_a_launch_is_not_that_of_data() -> None:
+def test_launches_and_data_on_links_have_sentences_of_their_own() -> None:
     launch, data = (bounded_by([share("links", "request", 1000, line=line)], {}) for line in ("", "k.py:4"))
     assert launch.startswith("The launches' way over the links is 100.0 % of the time. To change first: fewer launches")
     assert data.endswith(
         "all of k.py:4. To change first: data that lies nearer to its PE, or transfers that begin earlier."
-    )
-
-
-def test_a_block_of_somebody_else_has_its_own_names() -> None:
-    assert bounded_by([share("codec", "unpack", 1000, line="")], {}) == (
-        "Codec: unpack is 100.0 % of the time. To change first: what codec does, or how often."
     )
 
 

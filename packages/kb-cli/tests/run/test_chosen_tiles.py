@@ -32,7 +32,7 @@ def test_a_run_with_the_tile_that_it_reports_is_the_same_run(invoke, sizes, exac
     assert other["log_digest"] != left_open["log_digest"]
 
 
-def test_a_tile_that_is_larger_than_the_product_is_told_as_it_was_cut(invoke, bench_file, tmp_path):
+def test_a_tile_that_is_larger_than_the_product_is_shown_as_it_was_cut(invoke, bench_file, tmp_path):
     path = bench_file("a, b, out=c))", 'a, b, out=c))\n    tl.wait(tl.composite("gemm", a, b, out=c, tile=(8, 8, 8)))')
     found = result(invoke, path, "--out", tmp_path)
     assert found["chosen_tiles"] == [{"line": "small.py:9", "tile": "8x8x8", "commands": 1}]

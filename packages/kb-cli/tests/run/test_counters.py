@@ -22,7 +22,7 @@ def run_of(topology, *launches):
     tensors = [host.tensor(name, data, "f16", slices=[number]) for number, name in enumerate("ab")]
     for which in launches:
         host.launch(load, tensors[which], pes=[which])
-        host.read(tensors[which])  # the host's own reads are not those of a launch
+        host.read(tensors[which])  # the host's own reads do not belong to a launch
     return {each.counter: each for each in counters.sums if each.kind == "hbm"}
 
 
@@ -47,7 +47,7 @@ def test_a_chip_whose_blocks_count_nothing_has_no_table(invoke):
     assert run_of("one_cube", 0) == {}
 
 
-def test_reports_and_run_folders_have_what_was_counted(invoke, tmp_path):
+def test_reports_and_run_folders_have_the_counts(invoke, tmp_path):
     arguments = ["run", "gemm", "-p", "M=16", "-p", "N=16", "-p", "K=32", "-p", "tile=16x16x16"]
     arguments += ["--topology", "one_cube_banked"]
     table = invoke(*arguments).stdout.splitlines()

@@ -76,7 +76,7 @@ def test_each_output_has_its_own_sums() -> None:
     assert terms(run(two, A, B, kb.empty((16, 16), "f16"), kb.empty((16, 16), "f16"))) == {"c": 64, "d": 32}
 
 
-def test_reductions_count_and_what_does_not_pass_through_them_does_not() -> None:
+def test_reductions_count_for_values_that_pass_through_them_alone() -> None:
     found = terms(run(row_sums, A, kb.empty((16, 1), "f32"), kb.empty(A.shape, "f16")))
     assert found == {"s": 64, "copy": 1}
     assert terms(run(column_sums, A, kb.empty((1, 64), "f32"))) == {"s": 16}

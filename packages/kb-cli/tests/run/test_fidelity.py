@@ -79,13 +79,13 @@ def test_runs_of_older_versions_say_nothing():
     assert fidelity_text(msgspec.UNSET) == ""
 
 
-def test_json_tells_all(bench_file, invoke):
-    told = json.loads(invoke("run", bench_file(), "--json").stdout)["fidelity"]
+def test_the_json_has_all_figures(bench_file, invoke):
+    stated = json.loads(invoke("run", bench_file(), "--json").stdout)["fidelity"]
     nothing = dict.fromkeys(("low_ns", "high_ns", "device", "rows", "p90", "source"))
-    assert told == nothing | {"test": "gemm", "validated": False}
+    assert stated == nothing | {"test": "gemm", "validated": False}
 
 
-def test_a_list_of_runs_and_a_report_tell_it(bench_file, invoke, tmp_path):
+def test_a_list_of_runs_and_a_report_show_it(bench_file, invoke, tmp_path):
     chip = tmp_path / "chip.yaml"
     chip.write_text(ONE_PE + "\nfidelity:\n  - {device: d, test: gemm, p90: 0.1, rows: 3, source: x.py}\n")
     assert load_topology(chip).digest == loads_topology(ONE_PE).digest

@@ -173,7 +173,7 @@ def test_folders_of_processes_that_run_stay(tmp_path: Path) -> None:
     assert names(tmp_path) == [".keep", ".x-1.12345-0-00000000-00000000-new", "x-1"]
 
 
-def test_a_process_is_told_by_its_start_too() -> None:
+def test_a_process_is_known_by_its_start_too() -> None:
     pid, start, machine = owner().split("-")
     assert not is_gone(owner())
     assert is_gone(f"{pid}-{int(start) + 1}-{machine}")

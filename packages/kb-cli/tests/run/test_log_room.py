@@ -33,9 +33,20 @@ def test_a_log_beyond_the_memory_is_refused(invoke, monkeypatch):
     )
 
 
-def test_a_log_that_just_fits_is_kept(invoke, monkeypatch):
-    memory_for(N_RECORDS, monkeypatch)
-    assert invoke(*PRODUCT, *TILES).exit_code == 0
+@pytest.mark.parametrize(
+    ("n_records", "options"),
+    [
+        pytest.param(N_RECORDS, [], id="a log that just fits"),
+        pytest.param(0, ["--no-log"], id="no log"),
+        pytest.param(None, [], id="a system that states no memory"),
+    ],
+)
+def test_runs_that_fit(n_records, options, invoke, monkeypatch):
+    if n_records is None:
+        monkeypatch.setattr(log_room, "available_nbytes", lambda: None)
+    else:
+        memory_for(n_records, monkeypatch)
+    assert invoke(*PRODUCT, *TILES, *options).exit_code == 0
 
 
 def test_a_log_that_is_read_in_parts_has_room_for_its_commands(invoke, monkeypatch):
@@ -54,17 +65,7 @@ def test_a_log_in_memory_is_read_whole(invoke, monkeypatch):
     assert done.stderr.rstrip().endswith("run with --no-log for the time alone, or choose smaller sizes")
 
 
-def test_a_run_without_a_log_has_no_such_limit(invoke, monkeypatch):
-    memory_for(0, monkeypatch)
-    assert invoke(*PRODUCT, *TILES, "--no-log").exit_code == 0
-
-
-def test_a_system_that_tells_no_memory_has_no_limit(invoke, monkeypatch):
-    monkeypatch.setattr(log_room, "available_nbytes", lambda: None)
-    assert invoke(*PRODUCT, *TILES).exit_code == 0
-
-
-def test_rows_beyond_the_memory_are_told_without_the_folder_in_the_making(invoke, monkeypatch):
+def test_the_error_of_rows_beyond_the_memory_names_no_unfinished_folder(invoke, monkeypatch):
     monkeypatch.setattr("kb_dataexec.log.reader._memory_nbytes", lambda: 8)
     done = invoke(*PRODUCT, *TILES)
     assert done.exit_code == 2
@@ -74,7 +75,7 @@ def test_rows_beyond_the_memory_are_told_without_the_folder_in_the_making(invoke
     )
 
 
-def test_what_repeats_is_written_as_formulas(invoke):
+def test_rows_that_repeat_are_written_as_formulas(invoke):
     done = invoke(*PRODUCT, *TILES, "--json")
     log = Path(json.loads(done.stdout)["run_dir"]) / "log"
     assert [path.name for path in sorted(log.iterdir())] == [
@@ -92,23 +93,23 @@ def test_a_log_read_in_parts_gives_the_figures_of_one_read_whole(invoke, monkeyp
     assert figures(part=True) == figures(part=False)
 
 
-def test_reading_and_following_a_log_in_parts_are_told(invoke, monkeypatch):
-    told, begin = [], RunProgress.begin
+def test_reading_and_following_a_log_in_parts_show_progress(invoke, monkeypatch):
+    shown, begin = [], RunProgress.begin
 
     def begun(progress, phase, what=""):
-        told.append(what)
+        shown.append(what)
         begin(progress, phase, what)
 
     monkeypatch.setattr(read_back, "MOST_WHOLE", 0)
     monkeypatch.setattr(RunProgress, "begin", begun)
-    monkeypatch.setattr(RunProgress, "count", lambda _, *counts: told.append(counts))
+    monkeypatch.setattr(RunProgress, "count", lambda _, *counts: shown.append(counts))
     assert invoke(*PRODUCT, *TILES, "--no-verify").exit_code == 0
     every = (N_RECORDS, N_RECORDS)
-    at = told.index(every)
-    assert told[at - 1 : at + 3] == ["reading the log", every, "following the critical path", (0, N_RECORDS)]
+    at = shown.index(every)
+    assert shown[at - 1 : at + 3] == ["reading the log", every, "following the critical path", (0, N_RECORDS)]
 
 
-def test_that_all_rows_are_read_together_after_all_is_told(invoke, monkeypatch):
+def test_reading_all_rows_together_is_noted(invoke, monkeypatch):
     def cannot(*_):
         raise NoWindowsError("a cause that was not kept")
 

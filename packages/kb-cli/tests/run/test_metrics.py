@@ -44,7 +44,7 @@ def run_of(kernel):
     return engine, launched, metrics, log, stages.stage_times
 
 
-def test_bytes_are_those_of_the_tiles(run) -> None:
+def test_bytes_add_up_the_tiles(run) -> None:
     _, _, metrics, *_ = run
     operands = 2 * 3 * (16 * 16 + 16 * 16) * 2  # 6 tiles, A and B of 256 elements, 2 bytes each
     result = M * N * 2
@@ -56,7 +56,7 @@ def test_bytes_are_those_of_the_tiles(run) -> None:
     }
 
 
-def test_what_streams_is_written_to_registers_alone() -> None:
+def test_streamed_tiles_are_written_to_registers_alone() -> None:
     _, _, metrics, *_ = run_of(streaming)
     half = 2 * 3 * 16 * 16 * 2  # of A, and of B
     result = M * N * 2

@@ -72,7 +72,7 @@ def test_the_line_of_pass_1_has_time_stages_pes_and_seconds_left(screen: Screen)
     assert screen.line == ""
 
 
-def test_a_phase_is_told_when_it_begins_and_then_four_times_a_second(screen: Screen) -> None:
+def test_a_phase_is_shown_when_it_begins_and_then_four_times_a_second(screen: Screen) -> None:
     seconds = Seconds()
     with RunProgress(None, seconds) as progress:
         for phase in (PASS_2, VERIFY):
@@ -84,7 +84,7 @@ def test_a_phase_is_told_when_it_begins_and_then_four_times_a_second(screen: Scr
     assert 7 * 2 <= len(screen.frames) <= (1 + 8) * 2
 
 
-def test_short_steps_of_one_phase_are_told_when_an_update_is_due(screen: Screen) -> None:
+def test_short_steps_of_one_phase_are_shown_when_an_update_is_due(screen: Screen) -> None:
     seconds = Seconds()
     progress = RunProgress(None, seconds)
     for number in range(10):

@@ -9,7 +9,7 @@ TRAFFIC = {"hbm": Traffic(read=3000, write=1000), "reg": Traffic(read=0, write=8
 BANDWIDTH = {"hbm": 100.0, "reg": 400.0}
 
 
-def test_the_dearest_memory_is_the_one_whose_bytes_take_longest() -> None:
+def test_the_limiting_memory_is_the_one_whose_bytes_take_longest() -> None:
     # HBM: 4000 B / 100 GB/s = 40 ns; TCM ports: 8000 / 400 = 20 ns; compute: 16,000 / 1 TFLOP/s = 16 ns; 80 ns passed.
     found = roofline(16_000, 80_000, TRAFFIC, BANDWIDTH, 1e12)
     assert found is not None

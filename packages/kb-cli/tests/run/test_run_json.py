@@ -8,7 +8,7 @@ from kb_cli.run.base.files import RunFolderError, write_json
 from kb_cli.run.records.run_json import read_run
 
 
-def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"got a folder without run\.json, needs the folder of a run"):
         read_run(tmp_path)
     with pytest.raises(RunFolderError, match="got no such folder"):

@@ -103,7 +103,7 @@ def test_a_stored_factor_that_changed_is_not_verified(invoke: Invoke) -> None:
     assert verdict(right)[0] == 0
     assert verdict(np.roll(right, 2))[0] == 1
     code, text = verdict(right[:-2])
-    assert (code, "000000.b.npy: got 3454 bytes, needs those of f16 (72, 24)" in text) == (1, True)
+    assert (code, "000000.b.npy: got 3454 bytes, needs the bytes of f16 (72, 24)" in text) == (1, True)
     nan = right.copy()
     nan[:2] = np.float16([np.nan]).view(np.uint8)
     code, text = verdict(nan)
@@ -125,7 +125,7 @@ def test_a_stored_factor_that_changed_is_not_verified(invoke: Invoke) -> None:
           "check in full")),
     ],
 )  # fmt: skip
-def test_what_cannot_be_sampled_is_refused(invoke: Invoke, options: tuple[str, ...], message: str) -> None:
+def test_runs_that_cannot_be_sampled_are_refused(invoke: Invoke, options: tuple[str, ...], message: str) -> None:
     done = invoke("run", *options)
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"error: {message}\n")
 

@@ -34,7 +34,7 @@ def test_a_clean_run_says_so(invoke: Invoke, bench_file: Write) -> None:
     assert found_in(invoke("run", bench_file(), "--sanitize", "--json")) == {"findings": [], "leaks": []}
 
 
-def test_nobody_who_did_not_ask_is_told(invoke: Invoke, early: Path) -> None:
+def test_findings_are_shown_only_when_asked_for(invoke: Invoke, early: Path) -> None:
     done = invoke("run", early)
     assert done.exit_code == 0
     assert "sanitizer" not in done.stdout
@@ -90,7 +90,7 @@ def test_time_alone_is_enough_but_not_without_a_log(invoke: Invoke, early: Path)
     assert done.stderr == ("error: --sanitize: got no log (--no-log), needs one; leave out one of the two options\n")
 
 
-def test_every_row_of_the_shapes_is_looked_at(invoke: Invoke, tmp_path: Path) -> None:
+def test_every_row_of_the_shapes_is_checked(invoke: Invoke, tmp_path: Path) -> None:
     shapes = tmp_path / "shapes.csv"
     shapes.write_text("M,N,K\n16,16,16\n32,16,16\n")
     args = ("run", "gemm", "--topology", "one_pe", "-p", "tile=16x16x16", "--shapes", shapes, "--sanitize")

@@ -53,7 +53,7 @@ def test_the_note_names_the_fast_path(what, fast):
 
 def test_the_json_and_the_table_say_why_commands_were_not_isolated(invoke):
     """A product on each of 8 PEs, of 8 x 4 tiles or more."""
-    call = "run", "gemm", "-p", "tile=32x32x32", "--exact", "events"
+    call = "run", "gemm", *SMALL_TILES, "--no-verify", "--exact", "events"
     reasons = json.loads(invoke(*call, "--json").stdout)["simulated"]["slow_path"]
     assert [(each["what"], each["commands"]) for each in reasons] == [("commands", 8)]
     assert reasons[0]["change"] == "simulate with `exact` as `closed`"
@@ -76,7 +76,7 @@ def test_the_json_has_the_counts_and_run_json_has_none(invoke, bench_file):
     assert "simulated" not in json.loads(Path(result["run_dir"], "run.json").read_text())["results"]
 
 
-def test_the_note_and_the_table_are_those_of_the_run(invoke, monkeypatch):
+def test_the_note_and_the_table_belong_to_the_run(invoke, monkeypatch):
     monkeypatch.setattr("kb_cli.run.simulation.sim_stats.MANY_EVENTS", 1)
     done = invoke("run", "layer_norm", "--no-log", "--sim-stats")
     assert done.exit_code == 0
@@ -94,7 +94,7 @@ def test_the_note_and_the_table_are_those_of_the_run(invoke, monkeypatch):
         (("gemm", "--topology", "one_cube", *SMALL_TILES), "isolated_commands"),
     ],
 )
-def test_what_is_skipped_counts_as_what_is_simulated(asked, skipped, log, invoke):
+def test_skipped_work_counts_as_simulated_work(asked, skipped, log, invoke):
     """Without a log too: what a run counts of its commands needs none of them one by one."""
     results = []
     for exact in ("closed", "events"):

@@ -65,8 +65,8 @@ def test_a_stuck_run_ends_with_3_a_report_and_its_trace(invoke: Invoke, bench_fi
         "  missing: the end of the handle at small.py:13, because no command in flight completes it\n"
         f"  the files written so far are in {folder}\n"
     )
-    told = json.loads((folder / "progress.json").read_text())
-    assert (told["state"], told["standing"]) == ("stuck", done.stderr.removeprefix("error: ").splitlines()[:-1])
+    progress = json.loads((folder / "progress.json").read_text())
+    assert (progress["state"], progress["standing"]) == ("stuck", done.stderr.removeprefix("error: ").splitlines()[:-1])
     (listed,) = json.loads(invoke("runs", "--json").stdout)
     assert (listed["state"], listed["latency_ps"]) == ("stuck", None)
 

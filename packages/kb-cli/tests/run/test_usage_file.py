@@ -42,7 +42,7 @@ def ran() -> tuple[Topology, UsageTable]:
     return topology, usage_table(usage, topology.graph, span_ps)
 
 
-def test_links_carry_what_the_kernel_moves(ran: tuple[Topology, UsageTable]) -> None:
+def test_links_carry_the_bytes_of_the_kernel(ran: tuple[Topology, UsageTable]) -> None:
     topology, table = ran
     loads = loads_of(table, topology.graph, "copy", "usage.json")
     ways = {ends: (load.nbytes, load.utilization * table.span_ps) for ends, load in loads.links.items() if load.nbytes}
@@ -54,7 +54,7 @@ def test_links_carry_what_the_kernel_moves(ran: tuple[Topology, UsageTable]) -> 
     assert {end.rpartition(".")[2].rstrip("0123456789") for ends in ways for end in ends} == {"pe_dma", "xbar", "hbm"}
 
 
-def test_memories_and_channels_say_what_they_did(ran: tuple[Topology, UsageTable]) -> None:
+def test_memories_and_channels_have_their_work(ran: tuple[Topology, UsageTable]) -> None:
     topology, table = ran
     (hbm,) = [memory for memory in table.memories if memory.space == "hbm"]
     assert (sum(filter(None, hbm.read_nbytes)), sum(filter(None, hbm.written_nbytes))) == (NBYTES, NBYTES)

@@ -24,7 +24,7 @@ def run(invoke: Invoke, bench: Path, *options: str) -> Path:
 
 
 @pytest.mark.parametrize("policy", ["all", "none"])
-def test_it_adds_up_whatever_is_kept(invoke: Invoke, bench_file: Callable[..., Path], policy: str) -> None:
+def test_it_adds_up_with_any_option_of_keep(invoke: Invoke, bench_file: Callable[..., Path], policy: str) -> None:
     folder = run(invoke, bench_file(), "--keep", policy)
     found = read_where(folder)
     results = json.loads((folder / "run.json").read_text())

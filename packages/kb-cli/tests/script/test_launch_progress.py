@@ -10,8 +10,8 @@ from kb_cli.run.base.progress import Simulated
 from kb_cli.script.launch_progress import LaunchProgress
 
 
-class Told:
-    """Keeps what a progress line is told. `is_due` says whether an update is due."""
+class Calls:
+    """Keeps the calls of a progress line. `is_due` says whether an update is due."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -44,38 +44,38 @@ def go_on(watch: LaunchProgress, chip: Any) -> None:
     watch.on_housekeeping()
 
 
-def test_a_launch_is_told_from_its_begin_to_its_end(chip: Any) -> None:
+def test_a_launch_is_shown_from_its_begin_to_its_end(chip: Any) -> None:
     """Programs may run for ever before the chip is built, or before it begins the launch."""
-    told = Told()
-    watch = LaunchProgress(told)  # type: ignore[arg-type]
+    line = Calls()
+    watch = LaunchProgress(line)  # type: ignore[arg-type]
     with watch.launch(0, is_trial=False):
-        assert told.calls == ["pass 1 (time): launch 0000"]
+        assert line.calls == ["pass 1 (time): launch 0000"]
         watch.on_built(chip)
         watch.on_launch()
         go_on(watch, chip)
-        assert told.calls == ["pass 1 (time): launch 0000"], "no update is due"
+        assert line.calls == ["pass 1 (time): launch 0000"], "no update is due"
         watch.on_launched()
-    assert told.calls[1:] == ["pass 2 (data): launch 0000", "removed"]
-    told.is_due = True
+    assert line.calls[1:] == ["pass 2 (data): launch 0000", "removed"]
+    line.is_due = True
     with watch.launch(1, is_trial=False):
         watch.on_launch()
         go_on(watch, chip)
-    assert told.calls[3:] == ["pass 1 (time): launch 0001", (30_000, 7, 10), "removed"]
+    assert line.calls[3:] == ["pass 1 (time): launch 0001", (30_000, 7, 10), "removed"]
 
 
-def test_a_trial_is_told_without_the_time_of_another_chip(chip: Any) -> None:
-    told = Told()
-    told.is_due = True
-    watch = LaunchProgress(told)  # type: ignore[arg-type]
+def test_a_trial_is_shown_without_the_time_of_another_chip(chip: Any) -> None:
+    line = Calls()
+    line.is_due = True
+    watch = LaunchProgress(line)  # type: ignore[arg-type]
     watch.on_built(chip)
     with watch.launch(2, is_trial=True):
         watch.on_housekeeping()
-    assert told.calls == ["pass 1 (time): a trial before launch 0002", "removed"]
+    assert line.calls == ["pass 1 (time): a trial before launch 0002", "removed"]
 
 
 def test_an_interrupt_finds_how_far_the_launch_was(chip: Any) -> None:
-    told = Told()
-    watch = LaunchProgress(told)  # type: ignore[arg-type]
+    line = Calls()
+    watch = LaunchProgress(line)  # type: ignore[arg-type]
     watch.on_built(chip)
     stack = ExitStack()
     stack.enter_context(watch.launch(0, is_trial=False))
@@ -83,4 +83,4 @@ def test_an_interrupt_finds_how_far_the_launch_was(chip: Any) -> None:
     go_on(watch, chip)
     with pytest.raises(KeyboardInterrupt), stack:
         raise KeyboardInterrupt
-    assert told.calls == ["pass 1 (time): launch 0000", (30_000, 7, 10), "removed"]
+    assert line.calls == ["pass 1 (time): launch 0000", (30_000, 7, 10), "removed"]

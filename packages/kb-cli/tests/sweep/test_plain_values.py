@@ -24,7 +24,7 @@ from kb_cli.sweep.sweep_file import plain_value
         *((text, text) for text in ("٣", '"a"', "9" * 5000, "f16", "True")),
     ],
 )
-def test_a_text_is_what_json_takes_it_for(text, value):
+def test_a_text_is_read_as_a_json_value(text, value):
     found = plain_value(text)
     assert (type(found), found) == (type(value), value)
 

@@ -105,7 +105,7 @@ def test_an_empty_topology_is_refused_and_not_taken_for_none(tmp_path: Path) -> 
         ),
     ],
 )
-def test_a_wrong_part_of_a_file_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_part_of_a_file_is_named_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(f"benchmark: gemm\n{text}\n")
     with pytest.raises(KbError) as error:
@@ -123,7 +123,7 @@ def test_a_wrong_part_of_a_file_is_told_with_its_place(tmp_path: Path, text: str
         ("params: {$.a.bw: 1}", "params: got '$.a.bw', needs a parameter of the benchmark; write a place of the chip"),
     ],
 )
-def test_a_key_of_a_file_stands_under_what_it_changes(tmp_path: Path, text: str, said: str) -> None:
+def test_a_key_of_a_file_stands_under_the_part_it_changes(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(f"benchmark: gemm\n{text}\n")
     with pytest.raises(KbError) as error:
@@ -214,7 +214,7 @@ def test_an_expression_that_cannot_be_computed_says_why(text: str, said: str) ->
         (" ", "got ' ', needs one expression over M"),
     ],
 )
-def test_what_is_not_one_expression_is_refused_before_points_are_tried(text: str, said: str) -> None:
+def test_texts_that_are_not_one_expression_are_refused_before_points_are_tried(text: str, said: str) -> None:
     with pytest.raises(KbError) as error:
         Expression(text, ["M"], "--where")
     assert str(error.value) == f"--where: {said}"

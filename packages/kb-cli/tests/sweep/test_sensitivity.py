@@ -30,7 +30,7 @@ def test_a_ratio_is_the_geometric_mean_over_the_other_axes() -> None:
     assert found.explained == pytest.approx(2 / 3), "of logs 0 0 0 1, each axis explains a third of the variance"
 
 
-def test_axes_that_move_together_are_not_told_apart() -> None:
+def test_effects_of_axes_that_move_together_are_unknown() -> None:
     points = [{"x": x, "y": x, "z": z} for x in "12" for z in "12"]
     found = sensitivity({"x": ["1", "2"], "y": ["1", "2"], "z": ["1", "2"]}, points, [10, 20, 30, 60])
     swings = {effect.axis: effect.swing for effect in found.effects}
@@ -49,7 +49,7 @@ def test_missing_points_and_values() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_ratios_are_those_of_least_squares_by_points(seed: int) -> None:
+def test_ratios_equal_a_least_squares_fit_by_points(seed: int) -> None:
     """The reference has a row for each point and a column for each value."""
     source = random.Random(seed)
     axes = {axis: [str(value) for value in range(source.randint(2, 5))] for axis in "xyz"}
@@ -58,7 +58,7 @@ def test_ratios_are_those_of_least_squares_by_points(seed: int) -> None:
     latencies_ps = [source.randint(1, 10**9) for _ in points]
     columns = [(axis, value) for axis, values in axes.items() for value in values[1:]]
     design = np.array([[1.0, *(point[axis] == value for axis, value in columns)] for point in points])
-    assert np.linalg.matrix_rank(design) == design.shape[1], "the points tell all values"
+    assert np.linalg.matrix_rank(design) == design.shape[1], "the points determine all values"
     wanted, *_ = np.linalg.lstsq(design, np.log(latencies_ps))
     found = {effect.axis: effect.ratios for effect in sensitivity(axes, points, latencies_ps).effects}
     for (axis, value), number in zip(columns, wanted[1:], strict=True):
@@ -81,7 +81,7 @@ def test_ten_thousand_values_take_no_matrix_of_points_by_values() -> None:
     assert found.explained == pytest.approx(1.0)
 
 
-def test_two_axes_of_very_many_values_are_not_told() -> None:
+def test_effects_of_two_axes_of_very_many_values_are_not_computed() -> None:
     axes = {axis: [str(value) for value in range(5000)] for axis in "xy"}
     points = [{"x": str(number), "y": str(number * 7 % 5000)} for number in range(5000)]
     found = sensitivity(axes, points, [1 + number for number in range(5000)])

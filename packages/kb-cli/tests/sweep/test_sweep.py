@@ -51,7 +51,7 @@ def test_only_new_points_are_simulated(invoke: Invoke, bench_file: Callable[...,
     assert swept(invoke, bench_file("size**3", "size**2"), "-p", "size=8", "--jobs", 1)["computed"] == 1
 
 
-def test_a_point_is_what_kb_run_gives(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+def test_a_point_has_the_result_of_kb_run(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     bench, place = bench_file(), "$.cube.nodes.hbm.bw_gbs"
     found = swept(invoke, bench, "-p", "size=16", "--set", f"{place}=1.6,102.4", "--verify", "--jobs", 1)
     alone = json.loads(invoke("run", str(bench), "-p", "size=16", "--json").stdout)
@@ -99,15 +99,15 @@ def test_effects_are_against_the_first_value_that_was_given(invoke: Invoke, benc
     assert ratios["8"] == 1.0 < ratios["16"]
 
 
-def test_axes_of_many_values_say_what_is_left_out(
+def test_axes_of_many_values_count_the_values_left_out(
     invoke: Invoke, bench_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = [bench_file(), "-p", "size=8,16,24", "--set", f"{BW}=1.6,102.4", "--jobs", 1]
+    options = [bench_file(), "-p", "size=8,16", "--set", f"{BW}=1.6,102.4", "--jobs", 1]
     monkeypatch.setattr(sweep_tables, "MOST_VALUES", 1)
-    assert "8: 1.000x  and 2 more; --json has all" in invoke("sweep", *options).stdout
+    assert "8: 1.000x  and 1 more; --json has all" in invoke("sweep", *options).stdout
     monkeypatch.setattr(sensitivity, "MOST_CELLS", 1)
     said = invoke("sweep", *options).stdout
-    assert "What each axis does is not told: two axes have too many values." in said
+    assert "The effects of axes are not computed: two axes have too many values." in said
     assert "take the same time" not in said
 
 
@@ -151,7 +151,7 @@ def test_a_key_that_no_chip_has_is_refused_before_the_first_point(
 
 
 @pytest.mark.parametrize(
-    ("sets", "told"),
+    ("sets", "said"),
     [
         ([f"{BW}=fast,204.8"], "bw_gbs: got 'fast', needs a number"),
         ([f"{BW}=-1,-2,102.4,204.8"], "bw_gbs: got -2, needs > 0"),
@@ -166,11 +166,11 @@ def test_a_key_that_no_chip_has_is_refused_before_the_first_point(
     ],
 )
 def test_a_value_that_no_chip_takes_is_refused_before_the_first_point(
-    sets: list[str], told: str, invoke: Invoke, bench_file: Callable[..., Path]
+    sets: list[str], said: str, invoke: Invoke, bench_file: Callable[..., Path]
 ) -> None:
     done = invoke("sweep", str(bench_file()), "--jobs", 1, *(option for text in sets for option in ("--set", text)))
     assert done.exit_code == 2
-    assert told in done.stderr
+    assert said in done.stderr
     assert not Path("kb-sweeps").exists()
 
 
@@ -222,10 +222,10 @@ def test_other_points_have_a_page_of_their_own(invoke: Invoke, bench_file: Calla
 def test_a_process_that_dies_costs_its_point_alone(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     dies = "        if p.size == 16:\n            import os\n            os._exit(9)\n"
     bench = bench_file("        return {name", f"{dies}        return {{name")
-    found = swept(invoke, bench, "-p", "size=8,16,24", "--jobs", 2)
-    assert [point["error"] != "" for point in found["points"]] == [False, True, False]
+    found = swept(invoke, bench, "-p", "size=8,16", "--jobs", 2)
+    assert [point["error"] != "" for point in found["points"]] == [False, True]
     assert "died in each of 2 tries" in found["points"][1]["error"]
-    assert swept(invoke, bench, "-p", "size=8,24", "--jobs", 1)["computed"] == 0
+    assert swept(invoke, bench, "-p", "size=8", "--jobs", 1)["computed"] == 0
 
 
 def test_no_process_outlives_a_sweep_that_is_killed(bench_file: Callable[..., Path], tmp_path: Path) -> None:
@@ -243,13 +243,14 @@ def test_no_process_outlives_a_sweep_that_is_killed(bench_file: Callable[..., Pa
 
 
 def test_a_process_that_begins_ends_without_a_word(bench_file: Callable[..., Path], tmp_path: Path) -> None:
-    """Ctrl-C comes to a process that still imports modules, here one that takes a second. Another one does its job."""
+    """Ctrl-C comes to a process that still imports modules, here for half a second. Another process does its job."""
     begins = "import os, pathlib, sys, time\nif '--multiprocessing-fork' in sys.orig_argv:\n"
-    began = "    pathlib.Path(f'began{os.getpid()}').touch()\n    time.sleep(1)\n"
+    began = "    pathlib.Path(f'began{os.getpid()}').touch()\n    time.sleep(0.5)\n"
     (tmp_path / "sitecustomize.py").write_text(begins + began)
     command = [Path(sys.executable).with_name("kb"), "sweep", bench_file(), "-p", "size=8,16", "--jobs", "2", "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, **pipes) as sweep:
+    places = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": places}, **pipes) as sweep:
         until = time.monotonic() + 60
         while not (found := list(tmp_path.glob("began*"))) and time.monotonic() < until:
             time.sleep(0.01)
@@ -267,7 +268,7 @@ def test_a_process_that_begins_ends_without_a_word(bench_file: Callable[..., Pat
         (b'"version":2', b'"version":1'),
     ],
 )
-def test_a_damaged_store_is_told_and_mended(
+def test_a_damaged_store_is_reported_and_repaired(
     invoke: Invoke, bench_file: Callable[..., Path], pattern: bytes, damage: bytes
 ) -> None:
     bench = bench_file()

@@ -62,6 +62,6 @@ def test_a_dash_is_no_file_and_no_folder(invoke, arguments):
     assert list(Path().iterdir()) == []
 
 
-def test_help_is_given_whatever_stands_beside_it(invoke):
+def test_help_is_given_with_any_other_option(invoke):
     done = invoke("run", "gemm", "--topology=", "--help")
     assert (done.exit_code, done.stdout.startswith("Usage: ")) == (0, True)

@@ -6,7 +6,7 @@ from kb_cli.terminal.escape import LINE, LINES, bounded, file_stem, shown, shown
 
 
 @pytest.mark.parametrize("char", [*map(chr, range(9)), "\r", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\ud800"])
-def test_what_steers_a_terminal_is_written_out(char: str) -> None:
+def test_control_characters_are_escaped(char: str) -> None:
     assert shown(f"a{char}b") in (f"a\\x{ord(char):02x}b", f"a\\u{ord(char):04x}b")
     assert shown_json(f'"{char}"') == f'"\\u{ord(char):04x}"'
 

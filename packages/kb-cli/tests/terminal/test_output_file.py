@@ -31,7 +31,7 @@ def copies(folder: Path, bench_file: Callable[..., Path]) -> dict[str, Path]:
         ["trace", "a run", "-o", "no <b>/x.pftrace"],
     ],
 )
-def test_a_folder_that_is_not_there_is_told_before_any_work(invoke: Invoke, args: list[str]) -> None:
+def test_a_missing_folder_is_refused_before_any_work(invoke: Invoke, args: list[str]) -> None:
     done = invoke(*args)
     assert (done.exit_code, done.stdout) == (2, "")
     needs = "needs a folder that is; make no <b> first"
@@ -51,7 +51,7 @@ def test_a_folder_that_is_not_there_is_told_before_any_work(invoke: Invoke, args
         ["probe", "--all", "--topology", "four_sip", "--heatmap", "/proc/x.svg"],
     ],
 )
-def test_a_folder_that_cannot_be_written_is_told_before_any_work(
+def test_a_read_only_folder_is_refused_before_any_work(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, args: list[str]
 ) -> None:
     def work(*_: object) -> None:

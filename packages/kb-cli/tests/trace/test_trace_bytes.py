@@ -49,7 +49,7 @@ def test_the_longest_time_fits(end: int) -> None:
     assert [(each.ts, each.dur) for each in found.slices] == [(0, 1), (end - 1, 1), (end, 0)]
 
 
-def test_a_slice_names_only_what_its_track_shows() -> None:
+def test_a_slice_names_only_values_of_its_track() -> None:
     found = decoded(Unit.NS, slices((0, 0, 1, 2), (1, 0, 1, 0)))
     assert {sequence: state["names"] for sequence, state in found._state.items()} == {3: {1: "a"}, 5: {3: "c"}}
 
@@ -76,9 +76,7 @@ def test_counters_have_their_unit_and_every_value() -> None:
     st.sampled_from(Unit),
     st.integers(1, 4),
 )
-def test_all_slices_come_back_in_order_whatever_overlaps(
-    drawn: list[tuple[int, int, int, int]], unit: Unit, block: int
-) -> None:
+def test_overlapping_slices_come_back_in_order(drawn: list[tuple[int, int, int, int]], unit: Unit, block: int) -> None:
     rows = [(track, start, start + length, name) for track, start, length, name in drawn]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trace_file, "_BLOCK", block)

@@ -1,4 +1,4 @@
-"""Views of runs that have little to show: without services, and with logs that do not tell everything."""
+"""Views of runs that have little to show: without services, and with logs without some tables."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_run_without_services_has_every_view(invoke: Invoke, bench_file: Write
             assert found.status == 200, (name, found.text)
 
 
-def test_a_log_too_large_for_the_memory_leaves_out_what_needs_its_rows(
+def test_views_that_need_rows_refuse_a_log_too_large_for_the_memory(
     invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     invoke("run", "gemm", "-p", "M=24", "-p", "N=16", "-p", "K=8", "--out", tmp_path)
@@ -52,14 +52,14 @@ def test_a_log_too_large_for_the_memory_leaves_out_what_needs_its_rows(
     assert sentence in found["overview"].text
 
 
-def test_a_log_of_an_older_version_says_what_it_cannot_tell(invoke: Invoke, tmp_path: Path) -> None:
+def test_a_log_of_an_older_version_names_the_parts_it_lacks(invoke: Invoke, tmp_path: Path) -> None:
     invoke("run", "gemm", "-p", "M=24", "-p", "N=16", "-p", "K=8", "--out", tmp_path)
     (folder,) = tmp_path.glob("gemm-*")
     whole = read_log(folder / "log")
     timeline = RunTimeline(folder, OpLog(whole.ops, whole.operands, whole.strings, whole.immediates, tables={}), [])
     assert timeline.notes == [
         f"{folder}: got a log without the table kernels, so the critical path is left out",
-        f"{folder}: got a log without the table transfers, so the services of memories are left out",
+        f"{folder}: got a log without the table transfers, so the service of memories is left out",
     ]
     assert len(timeline.table("ops").slices.track) == whole.n_ops
     for table in ("path", "memories"):
@@ -117,10 +117,10 @@ def test_a_whole_run_on_a_multicast_chip_has_the_shares_that_the_run_counted(inv
         whole = client.ask(f"/api/topology?run={run['id']}").json
         asked = f"/api/topology?run={run['id']}&t0={whole['t0_ps']}&t1={whole['t1_ps']}"
         window = client.ask(asked).json
-    told = {f"{src} -> {dst}": load for (src, dst), load in loads.links.items()} | dict(loads.nodes)
+    loaded = {f"{src} -> {dst}": load for (src, dst), load in loads.links.items()} | dict(loads.nodes)
     found = {each["name"]: each for each in whole["parts"]}
     for name, each in found.items():
-        assert (each["share"], each["nbytes"]) == (told[name].utilization, told[name].nbytes)
+        assert (each["share"], each["nbytes"]) == (loaded[name].utilization, loaded[name].nbytes)
     assert set(found) == {each["name"] for each in window["parts"]}
     assert whole["notes"] == []
     counts_each = [each["nbytes"] / found[each["name"]]["nbytes"] for each in window["parts"]]

@@ -1,4 +1,4 @@
-"""The list of runs: complete ones, rows of a shapes run, interrupted ones, those that go on, and those that died."""
+"""The list of runs: complete, rows of a shapes run, interrupted, running, and ones whose process died."""
 
 import json
 import os
@@ -34,10 +34,10 @@ def gone() -> str:
     return f"{pid}-1-{machine}"
 
 
-def unfinished(out: Path, made_by: str, name: str = "gemm-0123456789ab", **told: object) -> Path:
+def unfinished(out: Path, made_by: str, name: str = "gemm-0123456789ab", **progress: object) -> Path:
     folder = out / f".{name}.{made_by}-00000000-new"
     folder.mkdir(parents=True)
-    (folder / "progress.json").write_text(json.dumps({**PROGRESS, **told}))
+    (folder / "progress.json").write_text(json.dumps({**PROGRESS, **progress}))
     return folder
 
 
@@ -50,12 +50,12 @@ def test_an_empty_folder_has_no_runs(tmp_path: Path) -> None:
         assert client.ask("/api/runs").json == {"folder": str(tmp_path), "runs": []}
 
 
-def test_runs_of_one_benchmark_are_told_apart_by_their_parameters(invoke: Invoke, tmp_path: Path) -> None:
+def test_runs_of_one_benchmark_list_the_parameters_that_differ(invoke: Invoke, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     for k in (8, 24):
         assert invoke("run", "gemm", *SMALL[:-1], f"K={k}", "--topology", "one_pe", "--out", out).exit_code == 0
     with served(out) as client:
-        assert sorted(run["told_apart"] for run in listed(client)) == ["K=24", "K=8"]
+        assert sorted(run["differing"] for run in listed(client)) == ["K=24", "K=8"]
 
 
 def test_runs_of_every_state_are_listed(invoke: Invoke, tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_runs_of_every_state_are_listed(invoke: Invoke, tmp_path: Path) -> None:
     running = unfinished(out, owner())
     unfinished(out, gone(), "gemm-feedfeedfeed")
     shutil.copytree(running, out / "gemm-00ff00ff00ff-interrupted")
-    told = {**PROGRESS, "state": "interrupted", "standing": ["pe0: at gemm.py:29"]}
-    (out / "gemm-00ff00ff00ff-interrupted" / "progress.json").write_text(json.dumps(told))
+    progress = {**PROGRESS, "state": "interrupted", "standing": ["pe0: at gemm.py:29"]}
+    (out / "gemm-00ff00ff00ff-interrupted" / "progress.json").write_text(json.dumps(progress))
     (out / "strange").mkdir()
     (out / "link").symlink_to(out)
     with served(out) as client:
@@ -76,7 +76,7 @@ def test_runs_of_every_state_are_listed(invoke: Invoke, tmp_path: Path) -> None:
         by_state = {run["state"]: run for run in runs}
         assert sorted(run["state"] for run in runs) == ["complete", "complete", "died", "interrupted", "running"]
         assert by_state["running"]["progress"]["t_ps"] == 5000
-        assert by_state["running"]["told_at"] == (running / "progress.json").stat().st_mtime
+        assert by_state["running"]["updated_at"] == (running / "progress.json").stat().st_mtime
         assert by_state["interrupted"]["progress"]["standing"] == ["pe0: at gemm.py:29"]
         assert by_state["interrupted"]["name"] == "gemm-00ff00ff00ff"
         assert by_state["died"]["benchmark"] == "gemm"
@@ -91,7 +91,7 @@ def test_runs_of_every_state_are_listed(invoke: Invoke, tmp_path: Path) -> None:
         assert len(set(ids)) == 7
 
 
-def test_the_overview_is_what_report_prints(invoke: Invoke, tmp_path: Path) -> None:
+def test_the_overview_has_the_figures_of_kb_report(invoke: Invoke, tmp_path: Path) -> None:
     invoke("run", "gemm", *SMALL, "--out", tmp_path / "runs")
     (folder,) = (tmp_path / "runs").iterdir()
     printed = json.loads(invoke("report", folder, "--levers", 0, "--json").stdout)
@@ -142,7 +142,9 @@ def test_news_come_when_a_run_goes_on(tmp_path: Path) -> None:
         assert now["progress"]["done"] == 4
 
 
-def test_nobody_looks_for_news_for_a_page_that_was_closed(tmp_path: Path) -> None:
+def test_nobody_looks_for_news_for_a_page_that_was_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kb_cli.web.answers.runs._SIGN_OF_LIFE_S", 0.0)
+    monkeypatch.setattr("kb_cli.web.answers.runs._LOOK_S", 0.05)
     with served(tmp_path) as client:
         before = set(threading.enumerate())
         stream = client.sent(client.connection(), "/api/live")
@@ -155,7 +157,7 @@ def test_nobody_looks_for_news_for_a_page_that_was_closed(tmp_path: Path) -> Non
             sleep(0.05)
 
 
-def test_a_folder_whose_name_is_no_text_is_listed_beside_the_others(invoke: Invoke, tmp_path: Path) -> None:
+def test_a_folder_whose_name_is_no_text_is_listed(invoke: Invoke, tmp_path: Path) -> None:
     invoke("run", "gemm", *SMALL, "--topology", "one_pe", "--out", tmp_path)
     (folder,) = tmp_path.iterdir()
     odd = os.fsencode(tmp_path) + b"/gemm-\xff"
@@ -173,10 +175,10 @@ def test_a_folder_whose_name_is_no_text_is_listed_beside_the_others(invoke: Invo
         assert b"gemm-" in stream.readline()
 
 
-@pytest.mark.parametrize("told", ["", "{", "[]", '{"pid": "x"}'])
-def test_a_progress_that_cannot_be_read_is_none(tmp_path: Path, told: str) -> None:
+@pytest.mark.parametrize("progress", ["", "{", "[]", '{"pid": "x"}'])
+def test_a_progress_that_cannot_be_read_is_none(tmp_path: Path, progress: str) -> None:
     folder = unfinished(tmp_path, owner())
-    (folder / "progress.json").write_text(told)
+    (folder / "progress.json").write_text(progress)
     with served(tmp_path) as client:
         (run,) = listed(client)
         found = client.ask(f"/api/lanes?run={run['id']}&table=ops")

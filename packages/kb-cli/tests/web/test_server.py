@@ -60,7 +60,7 @@ def test_the_printed_address_gives_a_cookie_once_and_leaves_the_address(client: 
         ("/index.html", {}, 404, "address: got none of this page"),
         ("/api/none", {}, 404, "/api/none: got a request of no view, needs one of runs, "),
         ("/api/overview", {}, 400, "run: got nothing, needs a value in the address"),
-        ("/api/overview?run=../x", {}, 404, "run=../x: got a run that is not there, needs one of those in "),
+        ("/api/overview?run=../x", {}, 404, "run=../x: got a run that is not there, needs one of the runs in "),
         ("/api/overview?run=a&run=b", {}, 400, "run: got several values, needs one"),
         ("/api/overview?run=%ff", {}, 400, "address: got one that cannot be read"),
         ("http://[x/", {}, 400, "address: got one that cannot be read"),
@@ -115,7 +115,7 @@ def test_it_listens_on_the_loopback_interface_alone(client: Client) -> None:
     assert client.server.socket.getsockname()[0] == "127.0.0.1"
 
 
-def test_twenty_clients_at_once_get_what_one_gets(client: Client) -> None:
+def test_twenty_clients_at_once_get_the_answer_of_one(client: Client) -> None:
     with ThreadPoolExecutor(20) as pool:
         pages = list(pool.map(lambda _: client.ask("/").body, range(20)))
         lists = list(pool.map(lambda _: client.ask("/api/runs").json, range(20)))
@@ -140,7 +140,7 @@ def test_the_page_is_small_and_names_no_other_host() -> None:
         assert "style=" not in text, path
 
 
-def test_the_server_starts_without_what_reads_runs() -> None:
+def test_the_server_starts_without_the_modules_that_read_runs() -> None:
     code = (
         "import sys, kb_cli.web.server; print(sorted({'numpy', 'msgspec', 'rich', 'yaml', 'simpy'} & set(sys.modules)))"
     )
@@ -148,7 +148,7 @@ def test_the_server_starts_without_what_reads_runs() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_what_answers_requests_is_loaded_before_the_first_of_them() -> None:
+def test_modules_that_answer_requests_are_loaded_before_the_first_request() -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom kb_cli.web.server import PageServer\n"
         "with PageServer(Path('runs'), Path('sweeps'), 0) as server:\n"

@@ -22,7 +22,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     """A sweep of four points of which two fail, and its file. It lies below the folder of runs."""
     out = tmp_path_factory.mktemp("runs")
     args = ["gemm", "-p", "M=1024", "-p", "N=1024", "-p", "K=1024", "-p", "tile=256x256x64,1024x1024x1024", "--set"]
-    done = CliRunner().invoke(kb, ["sweep", *args, f"{BW}=51.2,102.4", "--out", str(out / "sweeps")])
+    done = CliRunner().invoke(kb, ["sweep", *args, f"{BW}=51.2,102.4", "--jobs", "1", "--out", str(out / "sweeps")])
     assert done.exit_code == 0, done.output
     (stored,) = out.glob("sweeps/*/sweep.json")
     return out, json.loads(stored.read_text())

@@ -174,7 +174,7 @@ def test_the_search_finds_by_number_stage_line_and_pe(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("line", [None, "gemm.py:29"])
-def test_sums_of_a_window_are_those_of_the_log(asked: Asked, line: str | None) -> None:
+def test_sums_of_a_window_equal_the_sums_of_the_log(asked: Asked, line: str | None) -> None:
     end = int(asked.log.ops["t_out_ps"].max())
     t0, t1 = end // 5, end // 2
     found = asked.get("sums", t0=t0, t1=t1, **({} if line is None else {"line": line})).json

@@ -79,7 +79,7 @@ def test_the_chain_of_the_last_op_is_the_critical_path(log: OpLog) -> None:
     assert chain.op_id.tolist() == whole.op_id[inside].tolist()
 
 
-def test_holders_are_those_whose_end_let_a_tile_in(log: OpLog) -> None:
+def test_holders_end_when_a_tile_enters(log: OpLog) -> None:
     ops = {int(row["op_id"]): row for row in log.ops}
     waited = log.ops[log.ops["wait_channel_ps"] > 0]
     found = Causes(log).holders(waited["op_id"], "start")
@@ -96,7 +96,7 @@ def test_holders_are_those_whose_end_let_a_tile_in(log: OpLog) -> None:
 
 def test_an_op_of_no_log_has_no_causes(log: OpLog) -> None:
     with pytest.raises(
-        LogError, match="op log: got op 99999999, needs an op whose command and program the log tells of"
+        LogError, match="op log: got op 99999999, needs an op whose command and program have rows in the log"
     ):
         Causes(log).before(99_999_999)
 
@@ -128,7 +128,7 @@ def test_the_matrix_has_all_time_of_all_tiles(ask: Any, log: OpLog) -> None:
     assert all(each["holder"] is not None for each in by_memory)
 
 
-def test_waits_for_tile_buffers_are_those_of_the_table_of_dispatches(ask: Any, runs: list[Path]) -> None:
+def test_waits_for_tile_buffers_come_from_the_table_of_dispatches(ask: Any, runs: list[Path]) -> None:
     log = read_log(runs[3] / "log")
     ready = dict(zip(log.ops["op_id"].tolist(), log.ops["t_ready_ps"].tolist(), strict=True))
     rows = log.table("dispatches")
@@ -169,12 +169,14 @@ def test_the_source_has_the_lines_of_the_report(ask: Any, runs: list[Path]) -> N
 def test_links_in_the_whole_window_are_as_busy_as_the_run_says(ask: Any, runs: list[Path]) -> None:
     found = ask("topology").json
     _, loads = read_loads(runs[0])
-    told = {f"{src} -> {dst}": load for (src, dst), load in loads.links.items() if load.nbytes}
+    loaded = {f"{src} -> {dst}": load for (src, dst), load in loads.links.items() if load.nbytes}
     links = {each["name"]: each for each in found["parts"] if " -> " in each["name"]}
-    assert {name: each["nbytes"] for name, each in links.items()} == {name: load.nbytes for name, load in told.items()}
+    assert {name: each["nbytes"] for name, each in links.items()} == {
+        name: load.nbytes for name, load in loaded.items()
+    }
     span = found["t1_ps"] - found["t0_ps"]
     for name, each in links.items():  # the run counts busy picoseconds, each transfer's rounded up
-        assert each["share"] == pytest.approx(told[name].utilization, abs=64 * 1000 / span)
+        assert each["share"] == pytest.approx(loaded[name].utilization, abs=64 * 1000 / span)
         assert sum(each["by_pe"].values()) == pytest.approx(each["nbytes"], abs=len(each["by_pe"]))
     assert "one_cube: cube" in found["svg"]
     half = ask("topology", t0=0, t1=span // 2).json
@@ -192,7 +194,7 @@ def test_the_picture_of_a_part_and_of_none(ask: Any) -> None:
     assert "got 'sip9'" in ask("topology", part="sip9").text
 
 
-def test_roofline_and_compare_are_those_of_the_commands(ask: Any, runs: list[Path]) -> None:
+def test_roofline_and_compare_have_the_figures_of_the_commands(ask: Any, runs: list[Path]) -> None:
     found = ask("roofline").json
     assert found["chart"] == json.loads(run_kb("report", runs[0], "--levers", 0, "--json"))["roofline"]
     assert found["svg"].startswith("<svg ")

@@ -130,15 +130,28 @@ GEMM = {
 }
 
 
+@pytest.fixture(scope="module")
+def levers_of_runs() -> dict[Path, Levers]:
+    return {}
+
+
 @pytest.fixture
-def every_lever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Levers with any part of the path are tried."""
+def every_lever(levers_of_runs: dict[Path, Levers], monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Levers]:
+    """The levers of a run with any part of the path, tried once."""
     monkeypatch.setattr(levers_module, "LEAST_SHARE", 1e-9)
 
+    def of(folder: Path) -> Levers:
+        if folder not in levers_of_runs:
+            levers_of_runs[folder] = levers(folder)
+        return levers_of_runs[folder]
 
-@pytest.mark.usefixtures("every_lever")
-def test_serial_kernels_take_as_long_as_the_bound(ran: Callable[..., Path]) -> None:
-    found = levers(ran("serial", *GEMM["serial"]))
+    return of
+
+
+def test_serial_kernels_take_as_long_as_the_bound(
+    ran: Callable[..., Path], every_lever: Callable[[Path], Levers]
+) -> None:
+    found = every_lever(ran("serial", *GEMM["serial"]))
     assert {each.name: each.latency_ps for each in found.levers if "DMA" not in each.name}
     whole = {("pe_gemm", "clock_ghz"), ("pe_cpu", "issue_ns"), ("pe_scheduler", "command_ns")}
     sure = [each for each in found.levers if (each.block, each.field) in whole]
@@ -154,8 +167,8 @@ Place = tuple[int, int, int, int]
 class ServiceOrder(NamedTuple):
     """The services of a run in the order in which memories began with them, and in which ports of TCMs did.
 
-    `writes` has what memories had left to do of each write when they began with its last part, in picoseconds. Where
-    reads interrupt a write, it tells at which byte.
+    `writes` has the picoseconds of each write that memories had left when they began with its last part. They differ
+    when reads interrupt the write at another byte.
     """
 
     memories: list[Place]
@@ -191,33 +204,38 @@ def changed_run(folder: Path, lever: TriedLever, place: Path) -> int:
     return record_run((place, place), changed, Policy.ALL, RunProgress()).result.latency_ps
 
 
-@pytest.mark.usefixtures("every_lever")
 @pytest.mark.parametrize(
-    ("name", "told", "least"),
+    ("name", "compared", "least"),
     sampled([("serial", 2, 5), ("one output", 2, 5), ("contended", 2, 5), ("contended", 3, 3), ("pipelined", 3, 2)], 3),
 )
 def test_where_memories_keep_their_order_no_measurement_is_below_its_bound(
-    ran: Callable[..., Path], name: str, told: int, least: int, tmp_path: Path
+    ran: Callable[..., Path],
+    every_lever: Callable[[Path], Levers],
+    name: str,
+    compared: int,
+    least: int,
+    tmp_path: Path,
 ) -> None:
-    """The order is the first *told* of ServiceOrder: with or without the bytes at which reads interrupt writes.
+    """The order is the first *compared* of ServiceOrder: with or without the bytes at which reads interrupt writes.
 
     Three runs of five; `nox -s cases` makes all.
     """
     folder = ran(name, *GEMM[name])
-    before, found, n_kept = order_of(folder), levers(folder), 0
+    before, found, n_kept = order_of(folder), every_lever(folder), 0
     for number, each in enumerate(found.levers):
         place = tmp_path / str(number)
         latency_ps = changed_run(folder, each, place)
         assert latency_ps == each.latency_ps, "with and without a log"
-        if order_of(place)[:told] == before[:told]:
+        if order_of(place)[:compared] == before[:compared]:
             n_kept += 1
             assert latency_ps >= each.bound_ps, each.name
     assert len(found.levers) >= 5
     assert n_kept >= least
 
 
-@pytest.mark.usefixtures("every_lever")
-def test_a_bound_is_passed_by_what_reads_no_longer_wait_for_writes(ran: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_bound_is_passed_by_time_that_reads_no_longer_wait_for_writes(
+    ran: Callable[..., Path], every_lever: Callable[[Path], Levers], tmp_path: Path
+) -> None:
     """Twice the bandwidth of the TCM: three writes of output tiles come 24 ns earlier, each while a read is served.
 
     A FETCH moves two operands of 64 x 64 f16, 16 KiB at 512 bytes a nanosecond, and a STORE one: 16 and 8 ns less than
@@ -225,7 +243,7 @@ def test_a_bound_is_passed_by_what_reads_no_longer_wait_for_writes(ran: Callable
     waited 12,180 ps for them, and waits no longer. That is all of the difference but what the path has of the port.
     """
     folder = ran("pipelined", *GEMM["pipelined"])
-    (lever,) = (each for each in levers(folder).levers if (each.block, each.field) == ("pe_tcm", "bw_gbs"))
+    (lever,) = (each for each in every_lever(folder).levers if (each.block, each.field) == ("pe_tcm", "bw_gbs"))
     place = tmp_path / "changed"
     latency_ps = changed_run(folder, lever, place)
     before, after = order_of(folder), order_of(place)
@@ -236,7 +254,7 @@ def test_a_bound_is_passed_by_what_reads_no_longer_wait_for_writes(ran: Callable
     assert gone == [12_180] * 3
     at_ports = [port_ps(each) for each in (folder, place)]
     assert at_ports[0] == lever.path_ps
-    assert levers(folder).latency_ps - latency_ps == at_ports[0] - at_ports[1] + sum(gone)
+    assert every_lever(folder).latency_ps - latency_ps == at_ports[0] - at_ports[1] + sum(gone)
     assert lever.bound_ps - latency_ps == 34_540
 
 
@@ -255,16 +273,16 @@ def port_ps(folder: Path) -> int:
 
 
 def test_the_most_gain_comes_first_and_small_parts_are_not_tried(ran: Callable[..., Path]) -> None:
-    found = levers(ran("pipelined", *GEMM["pipelined"]))
+    folder = ran("pipelined", *GEMM["pipelined"])
+    found = levers(folder)
     gains = [each.gain for each in found.levers]
     assert gains == sorted(gains, key=lambda gain: -(gain or 0))
     assert gains[0] is not None
     assert gains[0] > 0.02
     assert all(each.share >= 0.02 for each in found.levers)
-    assert levers(ran("pipelined", *GEMM["pipelined"])) == found
-    assert len(levers(ran("pipelined", *GEMM["pipelined"]), most=1).levers) == 1
-    dearest = max(found.levers, key=lambda each: each.path_ps)
-    assert levers(ran("pipelined", *GEMM["pipelined"]), most=1).levers[0].path_ps == dearest.path_ps
+    largest = max(found.levers, key=lambda each: each.path_ps)
+    assert levers(folder) == found
+    assert levers(folder, most=1).levers == [largest]
 
 
 def test_without_time_nothing_is_measured(ran: Callable[..., Path]) -> None:

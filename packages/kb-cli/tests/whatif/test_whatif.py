@@ -79,9 +79,9 @@ def test_a_value_that_is_no_lever_has_no_bound(invoke: Invoke, folder: Path) -> 
     assert found["latency_ps"] == found["before_ps"], "a blocking kernel of one tile"
 
 
-def test_tiles_that_the_chip_chose_anew_are_told(invoke: Invoke, tmp_path: Path) -> None:
+def test_tiles_that_the_chip_chose_anew_are_named(invoke: Invoke, tmp_path: Path) -> None:
     sizes = [word for each in ("M=128", "N=128", "K=128") for word in ("-p", each)]
-    for name, stated, told in ("open", [], True), ("stated", ["-p", "tile=64x64x64"], False):
+    for name, stated, is_named in ("open", [], True), ("stated", ["-p", "tile=64x64x64"], False):
         assert invoke("run", "gemm", *sizes, *stated, "--out", tmp_path / name).exit_code == 0
         (folder,) = (tmp_path / name).iterdir()
         text = invoke("whatif", folder, "--set", "$.cube.nodes.hbm.latency_ns=20").output
@@ -91,13 +91,13 @@ def test_tiles_that_the_chip_chose_anew_are_told(invoke: Invoke, tmp_path: Path)
             f"The chips chose other tiles for GEMMs: {line} has {before} before and {after} after."
             for line, before, after in tiles
         ]
-        assert len(said) == told
+        assert len(said) == is_named
         assert (
             all(each in text for each in said),
             "other tiles" in text,
             "%) with the tiles of the run\n" in text,
-        ) == (True, told, told)
-        assert (found["latency_ps"] < found["bound_ps"]) == told, "the bound is that of the tiles of the run"
+        ) == (True, is_named, is_named)
+        assert (found["latency_ps"] < found["bound_ps"]) == is_named, "the bound is that of the tiles of the run"
 
 
 def test_the_answer_on_a_terminal(invoke: Invoke, folder: Path) -> None:
@@ -142,7 +142,7 @@ def test_runs_without_a_log_are_measured(invoke: Invoke, bench_file: Callable[..
         ),
     ],
 )
-def test_what_cannot_be_set(invoke: Invoke, folder: Path, text: str, sentence: str) -> None:
+def test_settings_that_are_refused(invoke: Invoke, folder: Path, text: str, sentence: str) -> None:
     done = invoke("whatif", folder, "--set", text)
     wanted = sentence.format(folder=folder, hbm=HBM)
     assert (done.exit_code, done.stderr) == (2, f"error: {wanted}\n")
@@ -213,7 +213,7 @@ def test_the_folder_of_a_shapes_file(invoke: Invoke, tmp_path: Path) -> None:
     assert answer(invoke, folder / "0000", f"{CLOCK}=2")["bound_ps"] is not None
 
 
-def test_what_a_kernel_prints_does_not_mix_with_the_json(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+def test_prints_of_a_kernel_do_not_mix_with_the_json(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     path = bench_file(
         "    tl.wait(", '    x = tl.load(a)\n    tl.print("sum", x + x)\n    tl.capture("x", x + x)\n    tl.wait('
     )

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kb_components.pe.plan_forms import PlanForms
+from kb_components.pe.scheduling.plan_forms import PlanForms
 from kb_messages import (
     DType,
     EpilogueOp,

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kb_components.pe import pe_scheduler
-from kb_components.pe.shared_plans import SharedPlans
+from kb_components.pe.scheduling.shared_plans import SharedPlans
 from kb_messages import (
     DrainCommand,
     DType,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kb_components.pe import tile_choice
+from kb_components.pe.scheduling import tile_choice
 from kb_engine import Engine
 from kb_messages import (
     DmaParams,

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_cases import examples
 
-from kb_dataexec.analysis.dependencies import Kind, backward_slice, dependencies
+from kb_dataexec.analysis.dependencies import DependencyKind as Kind
+from kb_dataexec.analysis.dependencies import backward_slice, dependencies
 from kb_messages import DType, LogError, OpKind, Rectangle, Role
 
 at = Rectangle.of_memory
@@ -151,7 +152,10 @@ def test_an_explicit_dependency_joins_those_of_the_bytes():
     copy(builder, (TCM, 0), (HBM, 64))
     copy(builder, (HBM, 8), (TCM, 64))
     log = builder.log()
-    assert as_dict(dependencies(log, [(1, 0), (2, 0)])) == {(1, 0): Kind.RAW | Kind.EXPLICIT, (2, 0): Kind.EXPLICIT}
+    assert as_dict(dependencies(log, [(1, 0), (2, 0)])) == {
+        (1, 0): Kind.RAW | Kind.EXPLICIT,
+        (2, 0): Kind.EXPLICIT,
+    }
 
 
 @pytest.mark.parametrize("pair", [(0, 1), (1, 1), (1, 7), (7, 0)])

@@ -59,12 +59,13 @@ def build(made):
 def follows(facts):
     """(earlier, later) -> (reads, writes): by every byte that one of them writes and nobody in between does."""
     found = {}
-    for one, two in combinations(range(len(facts)), 2):
-        (*_, reads, writes), (*_, later_reads, later_writes) = facts[one], facts[two]
-        between = set().union(*(facts[at][5] for at in range(one + 1, two)))
-        raw, waw, war = writes & later_reads, writes & later_writes, reads & later_writes
-        if (raw | waw | war) - between:
-            found[one, two] = bool(raw - between), bool(waw - between)
+    for one, (*_, reads, writes) in enumerate(facts):
+        between = set()
+        for two, (*_, later_reads, later_writes) in enumerate(facts[one + 1 :], start=one + 1):
+            raw, waw, war = writes & later_reads, writes & later_writes, reads & later_writes
+            if (raw | waw | war) - between:
+                found[one, two] = bool(raw - between), bool(waw - between)
+            between |= later_writes
     return found
 
 

@@ -23,18 +23,18 @@ ON_FOREIGN = (
 
 
 @pytest.mark.parametrize(("script", "log"), [(readme_script(), "log.jsonl"), (FOREIGN, "log")], ids=["lines", "folder"])
-def test_a_log_written_with_numpy_alone_is_verified(tmp_path, script, log):
+def test_a_log_written_with_numpy_alone_is_verified(tmp_path, script, log, invoke, monkeypatch):
     """Scripts that import nothing of kb, the README's and that for a folder, then `run` on what they wrote."""
     assert "kb_" not in script
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
-    command = [sys.executable, "-m", "kb_dataexec", "run", log, *ON_FOREIGN.split(), "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["ok"] is True
-    assert json.loads(done.stdout)["outputs"][0]["n_elements"] == 16
+    monkeypatch.chdir(tmp_path)
+    command = ["run", log, *ON_FOREIGN.split(), "--json"]
+    code, out, err = invoke(*command)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["ok"] is True
+    assert json.loads(out)["outputs"][0]["n_elements"] == 16
     np.save(tmp_path / "c.npy", np.load(tmp_path / "c.npy") + 1)
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 1
+    assert invoke(*command)[0] == 1
 
 
 def test_the_readmes_script_takes_ten_lines_and_its_command_is_the_one_tested():

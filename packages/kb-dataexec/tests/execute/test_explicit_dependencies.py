@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dataexec_gemm_log import GemmProblem
 
-from kb_dataexec.analysis.dependencies import Kind, backward_slice, dependencies
+from kb_dataexec.analysis.dependencies import DependencyKind, backward_slice, dependencies
 from kb_dataexec.execute.executor import Executor
 from kb_dataexec.execute.fused import run as fused
 from kb_dataexec.log.schedule import Schedule
@@ -89,8 +89,8 @@ def test_analysis_knows_them():
         for follower in range(len(found.op_id))
         for at in range(found.first[follower], found.first[follower + 1])
     }
-    assert edges[700, 100] == edges[701, 100] == Kind.EXPLICIT
-    assert edges[4, 3] & Kind.EXPLICIT
+    assert edges[700, 100] == edges[701, 100] == DependencyKind.EXPLICIT
+    assert edges[4, 3] & DependencyKind.EXPLICIT
     # The last output tile needs none of the first tile's ops, unless its own ops are said to follow one of them.
     row, col = 20, 20
     corner = Rectangle.of_memory(0x400, PROBLEM.at_c + (row * 24 + col) * 2, 4, 8, 48)

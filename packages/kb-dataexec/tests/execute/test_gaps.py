@@ -40,7 +40,7 @@ def test_a_closed_log_without_some_of_its_ops_is_refused(way):
     with pytest.raises(LogError) as error:
         WAYS[way](without(log, [last - 1]))
     assert str(error.value) == (
-        f"op log: ops: got no row of op {last - 1}, and 1 of the ops 0 to {last} missing in all, "
+        f"op log: ops: got no row of 1 of the ops 0 to {last}, the first of them op {last - 1}, "
         "needs a row for each op of a closed log; run again to write the whole log"
     )
 
@@ -52,8 +52,21 @@ def test_a_command_states_its_first_and_its_last_op(at, missing):
     commands["n_ops"] = log.n_ops
     lost = np.setdiff1d(log.ops["op_id"], log.ops["op_id"][at])
     shorter = without(log, lost, tables={"commands": commands})
-    with pytest.raises(LogError, match=f"no row of op {missing}, and 1 of the ops 0 to 17 missing"):
+    with pytest.raises(LogError, match=f"no row of 1 of the ops 0 to 17, the first of them op {missing},"):
         WAYS["tile"](shorter)
+
+
+def test_the_ops_of_a_command_without_rows_are_missing_and_ids_may_be_any_number():
+    log = PROBLEM.log()
+    commands = np.zeros(1, TABLE_DTYPES["commands"])
+    commands["first_op_id"], commands["n_ops"] = 100, 2
+    nothing = OpLog(log.ops[:0], log.operands[:0], log.strings, tables={"commands": commands})
+    with pytest.raises(LogError, match="no row of 2 of the ops 100 to 101, the first of them op 100,"):
+        WAYS["tile"](nothing)
+    ops, operands = log.ops[:2].copy(), log.operands[:0]
+    ops["op_id"] = -(1 << 61), 1 << 61
+    with pytest.raises(LogError, match=f"the first of them op {1 - (1 << 61)},"):
+        WAYS["tile"](OpLog(ops, operands, log.strings))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -77,7 +90,8 @@ def test_kb_dataexec_run_refuses_a_folder_without_some_ops(folder, invoke):
     write_log(folder / "other", without(read_log(folder / "log"), [3, 4]))
     code, out, err = invoke("run", folder / "other", "--memory", folder / "memory")
     assert (code, err) == (1, "")
-    assert "no row of op 3, and 2 of the ops 0 to" in out
+    assert "no row of 2 of the ops 0 to" in out
+    assert ", the first of them op 3, needs a row" in out
 
 
 def test_compressed_rows_that_lack_records_are_refused(tmp_path):
@@ -86,7 +100,7 @@ def test_compressed_rows_that_lack_records_are_refused(tmp_path):
     tables.chunks[0]["parts"] = [[-1, 0, 2, 0, 0, 0]]
     source = LogFolder(tables.write(tmp_path / "log"))
     assert source.by_command() is None, "a log of whole commands lacks nothing"
-    with pytest.raises(LogError, match="no row of op 2, and 4 of the ops 0 to 7 missing"):
+    with pytest.raises(LogError, match="no row of 4 of the ops 0 to 7, the first of them op 2,"):
         Executor(source.whole(), memory()).run()
 
 
@@ -99,7 +113,7 @@ def test_lines_without_ids_have_the_numbers_of_their_lines(ids, is_refused, tmp_
     (tmp_path / "log.jsonl").write_text("\n\n".join(lines))
     log = read_log(tmp_path / "log.jsonl")
     if is_refused:
-        with pytest.raises(LogError, match="no row of op 1"):
+        with pytest.raises(LogError, match="the first of them op 1,"):
             Executor(log, memory()).run()
     else:
         assert (Executor(log, memory()).run().read(HBM, 0, 1, 16, 16, DType.F32) == 1).all()

@@ -182,7 +182,7 @@ def test_a_manifest_without_a_field_is_an_error(tmp_path):
     write_log(tmp_path, LOG)
     path = tmp_path / "manifest.json"
     path.write_text('{"format": "kernbench-oplog", "version": 1}')
-    with expect(f"{path}: got JSON of another form (Object missing required field `chunks`), needs what kb wrote"):
+    with expect(f"{path}: got JSON of another form (Object missing required field `chunks`), needs JSON that kb wrote"):
         read_log(tmp_path)
 
 
@@ -211,7 +211,10 @@ def test_a_chunk_of_other_columns_is_an_error(tmp_path):
     ("text", "error"),
     [
         ('"a"\n"b', "strings.jsonl: got a last line without a line break, needs one JSON string a line"),
-        ('"a"\n7\n', "strings.jsonl:2: got JSON of another form (Expected `str`, got `int`), needs what kb wrote"),
+        (
+            '"a"\n7\n',
+            "strings.jsonl:2: got JSON of another form (Expected `str`, got `int`), needs JSON that kb wrote",
+        ),
         ("a\n", "strings.jsonl:1: got no JSON (Expecting value: line 1 column 1 (char 0)), needs JSON in UTF-8"),
     ],
 )

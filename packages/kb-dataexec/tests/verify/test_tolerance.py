@@ -86,9 +86,8 @@ def test_a_correct_f32_gemm_needs_the_length_and_a_lost_tile_still_fails(k):
     rng = np.random.default_rng(3)
     a, b = (rng.uniform(-1, 1, shape).astype(np.float32) for shape in ((16, k), (k, 16)))
     exact = a.astype(np.float64) @ b.astype(np.float64)
-    one_by_one = np.zeros((16, 16), np.float32)
-    for at in range(k):
-        one_by_one += np.outer(a[:, at], b[at])
+    products = a.T[:, :, None] * b[:, None, :]
+    one_by_one = np.cumsum(products, axis=0, dtype=np.float32)[-1]  # adds one product after the other
     assert not compare("c", one_by_one, exact, default_tolerance(exact, DType.F32)).ok
     tolerance = default_tolerance(exact, DType.F32, k)
     assert compare("c", one_by_one, exact, tolerance).ok

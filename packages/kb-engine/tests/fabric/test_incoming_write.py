@@ -2,8 +2,7 @@
 
 import pytest
 
-from kb_engine.fabric.incoming_write import IncomingWrite
-from kb_engine.fabric.memory_requests import MemoryRequests
+from kb_engine.fabric.incoming_write import IncomingWrite, MemoryRequests
 from kb_engine.fabric.sharing.arrival_curve import FairShare, SteadyPace
 from kb_engine.fabric.transfer_rows import WatchedWrite
 from kb_messages import Rectangle

@@ -1,4 +1,4 @@
-"""What a host says of tensors that it has no more: those that were freed, and those of other chips."""
+"""Errors of a host about freed tensors, and about tensors of other chips."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from kb_messages import KernelError
 NUMBERS = np.arange(70, dtype=np.int32).reshape(10, 7)
 
 
-def test_what_is_freed_is_free_again_and_empty(toy_host):
+def test_freed_memory_can_be_allocated_again_and_is_unwritten(toy_host):
     host = toy_host()
     a = host.tensor("a", np.ones((1000, 1000), np.int8), "i8")
     host.free(a)
@@ -57,7 +57,7 @@ def test_an_equal_tensor_of_another_chip_cannot_be_used(toy_host, use, what):
 
 
 @pytest.mark.parametrize("is_reused", [False, True])
-def test_a_load_of_a_freed_tensor_says_so_where_no_other_one_is_there(toy_host, is_reused):
+def test_a_load_of_a_freed_tensor_names_the_tensor_in_its_place_or_the_free(toy_host, is_reused):
     def kernel(tl, b):
         tl.load(freed[0:2])
 
@@ -98,7 +98,7 @@ def test_hosts_of_one_chip_know_of_each_others_tensors(toy_host):
         host.read(a)
 
 
-def test_a_host_from_before_a_rebase_says_so(toy_host):
+def test_a_host_from_before_a_rebase_is_refused(toy_host):
     host = toy_host()
     a = host.tensor("a", NUMBERS, "i32")
     host.engine.rebase(host.engine.memory.store.snapshot())

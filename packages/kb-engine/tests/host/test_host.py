@@ -15,7 +15,7 @@ SLICES = (("impl: toy.hbm, count: 1", "impl: toy.hbm, count: 3"),)
 
 @settings(max_examples=examples(60))
 @given(data=st.data())
-def test_what_is_written_is_read_back_whole_however_it_is_cut(toy_engine, data):
+def test_a_tensor_of_any_blocks_is_read_as_it_was_written(toy_engine, data):
     from kb_engine.host import Host
 
     rows, cols = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))
@@ -61,7 +61,7 @@ def test_blocks_go_where_slices_says(toy_host):
 
 
 @pytest.mark.parametrize("slices", [[0], [0, 3], [0, -1], []])
-def test_slices_that_make_no_sense_are_refused(toy_host, slices):
+def test_wrong_slices_are_refused(toy_host, slices):
     with pytest.raises(KernelError) as caught:
         toy_host(*SLICES).empty("a", (4, 4), "f16", (2, 1), slices=slices)
     assert str(caught.value) == f"tensor a: got slices {slices}, needs a number from 0 to 2 for each of 2 blocks"
@@ -80,7 +80,7 @@ def test_one_dimension_is_one_row(toy_host):
     np.testing.assert_array_equal(host.read(host.tensor("v", array, "f32", (1, 4))), array)
 
 
-def test_replicas_are_on_the_chip_what_as_many_tensors_are(toy_host):
+def test_replicas_are_on_the_chip_as_many_tensors(toy_host):
     array, homes = np.arange(12, dtype=np.int32).reshape(4, 3), [[0, 1], [2, 0], [2, 2]]
     host, other = toy_host(*SLICES), toy_host(*SLICES)
     replicas = host.replicas("a", array, "i32", (2, 1), homes)
@@ -107,7 +107,7 @@ def test_replicas_need_a_place_each(toy_host):
     assert str(caught.value) == "replicas of a: got no slices, needs the memories of the blocks of each replica"
 
 
-def test_the_host_copies_what_it_writes(toy_host):
+def test_a_write_copies_the_array(toy_host):
     host = toy_host()
     array = np.zeros((4, 4), np.int32)
     tensor = host.tensor("a", array, "i32")
@@ -160,7 +160,7 @@ def test_an_array_in_column_order_arrives_as_it_is(toy_host):
         ),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused(toy_host, call, message):
+def test_wrong_calls_of_the_host_are_refused(toy_host, call, message):
     with pytest.raises(KernelError) as caught:
         call(toy_host())
     assert str(caught.value) == message
@@ -191,7 +191,7 @@ def copy(tl, a, c):
     tl.store(c, tl.load(a))
 
 
-def test_pass_two_computes_what_was_launched(toy_host, writer):
+def test_pass_two_computes_a_launch(toy_host, writer):
     host = toy_host(writer=writer)
     array = np.random.default_rng(1).standard_normal((40, 40)).astype(np.float32)
     a, c = host.tensor("a", array, "f32"), host.empty("c", (40, 40), "f32")

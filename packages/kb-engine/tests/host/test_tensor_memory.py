@@ -55,7 +55,7 @@ def wide_host(toy_chip, toy_points):
 
 
 def homes(host, tensor):
-    """Which node each block of each copy lies in."""
+    """The node of each block of each copy."""
     regions = host.engine.topology.address_map.by_owner
     return [
         regions[a >> 38].node_id.removeprefix("sip0.cube0.")
@@ -135,7 +135,7 @@ def test_copies_that_differ_are_an_error_that_shows_where(toy_host):
     )
 
 
-def test_owners_are_who_it_says(toy_host):
+def test_owners_are_the_named_pes(toy_host):
     host = toy_host(*FOUR_PES)
     a = host.empty("a", (2, 3), "i32", memory="tcm", shard=Sharding(owners=(3, 1)))
     assert homes(host, a) == ["pe3.pe_tcm", "pe1.pe_tcm"]
@@ -216,7 +216,7 @@ def test_a_sharded_result_is_whole_after_pass_two(toy_host, writer):
         ({"shard": Sharding(owners=(1, 1))}, "got PEs [1, 1], needs each at most once"),
     ],
 )
-def test_what_makes_no_sense_is_refused(toy_host, arguments, message):
+def test_wrong_arguments_of_empty_are_refused(toy_host, arguments, message):
     host = toy_host(*FOUR_PES)
     with pytest.raises((KernelError, OutOfMemoryError)) as caught:
         host.empty("a", (3, 9), "i32", **arguments)
@@ -312,7 +312,7 @@ def test_a_kernels_tcm_and_the_hosts_tensors_share_one_allocator(toy_host):
     )
 
 
-def test_what_a_kernel_held_is_the_hosts_when_it_ends(toy_host):
+def test_tcm_of_a_kernel_is_free_for_the_host_when_it_ends(toy_host):
     host = toy_host()
     rows = host.tensor("b", np.ones((100, 1024), np.int8), "i8")
     for _ in range(3):
@@ -339,7 +339,7 @@ def test_tcm_that_held_a_pending_result_is_not_pending_for_the_host(toy_host):
         ((6, 8), (slice(0, 3), slice(0, 4)), (2, 2), "c[0, 4]"),
     ],
 )
-def test_a_read_names_the_first_element_that_nobody_wrote(toy_host, shape, part, blocks, named):
+def test_a_read_names_the_first_unwritten_element(toy_host, shape, part, blocks, named):
     host = toy_host()
     c = host.empty("c", shape, "f32", blocks=blocks, slices=[0] * (blocks[0] * blocks[1]))
     a = host.tensor("a", np.ones(shape, np.float32), "f32")

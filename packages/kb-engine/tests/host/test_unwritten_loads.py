@@ -1,4 +1,4 @@
-"""A kernel that loads bytes that nobody wrote is told which elements of which tensor they are of."""
+"""The error of a load of unwritten bytes names the tensor and the first unwritten element."""
 
 import re
 
@@ -34,7 +34,7 @@ def expected(read, element, where=""):
         ((6, 8), (slice(0, 3), slice(0, 4)), (2, 2), "3 x 4 f32", "c[0, 4]"),
     ],
 )
-def test_a_load_names_the_first_element_that_nobody_wrote(toy_host, shape, written, blocks, read, element):
+def test_a_load_names_the_first_unwritten_element(toy_host, shape, written, blocks, read, element):
     host = toy_host()
     slices = [0] * (blocks[0] * blocks[1])
     tensors = [
@@ -47,7 +47,7 @@ def test_a_load_names_the_first_element_that_nobody_wrote(toy_host, shape, writt
 
 
 @pytest.mark.parametrize("templates", [True, False])
-def test_programs_that_are_repeated_and_those_that_run_say_the_same(toy_host, templates):
+def test_a_replayed_program_has_the_error_of_a_run_one(toy_host, templates):
     def kernel(tl, a, c):
         row = tl.program_id(0)
         tl.store(c[row, :], tl.load(a[row, :]))
@@ -60,14 +60,14 @@ def test_programs_that_are_repeated_and_those_that_run_say_the_same(toy_host, te
     assert re.fullmatch(expected("1 x 16 f16", "a[13, 0]", r", in program 13 on sip0\.cube0\.pe0"), told), told
 
 
-def test_an_atomic_on_bytes_that_nobody_wrote_names_the_element(toy_host):
+def test_an_atomic_on_unwritten_bytes_names_the_element(toy_host):
     host = toy_host()
     c = host.empty("c", (4, 4), "i32")
     told = said(host, lambda tl, c: tl.atomic_add(c[2, 1], 1), c, pes=[0])
     assert re.fullmatch(expected("1 x 1 i32", "c[2, 1]"), told), told
 
 
-def test_a_load_that_is_refused_for_another_reason_has_no_advice_about_what_is_written(toy_host):
+def test_a_load_that_is_refused_for_another_reason_has_no_fix_about_writes(toy_host):
     host = toy_host()
     a = host.tensor("a", np.ones((4, 4), np.float32), "f32")
     matrix = a.block(0, 0)

@@ -1,6 +1,6 @@
 """A memory of results is bounded."""
 
-from kb_engine.language.vector.bounded_cache import BoundedCache
+from kb_engine.language.vector.recorded import BoundedCache
 
 
 def test_it_forgets_all_when_they_are_many():

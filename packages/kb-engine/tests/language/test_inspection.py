@@ -19,7 +19,7 @@ def launch(host, kernel):
     return host.launch(kernel, a, c, pes=[0])
 
 
-def test_what_is_known_is_printed_at_once(toy_host, capsys):
+def test_known_elements_are_printed_at_once(toy_host, capsys):
     def kernel(tl, a, c):
         tl.print("here")
         tl.print("number", 3, "text")
@@ -48,7 +48,7 @@ def test_large_arrays_are_cut(toy_host, capsys):
     assert len(text.splitlines()) < 12
 
 
-def test_a_pending_value_that_nobody_computes_says_who_makes_it(toy_host, capsys):
+def test_a_pending_value_that_is_not_computed_names_its_op(toy_host, capsys):
     def kernel(tl, a, c):
         tl.wait(tl.composite("gemm", a, a, out=c))
         tl.print("product", tl.load(c))
@@ -76,7 +76,7 @@ def steps(tl, a, c, looks):
         del y
 
 
-def test_observers_are_told_and_the_log_and_the_times_stay(toy_host, writer):
+def test_observers_are_notified_and_the_log_and_the_times_stay(toy_host, writer):
     found, without = [], type(writer)()
     watched = toy_host(writer=writer, observers=[Callbacks(on_capture=found.append)])
     plain = toy_host(writer=without)
@@ -115,7 +115,7 @@ def test_observers_are_told_and_the_log_and_the_times_stay(toy_host, writer):
         (lambda tl, a: freed(tl, a, tl.print), "got a LoadedTensor after tl.free, needs one that still holds TCM"),
     ],
 )
-def test_wrong_looks_are_refused(toy_host, use, said):
+def test_wrong_captures_and_prints_are_refused(toy_host, use, said):
     with pytest.raises(KernelError, match="test_inspection") as caught:
         launch(toy_host(), lambda tl, a, c: use(tl, a))
     assert said in str(caught.value)

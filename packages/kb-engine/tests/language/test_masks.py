@@ -36,7 +36,7 @@ def test_a_rectangle_of_ones_is_found_wherever_it_lies(data):
     assert not found.is_whole
 
 
-def test_a_reference_keeps_what_was_asked_for():
+def test_a_reference_keeps_the_shape_that_was_asked_for():
     part = ref(20, 10)[16:32, 8:16]
     assert (part.shape, part.asked_shape) == ((4, 2), (16, 8))
     assert part[2:, :].asked_shape == (14, 8)
@@ -85,14 +85,14 @@ def range_of_fractions(tl, a):
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (mask_of_a_number, "got mask = an int, needs a comparison of what tl.arange gives or of loaded integers"),
+        (mask_of_a_number, "got mask = an int, needs a comparison of integers, from tl.arange or loaded"),
         (mask_of_integers, "got a mask of 16 integers, needs booleans; compare it"),
         (mask_of_another_shape, "got a mask of 4 for 16 x 16 of a[0:16, 0:16], needs a shape that broadcasts"),
         (
             mask_beyond_the_edge,
             (
                 "got a mask that includes element (8, 15) of a[8:16, 0:16], 8 x 16, "
-                "needs one that excludes what is beyond the tensor's edge"
+                "needs one that excludes elements beyond the tensor's edge"
             ),
         ),
         (other_without_a_mask, "got other=1.0 without a mask, needs a mask, which says where it goes"),
@@ -138,7 +138,7 @@ def test_a_range_costs_nothing(toy_host):
     assert ends[0] == ends[1]
 
 
-def test_loaded_integers_say_what_to_load(toy_host):
+def test_loaded_integers_are_indices_of_loads(toy_host):
     seen = []
 
     def kernel(tl, a, at):

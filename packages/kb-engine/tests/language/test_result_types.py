@@ -1,4 +1,4 @@
-"""Result types are those of Triton, row by row of its table."""
+"""Result types follow Triton, row by row of its table."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Python's own errors for wrong uses of `tl`, as sentences that say what works."""
+"""Python's errors for wrong uses of `tl`, converted to errors that name a use that works."""
 
 import re
 
@@ -90,7 +90,7 @@ class Own:
 
 
 @pytest.mark.parametrize("load", ["load", "load_async"])
-def test_a_load_of_bytes_that_nobody_wrote_says_what_to_do(toy_host, load):
+def test_a_load_of_unwritten_bytes_names_a_fix(toy_host, load):
     def kernel(tl, a):
         getattr(tl, load)(a[4:8, :])
 

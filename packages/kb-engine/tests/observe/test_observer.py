@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from kb_dataexec import MemoryLogWriter
-from kb_engine.observe.listeners import Listeners, listener
-from kb_engine.observe.observer import HOOKS, Callbacks, Observer
+from kb_engine.observe.observer import HOOKS, Callbacks, Listeners, Observer, listener
 from kb_messages import KernelStart
 
 KEPT = []

@@ -2,7 +2,7 @@
 
 from itertools import permutations
 
-from kb_engine.observe.trace_order import TraceOrder, order_key
+from kb_engine.observe.tracer import TraceOrder, order_key
 from kb_messages import (
     CommandComplete,
     CommandSubmitted,

@@ -9,7 +9,7 @@ SLOW_LINK = ('to: "hbm[*]", bw_gbs: 100', 'to: "hbm[*]", bw_gbs: 25')
 TWO_SLICES = ("impl: toy.hbm, count: 1", "impl: toy.hbm, count: 2")
 
 
-def test_a_matrix_holds_what_single_probes_give(toy):
+def test_a_matrix_holds_the_latencies_of_single_probes(toy):
     chip = toy(*FOUR_PES, TWO_SLICES, SLOW_LINK)
     matrix = probe_all(chip, 512)
     single = [[probe(chip, src, dst, 512).latency_ps for dst in matrix.memories] for src in matrix.sources]

@@ -126,7 +126,7 @@ def test_further_flows_start_behind_the_first_and_go_round(toy):
         ),
     ],
 )
-def test_what_cannot_be_probed_is_refused(toy, asked, sentence):
+def test_impossible_probes_are_refused(toy, asked, sentence):
     with pytest.raises(ProbeError) as caught:
         probe(toy(), "pe0", **{"nbytes": 64, **asked})
     assert str(caught.value) == sentence

@@ -1,4 +1,4 @@
-"""A kernel gives way where it pauses and goes on where it paused; what it raises reaches whoever resumed it."""
+"""A kernel yields where it pauses and resumes where it paused; its exceptions reach the caller of `resume`."""
 
 import gc
 from contextlib import suppress
@@ -37,7 +37,7 @@ def test_a_kernel_pauses_and_goes_on_until_it_returns():
     assert kernel.waiting_for is None
 
 
-def test_what_a_kernel_raises_reaches_the_event_loop_and_nothing_follows():
+def test_an_exception_of_a_kernel_reaches_the_event_loop_and_ends_the_kernel():
     def body():
         raise ValueError("of the kernel")
 
@@ -47,7 +47,7 @@ def test_what_a_kernel_raises_reaches_the_event_loop_and_nothing_follows():
     assert kernel.has_returned
 
 
-def test_bodies_share_a_greenlet_and_nothing_else():
+def test_bodies_share_a_greenlet_and_no_context_variables():
     seen, number = [], ContextVar("number", default=0)
 
     class Kept:
@@ -124,7 +124,7 @@ def test_a_kernel_gives_way_to_whoever_started_it():
     assert seen == ["paused", "ended"]
 
 
-def test_an_abandoned_kernel_forgets_what_its_frames_hold_and_says_where_it_stood():
+def test_an_abandoned_kernel_frees_its_frames_and_keeps_its_line():
     class Kept:
         pass
 
@@ -148,7 +148,7 @@ def test_an_abandoned_kernel_forgets_what_its_frames_hold_and_says_where_it_stoo
 
 
 @pytest.mark.parametrize(("turns", "ends"), [(3, True), (2000, False)])
-def test_a_kernel_that_catches_its_end_is_told_again(turns, ends, capsys):
+def test_a_kernel_that_catches_its_end_gets_it_again(turns, ends, capsys):
     def body():
         value = Kept()
         held.append(ref(value))

@@ -1,4 +1,4 @@
-"""What is left of a launch that failed: the engine, its memory, and kernels that go on."""
+"""The engine, its memory, and kernels that go on after a failed launch."""
 
 import gc
 import sys
@@ -36,7 +36,7 @@ def test_an_engine_takes_no_launch_after_one_that_failed(toy_host):
 
 
 @pytest.mark.parametrize("ends", [KeyboardInterrupt, SystemExit])
-def test_what_ends_the_process_passes_through_a_kernel(toy_host, ends):
+def test_keyboard_interrupt_and_system_exit_pass_through_a_kernel(toy_host, ends):
     def kernel(tl, a):
         tl.load(a)
         raise ends(3)
@@ -72,7 +72,7 @@ def test_an_engine_whose_launch_failed_goes_with_its_last_reference(toy_host):
     assert engine() is None
 
 
-def test_a_kernel_that_catches_every_exception_is_told_beside_why_the_launch_failed(toy_host, capfd):
+def test_a_kernel_that_catches_every_exception_is_a_note_of_the_error(toy_host, capfd):
     def kernel(tl, a):
         if tl.program_id(0) == 1:
             raise ValueError
@@ -111,7 +111,7 @@ def leave(tl, a, x):
 
 @pytest.mark.parametrize("grid", [{}, {"grid": (6,)}], ids=["one each", "grid"])
 @pytest.mark.parametrize("in_the_end", [store, wait_and_store_again, leave])
-def test_what_kernels_do_after_the_launch_has_failed_changes_nothing(toy_host, in_the_end, grid):
+def test_calls_of_kernels_after_a_failed_launch_change_nothing(toy_host, in_the_end, grid):
     """The kernels of two PEs wait in `try` when the third one fails."""
 
     def kernel(tl, a, b, finish):

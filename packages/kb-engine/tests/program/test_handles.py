@@ -57,7 +57,7 @@ def test_numpy_cannot_smuggle_a_pending_value_in(how):
     assert str(caught.value) in (expected("conversion to a numpy array"), expected("iteration"), expected("indexing"))
 
 
-def test_what_does_not_look_at_the_value_is_free():
+def test_calls_that_read_no_elements_are_free():
     handle = CompositeHandle(MATRIX, HOLDER, PRODUCER)
     assert (handle.shape, handle.dtype, len(handle)) == ((2, 3), DType.F32, 2)
     assert handle.matrix == MATRIX

@@ -38,14 +38,20 @@ HERE = "test_kernel_check.py"
         (Kernel, "launch: got the class Kernel as a kernel, needs a function"),
         (None, "launch: got a NoneType as a kernel, needs a function"),
         (5, "launch: got an int as a kernel, needs a function"),
-        (two, f"launch: got `tl` and 0 arguments (missing a required argument: 'x'), needs those of two ({HERE}:"),
-        (lambda: None, "launch: got `tl` and 0 arguments (too many positional arguments), needs those of <lambda>"),
+        (
+            two,
+            f"launch: got `tl` and 0 arguments (missing a required argument: 'x'), needs the arguments of two ({HERE}:",
+        ),
+        (
+            lambda: None,
+            "launch: got `tl` and 0 arguments (too many positional arguments), needs the arguments of <lambda>",
+        ),
         (lambda tl: yields(tl), f"kernel <lambda> ({HERE}:"),
         (lambda tl: waits(tl), f"kernel <lambda> ({HERE}:"),
         (functools.partial(yields), "launch: got the generator partial"),
     ],
 )
-def test_what_is_no_kernel_is_refused_in_a_sentence(toy_host, kernel, said):
+def test_anything_but_a_kernel_is_refused(toy_host, kernel, said):
     with pytest.raises(KernelError) as caught:
         toy_host().launch(kernel, pes=[0])
     text = str(caught.value)
@@ -55,15 +61,17 @@ def test_what_is_no_kernel_is_refused_in_a_sentence(toy_host, kernel, said):
 
 def line_of_launch() -> int:
     """The line of the launch in the test above."""
-    lines = inspect.getsource(test_what_is_no_kernel_is_refused_in_a_sentence).splitlines()
-    first = test_what_is_no_kernel_is_refused_in_a_sentence.__code__.co_firstlineno
+    lines = inspect.getsource(test_anything_but_a_kernel_is_refused).splitlines()
+    first = test_anything_but_a_kernel_is_refused.__code__.co_firstlineno
     return first + next(number for number, line in enumerate(lines) if ".launch(kernel" in line)
 
 
 def test_wrong_arguments_name_the_launch_and_the_signature(toy_host):
     def kernel(tl, x, rows: int = 4): ...
 
-    with pytest.raises(KernelError, match=r"those of kernel \(test_kernel_check\.py:\d+\)\(tl, x, rows: int = 4\)$"):
+    with pytest.raises(
+        KernelError, match=r"the arguments of kernel \(test_kernel_check\.py:\d+\)\(tl, x, rows: int = 4\)$"
+    ):
         toy_host().launch(kernel, 1, 2, 3, pes=[0])
 
 

@@ -1,11 +1,11 @@
-"""What counts as a leak of TCM: the same place in a kernel that allocated more than once, kept when it returned."""
+"""Leaks of TCM: a place in a kernel that allocated more than once, whose values are kept when the kernel returned."""
 
 import gc
 
 import numpy as np
 import pytest
 
-from kb_engine.program.author.leaks import Leak, LeakWatch
+from kb_engine.program.author.kernel_findings import Leak, LeakWatch
 
 SIDE = 64
 NBYTES = SIDE * 4
@@ -126,7 +126,7 @@ def twice_by_a_helper(tl, a):
 
 
 @pytest.mark.parametrize("kernel", [freeing, one_ahead, in_a_list_of_the_kernel, two_in_a_line, twice_by_a_helper])
-def test_what_nothing_keeps_and_what_is_kept_once_is_no_leak(leaks_of, kernel):
+def test_values_without_references_and_values_kept_once_are_no_leak(leaks_of, kernel):
     assert leaks_of(kernel) == []
 
 
@@ -146,7 +146,7 @@ def test_programs_of_one_line_are_one_leak_with_the_most_that_one_held(leaks_of)
     )
 
 
-def test_one_program_is_told_as_one(leaks_of):
+def test_a_leak_of_one_program_names_no_number_of_programs(leaks_of):
     (found,) = leaks_of(loop)
     assert str(found) == (
         f"leak of TCM: {line(loop, 2)} allocates in a loop, and its program holds 5 of these (1280 bytes) until it "

@@ -45,7 +45,7 @@ def test_the_log_says_the_same_whether_somebody_looks_or_not(toy_engine):
     assert digests[0] == digests[1]
 
 
-def test_a_second_question_executes_nothing_twice(toy_host, writer):
+def test_a_second_value_executes_no_command_twice(toy_host, writer):
     def kernel(tl, a, b, c):
         for _ in range(3):
             tl.materialize(tl.composite("gemm", a, b, out=c, tile=(8, 8, 8)))
@@ -55,7 +55,7 @@ def test_a_second_question_executes_nothing_twice(toy_host, writer):
     assert host.engine.session.materialize._execution.n_executed == host.engine.session.n_ops
 
 
-def test_what_depends_on_an_unfinished_command_is_refused(toy_host, writer):
+def test_a_value_that_depends_on_an_unfinished_command_is_refused(toy_host, writer):
     def kernel(tl, a, b, c):
         tl.composite("gemm", a, b, out=c, tile=(8, 8, 8))
         tl.materialize(tl.load(c[0:1, 0:1]))

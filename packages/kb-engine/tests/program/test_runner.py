@@ -1,4 +1,4 @@
-"""Kernels as plain functions: what they see, what they may not do, and how their errors read."""
+"""Kernels as plain functions: their arguments, calls that are refused, and the texts of their errors."""
 
 import numpy as np
 import pytest
@@ -174,7 +174,7 @@ def test_a_pending_value_in_an_if_names_the_op_and_both_its_lines(toy_host):
     assert message == pending_touch(line(kernel, 2), line(kernel), "the truth value")
 
 
-def test_what_a_kernel_raises_is_told_by_its_own_frames(toy_host):
+def test_an_exception_of_a_kernel_shows_the_frames_of_the_kernel(toy_host):
     def kernel(tl, a):
         tl.load(a)
         helper(0)
@@ -198,7 +198,7 @@ def helper(value):
     return 1 / value
 
 
-def test_what_a_library_raises_is_told_by_the_kernels_line(toy_host):
+def test_an_exception_of_a_library_names_the_line_of_the_kernel(toy_host):
     def kernel(tl):
         np.linalg.inv(np.zeros((2, 2)))
 
@@ -261,11 +261,11 @@ def test_allocations_end_with_the_kernel(toy_host):
         host.launch(kernel, a)
 
 
-def test_a_kernel_that_does_nothing_ends_at_once(toy_host):
+def test_an_empty_kernel_ends_at_once(toy_host):
     assert toy_host().launch(lambda tl: None).end_ps == 0
 
 
-def test_what_was_freed_cannot_be_stored_or_multiplied(toy_host):
+def test_a_freed_value_cannot_be_stored_or_multiplied(toy_host):
     def store(tl, a, c):
         x = tl.load(a)
         tl.free(x)

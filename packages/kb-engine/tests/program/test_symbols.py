@@ -1,4 +1,4 @@
-"""Symbols: what they are for every program at once, and which programs agree on what was asked of them."""
+"""Symbols: their values for every program at once, and the programs that stay peers."""
 
 import operator
 import random
@@ -53,7 +53,7 @@ def test_expressions_have_the_value_that_each_program_would_compute():
                 assert all(wanted[each] == found for each in agreeing(peers))
 
 
-def test_what_all_programs_have_is_a_number():
+def test_a_value_that_all_programs_share_is_a_number():
     peers, symbol = peers_and_number()
     assert [type(each) for each in (symbol * 0, symbol - symbol, symbol + 3 - symbol)] == [int] * 3
     assert (symbol * 0, symbol - symbol, symbol + 3 - symbol) == (0, 0, 3)
@@ -64,33 +64,33 @@ def test_what_all_programs_have_is_a_number():
 @pytest.mark.parametrize(
     ("ask", "same"),
     [
-        (lambda n: n < 7, range(7)),
-        (lambda n: n >= 4, range(4, COUNT)),
-        (lambda n: n * 2 == 10, [5]),
-        (lambda n: n != 5, [5]),
-        (lambda n: n < 1 << 70, range(COUNT)),
-        (lambda n: bool(n % 2), range(1, COUNT, 2)),
-        (lambda n: not n // 4, range(4, COUNT)),
-        (lambda n: min(n, 3), range(4, COUNT)),
-        (lambda n: max(n, 5), range(5, COUNT)),
-        (lambda n: n == "5", range(COUNT)),
-        (lambda n: [0] * 9 + [1] * (n // 8), range(8)),
-        (lambda n: range(n // 3), [3, 4, 5]),
-        (lambda n: {n % 3: 1}, [2, 5, 8, 11]),
-        (lambda n: f"{n // 5}", range(5, 10)),
-        (lambda n: np.arange(3) + n // 6, range(6)),
-        (lambda n: n / 2, [5]),
-        (lambda n: (n // 4) * 0.5, range(4, 8)),
-        (lambda n: n % 4 < 1.5, range(1, COUNT, 4)),
-        (lambda n: (n // 4) << 2, range(COUNT)),
-        (lambda n: 1 << (n // 4), range(4, 8)),
-        (lambda n: (n // 4).bit_length(), range(4, 8)),
-        (lambda n: abs(-n) + 3, range(COUNT)),
-        (lambda n: n - n, range(COUNT)),
-        (lambda n: divmod(n, 5)[1] == 0, [0, 5, 10]),
+        pytest.param(lambda n: n < 7, range(7), id="less than"),
+        pytest.param(lambda n: n >= 4, range(4, COUNT), id="at least"),
+        pytest.param(lambda n: n * 2 == 10, [5], id="equal"),
+        pytest.param(lambda n: n != 5, [5], id="not equal"),
+        pytest.param(lambda n: n < 1 << 70, range(COUNT), id="less than 71 bits"),
+        pytest.param(lambda n: bool(n % 2), range(1, COUNT, 2), id="odd"),
+        pytest.param(lambda n: not n // 4, range(4, COUNT), id="not of a quotient"),
+        pytest.param(lambda n: min(n, 3), range(4, COUNT), id="min"),
+        pytest.param(lambda n: max(n, 5), range(5, COUNT), id="max"),
+        pytest.param(lambda n: n == "5", range(COUNT), id="equal to a text"),
+        pytest.param(lambda n: [0] * 9 + [1] * (n // 8), range(8), id="length of a list"),
+        pytest.param(lambda n: range(n // 3), [3, 4, 5], id="range"),
+        pytest.param(lambda n: {n % 3: 1}, [2, 5, 8, 11], id="key of a dict"),
+        pytest.param(lambda n: f"{n // 5}", range(5, 10), id="text"),
+        pytest.param(lambda n: np.arange(3) + n // 6, range(6), id="array of numpy"),
+        pytest.param(lambda n: n / 2, [5], id="true division"),
+        pytest.param(lambda n: (n // 4) * 0.5, range(4, 8), id="product with a float"),
+        pytest.param(lambda n: n % 4 < 1.5, range(1, COUNT, 4), id="less than a float"),
+        pytest.param(lambda n: (n // 4) << 2, range(COUNT), id="shift left"),
+        pytest.param(lambda n: 1 << (n // 4), range(4, 8), id="shift of 1"),
+        pytest.param(lambda n: (n // 4).bit_length(), range(4, 8), id="bit_length"),
+        pytest.param(lambda n: abs(-n) + 3, range(COUNT), id="abs"),
+        pytest.param(lambda n: n - n, range(COUNT), id="difference"),
+        pytest.param(lambda n: divmod(n, 5)[1] == 0, [0, 5, 10], id="divmod"),
     ],
 )  # fmt: skip
-def test_what_needs_the_number_narrows_down_the_programs(ask, same):
+def test_an_operation_that_needs_the_number_narrows_down_the_peers(ask, same):
     peers, symbol = peers_and_number()
     found, wanted = ask(symbol), ask(NUMBER)
     assert agreeing(peers) == list(same)
@@ -105,7 +105,7 @@ def test_a_difference_that_all_programs_share_is_a_number():
     assert found == 32
 
 
-def test_numbers_beyond_64_bits_are_those_of_python():
+def test_numbers_beyond_64_bits_are_numbers_of_python():
     peers, symbol = peers_and_number()
     assert (symbol * (1 << 40)) * (1 << 30) == 5 << 70
     assert agreeing(peers) == [NUMBER]
@@ -144,22 +144,22 @@ def test_a_division_by_zero_is_that_of_the_traced_program():
 @pytest.mark.parametrize(
     "compute",
     [
-        lambda n: n * np.float32(0.1),
-        lambda n: np.float32(0.1) * n,
-        lambda n: n / np.float32(3),
-        lambda n: np.uint8(3) + n,
-        lambda n: np.minimum(n, np.int8(3)),
-        lambda n: np.arange(4, dtype=np.int8) + n,
-        lambda n: np.where([True, False], n, np.int8(1)),
-        lambda n: np.clip(7, 0, a_max=n),
-        lambda n: np.stack(Pair(n, n)),
-        lambda n: n < np.int64(7),
-        lambda n: n == np.uint8(5),
-        lambda n: ~(n < np.int64(3)),
-        lambda n: (n > np.int64(3)) + np.int8(1),
+        pytest.param(lambda n: n * np.float32(0.1), id="times float32"),
+        pytest.param(lambda n: np.float32(0.1) * n, id="float32 times"),
+        pytest.param(lambda n: n / np.float32(3), id="over float32"),
+        pytest.param(lambda n: np.uint8(3) + n, id="uint8 plus"),
+        pytest.param(lambda n: np.minimum(n, np.int8(3)), id="minimum"),
+        pytest.param(lambda n: np.arange(4, dtype=np.int8) + n, id="array plus"),
+        pytest.param(lambda n: np.where([True, False], n, np.int8(1)), id="where"),
+        pytest.param(lambda n: np.clip(7, 0, a_max=n), id="clip"),
+        pytest.param(lambda n: np.stack(Pair(n, n)), id="stack"),
+        pytest.param(lambda n: n < np.int64(7), id="less than int64"),
+        pytest.param(lambda n: n == np.uint8(5), id="equal to uint8"),
+        pytest.param(lambda n: ~(n < np.int64(3)), id="not of a comparison"),
+        pytest.param(lambda n: (n > np.int64(3)) + np.int8(1), id="comparison plus int8"),
     ],
 )
-def test_arithmetic_with_numbers_of_numpy_gives_what_numpy_gives(compute):
+def test_arithmetic_with_numbers_of_numpy_gives_the_results_of_numpy(compute):
     _, symbol = peers_and_number()
     found, wanted = compute(symbol), compute(NUMBER)
     assert (type(found), np.asarray(found).dtype) == (type(wanted), np.asarray(wanted).dtype)

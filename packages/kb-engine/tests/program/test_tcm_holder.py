@@ -1,4 +1,4 @@
-"""TCM goes back with the last reference to a value: at which moment, and what keeps it longer."""
+"""TCM is freed with the last reference to a value: the moment, and references that keep it longer."""
 
 import gc
 from threading import Event, Thread
@@ -63,7 +63,7 @@ def test_a_transposed_view_keeps_the_value(free_at):
     free_at(kernel)
 
 
-def test_what_tl_free_gave_back_does_not_go_back_again(free_at):
+def test_bytes_that_tl_free_freed_are_not_freed_again(free_at):
     def kernel(tl, a, c, used):
         x = tl.load(a)
         tl.free(x)
@@ -86,7 +86,7 @@ def test_a_cycle_keeps_a_value_until_the_program_ends_whenever_it_is_collected(f
     free_at(kernel)
 
 
-def test_a_collector_in_another_thread_keeps_nothing(free_at):
+def test_a_collector_in_another_thread_does_not_keep_bytes(free_at):
     """The other thread's collector is at work until the kernel has let its value go."""
     begins, ends = Event(), Event()
 
@@ -132,7 +132,7 @@ def test_an_exception_keeps_the_values_of_its_frames(free_at):
     free_at(kernel)
 
 
-def test_a_value_that_outlives_its_program_gives_nothing_back():
+def test_a_value_that_outlives_its_program_frees_no_bytes():
     allocator = Allocator("tcm", 0, 256)
     lease = Lease(allocator)
     holder = TcmHolder(lease, Matrix.packed(4, 4, DType.F32, lease.allocate(64)))

@@ -110,7 +110,7 @@ A = tensor((8, 6), down=2, along=2).ref
             A,
             np.array([True] * 8),
             ("a[0:8, 0:6]: got the index array([ True,  True,  True,  True,  True,  True,  True,  True]), "
-            "needs integers, slices of integers, or known integers"),
+            "needs integers, slices of integers, or integers that are known while the kernel runs"),
         ),
         (
             A,
@@ -150,7 +150,7 @@ A = tensor((8, 6), down=2, along=2).ref
         (tensor((9,)).ref, slice(4, 2), "a[0:9]: got an empty slice 4:2 of 9 elements, needs at least one element"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_sliced_is_refused(ref, key, expected):
+def test_wrong_slices_are_refused(ref, key, expected):
     assert message(ref, key) == expected
 
 
@@ -165,6 +165,6 @@ def test_text_names_the_tensor_and_the_part():
     assert str(tensor((9,)).ref[4:]) == "a[4:9]"
 
 
-def test_shape_and_dtype_are_those_of_the_part():
+def test_a_part_has_its_own_shape_and_the_dtype_of_the_tensor():
     assert (A[2:5, 1:2].shape, A.dtype) == ((3, 1), DType.I32)
     assert tensor((9,)).ref[3:5].shape == (2,)

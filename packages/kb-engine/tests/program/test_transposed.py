@@ -1,4 +1,4 @@
-"""`x.T` and `tl.trans(x)`: what they show, what they order, and where they are refused."""
+"""`x.T` and `tl.trans(x)`: their elements, their commands, and calls that refuse them."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_a_transposed_reference_is_sliced_as_it_is_seen():
     assert str(a.T[-1, 2]) == "a[2:3, 19:20].T"
 
 
-def test_the_transpose_of_a_transpose_is_what_is_stored():
+def test_the_transpose_of_a_transpose_is_the_stored_matrix():
     a = reference(8, 20)
     assert a.T.T is a
     assert a.T[4:10, 1:3].T.matrix() == a[1:3, 4:10].matrix()
@@ -42,7 +42,7 @@ def test_three_indices_of_a_transposed_reference_are_refused():
         reference(8, 20).T[0, 0, 0]
 
 
-def test_a_slice_over_blocks_names_what_is_stored():
+def test_a_slice_over_blocks_names_the_stored_slice():
     with pytest.raises(KernelError, match=r"^a\[0:8, 0:20\]: got an empty slice 30:20 of 20 elements, needs "):
         reference(8, 20).T[30:20]
 
@@ -108,7 +108,7 @@ def test_b_stream_is_part_of_the_order(commands):
     assert command.b_stream
 
 
-def test_what_is_known_is_seen_transposed(toy_host):
+def test_known_elements_are_read_transposed(toy_host):
     seen = []
     host = toy_host()
     array = np.arange(6, dtype=np.float16).reshape(2, 3)

@@ -6,7 +6,7 @@ import pytest
 from engine_said_by import said_by
 from engine_toys import Dma, Gemm, Hbm
 
-from kb_engine.block import BY_HAND, COUNT, DEADLINE, PART, SAME, Kind, State, Stateful, each
+from kb_engine.block import BY_HAND, COUNT, DEADLINE, PART, SAME, State, Stateful, StateKind, each
 from kb_engine.block.fabric_roles import SingleChannelMemory
 from kb_engine.fastforward.steady_state.tile_path import can_visit_state
 from kb_engine.testing import component_checks
@@ -236,7 +236,7 @@ class Flagless(HandsOver):
 class Row(Stateful):
     """A part of a block, whose kind hands nothing over."""
 
-    state: ClassVar[State] = {"number": Kind("NOTHING", lambda over, value: value)}
+    state: ClassVar[State] = {"number": StateKind("NOTHING", lambda over, value: value)}
 
     def __init__(self):
         self.number = 0

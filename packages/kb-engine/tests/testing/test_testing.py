@@ -308,11 +308,11 @@ class WrongGates(Gemm):
             ClockCost,
             "service_ps_asks_neither_clock_nor_context",
             (
-                "ClockCost.service_ps: got a look at clock.now, needs the Spec and the arguments alone; "
+                "ClockCost.service_ps: got a use of clock.now, needs the Spec and the arguments alone; "
                 "look up in __init__ or connect what does not change"
             ),
         ),
-        (ContextCost, "service_ps_asks_neither_clock_nor_context", "got a look at context.node_id, needs"),
+        (ContextCost, "service_ps_asks_neither_clock_nor_context", "got a use of context.node_id, needs"),
         (
             Keeper,
             "sees_no_store_and_no_log",

@@ -160,7 +160,7 @@ HBM = {"ps_per_byte": 20, "latency_ps": 30000}
             {},
             "overhead_ps_asks_neither_clock_nor_context",
             (
-                "Loaded.overhead_ps: got a look at clock.now, needs the Spec and the arguments alone; "
+                "Loaded.overhead_ps: got a use of clock.now, needs the Spec and the arguments alone; "
                 "look up in __init__ or connect what does not change"
             ),
         ),

@@ -6,7 +6,7 @@ from weakref import ref
 
 import pytest
 
-from kb_engine.timing.collector import collector_off, look_at_youngest, look_once
+from kb_engine.timing.collector import collect_once, collect_youngest, collector_off
 
 
 class Part:
@@ -45,7 +45,7 @@ def is_in(generation, part):
 
 def test_what_was_looked_at_once_is_old_and_is_found_when_it_is_garbage():
     part = Part()
-    look_once()
+    collect_once()
     assert is_in(2, part)
     dropped = ref(part)
     del part
@@ -56,14 +56,14 @@ def test_what_was_looked_at_once_is_old_and_is_found_when_it_is_garbage():
 def test_dropped_objects_are_found_where_few_are_young_each_time(looks):
     """A program that makes one small chip after another never has so many young objects that Python looks itself."""
     part = Part()
-    look_once()
+    collect_once()
     dropped = ref(part)
     del part
     kept = []
     while not looks.count(2) and len(kept) < 1 << 12:
         with collector_off():
             kept.append([[] for _ in range(300)])
-        look_once()
+        collect_once()
     assert looks.count(2) == 1
     assert dropped() is None
 
@@ -71,7 +71,7 @@ def test_dropped_objects_are_found_where_few_are_young_each_time(looks):
 def test_nothing_is_looked_at_where_the_collector_is_off():
     with collector_off():
         part = Part()
-        look_once()
+        collect_once()
         assert not is_in(2, part)
 
 
@@ -90,10 +90,10 @@ def turned_off(request):
 def test_nobody_looks_where_a_program_has_turned_the_collector_off(turned_off, looks):
     is_on = gc.isenabled()
     for _ in range(20):  # 2^15 objects each, so all would be due
-        look_once()
+        collect_once()
         with collector_off():
             parts = [Part() for _ in range(1 << 15)]
-            look_at_youngest()
+            collect_youngest()
     assert not looks
     assert not is_in(2, parts[0])
     assert gc.isenabled() == is_on
@@ -101,7 +101,7 @@ def test_nobody_looks_where_a_program_has_turned_the_collector_off(turned_off, l
 
 def test_the_youngest_are_looked_at_within_the_block(looks):
     with collector_off():
-        look_at_youngest()
+        collect_youngest()
     assert looks == [0]
 
 

@@ -161,23 +161,25 @@ def execute_source(path: Path, source: bytes) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # msgspec looks up the types of Params by their module's name
     let_import(path, source)
-    with user_code(path, _IMPORT), import_guard(path.name), _scripts_are_told(path):
+    with user_code(path, _IMPORT), import_guard(path.name), _scripts_are_explained(path):
         exec(code, module.__dict__)
     return module
 
 
 @contextmanager
-def _scripts_are_told(path: Path) -> Iterator[None]:
+def _scripts_are_explained(path: Path) -> Iterator[None]:
     """Explains a missing `triton` in the file *path*: a script with Triton kernels runs with `kb exec`."""
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "triton":
             raise
-        told = explain(error, path.parent, f"{_IMPORT} to succeed", elsewhere=path.name)
+        explained = explain(error, path.parent, f"{_IMPORT} to succeed", elsewhere=path.name)
         file = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else path
         fix = f"a script with Triton kernels is no benchmark, and runs with kb exec {file}"
-        raise BenchmarkError(told.where, told.got, told.needs, fix).with_traceback(error.__traceback__) from None
+        raise BenchmarkError(explained.where, explained.got, explained.needs, fix).with_traceback(
+            error.__traceback__
+        ) from None
 
 
 def _the_benchmark(module: ModuleType, label: str) -> BenchmarkType | FunctionBenchmark:

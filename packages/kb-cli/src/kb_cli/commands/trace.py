@@ -98,7 +98,7 @@ def _trace_of(found: RunLog, shown: Shown, beside: ThreadPoolExecutor) -> tuple[
         notes.append(f"{found.folder}: got a log without the table kernels, so the critical path is left out")
     memories = None
     if services is None:
-        notes.append(f"{found.folder}: got a log without the table transfers, so the services of memories are left out")
+        notes.append(f"{found.folder}: got a log without the table transfers, so the service of memories is left out")
     else:
         memories = memory_slices(log, shown.pe, services)
     return run_trace(found, shown, None if path is None else path.result, memories, counters), notes

@@ -17,7 +17,7 @@ MOST_CELLS: Final = 10_000_000
 """The most numbers in the largest matrix of a fit, 80 MB. Source: assumed; 1,000 values by 1,000 have 2 million."""
 _ZERO: Final = 1e-12
 """The relative size up to which an eigenvalue is 0, so that the combination of its vector is not determined."""
-_UNTOLD: Final = 1e-7
+_LEAST_MOVE: Final = 1e-7
 
 
 class Effect(Struct, frozen=True, kw_only=True):
@@ -122,14 +122,14 @@ def _fitted(levels: Sequence[_Level], logs: Floats) -> _Fit:
     base = means - shares @ numbers
     moved = shares @ empty
     effects: dict[str, Floats | None] = {}
-    effects[largest.axis] = base - base[0] if (np.abs(moved - moved[:1]) < _UNTOLD).all() else None
+    effects[largest.axis] = base - base[0] if (np.abs(moved - moved[:1]) < _LEAST_MOVE).all() else None
     fitted, at = base[largest.codes], 0
     for level in others:
         mine = slice(at, at + len(level.values) - 1)
         at = mine.stop
         found = np.concatenate([[0.0], numbers[mine]])
         fitted = fitted + found[level.codes]
-        effects[level.axis] = found if (np.abs(empty[mine]) < _UNTOLD).all() else None
+        effects[level.axis] = found if (np.abs(empty[mine]) < _LEAST_MOVE).all() else None
     return _Fit([effects[level.axis] for level in levels], fitted)
 
 

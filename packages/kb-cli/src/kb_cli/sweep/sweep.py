@@ -35,7 +35,7 @@ class SweepProgress:
         self._line = StatusLine()
         self._total, self._known = total, known
         self._done = self._failed = 0
-        self._began_s = self._told_s = monotonic()
+        self._began_s = self._shown_s = monotonic()
 
     def __enter__(self) -> SweepProgress:
         self._tell()
@@ -52,11 +52,11 @@ class SweepProgress:
         """Counts one more point."""
         self._done += 1
         self._failed += failed
-        if monotonic() - self._told_s >= INTERVAL_S or self._done + self._known == self._total:
+        if monotonic() - self._shown_s >= INTERVAL_S or self._done + self._known == self._total:
             self._tell()
 
     def _tell(self) -> None:
-        self._told_s = monotonic()
+        self._shown_s = monotonic()
         parts = [f"sweep: {self._known + self._done:,} of {self._total:,} points"]
         if self._known:
             parts.append(f"{self._known:,} known before")
@@ -64,7 +64,7 @@ class SweepProgress:
             parts.append(f"{self._failed:,} failed")
         if self._done:
             left = self._total - self._known - self._done
-            parts.append(f"{left * (self._told_s - self._began_s) / self._done:,.0f} s left")
+            parts.append(f"{left * (self._shown_s - self._began_s) / self._done:,.0f} s left")
         self._line.show(parts)
 
 

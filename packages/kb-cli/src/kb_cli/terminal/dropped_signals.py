@@ -20,14 +20,14 @@ def raised_again(signals: Mapping[type[BaseException], Signals]) -> Iterator[Non
     """
     before = sys.unraisablehook
 
-    def told(dropped: Any) -> None:
+    def reported(dropped: Any) -> None:
         number = signals.get(dropped.exc_type)
         if number is None:
             before(dropped)
         else:
             _send_soon(number)
 
-    sys.unraisablehook = told
+    sys.unraisablehook = reported
     try:
         yield
     finally:

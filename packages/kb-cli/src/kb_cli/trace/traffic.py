@@ -145,8 +145,8 @@ def used_parts(flows: Iterable[DmaFlow], chip: Chip, start_ps: int, end_ps: int)
 
 def _part(resource: Resource, by_pe: dict[str, float], span_ps: int) -> UsedPart:
     nbytes = sum(by_pe.values())
-    is_told = resource.place.unit == "%"
-    share = nbytes * PS_PER_NS / span_ps / resource.gbs if is_told else None
+    is_share = resource.place.unit == "%"
+    share = nbytes * PS_PER_NS / span_ps / resource.gbs if is_share else None
     ends = tuple(resource.place.title.split(" -> ")) if resource.place.group == LINKS else ()
     by_bytes = dict(sorted(by_pe.items(), key=lambda each: (-each[1], each[0])))
     return UsedPart(resource.place.title, ends, share, nbytes, by_bytes)

@@ -165,8 +165,8 @@ def _written(place: RunPlace) -> object:
     found: list[tuple[int, int] | None] = []
     for name in (RUN, PROGRESS):
         try:
-            told = (place.path / name).stat()
-            found.append((told.st_mtime_ns, told.st_ino))
+            stat = (place.path / name).stat()
+            found.append((stat.st_mtime_ns, stat.st_ino))
         except OSError:
             found.append(None)
     return found

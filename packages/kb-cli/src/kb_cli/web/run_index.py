@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from kb_cli.run.base.files import RUN, RunFolderError
 from kb_cli.run.base.progress import PROGRESS, Snapshot
 from kb_cli.run.folders.run_folder import INTERRUPTED, in_the_making
-from kb_cli.run.folders.run_list import ListedRun, listed_run, told_apart
+from kb_cli.run.folders.run_list import ListedRun, differing_params, listed_run
 from kb_cli.run.records.run_json import RowsJson, read_run
 from kb_dataexec.files import read_bytes
 from kb_messages import KbError
@@ -65,9 +65,9 @@ class IndexedRow(Struct, frozen=True, kw_only=True):
 class IndexedRun(Struct, frozen=True, kw_only=True):
     """A run of the list. `id` names it in addresses of the page, and `name` is its folder's name.
 
-    `params` are the parameters of a complete run, and `told_apart` has the ones that differ among listed runs of its
+    `params` are the parameters of a complete run, and `differing` has the ones that differ among listed runs of its
     benchmark. `progress` is the progress.json of an unfinished run, and None where there is none yet. It was written at
-    `told_at`, in seconds since 1970. The process of a run that `died` is gone. `rows` are the rows of a shapes run.
+    `updated_at`, in seconds since 1970. The process of a run that `died` is gone. `rows` are the rows of a shapes run.
     """
 
     id: str
@@ -81,10 +81,10 @@ class IndexedRun(Struct, frozen=True, kw_only=True):
     nbytes: int | None = None
     when: str | None = None
     params: dict[str, Any] = {}
-    told_apart: str = ""
+    differing: str = ""
     rows: list[IndexedRow] = []
     progress: Snapshot | None = None
-    told_at: float | None = None
+    updated_at: float | None = None
 
 
 class RunPlace(NamedTuple):
@@ -136,14 +136,14 @@ class RunIndex:
         for run, of_run in (*self._unfinished(), *self._finished()):
             found.append(run)
             places |= of_run
-        apart = told_apart((run.benchmark, run.params) for run in found)
-        found = [replace(run, told_apart=text) for run, text in zip(found, apart, strict=True)]
+        apart = differing_params((run.benchmark, run.params) for run in found)
+        found = [replace(run, differing=text) for run, text in zip(found, apart, strict=True)]
         return _Look(sorted(found, key=_order), places)
 
     def _unfinished(self) -> Iterator[tuple[IndexedRun, dict[str, RunPlace]]]:
         for each in in_the_making(self.folder):
             state: State = "died" if each.is_dead else "running"
-            progress, told_at = _progress(each.path)
+            progress, updated_at = _progress(each.path)
             name = address_id(each.path.name)
             yield (
                 IndexedRun(
@@ -153,7 +153,7 @@ class RunIndex:
                     benchmark=each.name.rpartition("-")[0],
                     topology="",
                     progress=progress,
-                    told_at=told_at,
+                    updated_at=updated_at,
                 ),
                 {name: RunPlace(each.path, each.name, state)},
             )
@@ -179,10 +179,10 @@ def _stamp(folder: Path) -> object:
     found = []
     for name in (RUN, PROGRESS):
         try:
-            told = (folder / name).stat()
+            stat = (folder / name).stat()
         except OSError:
             continue
-        found.append((name, told.st_mtime_ns, told.st_size, told.st_ino))
+        found.append((name, stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return found
 
 
@@ -245,7 +245,7 @@ def _progress(folder: Path) -> tuple[Snapshot | None, float | None]:
     """Returns the content of progress.json, and the time at which it was written."""
     file = folder / PROGRESS
     try:
-        told = msgspec.json.decode(read_bytes(file, RunFolderError), type=Snapshot)
-        return told, file.stat().st_mtime
+        snapshot = msgspec.json.decode(read_bytes(file, RunFolderError), type=Snapshot)
+        return snapshot, file.stat().st_mtime
     except (OSError, RunFolderError, msgspec.MsgspecError):  # not there yet, or of a kb that writes another one
         return None, None

@@ -23,7 +23,7 @@ from kb_messages import KbError
 
 OPS, MEMORIES, LAUNCHES, CRITICAL = TABLES = ("ops", "memories", "launches", "path")
 """The tables. `path` has the critical path as one lane."""
-_TOLD: Final = {"kernels": "the critical path", "transfers": "the service of memories"}
+_PART_OF_TABLE: Final = {"kernels": "the critical path", "transfers": "the service of memories"}
 """The content of auxiliary tables of a log, as words. A run writes these tables when it ends."""
 _MOST_CHAINS: Final = 4
 _PATH_PLACE: Final = TrackPlace("critical path", "critical path")
@@ -48,7 +48,7 @@ class RunTimeline:
     @property
     def notes(self) -> list[str]:
         """One sentence for each part that the timeline cannot show."""
-        lacks = {name: what for name, what in _TOLD.items() if name in self.log.missing}
+        lacks = {name: what for name, what in _PART_OF_TABLE.items() if name in self.log.missing}
         if self.log.is_complete:
             got = f"{self.folder}: got a log without the table"
             return [f"{got} {name}, so {what} is left out" for name, what in lacks.items()]

@@ -120,7 +120,7 @@ class SweepIndex:
 def _stamp(folder: Path) -> tuple[int, int, int] | None:
     """Returns a value that changes when the sweep is written again; None where there is none."""
     try:
-        told = (folder / SWEEP).lstat()
+        stat = (folder / SWEEP).lstat()
     except OSError:
         return None
-    return told.st_mtime_ns, told.st_size, told.st_ino
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino

@@ -108,16 +108,16 @@ def levers(
     another version of kb with other times, and KbErrors of the benchmark.
     """
     end_s = perf_counter() + within_s
-    ran, told = read_setup(folder_path(folder), only_bundled), progress or RunProgress()
+    ran, shown = read_setup(folder_path(folder), only_bundled), progress or RunProgress()
     chances = [
         each for each in lever_chances(ran.folder, ran.run, ran.setup.topology) if each.lever.share >= LEAST_SHARE
     ]
     chances = sorted(chances, key=lambda each: -each.lever.path_ps)[:most]
-    check_baseline(ran, told)
+    check_baseline(ran, shown)
     tried: list[TriedLever] = []
     for number, chance in enumerate(chances):
-        told.begin(PASS_1, f"lever {number + 1} of {len(chances)}")
-        tried.append(_measured(ran, chance, told, end_s))
+        shown.begin(PASS_1, f"lever {number + 1} of {len(chances)}")
+        tried.append(_measured(ran, chance, shown, end_s))
     return Levers(
         latency_ps=ran.run.results.latency_ps,
         levers=sorted(tried, key=lambda each: (each.gain is None, -(each.gain or 0.0))),

@@ -12,14 +12,15 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from msgspec import Meta, Struct
 
 from kb_components.clock import clock_ghz
-from kb_components.pe.answer_order import AnswerOrder
 from kb_engine.block import (
     DEADLINE,
     PART,
+    TOKEN,
     AddressTranslator,
     Context,
     Initiator,
     State,
+    Stateful,
     TileToken,
     each,
     exact,
@@ -276,3 +277,35 @@ def _at_virtual(memory: Rectangle, matrix: Matrix) -> Rectangle:
     """The part *memory* of *matrix*, moved to the virtual address that the kernel used."""
     assert matrix.virtual is not None
     return Rectangle(memory.base - matrix.address + matrix.virtual, memory.rows, memory.row_nbytes, memory.stride)
+
+
+class AnswerOrder(Stateful):
+    """The transfers of one channel that have not ended.
+
+    An early answer ends its transfer when all before it have ended.
+    """
+
+    __slots__ = ("_answered", "_finish", "_under_way")
+    state: ClassVar[State] = {"_under_way": each(TOKEN), "_answered": each(TOKEN)}
+
+    def __init__(self) -> None:
+        self._under_way: list[TileToken] = []
+        self._answered: list[TileToken] = []
+        self._finish: Callable[[TileToken], None]
+
+    def begins(self, token: TileToken, finish: Callable[[TileToken], None]) -> Callable[[TileToken], None]:
+        """Notes that the transfer of *token* begins. Returns the function to call with the answer.
+
+        That function calls *finish* for each transfer in its turn.
+        """
+        self._under_way.append(token)
+        self._finish = finish
+        return self._answer
+
+    def _answer(self, token: TileToken) -> None:
+        under_way, answered = self._under_way, self._answered
+        answered.append(token)
+        while under_way and under_way[0] in answered:
+            first = under_way.pop(0)
+            answered.remove(first)
+            self._finish(first)

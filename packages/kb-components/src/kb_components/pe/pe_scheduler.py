@@ -8,14 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from kb_components.pe.fed_work import FedWork
-from kb_components.pe.plan_checks import PlanChecks
-from kb_components.pe.plan_forms import PLAN_FORMS
-from kb_components.pe.shared_plans import SharedPlans
-from kb_components.pe.submission_queue import SubmissionQueue, dispatch_waits
-from kb_components.pe.tile_buffers import TileBuffers
-from kb_components.pe.tile_choice import TileChoice
-from kb_components.pe.tile_feeder import TileFeeder
+from kb_components.pe.scheduling.plan_checks import PlanChecks
+from kb_components.pe.scheduling.plan_forms import PLAN_FORMS
+from kb_components.pe.scheduling.shared_plans import SharedPlans
+from kb_components.pe.scheduling.submission_queue import SubmissionQueue, dispatch_waits
+from kb_components.pe.scheduling.tile_buffers import TileBuffers
+from kb_components.pe.scheduling.tile_choice import TileChoice
+from kb_components.pe.scheduling.tile_feeder import TileFeeder
 from kb_engine.block import (
     KIB,
     PART,
@@ -24,6 +23,7 @@ from kb_engine.block import (
     Context,
     ExclusivePort,
     FeederWait,
+    IsolableWork,
     RegisterFileOwner,
     State,
     TileToken,
@@ -224,3 +224,49 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
             slot = ExclusivePort(WaitReason.COMPUTE_SLOT)
             for server in computing:
                 server.guard((slot,))
+
+
+class FedWork(IsolableWork):
+    """The only command of a PE, which waits in *queue* for *feeder*. *complete* is called when the command is done."""
+
+    __slots__ = ("_complete", "_feeder", "_queue", "command")
+
+    def __init__(
+        self,
+        command: CommandInFlight,
+        queue: SubmissionQueue,
+        feeder: TileFeeder,
+        complete: Callable[[CommandInFlight], None],
+    ) -> None:
+        self.command = command
+        self._queue = queue
+        self._feeder = feeder
+        self._complete = complete
+
+    def begin(self) -> None:
+        """Feeds the command now."""
+        self._feeder.wake()
+
+    def place(self) -> None:
+        """Takes the command from the queue, and cuts buffers and registers for its tiles.
+
+        The feeder does the same before the first tile. The tiles themselves claim and free nothing.
+        """
+        command = self._queue.next_decoded()
+        assert command is self.command
+        self._feeder.place_known(command)
+
+    def cuts(self) -> Any:
+        """The present cuts of buffers and registers, and the order of fetches."""
+        return self._feeder.cuts()
+
+    def put_back(self, cuts: Any) -> None:
+        """Restores *cuts*. The command is decoded again, and has yet to be fed."""
+        self._feeder.put_back(cuts)
+        self.command.begin_anew()
+        self._queue.put_back(self.command)
+
+    def end(self) -> None:
+        """Completes the command."""
+        self.command.end_isolated()
+        self._complete(self.command)

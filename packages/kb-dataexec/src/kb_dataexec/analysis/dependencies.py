@@ -17,7 +17,7 @@ from kb_dataexec.log.tables import OpLog
 from kb_messages import LogError, Rectangle, Role
 
 
-class Kind(IntFlag):
+class DependencyKind(IntFlag):
     """The reason why a record follows another. A release counts as a read and a write: it un-initialises the bytes."""
 
     RAW = 1
@@ -30,7 +30,7 @@ class Dependencies(NamedTuple):
     """The dependencies of all records as a sparse matrix. Records are numbered in command order.
 
     `op_id[i]` is the id of record i. Record i follows the earlier records `producer[first[i]:first[i + 1]]`, which are
-    distinct and ascend. `kind` has the reasons of each dependency, as flags of `Kind`.
+    distinct and ascend. `kind` has the reasons of each dependency, as flags of `DependencyKind`.
     """
 
     op_id: Array
@@ -53,8 +53,8 @@ def dependencies(log: OpLog, explicit: Iterable[tuple[int, int]] = ()) -> Depend
 def dependencies_in(schedule: Schedule, explicit: Iterable[tuple[int, int]] = ()) -> Dependencies:
     """Finds the direct dependencies of all records of *schedule*, as `dependencies` does for a log."""
     n_ops = len(schedule.ops)
-    stated = schedule.followers, schedule.leaders, Kind.EXPLICIT
-    found = [*_by_bytes(schedule), stated, _explicit(schedule.ops["op_id"], explicit)]
+    in_table = schedule.followers, schedule.leaders, DependencyKind.EXPLICIT
+    found = [*_by_bytes(schedule), in_table, _explicit(schedule.ops["op_id"], explicit)]
     pair = np.concatenate([follower * n_ops + producer for follower, producer, _ in found])
     kind = np.concatenate([np.full(len(follower), kind, np.int64) for follower, _, kind in found])
     order = np.argsort(pair, kind="stable")
@@ -66,7 +66,7 @@ def dependencies_in(schedule: Schedule, explicit: Iterable[tuple[int, int]] = ()
     return Dependencies(schedule.ops["op_id"], first, producer, kinds)
 
 
-def _by_bytes(schedule: Schedule) -> list[tuple[Array, Array, Kind]]:
+def _by_bytes(schedule: Schedule) -> list[tuple[Array, Array, DependencyKind]]:
     """(followers, leaders, reason) for each reason. The same pair may come several times."""
     op, byte_set, reads, writes = _accesses(schedule)
     at = np.arange(len(op))
@@ -78,9 +78,9 @@ def _by_bytes(schedule: Schedule) -> list[tuple[Array, Array, Kind]]:
     overwritten[overwritten] = byte_set[next_write[overwritten]] == byte_set[overwritten]
     raw, waw = written & reads, written & writes
     return [
-        (op[raw], op[last_write[raw]], Kind.RAW),
-        (op[waw], op[last_write[waw]], Kind.WAW),
-        (op[next_write[overwritten]], op[overwritten], Kind.WAR),
+        (op[raw], op[last_write[raw]], DependencyKind.RAW),
+        (op[waw], op[last_write[waw]], DependencyKind.WAW),
+        (op[next_write[overwritten]], op[overwritten], DependencyKind.WAR),
     ]
 
 
@@ -115,7 +115,7 @@ def cell_numbers(columns: list[Array]) -> Array:
     return number
 
 
-def _explicit(op_ids: Array, pairs: Iterable[tuple[int, int]]) -> tuple[Array, Array, Kind]:
+def _explicit(op_ids: Array, pairs: Iterable[tuple[int, int]]) -> tuple[Array, Array, DependencyKind]:
     wanted = np.array(list(pairs), np.int64).reshape(-1, 2)
     by_id = np.argsort(op_ids)
     index = (
@@ -126,7 +126,7 @@ def _explicit(op_ids: Array, pairs: Iterable[tuple[int, int]]) -> tuple[Array, A
             raise LogError(
                 "explicit dependencies", f"op {op} after op {after}", "ops of the log, the second an earlier one"
             )
-    return index[:, 0], index[:, 1], Kind.EXPLICIT
+    return index[:, 0], index[:, 1], DependencyKind.EXPLICIT
 
 
 def backward_slice(log: OpLog, outputs: Iterable[Rectangle]) -> set[int]:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kb_dataexec.analysis.dependencies import Dependencies, Kind
+from kb_dataexec.analysis.dependencies import Dependencies, DependencyKind
 from kb_dataexec.analysis.dma_ops import WRITE
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.schedule import Schedule
@@ -66,7 +66,7 @@ def hazards(schedule: Schedule, found: Dependencies, launches: Sequence[tuple[in
     """
     ops = schedule.ops
     follower = np.repeat(np.arange(len(ops)), np.diff(found.first))
-    reads, writes = ((found.kind & kind) > 0 for kind in (Kind.RAW, Kind.WAW))
+    reads, writes = ((found.kind & kind) > 0 for kind in (DependencyKind.RAW, DependencyKind.WAW))
     command = ops["command_seq"]
     by_command = reads & (command[found.producer] != command[follower])
     done = np.where(by_command, _command_ends(ops)[found.producer], ops["t_end_ps"][found.producer])
@@ -76,7 +76,7 @@ def hazards(schedule: Schedule, found: Dependencies, launches: Sequence[tuple[in
     racing = (one != two) & (np.minimum(one, two) >= 0) & (launch[found.producer] == launch[follower])
     atomic = _are_atomic(schedule)
     ordered = atomic[found.producer] & atomic[follower]
-    at = np.flatnonzero(((early > 0) | racing) & (found.kind != Kind.EXPLICIT) & ~ordered)
+    at = np.flatnonzero(((early > 0) | racing) & (found.kind != DependencyKind.EXPLICIT) & ~ordered)
     reads, writes, races = reads[at], writes[at], racing[at]
     code = np.select([reads, writes], [0, 1], default=2) + 3 * races  # in the order of Hazard
     code[races & writes] = list(Hazard).index(Hazard.WRITE_RACE)

@@ -75,11 +75,11 @@ def all_transfers(log: OpLog) -> Array:
     memory and bytes), moved to its own end. Undisturbed means that it was served when it arrived, and shared no link.
     Raises LogError for a log without the table.
     """
-    told = LoggedServices(log)
-    found = told.table[told.row]
-    found["op_id"] = told.ops.op_id[told.place]
+    logged = LoggedServices(log)
+    found = logged.table[logged.row]
+    found["op_id"] = logged.ops.op_id[logged.place]
     for name in _TIMES:
-        found[name] += told.later_ps
+        found[name] += logged.later_ps
     return found
 
 
@@ -121,17 +121,17 @@ def memory_spans(log: OpLog, services: LazyServices | None = None) -> Array:
     that does not report when it begins, it is the time from arrival to end, latency included. Raises LogError for a log
     without the table. A caller that has the services of *log* passes them as *services*.
     """
-    told = (services or LazyServices(log))()
-    rows, is_read = told.table, told.ops.is_read[told.own_place]
+    logged = (services or LazyServices(log))()
+    rows, is_read = logged.table, logged.ops.is_read[logged.own_place]
     sent, arrived, served, first, last = (rows[name] for name in _TIMES)
-    is_told = served >= 0
-    came = ~is_read & is_told & (first == served)
-    start = np.where(came, sent + rows["latency_ps"] + rows["shared_ps"], np.where(is_told, served, arrived))
-    told_end = np.where(is_read, served + last - first, first)
-    end = np.where(is_told, told_end, np.where(is_read, first, last))
-    spans = np.empty(len(told.row), [("row", "<i8"), ("memory", "<i4"), ("start_ps", "<i8"), ("end_ps", "<i8")])
-    spans["row"], spans["memory"] = told.ops.row[told.place], rows["memory"][told.row]
-    spans["start_ps"], spans["end_ps"] = start[told.row] + told.later_ps, end[told.row] + told.later_ps
+    is_known = served >= 0
+    came = ~is_read & is_known & (first == served)
+    start = np.where(came, sent + rows["latency_ps"] + rows["shared_ps"], np.where(is_known, served, arrived))
+    known_end = np.where(is_read, served + last - first, first)
+    end = np.where(is_known, known_end, np.where(is_read, first, last))
+    spans = np.empty(len(logged.row), [("row", "<i8"), ("memory", "<i4"), ("start_ps", "<i8"), ("end_ps", "<i8")])
+    spans["row"], spans["memory"] = logged.ops.row[logged.place], rows["memory"][logged.row]
+    spans["start_ps"], spans["end_ps"] = start[logged.row] + logged.later_ps, end[logged.row] + logged.later_ps
     return spans
 
 
@@ -155,11 +155,11 @@ def _fill_writes(parts: Array, rows: Array, end_ps: Array) -> None:
     parts["response_ps"] = end_ps - last
 
 
-def _fill_memory(parts: Array, told: Array, wait_and_latency: tuple[Array, Array], whole: Array) -> None:
+def _fill_memory(parts: Array, is_known: Array, wait_and_latency: tuple[Array, Array], whole: Array) -> None:
     wait, latency = wait_and_latency
-    parts["wait_ps"] = np.where(told, wait, 0)
-    parts["memory_latency_ps"] = np.where(told, latency, 0)
-    parts["service_ps"] = np.where(told, 0, whole)
+    parts["wait_ps"] = np.where(is_known, wait, 0)
+    parts["memory_latency_ps"] = np.where(is_known, latency, 0)
+    parts["service_ps"] = np.where(is_known, 0, whole)
 
 
 def _kinds(ops: DmaOps) -> Array:

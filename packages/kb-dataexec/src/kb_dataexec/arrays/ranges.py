@@ -22,8 +22,10 @@ def spread(first: Array, count: Array) -> tuple[Array, Array]:
 
 
 def distinct(numbers: Array, bound: int) -> Array:
-    """Returns the distinct values of *numbers*, ascending: `np.unique` without sorting. *numbers* are 0 to *bound* -
-    1."""
+    """Returns the distinct values of *numbers*, ascending: `np.unique` without sorting.
+
+    *numbers* are 0 to *bound* - 1.
+    """
     present = np.zeros(bound, np.bool_)
     present[numbers] = True
     return np.flatnonzero(present)

@@ -27,5 +27,6 @@ def single_threaded() -> AbstractContextManager[Any]:
 
 def threads_for(rows: int, cols: int, k: int) -> AbstractContextManager[Any]:
     """Returns `single_threaded()` for a product that is too small to gain from threads; else a context without
-    effect."""
+    effect.
+    """
     return single_threaded() if rows * cols * k < _SMALL_PRODUCT else nullcontext()

@@ -112,7 +112,9 @@ class TorchBackend:
 
 
 def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
-    """The functions of `MATH_FUNCTIONS`, like those of `arrays/functions.py`, without `copy` and some of bits."""
+    """The functions of `MATH_FUNCTIONS`, like those of `arrays/functions.py`, without `copy` and some of
+    bits.
+    """
 
     def sigmoid(x: Any) -> Any:
         return 1 / (1 + torch.exp(-x))

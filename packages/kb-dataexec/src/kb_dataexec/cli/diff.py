@@ -47,8 +47,10 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 def diff(options: argparse.Namespace) -> int:
-    """Runs `diff`. Returns exit code 0 when the logs agree, else 1. The order of chunks, rows and strings is
-    ignored."""
+    """Runs `diff`. Returns exit code 0 when the logs agree, else 1.
+
+    The order of chunks, rows and strings is ignored.
+    """
     a, b = read_log(options.a, prefix=True), read_log(options.b, prefix=True)
     found = compare_logs((str(options.a), str(options.b)), a, b, options.ignore_times)
     if options.json:

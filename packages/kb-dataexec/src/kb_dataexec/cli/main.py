@@ -107,12 +107,12 @@ def command_line() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_run(commands.add_parser("run", help="execute a log; write its outputs or compare them", epilog=_CODES))
-    info = commands.add_parser("info", help="count what is in a log, and check its digest", epilog=_CODES)
+    info = commands.add_parser("info", help="count the contents of a log, and check its digest", epilog=_CODES)
     info.add_argument("log", type=Path, metavar="LOG", help=_LOG)
     diff = commands.add_parser("diff", help="the first record in which two logs differ, and how many", epilog=_CODES)
     diff.add_argument("a", type=Path, metavar="A", help=_LOG)
     diff.add_argument("b", type=Path, metavar="B", help="another")
-    diff.add_argument("--ignore-times", action="store_true", help="compare what is computed, not when")
+    diff.add_argument("--ignore-times", action="store_true", help="leave out all times")
     sanitize = commands.add_parser("sanitize", help="missing waits, and races between PEs, by time", epilog=_CODES)
     sanitize.add_argument("log", type=Path, metavar="LOG", help=_LOG)
     window = "a launch from START to END ps, as often as needed; PEs are in order between two, in none within one"
@@ -145,7 +145,7 @@ def _add_run(run: argparse.ArgumentParser) -> None:
     )
     place = "NAME=ADDRESS:ROWSxCOLS:DTYPE[:STRIDE]"
     run.add_argument("--output", action="append", default=[], metavar=place, help="a matrix to look at after the run")
-    run.add_argument("--reference", action="append", default=[], metavar="NAME=FILE.npy", help="what it should be")
+    run.add_argument("--reference", action="append", default=[], metavar="NAME=FILE.npy", help="its expected values")
     run.add_argument("--allowed", action="append", default=[], metavar="NAME=FILE.npy", help="how far it may be off")
     run.add_argument(
         "--length", type=_positive, metavar="K", help="terms of a sum, where no --allowed is given; from the log"
@@ -155,6 +155,6 @@ def _add_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("--prefix", action="store_true", help="execute a log that was cut off as far as it goes")
     run.add_argument("--mode", choices=("fused", "tile"), default="fused", help="tile: one record at a time")
     run.add_argument("--debug", action="store_true", help="hold every op against float64; stop at the first wrong one")
-    run.add_argument("--backend", choices=BACKENDS, default="numpy", help="what computes products and functions")
+    run.add_argument("--backend", choices=BACKENDS, default="numpy", help="library for products and functions")
     run.add_argument("--device", default="cpu", metavar="DEVICE", help="where it computes: cpu, cuda, cuda:1")
     run.add_argument("--json", action="store_true", help="print one JSON object, nothing else")

@@ -22,8 +22,6 @@ from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import one_by_one
 from kb_messages import DType, MemorySpace, Rectangle, Role, space_code_of
 
-_RECTANGLE: Final = "owner", "offset", "rows", "row_nbytes", "stride"
-
 
 def held_between_commands(rows: Array, command_seq: Array, listed: Array) -> Array:
     """Whether each of *rows*, operands of the commands *command_seq*, lies in registers of a sum that is held.
@@ -36,7 +34,7 @@ def held_between_commands(rows: Array, command_seq: Array, listed: Array) -> Arr
     if not len(at):
         return found
     registers, seqs = rows[at], command_seq[at]
-    columns = [registers[name] for name in _RECTANGLE]
+    columns = [registers[name] for name in RECTANGLE_COLUMNS]
     order = np.lexsort((registers["op_id"], *columns, seqs))
     keys = np.stack([seqs, *columns])[:, order]
     opens = np.append(True, (np.diff(keys) != 0).any(axis=0))

@@ -45,9 +45,9 @@ def decode_json(text: bytes, kind: type[T], where: str, error: type[KbError] = K
     try:
         return msgspec.convert(_DECODER.decode(text.decode("utf-8")), kind)
     except msgspec.ValidationError as reason:
-        raise error(where, f"JSON of another form ({reason})", "what kb wrote") from None
+        raise error(where, f"JSON of another form ({reason})", "JSON that kb wrote") from None
     except RecursionError:
-        raise error(where, "JSON that is nested too deeply", "what kb wrote") from None
+        raise error(where, "JSON that is nested too deeply", "JSON that kb wrote") from None
     except (ValueError, OverflowError) as reason:
         raise error(where, f"no JSON ({_short(str(reason))})", "JSON in UTF-8") from None
 

@@ -18,8 +18,10 @@ from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES
 
 
 class LogSummary:
-    """The digest (sha256, hex) of a log and the lengths of its tables. `n_rows` has the length of each auxiliary
-    table."""
+    """The digest (sha256, hex) of a log and the lengths of its tables.
+
+    `n_rows` has the length of each auxiliary table.
+    """
 
     def __init__(self, digest: str, n_ops: int, n_operands: int, n_rows: Mapping[str, int]) -> None:
         self.digest = digest
@@ -128,6 +130,7 @@ class Digest:
         if self._last is not None:
             self._last.result()
             self._last = None
+        # The digest covers the rows, so versions with equal rows have the same first line.
         lines = [f"{LOG_FORMAT} {self._version}", *(part.hexdigest() for part in self._parts.values())]
         return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 

@@ -97,7 +97,8 @@ class CompressedManifest(Stamp, frozen=True, kw_only=True):
     @property
     def n_rows(self) -> dict[str, int]:
         """The auxiliary tables that chunks of compressed rows make, each with 0, since their rows are not counted
-        yet."""
+        yet.
+        """
         return dict.fromkeys(COMPRESSED_TABLES, 0)
 
 

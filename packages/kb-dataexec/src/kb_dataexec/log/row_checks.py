@@ -64,17 +64,22 @@ def check_gaps(where: str, ops: Array, commands: Array | None) -> None:
     The first and the last op follow from the ids of *ops*, which are distinct, and from the ranges of ids that the rows
     of *commands* state.
     """
-    low, high = _bounds(ops, ("op_id",)).get("op_id", (0, -1))
+    spans = [*_bounds(ops, ("op_id",)).values()]
     if commands is not None:
         stated = commands[(commands["first_op_id"] >= 0) & (commands["n_ops"] > 0)]
         if len(stated):
             firsts = stated["first_op_id"]
-            low, high = min(low, int(firsts.min())), max(high, int((firsts + stated["n_ops"]).max()) - 1)
+            spans.append((int(firsts.min()), int((firsts + stated["n_ops"]).max()) - 1))
+    low, high = min((first for first, _ in spans), default=0), max((last for _, last in spans), default=-1)
     n_missing = high - low + 1 - len(ops)
     if n_missing > 0:
-        ids = np.concatenate([[low - 1], np.sort(ops["op_id"]), [high + 1]])
-        missing = int(ids[np.argmax(np.diff(ids) > 1)]) + 1
-        got = f"no row of op {missing}, and {n_missing} of the ops {low} to {high} missing in all"
+        ids = np.sort(ops["op_id"])
+        before_gap = np.flatnonzero(ids[1:] != ids[:-1] + 1)
+        if not len(ids) or ids[0] > low:
+            missing = low
+        else:
+            missing = int(ids[before_gap[0] if len(before_gap) else -1]) + 1
+        got = f"no row of {n_missing} of the ops {low} to {high}, the first of them op {missing}"
         raise LogError(f"{where}: ops", got, "a row for each op of a closed log", "run again to write the whole log")
 
 

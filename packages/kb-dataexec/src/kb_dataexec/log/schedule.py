@@ -135,6 +135,7 @@ def _sorted_ops(log: OpLog) -> Array:
     if (ids[1:] == ids[:-1]).any():
         twice = int(ids[1:][ids[1:] == ids[:-1]][0])
         raise LogError("op log: ops", f"op {twice} twice", "each id once")
+    # np.lexsort sorts by its last key first.
     ops = ops.take(np.lexsort(tuple(ops[key] for key in _KEYS)))
     same = np.logical_and.reduce([ops[key][1:] == ops[key][:-1] for key in _KEYS[1:]])
     if same.any():

@@ -142,7 +142,8 @@ class OpLog:
 
     def check(self, where: str) -> None:
         """Raises LogError, which begins with *where*, for invalid columns, codes, rectangles, string numbers or
-        times."""
+        times.
+        """
         check_rows(where, self.ops, self.operands, len(self.strings))
         check_tables(where, self.tables, len(self.strings))
 

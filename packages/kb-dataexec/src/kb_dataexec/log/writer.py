@@ -112,8 +112,10 @@ class LogWriter(ABC):
         """Closes the log. Returns the log, or its digest and counts; both have `digest`, `n_ops` and `n_operands`."""
 
     def close_lazy(self, finish: Callable[[], None]) -> OpLog | LogSummary:
-        """Calls *finish*, which appends the last rows, and closes the log. A lazy log does both when it is first
-        read."""
+        """Calls *finish*, which appends the last rows, and closes the log.
+
+        A lazy log does both when it is first read.
+        """
         finish()
         return self.close()
 
@@ -230,8 +232,10 @@ class FolderLogWriter(LogWriter):
 
     @property
     def summary(self) -> LogSummary:
-        """The digest and the counts of all rows so far. A log with compressed rows is read for them when one is
-        needed."""
+        """The digest and the counts of all rows so far.
+
+        A log with compressed rows is read for them when one is needed.
+        """
         return LazyLogSummary(self._of_all_rows) if self._has_compressed else super().summary
 
     def _of_all_rows(self) -> LogSummary:
@@ -281,6 +285,7 @@ class FolderLogWriter(LogWriter):
             data = pack(table, str(path))
             with _whole(path) as partial, writing(partial):
                 partial.write_bytes(data)
+        # Ops come last: a reader of a log that was cut off counts a chunk once its ops are there.
         for name, table in (("operands", operands), ("ops", ops)):
             with _whole(chunk_path(self._folder, name, self._chunks)) as partial:
                 write_array(partial, table)

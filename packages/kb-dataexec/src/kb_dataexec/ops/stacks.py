@@ -14,8 +14,10 @@ from kb_messages import GemmAttributes
 
 
 def math_on_stacks(math: DecodedMath, stacks: Sequence[Array]) -> Array:
-    """Returns `math.evaluate` of element i of all *stacks*, for every i. At least one stack, of shape (n, rows,
-    cols)."""
+    """Returns `math.evaluate` of element i of all *stacks*, for every i.
+
+    At least one stack, of shape (n, rows, cols).
+    """
     with np.errstate(all="ignore"):
         arguments = math.arguments(stacks)
         if math.function.is_layout:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kb_dataexec.analysis.dependencies import Dependencies, Kind, dependencies
+from kb_dataexec.analysis.dependencies import Dependencies, DependencyKind, dependencies
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.verify.sum_graph import Rule, SumGraph, sum_graph
 from kb_dataexec.verify.sums import sum_length, sums_of
@@ -33,7 +33,7 @@ def sum_lengths(log: OpLog, outputs: Sequence[Sequence[Rectangle]]) -> list[int]
 
 def _longest(graph: SumGraph, found: Dependencies, most: int) -> list[int]:
     """The terms of each op, the larger of own and inherited ones. No value has more than *most*, all sums together."""
-    reads = (found.kind & (Kind.RAW | Kind.EXPLICIT)) != 0
+    reads = (found.kind & (DependencyKind.RAW | DependencyKind.EXPLICIT)) != 0
     first, producer = np.append(0, np.cumsum(reads))[found.first].tolist(), found.producer[reads].tolist()
     terms, inherited = list[int](), list[int]()
     apart, rules = (1, 1), graph.rule.tolist()

@@ -136,8 +136,10 @@ def _blocks(n_columns: int) -> list[slice]:
 
 
 def _parts(length: int, elements: int) -> list[slice]:
-    """Splits range(*length*) into parts of about `_PART_ELEMENTS` elements. Each number stands for *elements*
-    elements."""
+    """Splits range(*length*) into parts of about `_PART_ELEMENTS` elements.
+
+    Each number stands for *elements* elements.
+    """
     step = max(1, _PART_ELEMENTS // max(elements, 1))
     return [slice(first, min(first + step, length)) for first in range(0, length, step)]
 

@@ -1,4 +1,4 @@
-"""Chunks of formulas that no run writes are refused, whole and by command alike; those that a run writes are read."""
+"""Chunks of compressed rows that no run writes are refused, as a whole and by command; chunks of a run are read."""
 
 import numpy as np
 import pytest
@@ -50,72 +50,64 @@ def test_a_command_that_goes_on_may_have_more_slots_and_pieces_than_before(tmp_p
     assert np.array_equal(copied(LogFolder(tables.write(tmp_path / "log")).by_command()), VALUES)
 
 
+def set_row(chunk, name, row, column, value):
+    """A change of `ChunkTables`: number *column* of row *row* of table *name* in chunk number *chunk* is *value*."""
+
+    def change(tables):
+        tables.chunks[chunk][name][row][column] = value
+
+    return change
+
+
+def set_rows(chunk, name, rows):
+    """A change of `ChunkTables`: table *name* of chunk number *chunk* has *rows*."""
+
+    def change(tables):
+        tables.chunks[chunk][name] = rows
+
+    return change
+
+
+def both(*changes):
+    """All of *changes*."""
+
+    def change(tables):
+        for each in changes:
+            each(tables)
+
+    return change
+
+
 def other_form(tables):
     tables.forms[1] = [form(cols=2)]
 
 
-def other_address(tables):
-    tables.chunks[1]["addresses"][1][1] += 64
+OTHER_COMMANDS = {
+    "form": other_form,
+    "address": set_row(1, "addresses", 1, 1, C + 64),
+    "command_seq": set_row(1, "commands", 0, 1, 2),
+    "line": set_row(1, "commands", 0, 3, 3),
+    "line of a stage": set_rows(1, "stages", [[1, 3]]),
+    "slots": set_rows(1, "slots", [[64, 64, 2, 0]]),
+    "no slots": set_row(1, "commands", 0, -5, -1),
+    "a piece less": both(set_row(0, "commands", 1, 5, 1), set_rows(0, "moved", [[1, 0, 64]])),
+    "done before": set_row(0, "commands", 1, 12, 80),
+}
+"""Changes after which the second chunk has another command of op 4 than the first chunk."""
 
 
-def other_seq(tables):
-    tables.chunks[1]["commands"][0][1] = 2
-
-
-def other_line(tables):
-    tables.chunks[1]["commands"][0][3] = 3
-
-
-def other_line_of_a_stage(tables):
-    tables.chunks[1]["stages"] = [[1, 3]]
-
-
-def other_slots(tables):
-    tables.chunks[1]["slots"] = [[64, 64, 2, 0]]
-
-
-def no_slots(tables):
-    tables.chunks[1]["commands"][0][-5] = -1
-
-
-def a_piece_less(tables):
-    tables.chunks[0]["commands"][1][5] = 1
-    tables.chunks[0]["moved"] = [[1, 0, 64]]
-
-
-def a_command_after_it_was_done(tables):
-    tables.chunks[0]["commands"][1] = ChunkTables.command(1, done_ps=80)
-
-
-def a_command_after_its_rows(tables):
-    tables.chunks[1]["commands"].insert(0, ChunkTables.command(0, done_ps=40))
-    tables.chunks[1]["addresses"] = tables.chunks[0]["addresses"]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        other_form,
-        other_address,
-        other_seq,
-        other_line,
-        other_line_of_a_stage,
-        other_slots,
-        no_slots,
-        a_piece_less,
-        a_command_after_it_was_done,
-    ],
-)
-def test_a_command_that_is_told_of_otherwise_again_is_refused(change, tmp_path):
+@pytest.mark.parametrize("change", OTHER_COMMANDS)
+def test_a_command_that_differs_from_the_one_in_an_earlier_chunk_is_refused(change, tmp_path):
     """Its rows would depend on the chunk that they are in."""
     tables = ChunkTables()
-    change(tables)
+    OTHER_COMMANDS[change](tables)
     assert "a command of op 4 that differs from the one in an earlier chunk" in refused(tables, tmp_path / "log")
 
 
-def test_a_command_whose_rows_are_written_is_not_told_of_again(tmp_path):
+def test_a_command_whose_rows_are_written_does_not_come_again(tmp_path):
     tables = ChunkTables()
-    a_command_after_its_rows(tables)
+    tables.chunks[1]["commands"].insert(0, ChunkTables.command(0, done_ps=40))
+    tables.chunks[1]["addresses"] = tables.chunks[0]["addresses"]
     tables.write(tmp_path / "log")
     text = refusal(lambda: LogFolder(tmp_path / "log").whole())
     assert "a command of op 0 that differs from the one in an earlier chunk" in text
@@ -241,55 +233,22 @@ def test_repetitions_of_many_parts_are_refused(tmp_path):
     assert "repetitions of more rows than a run has in that time" in refused(tables, tmp_path / "log")
 
 
-def address_beyond_its_memory(tables):
-    tables.chunks[0]["addresses"][0][1] = 1 << 38
+WRONG_PLACES = {
+    "address beyond its memory": set_row(0, "addresses", 0, 1, 1 << 38),
+    "address below its memory": set_row(0, "addresses", 0, 1, -64),
+    "owner that no address has": set_row(0, "addresses", 0, 0, 1 << 60),
+    "TCM that no address has": set_row(0, "pes", 0, 1, 1 << 60),
+    "slots beyond their memory": set_rows(0, "slots", [[(1 << 38) - 64, 64, 2, 0]]),
+    "slots of less than no bytes": set_rows(0, "slots", [[0, -64, 2, 0]]),
+    "first slot below 0": set_rows(0, "slots", [[0, 64, 2, -1]]),
+    "piece beyond its memory": both(set_row(0, "commands", 0, 5, 1), set_rows(0, "moved", [[1, 0, 1 << 38]])),
+}
 
 
-def address_below_its_memory(tables):
-    tables.chunks[0]["addresses"][0][1] = -64
-
-
-def owner_that_no_address_has(tables):
-    tables.chunks[0]["addresses"][0][0] = 1 << 60
-
-
-def memory_of_a_pe_that_no_address_has(tables):
-    tables.chunks[0]["pes"][0][1] = 1 << 60
-
-
-def slots_beyond_their_memory(tables):
-    tables.chunks[0]["slots"] = [[(1 << 38) - 64, 64, 2, 0]]
-
-
-def slots_of_less_than_no_bytes(tables):
-    tables.chunks[0]["slots"] = [[0, -64, 2, 0]]
-
-
-def first_slot_below_0(tables):
-    tables.chunks[0]["slots"] = [[0, 64, 2, -1]]
-
-
-def piece_beyond_its_memory(tables):
-    tables.chunks[0]["commands"][0][5] = 1
-    tables.chunks[0]["moved"] = [[1, 0, 1 << 38]]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        address_beyond_its_memory,
-        address_below_its_memory,
-        owner_that_no_address_has,
-        memory_of_a_pe_that_no_address_has,
-        slots_beyond_their_memory,
-        slots_of_less_than_no_bytes,
-        first_slot_below_0,
-        piece_beyond_its_memory,
-    ],
-)
+@pytest.mark.parametrize("change", WRONG_PLACES)
 def test_places_that_no_memory_has_are_refused(change, tmp_path):
     tables = ChunkTables()
-    change(tables)
+    WRONG_PLACES[change](tables)
     text = refused(tables, tmp_path / "log")
     assert "bits have room" in text or "slots of a buffer that no memory has" in text
 

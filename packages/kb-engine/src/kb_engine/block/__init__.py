@@ -17,7 +17,6 @@ from kb_engine.block.fabric_roles import (
 )
 from kb_engine.block.gates import ExclusivePort, Gate, WiringError
 from kb_engine.block.in_flight import CommandInFlight, PipelineError, TileToken
-from kb_engine.block.isolation import IsolableWork, Isolation
 from kb_engine.block.pe_roles import (
     AddressTranslator,
     CommandIssuer,
@@ -25,6 +24,8 @@ from kb_engine.block.pe_roles import (
     CompletionQueue,
     FeederWait,
     Feeding,
+    IsolableWork,
+    Isolation,
 )
 from kb_engine.block.register_file import RegisterFile, RegisterFileOwner
 from kb_engine.block.stage_server import StageServer
@@ -41,10 +42,10 @@ from kb_engine.block.state_visitor import (
     SAME,
     SIZE,
     TOKEN,
-    Kind,
     NotPeriodic,
     State,
     Stateful,
+    StateKind,
     StateVisitor,
     each,
     each_value,
@@ -89,7 +90,6 @@ __all__ = [
     "Initiator",
     "IsolableWork",
     "Isolation",
-    "Kind",
     "MemoryComponent",
     "MessagePart",
     "NotPeriodic",
@@ -105,6 +105,7 @@ __all__ = [
     "Slots",
     "StageServer",
     "State",
+    "StateKind",
     "StateVisitor",
     "Stateful",
     "TileToken",

@@ -1,4 +1,4 @@
-"""Makers of blocks: whether kernbench or somebody else made a block, and which block an error came from."""
+"""Authors of blocks: finds out whether kernbench made a block, and from which block an error came."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGES: Final = (
 
 
 class BlockEntry(Struct, frozen=True):
-    """Where a traceback enters the code of a block that somebody else made.
+    """The place where a traceback enters the code of a third party's block.
 
     `at` is the number of the frame, `method` the class and method, and `paths` are the file or folders of the maker.
     """
@@ -33,7 +33,7 @@ class BlockEntry(Struct, frozen=True):
 def walked_frames(error: BaseException) -> list[tuple[FrameType, int]]:
     """The frames of *error* from the outside in, each with its line.
 
-    SimPy raises what a process raised again, as an equal exception without its frames. The cause has them.
+    SimPy raises the exception of a process again, as an equal exception without its frames. The cause has the frames.
     """
     walked, cause = list(traceback.walk_tb(error.__traceback__)), error.__cause__
     if cause is not None and walked and str(walked[-1][0].f_globals.get("__name__")).startswith("simpy."):
@@ -42,7 +42,7 @@ def walked_frames(error: BaseException) -> list[tuple[FrameType, int]]:
 
 
 def block_entry(walked: Sequence[tuple[FrameType, int]]) -> BlockEntry | None:
-    """The first of the frames *walked*, from the outside in, that runs a method of somebody else's block."""
+    """The first of the frames *walked*, from the outside in, that runs a method of a third party's block."""
     for at, (frame, _) in enumerate(walked):
         code = frame.f_code
         owner: type = type(frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None)
@@ -59,7 +59,7 @@ def _is_block(owner_type: type) -> TypeGuard[type[ComponentBase[Any]]]:
 
 
 def is_foreign(block_type: type[ComponentBase[Any]]) -> bool:
-    """Whether somebody else than kernbench made *block_type*."""
+    """Whether *block_type* is a third party's."""
     return block_type.__module__.partition(".")[0] not in PACKAGES
 
 

@@ -1,4 +1,4 @@
-"""BlockDirectory: which block takes the host's messages for a SIP, a cube, a PE."""
+"""BlockDirectory: finds the block that takes the host's messages for a SIP, a cube or a PE."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Receiver(Protocol):
 
 
 class BlockDirectory:
-    """Blocks by place. *asked_by* of a method is the node that asks; errors name it.
+    """Blocks by place. *asked_by* is the node that asks; errors name it.
 
     `on_message` takes the way of each message of a launch (from, to) when it has arrived, and its launch, its kind, and
-    when it was sent and arrived. It is None where nobody listens.
+    when it was sent and arrived. It is None without a listener.
     """
 
     def __init__(self, on_message: MessageListener | None = None) -> None:
@@ -40,7 +40,7 @@ class BlockDirectory:
         self._pe_numbers: dict[str, int] = {}
 
     def fill(self, graph: Graph, blocks: Mapping[str, Any]) -> None:
-        """Enter every block that host messages pass through."""
+        """Enters every block that host messages pass through."""
         self.blocks.update(blocks)
         for node in graph.nodes.values():
             sip, cube = node.sip, node.cube
@@ -106,6 +106,6 @@ def _cube_id(cube: Cube) -> str:
 
 
 def _missing(name: str, known: list[str], asked_by: str) -> KernelError:
-    """The error for a message to *name*, which is not there; those of *known* are."""
+    """The error for a message to *name*, which does not exist; *known* lists the names that do."""
     needs = f"one of {known[0]} to {known[-1]}" if known else "a target that is there"
     return KernelError(asked_by, f"a message for {name}", needs)

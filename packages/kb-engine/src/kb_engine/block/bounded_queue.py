@@ -1,7 +1,9 @@
-"""BoundedQueue: a queue as deep as the hardware's, whose senders wait while it is full.
+"""BoundedQueue: a queue of the depth that the hardware has. Senders wait while the queue is full.
 
 A full queue blocks the sender, which keeps its token and its block until there is room. Overlap and backpressure follow
 from this rule alone.
+
+Design: docs/design/processing-element.md
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class BoundedQueue(Stateful):
         return self.token is None or len(self.queue) < self.depth
 
     def put(self, token: TileToken) -> None:
-        """Take *token*. The caller has checked `has_room`."""
+        """Takes *token*. The caller has checked `has_room`."""
         token.t_ready = self.clock.now_ps
         if self.token is None:
             self._serve(token)
@@ -46,19 +48,19 @@ class BoundedQueue(Stateful):
             self.queue.append(token)
 
     def wait_for_room(self, send: Callable[[TileToken], None], token: TileToken) -> None:
-        """Call `send(token)` when there is room. Senders are let in first come, first served.
+        """Calls `send(token)` when there is room. Senders are let in first come, first served.
 
-        The caller has checked that there is no room: the queue looks for waiting senders only when a token leaves while
-        it is full.
+        The caller has checked that there is no room: the queue serves waiting senders only when a token leaves while it
+        is full.
         """
         self.blocked.append((send, token))
 
     def _serve(self, token: TileToken) -> None:
-        """Make *token* the one in front, and begin with it."""
+        """Makes *token* the one in front, and begins with it."""
         raise NotImplementedError
 
     def _next(self) -> None:
-        """The token in front has left: serve the next one, and let senders in."""
+        """Serves the next token, because the token in front has left, and lets senders in."""
         queue = self.queue
         had_room = len(queue) < self.depth
         if queue:

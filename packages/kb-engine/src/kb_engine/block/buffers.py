@@ -1,4 +1,4 @@
-"""Buffer slots: how a region of TCM or of the register file is handed to tiles in turn.
+"""Buffer slots: a region of TCM or of the register file, handed to tiles in turn.
 
 A command cuts a region into slots of its tile's size, and its tiles take the slots round robin. Two commands with
 different tile sizes cut the region differently. A slot is then free when none of its bytes are live under another cut.
@@ -33,7 +33,7 @@ class Slots(Struct, frozen=True):
     first: int = 0
 
     def turned(self, by: int) -> Slots:
-        """The slots of which piece 0 takes the one *by* slots later."""
+        """The slots, turned so that piece 0 takes the slot *by* slots later."""
         return Slots(self.base, self.nbytes, self.count, (self.first + by) % self.count)
 
     def offset(self, number: int) -> int:
@@ -62,15 +62,15 @@ class Ring:
         self._pieces = 0
 
     def state(self) -> tuple[Slots | None, int]:
-        """What `put_back` needs to undo later cuts."""
+        """The present state of the ring, for `put_back`."""
         return self._last, self._pieces
 
     def put_back(self, state: tuple[Slots | None, int]) -> None:
-        """Be as when the state was *state*."""
+        """Restores *state*, and so undoes later cuts."""
         self._last, self._pieces = state
 
     def visit_state(self, over: StateVisitor, pe_id: str) -> tuple[Slots, Slots] | None:
-        """As StateVisitor says, of the programs of a grid. Returns the last cut before and after."""
+        """Hands the ring to *over*, between programs of a grid. Returns the last cut before and after the visit."""
         over.same(self._last is None)
         if self._last is None:
             return None
@@ -107,7 +107,7 @@ class Region:
         self.live_nbytes = 0
 
     def claim(self, cut: Hashable, offset: int, nbytes: int) -> bool:
-        """Take the bytes from *offset* on, and return whether none of them was live.
+        """Claims the bytes from *offset* on. Returns whether no byte of them was live.
 
         *cut* names the way the region is divided: two claims of one cut are equal or disjoint.
         """
@@ -125,7 +125,7 @@ class Region:
         return True
 
     def claim_elsewhere(self, nbytes: int, base: int = 0, end: int | None = None) -> int | None:
-        """Take the first *nbytes* from *base* on, and before *end*, that are free in one piece, whatever the slots are.
+        """Takes the first *nbytes* from *base* on and before *end* that are free in one piece, in slots or not.
 
         Returns their offset, or None.
         """
@@ -137,7 +137,7 @@ class Region:
         return offset
 
     def claim_at(self, offset: int, nbytes: int) -> bool:
-        """Take the bytes from *offset* on, whatever the slots are, and return whether none of them was live."""
+        """Claims the bytes from *offset* on, in a slot or not. Returns whether no byte of them was live."""
         if self.live_nbytes:
             self._unlike += 1
         if not self.is_free(offset, nbytes):
@@ -158,12 +158,12 @@ class Region:
         return not _overlap((self._live, *self._others.values()), offset, nbytes)
 
     def free(self, offset: int) -> None:
-        """Give back the claim at *offset*. Raises KeyError when there is none."""
+        """Gives back the claim at *offset*. Raises KeyError when there is none."""
         nbytes = self._live.pop(offset, None)
         self.live_nbytes -= self._free_other(offset) if nbytes is None else nbytes
 
     def visit_state(self, over: StateVisitor, rings: list[tuple[Place, SlotRing | None]]) -> None:
-        """As StateVisitor says. Claims lie in slots of *rings*, or elsewhere."""
+        """Hands the claims to *over*. Claims lie in slots of *rings*, or elsewhere."""
         over.same(self._cut, self.live_nbytes)
         self._live = over.places(self._live, rings)
         over.same(len(self._others))
@@ -171,9 +171,9 @@ class Region:
             over.same(cut, *claims.items())
 
     def visit_programs(self, over: StateVisitor, rings: Sequence[tuple[Slots, Slots] | None] = ()) -> None:
-        """As StateVisitor says, of the programs of a grid. *rings* are the last cuts before and after the pass.
+        """Hands the claims to *over*, between programs of a grid. *rings* are the last cuts before and after the visit.
 
-        A claim in one of their slots lies in the slot of the same piece then. All others lie where they lie.
+        A claim in a slot of a ring moves to the slot of the same piece. All other claims stay.
         """
         found, claims = dict[int, int](), []
         for offset, nbytes in self._live.items():
@@ -203,7 +203,7 @@ class Region:
             yield begin, self.base + self.nbytes
 
     def _divide(self, cut: Hashable) -> None:
-        """Make *cut* the current one. Every claim looks through the live claims of other cuts, if there are any."""
+        """Makes *cut* the current one. From now on each claim is compared with the live claims of other cuts."""
         self._unlike += 1
         if self._live:
             self._others[self._cut] = self._live
@@ -271,5 +271,5 @@ class Placement(Struct, kw_only=True, gc=False):
         return tuple([-1 if each is None else each.first for each in cuts])
 
     def move(self, place: Place, number: int, offset: int) -> None:
-        """Piece *number* lies at *offset* instead of its slot."""
+        """Notes that piece *number* lies at *offset* instead of its slot."""
         self.moved.setdefault(place, {})[number] = offset

@@ -3,6 +3,8 @@
 A block states the cost of a stage as a pure function, `service_ps(params)`. A block that uses other resources overrides
 `process` (a SimPy generator) or `begin` (callbacks) instead. The stage servers do the rest: queues, order, backpressure
 and op records.
+
+Design: docs/design/processing-element.md
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ class Context:
     """A block's view of the simulation: its node id, the clock, the fabric, and its neighbours by role.
 
     A block sees no data: neither the store nor the op log. `directory` names the blocks that take messages for a SIP, a
-    cube or a PE. `memory_nbytes` is the size of the node's memory, 0 without one. `event_order` are for what the block
-    schedules (`Clock.call_at`): those of its PE, or those of nobody for a block outside of PEs.
+    cube or a PE. `memory_nbytes` is the size of the node's memory, 0 without one. `event_order` gives the numbers for
+    clock entries of the block (`Clock.call_at`): the numbers of its PE, or of no PE for a block outside of PEs.
     """
 
     __slots__ = ("_neighbours", "clock", "directory", "event_order", "fabric", "memory_nbytes", "node_id")
@@ -53,7 +55,7 @@ class Context:
         self._neighbours: dict[str, list[ComponentBase[Any]]] = {}
 
     def add_neighbour(self, role: str, block: ComponentBase[Any]) -> None:
-        """Called by the engine for every wire that begins here."""
+        """Adds the block at the end of a wire. The engine calls this for every wire that begins here."""
         self._neighbours.setdefault(role, []).append(block)
 
     def neighbour(self, role: str, block_type: type[BlockT]) -> BlockT:
@@ -94,9 +96,10 @@ class ComponentBase(Stateful, ABC, Generic[SpecT]):
     `caches` names attributes that only remember answers, which may be forgotten at any time. `counters` names the
     attributes or properties that count the work of the block, for reports. A subclass names its own attributes alone.
 
-    `checks_by_form` says that what `check_plan` refuses, and `check_addresses` does not, follows from the Spec, the
-    size of the node's memory, the kinds of the blocks of its PE, and the plan, whatever the name of the PE and the
-    addresses are. Of equal blocks, one is then asked for all. A subclass has to say it anew.
+    `checks_by_form` says that the refusals of `check_plan`, other than the refusals of `check_addresses`, follow from
+    the Spec, the size of the node's memory, the kinds of the blocks of its PE, and the plan. They do not depend on the
+    name of the PE or on addresses. Then one of several equal blocks is asked for all of them. A subclass has to state
+    it anew.
     """
 
     __slots__ = ("clock", "context", "event_order", "node_id", "servers", "spec")
@@ -117,7 +120,7 @@ class ComponentBase(Stateful, ABC, Generic[SpecT]):
         self.servers: dict[StageType, StageServer] = {}
 
     def connect(self) -> None:
-        """Called once, after every block exists. Look neighbours up here."""
+        """Finds neighbours. Called once, after every block exists."""
 
     def queue_depth(self, stage_type: StageType) -> int:
         """Tokens that may wait in front of this block for *stage_type*, besides the token in service."""
@@ -128,13 +131,13 @@ class ComponentBase(Stateful, ABC, Generic[SpecT]):
         return ()
 
     def check_plan(self, plan: PipelinePlan) -> None:
-        """Raise PlanError when this block can never serve *plan*. Called before a command is submitted.
+        """Raises PlanError when this block can never serve *plan*. Called before a command is submitted.
 
         With `checks_by_form`, a block equal to one that took an equal plan is asked for `check_addresses` alone.
         """
 
     def check_addresses(self, plan: PipelinePlan) -> None:
-        """Raise PlanError when this block can never serve *plan* at its addresses: a part of `check_plan`."""
+        """Raises PlanError when this block can never serve *plan* at its addresses: a part of `check_plan`."""
 
     def service_ps(self, params: StageParams) -> int:
         """Picoseconds a stage holds this block. Pure: no clock, no state."""
@@ -145,7 +148,7 @@ class ComponentBase(Stateful, ABC, Generic[SpecT]):
         return {"service": self.service_ps(params)}
 
     def counts(self) -> dict[str, int]:
-        """The value of each of the block's `counters` so far, by name; those of base classes come first."""
+        """The value of each of the block's `counters` so far, by name; counters of base classes come first."""
         return {
             name: getattr(self, name) for owner in type(self).__mro__[::-1] for name in vars(owner).get("counters", ())
         }
@@ -165,7 +168,7 @@ class ComponentBase(Stateful, ABC, Generic[SpecT]):
         raise NotImplementedError(f"{type(self).__name__} has no process")
 
     def begin(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        """Start serving *token* now and call *finish* with it at the end. Override it to use callbacks throughout."""
+        """Starts serving *token* now and calls *finish* with it at the end. Override it to use callbacks throughout."""
         process = self.clock.process(self.process(token))
         assert process.callbacks is not None
         process.callbacks.append(lambda _: finish(token))

@@ -98,7 +98,7 @@ class CommandDispatcher(ComponentBase[SpecT]):
         """The parts to pass on. Raises KbError for a missing target; then no part leaves, and the answer says so."""
 
     def stamped(self, message: HostMessage) -> HostMessage:
-        """*message* with its run-time fields filled in, such as a launch's start. Raises KbError as `parts` does.
+        """*message* with its run-time fields filled in, such as a launch's start. Raises the KbError of `parts`.
 
         Called after the overhead, before `parts`.
         """
@@ -112,12 +112,12 @@ class CommandDispatcher(ComponentBase[SpecT]):
         """Picoseconds from the end of this block's overhead until the last PE has *message*.
 
         The parts count as messages without bytes. Every processor on the way pays its overhead once, and no part waits
-        for another. Raises KbError as `parts` does.
+        for another. Raises the KbError of `parts`.
         """
         return max((self._way_ps(part) for part in self.parts(message)), default=0)
 
     def receive(self, request: Request) -> None:
-        """Read *request* after the requests before it, and pass it on."""
+        """Reads *request* after the requests before it, and passes it on."""
         self._free_ps = max(self.clock.now_ps, self._free_ps) + self.overhead_ps()
         self.clock.call_at(self._free_ps, self._dispatch, request)
 
@@ -172,9 +172,10 @@ def send_message(
     about: HostMessage,
     nbytes: int = 0,
 ) -> None:
-    """Send *message*, which is about a message of the host, from *block* to node *to*.
+    """Sends *message*, which is about a message of the host, from *block* to node *to*.
 
-    `deliver(message)` is called when it arrives. The directory's listener is told of messages about a launch.
+    `deliver(message)` is called when the message arrives. The directory's listener is notified of messages about a
+    launch.
     """
     clock, context = block.clock, block.context
     sent_ps, tell = clock.now_ps, context.directory.on_message

@@ -30,10 +30,10 @@ class TransferSource(ComponentBase[SpecT]):
 
 
 class Initiator(TransferSource[SpecT]):
-    """A source of at most `outstanding` reads and as many writes at a time, which the fabric relies on.
+    """A source of at most `outstanding` reads and `outstanding` writes at a time. The fabric relies on these limits.
 
     `needs_no_queue` says that `begin` depends on its token, the time and the fabric alone. A command that is alone on
-    its PE is then served without the queue in front of the block. A subclass has to say it anew.
+    its PE is then served without the queue in front of the block. A subclass has to state it anew.
     """
 
     __slots__ = ()
@@ -93,8 +93,8 @@ class MemoryComponent(ComponentBase[SpecT]):
     """A memory behind the fabric. `memory` of a request is the requested rectangle, at its physical address.
 
     A class that defines `free_times` says that its requests take the same time at any moment and at any address, once
-    these attributes are not after now. The contract suite checks it. Then commands that use the memory can be closed
-    (`kb_engine.fastforward.isolated`). A subclass has to say it anew.
+    these attributes are not after now. The contract suite checks it. Then commands that use the memory can be isolated
+    (`kb_engine.fastforward.isolated`). A subclass has to state it anew.
 
     For reports, `busy_ps` adds up the time of requests, and `read_nbytes` and `written_nbytes` their bytes.
     """
@@ -102,7 +102,8 @@ class MemoryComponent(ComponentBase[SpecT]):
     __slots__ = ("busy_ps", "read_nbytes", "written_nbytes")
     state: ClassVar[State] = dict.fromkeys(__slots__, COUNT)
     buffers_writes: ClassVar[bool] = False
-    """Whether a write comes to `reserve` as a whole when its last byte is there, whatever requests come between."""
+    """Whether a write comes to `reserve` as a whole when its last byte is there, even if other requests come between.
+    """
     reorders: ClassVar[bool] = False
     """Whether a request comes to `request`, because later ones may be served first. Then `buffers_writes` is True."""
     free_times: ClassVar[tuple[str, ...]] = ()
@@ -133,15 +134,15 @@ class MemoryComponent(ComponentBase[SpecT]):
 
     @abstractmethod
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:
-        """Serve a request whose head arrives at *t_ps*, its last byte not before *last_byte_ps*.
+        """Serves a request whose head arrives at *t_ps*, its last byte not before *last_byte_ps*.
 
         Called in order of arrival, at *t_ps* or before. A write that other requests interrupt comes in parts, each a
         request of its own. Returns two times: when the first and the last byte leave (read), or the time of the commit,
-        twice (write). A time that was returned once stays as it is.
+        twice (write). A returned time never changes.
         """
 
     def request(self, memory: Rectangle, last_byte_ps: int, write: bool, then: Callable[[int, int], None]) -> None:
-        """Take a request that is here now, its last byte not before *last_byte_ps*; only of a memory that reorders.
+        """Takes a request that is here now, its last byte not before *last_byte_ps*; only of a memory that reorders.
 
         `then(first, last)`, now or later, gets the two times of `reserve`, which are not before that moment.
         """
@@ -174,7 +175,9 @@ class MemoryComponent(ComponentBase[SpecT]):
 
 
 def said_read_latency_ps(memory: MemoryComponent[Any], nbytes: int) -> int | None:
-    """What `read_latency_ps` of *memory* says; None where a subclass changed what it is about and says nothing."""
+    """The answer of `read_latency_ps` of *memory*; None where a subclass changed the times of requests and not that
+    method.
+    """
     for owner in type(memory).__mro__:
         own = vars(owner)
         if "read_latency_ps" in own:

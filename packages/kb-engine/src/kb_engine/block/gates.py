@@ -1,4 +1,4 @@
-"""Gates: what a service holds besides its own block, such as a port or room in the register file."""
+"""Gates: resources that a service holds besides its own block, such as a port or room in the register file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any, ClassVar, Protocol
 
 from kb_engine.block.in_flight import TileToken
-from kb_engine.block.state_visitor import TOKEN, Kind, NotPeriodic, State, Stateful, StateVisitor, each
+from kb_engine.block.state_visitor import TOKEN, NotPeriodic, State, Stateful, StateKind, StateVisitor, each
 from kb_messages import KbError, StageType, WaitReason
 
 
@@ -26,7 +26,7 @@ def _visit_waiter(over: StateVisitor, waiter: Any) -> Any:
     return waiter
 
 
-_WAITER = Kind("WAITER", _visit_waiter)
+_WAITER = StateKind("WAITER", _visit_waiter)
 
 
 class Gate(Stateful):
@@ -45,11 +45,11 @@ class Gate(Stateful):
         self.waiting: deque[tuple[GateWaiter, TileToken]] = deque()
 
     def admit(self, token: TileToken) -> bool:
-        """Grant *token* what it needs and return True, or change nothing and return False."""
+        """Grants *token* its share of the resource and returns True, or changes nothing and returns False."""
         raise NotImplementedError
 
     def wants(self, token: TileToken) -> bool:
-        """Whether this gate has something for *token* to take. A token that wants nothing passes those that wait."""
+        """Whether *token* needs anything of this gate. A token that needs nothing passes the tokens that wait."""
         return True
 
     def leave(self, token: TileToken) -> None:
@@ -67,9 +67,9 @@ class Gate(Stateful):
         return ""
 
     def visit_state(self, over: StateVisitor) -> None:
-        """Hands the tokens that wait and the state of subclasses to *over*.
+        """Hands the waiting tokens and the state of subclasses to *over*.
 
-        Raises NotPeriodic for a subclass that gives no kinds to its state: nobody knows how it goes on.
+        Raises NotPeriodic for a subclass that gives no kinds to its state, because its future is then unknown.
         """
         state = type(self).state
         if state is Gate.state or isinstance(state, tuple):
@@ -77,7 +77,7 @@ class Gate(Stateful):
         super().visit_state(over)
 
     def reopen(self) -> None:
-        """Let waiters in as long as they can be admitted."""
+        """Lets waiting tokens in while they can be admitted."""
         while self.waiting and self.admit(self.waiting[0][1]):
             waiter, token = self.waiting.popleft()
             waiter.granted(token, self)
@@ -95,7 +95,7 @@ class ExclusivePort(Gate):
         self.holder: TileToken | None = None
 
     def admit(self, token: TileToken) -> bool:
-        """Take the port if it is free."""
+        """Takes the port if it is free."""
         if self.holder is not None:
             return False
         self.holder = token
@@ -106,7 +106,7 @@ class ExclusivePort(Gate):
         return token is self.holder
 
     def leave(self, token: TileToken) -> None:
-        """Free the port for the next in line."""
+        """Frees the port for the next in line."""
         self.holder = None
         if self.waiting:
             self.reopen()

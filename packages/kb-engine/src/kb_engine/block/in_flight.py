@@ -1,4 +1,4 @@
-"""A command in flight: its plan, where its buffers lie, and the tokens that carry its tiles from block to block."""
+"""CommandInFlight: a command's plan and the places of its buffers. TileToken: carries a tile from block to block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kb_messages import (
 )
 
 Issued: TypeAlias = tuple[SubmittedCommand, tuple[int, ...] | None]
-"""What was submitted, and the addresses of a command that shares its plan."""
+"""The submitted command, and its addresses if it shares its plan."""
 _COMMAND_TIMES: Final = (
     "t_call_ps", "t_issued_ps", "t_submitted_ps", "t_taken_ps", "t_decoded_ps", "t_fed_ps", "t_done_ps",
 )  # fmt: skip
@@ -33,7 +33,7 @@ _NO_FREES: Final[tuple[None, ...]] = (None,) * len(StageType)
 
 
 def _is_over(_: CommandInFlight) -> None:
-    """In the place of `done` of a command that is done."""
+    """Stands in the place of `done` of a command that is done."""
 
 
 _START: Final = CallCause.START  # Python 3.11 looks a member of an enumeration up by a call
@@ -48,24 +48,25 @@ class PipelineError(KbError):
 class CommandInFlight:
     """One command's state while its tiles are in the pipeline.
 
-    Every block looks up by stage type what the command asks of a stage, beyond the block's own gates: a tile passes the
-    gate `claims[stage_type]` before its service, and `frees[stage_type](token)` is called at the end of the service.
-    Both follow from the lifetimes in the plan, and are complete before the first tile is fed.
+    Each block looks up by stage type which calls the command adds to a stage, beyond the block's own gates: a tile
+    passes the gate `claims[stage_type]` before its service, and `frees[stage_type](token)` is called at the end of the
+    service. Both follow from the lifetimes in the plan, and are complete before the first tile is fed.
 
-    `shared_plan` serves all commands that differ in addresses alone, and `addresses` are those of this command's
-    operands in memory, as in `PipelinePlan.addresses`; None where the plan has them. `plan` is the plan at these
-    addresses, and `tiles` are its tiles.
+    `shared_plan` serves all commands that differ in addresses alone, and `addresses` are the addresses of this
+    command's operands in memory, in the order of `PipelinePlan.addresses`; None where the plan has them. `plan` is the
+    plan at these addresses, and `tiles` are its tiles.
 
     `mapped` are the operands that the kernel named by virtual addresses.
 
-    `is_isolated` says that the command is known as a whole, and only waits for its end
+    `is_isolated` says that the result of the command is known, and that the command only waits for its end
     (`kb_engine.fastforward.isolated`).
 
-    The command carries its times, -1 for a time that nobody told: when the kernel called, when PE_CPU had issued the
-    command, when it entered the submission queue; when PE_SCHEDULER took it, had decoded it, and began to feed it; and
-    when it was done. `after` and `after_seq` say what let the kernel call, `operand_seq` on whose operands the command
-    waited last, and `operand_ps` how long it waited for operands. Where commands wait in the queue of their engine,
-    `turn_ps` of that is the wait for the commands before; without other operands `operand_seq` is the one before.
+    The command carries its times in picoseconds, -1 for an unknown time: the kernel called it (`t_call_ps`), PE_CPU had
+    issued it, it entered the submission queue, PE_SCHEDULER took it, had decoded it and began to feed it, and it was
+    done. `after` and `after_seq` give the cause of the kernel's call. `operand_ps` is the wait for operands, and
+    `operand_seq` the command whose operands were waited for last. Where commands wait in the queue of their engine,
+    `turn_ps` is the part of that wait for earlier commands; without other operands, `operand_seq` is the command
+    before.
     """
 
     __slots__ = (
@@ -106,7 +107,10 @@ class CommandInFlight:
         addresses: tuple[int, ...] | None = None,
         completion: Any = None,
     ) -> None:
-        """*plan* is the `shared_plan`. A program may wait for *completion*, the program's Completion of the command."""
+        """Makes the state of a command with the `shared_plan` *plan*.
+
+        *completion* is the program's Completion of the command.
+        """
         self.submitted = submitted
         self.shared_plan = plan
         self.addresses = addresses
@@ -122,7 +126,7 @@ class CommandInFlight:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Be as before any tile of the command was fed."""
+        """Resets the command to its state before any tile was fed."""
         self.is_isolated = False
         self.remaining = self.shared_plan.n_tiles
         self.t_fed_ps = -1
@@ -157,7 +161,10 @@ class CommandInFlight:
             self.done = before
 
     def isolate(self, moved: Mapping[Place, Mapping[int, int]], begin_ps: int) -> None:
-        """The command began at *begin_ps* and is known as a whole. *moved* are the pieces that lie in no slot."""
+        """Isolates the command, which began at *begin_ps*: its result is known.
+
+        *moved* are the pieces that lie in no slot.
+        """
         self.is_isolated = True
         self.t_fed_ps = begin_ps
         for place, pieces in moved.items():
@@ -165,14 +172,14 @@ class CommandInFlight:
                 self.placement.move(place, number, offset)
 
     def end_isolated(self) -> None:
-        """All tiles of the closed command are done now."""
+        """Ends the isolated command: all its tiles are done now."""
         self.is_isolated = False
         self.remaining = 0
 
     def end(self, now_ps: int) -> None:
-        """The command is done at *now_ps*. It refers to nobody who waited for that any more.
+        """Ends the command at *now_ps*, and drops its references to whoever waited for it.
 
-        A log may keep the command for long, and Python's garbage collector goes through all that is kept.
+        A log may keep the command for long, and Python's garbage collector traverses all kept objects.
         """
         self.t_done_ps = now_ps
         self.done, self._completion = _is_over, None
@@ -191,7 +198,7 @@ class CommandInFlight:
         return self.shared_plan.tiles_at(self.addresses)
 
     def check_placed(self, scheduler: str) -> None:
-        """Raise PipelineError when the plan uses buffers or registers that *scheduler* has cut no slots from.
+        """Raises PipelineError when the plan uses buffers or registers that *scheduler* has cut no slots from.
 
         The op log names the places of tiles by these slots.
         """
@@ -212,7 +219,7 @@ class CommandInFlight:
         return PipelineError(scheduler, got, "slots for the op log to name", fix)
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says."""
+        """Hands the tiles to go and the places outside of slots to *over*."""
         placement = self.placement
         self.remaining = over.tiles_to_go(self.remaining)
         over.same(placement.operands_held, placement.sums_held)
@@ -244,10 +251,10 @@ class CommandInFlight:
     def again(
         self, issued: Sequence[Issued], shift: tuple[int, int, int], turns: tuple[int, int]
     ) -> list[CommandInFlight]:
-        """Commands that were *issued* later, one a period, and did what this one did, which is done.
+        """Commands that were *issued* later, one a period, and went like this one, which is done.
 
-        *shift* is by how many picoseconds, ops and commands each is later than the one before, the first of them than
-        this one, and *turns* by how many slots its operands and its sum lie further in the register file.
+        *shift* has the picoseconds, ops and commands from each command to the next, beginning with this one. *turns*
+        has the slots by which its operands and its sum move on in the register file.
         """
         ps, ops, seqs = shift
         columns = [
@@ -279,7 +286,7 @@ class CommandInFlight:
         self.placement = placement
 
     def complete_tile(self, token: TileToken, component: str) -> None:
-        """Count *token*'s tile as done. Raises PipelineError when it was counted before."""
+        """Counts *token*'s tile as done. Raises PipelineError when the tile was counted before."""
         if token.completed:
             raise PipelineError(
                 f"{component}: tile {token.tile.tile_id} of {self.submitted.line}",
@@ -294,7 +301,7 @@ class CommandInFlight:
 
 
 def _later(number: int, by: int) -> Iterator[int]:
-    """*number* in later periods, *by* more in each of them; what is below 0 stays as it is."""
+    """The values of *number* in later periods, *by* more in each; a number below 0 stays."""
     return repeat(number) if number < 0 else count(number + by, by)
 
 
@@ -302,7 +309,7 @@ _TIMES: Final = ("t_ready", "t_start", "t_end", "waits_since")
 
 
 class TileToken:
-    """A tile on its way. Exactly one block holds it at a time, and its plan's stages say where it goes next.
+    """Carries a tile through its stages. Exactly one block holds the token at a time.
 
     `input_at`, `output_at` and `registers_at` are the offsets of the buffers that the tile holds.
     """
@@ -342,7 +349,7 @@ class TileToken:
         self.completed = False
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says, but for the tile and its stages, which `become` replaces."""
+        """Hands the state to *over*, without the tile and its stages, which `become` replaces."""
         over.same(self.index, self.completed, None if self.waits is None else tuple(self.waits))
         for name in _TIMES:
             t_ps = getattr(self, name, None)
@@ -363,7 +370,7 @@ class TileToken:
                 setattr(self, name, over.place(place, slots, offset))
 
     def become(self, tile: TilePlan, first_op_id: int) -> None:
-        """Carry *tile*, which has the same kinds of stages, instead of the tile so far."""
+        """Replaces the tile by *tile*, which has the same kinds of stages."""
         self.tile = tile
         self.stages = tile.stages
         self.first_op_id = first_op_id

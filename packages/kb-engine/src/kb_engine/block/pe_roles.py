@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from kb_engine.block.component import ComponentBase, SpecT
 from kb_engine.block.in_flight import CommandInFlight, TileToken
-from kb_engine.block.isolation import Isolation
 from kb_engine.block.stage_server import StageServer
 from kb_engine.block.state_visitor import SIZE, State
 from kb_engine.memory.page_table import PageTable
@@ -27,10 +26,55 @@ from kb_messages import (
 )
 
 
+class IsolableWork(Protocol):
+    """A command that a scheduler could begin now, with the state of its PE."""
+
+    __slots__ = ()
+
+    command: CommandInFlight
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Begins now. A command that has begun before, apart from the rest, begins anew."""
+
+    @abstractmethod
+    def place(self) -> None:
+        """Cuts buffers and registers for the command now, as `begin` does, without beginning."""
+
+    @abstractmethod
+    def cuts(self) -> Any:
+        """The present state, for `put_back`."""
+
+    @abstractmethod
+    def put_back(self, cuts: Any) -> None:
+        """Restores *cuts*, and so undoes `begin` and `place`. The command is not in flight in any block."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """The command is done now, and no block knows that."""
+
+
+class Isolation(Protocol):
+    """Who closes the commands of a PE. A scheduler asks once of each command, by `wants` or by `missed`."""
+
+    def wants(self, command: CommandInFlight) -> bool:
+        """Whether *command*, which is alone on its PE, may be isolated. If not, the caller has to begin it."""
+
+    def missed(self, command: CommandInFlight) -> None:
+        """*command* is not alone on its PE."""
+
+    def isolate(self, work: IsolableWork) -> bool:
+        """Isolates the command of *work*, and returns whether it did.
+
+        `work.end` is called when an isolated command is done. If False is returned, the caller has to begin the
+        command.
+        """
+
+
 class CompletionQueue:
     """Records of finished commands, in the order in which they finished, until the program on the PE takes them.
 
-    The queue has no bound of its own: it holds at most one record for each command whose completion nobody has taken.
+    The queue has no bound of its own: it holds at most one record for each command whose completion was not taken.
     """
 
     def __init__(self) -> None:
@@ -41,17 +85,17 @@ class CompletionQueue:
         return len(self._records)
 
     def read_by(self, reader: Callable[[], None]) -> None:
-        """Call *reader* after each record that enters from now on. It takes the records, and replaces any other."""
+        """Calls *reader* after each record that enters from now on. It takes the records, and replaces any other."""
         self._reader = reader
 
     def publish(self, record: CompletionRecord) -> None:
-        """Add *record*. Only the scheduler calls this."""
+        """Adds *record*. Only the scheduler calls this."""
         self._records.append(record)
         if self._reader is not None:
             self._reader()
 
     def take(self) -> CompletionRecord | None:
-        """Remove and return the oldest record, or None."""
+        """Removes and returns the oldest record, or None."""
         return self._records.popleft() if self._records else None
 
 
@@ -95,11 +139,11 @@ class CommandIssuer(ComponentBase[SpecT]):
 
 
 class FeederWait(NamedTuple):
-    """For the report of a stuck simulation: the tile whose turn it is to be fed, and why it waits since `since_ps`.
+    """The tile whose turn it is to be fed, and why it waits since `since_ps`. The report of a stuck simulation asks.
 
-    `queue` is the full queue, if the tile waits for one. Otherwise `needs` names what the tile is not granted.
-    `held_by(token, ahead)` tells whether another tile, with the stages *ahead* still to come, holds it. `change` is the
-    smallest change of a capacity that would grant it, or "".
+    `queue` is the full queue, if the tile waits for one. Otherwise `needs` names the missing resource. `held_by(token,
+    ahead)` returns whether another tile, with the stages *ahead* still to come, holds the resource. `change` is the
+    smallest change of a capacity that would free the tile, or "".
     """
 
     token: TileToken
@@ -111,16 +155,16 @@ class FeederWait(NamedTuple):
 
 
 class Feeding(Protocol):
-    """The feeder of a PE while it feeds the tiles of one command, as whoever skips tiles sees it."""
+    """The feeder of a PE while it feeds the tiles of one command: the interface for code that skips tiles."""
 
     @property
     def next_op(self) -> int:
         """The first op of the tile that is made next."""
 
-    def call_after(self, tile: int, look: Callable[[int], None]) -> None:
-        """Call *look* once, after the event in which tile number *tile* of the current command is made.
+    def call_after_tile(self, tile: int, call: Callable[[int], None]) -> None:
+        """Calls *call* once, after the event in which tile number *tile* of the current command is made.
 
-        It gets the number of tiles that were made by then. Replaces what was asked for before.
+        *call* gets the number of tiles that were made by then. Replaces an earlier call.
         """
 
 
@@ -129,8 +173,8 @@ class CommandScheduler(ComponentBase[SpecT]):
 
     It publishes a record of every command that is done to `completions`, which the program on the PE reads. For reports
     it sets `t_taken_ps`, `t_decoded_ps` and `t_fed_ps` of each command, and calls `tile_waited`. It calls
-    `begins_to_feed` if its feeder can be folded. It may ask `isolation`, if there is one, to close the command that it
-    would begin.
+    `begins_to_feed` if tiles of its feeder can be skipped. It may ask `isolation`, if there is one, to isolate the
+    command that it would begin.
     """
 
     __slots__ = ("completions", "isolation", "on_feed", "on_tile_waited")
@@ -155,8 +199,8 @@ class CommandScheduler(ComponentBase[SpecT]):
     def shared_plan(self, submitted: SubmittedCommand) -> tuple[PipelinePlan, tuple[int, ...] | None]:
         """A plan for all commands that differ from *submitted* in addresses alone, and the addresses of this command.
 
-        These are the addresses of its operands in memory, as in `PipelinePlan.addresses`; None where the plan has them,
-        as that of a scheduler that shares no plans does. Raises PlanError as `plan` does.
+        These are the addresses of its operands in memory, in the order of `PipelinePlan.addresses`. They are None where
+        the plan has the addresses, because the scheduler shares no plans. Raises the PlanError of `plan`.
         """
         return self.plan(submitted), None
 
@@ -175,11 +219,11 @@ class CommandScheduler(ComponentBase[SpecT]):
 
     @abstractmethod
     def submit(self, context: CommandInFlight) -> None:
-        """Put a planned command into the submission queue. The caller has checked `has_room`."""
+        """Puts a planned command into the submission queue. The caller has checked `has_room`."""
 
     @abstractmethod
     def when_room(self, call: Callable[[], None]) -> None:
-        """Call *call* once, when the submission queue has room again. Callers are served first come, first served."""
+        """Calls *call* once, when the submission queue has room again. Callers are served first come, first served."""
 
     def tile_waited(self, token: TileToken, in_order_ps: int) -> None:
         """*token* has its buffers now, which is later than its turn.
@@ -212,7 +256,7 @@ class CommandScheduler(ComponentBase[SpecT]):
         )
 
     def dispatch_waits(self, token: TileToken) -> Sequence[tuple[DispatchWait, int]]:
-        """What *token* waited for since its command was submitted, each with the picosecond at which that wait ended.
+        """The waits of *token* since its command was submitted, each with the picosecond at which the wait ended.
 
         The waits are in order of time. The trace asks when *token* is put into its first queue, and counts the rest of
         the time as `SCHEDULER`.
@@ -225,7 +269,7 @@ class CommandScheduler(ComponentBase[SpecT]):
 
 
 class AddressTranslator(ComponentBase[SpecT]):
-    """PE_MMU: the page table of its PE, and the cost of looking pages up. A wire leads to it from the PE's DMA."""
+    """PE_MMU: the page table of its PE, and the cost of lookups. A wire leads to it from the PE's DMA."""
 
     state: ClassVar[State] = ("pages",)
 
@@ -247,10 +291,10 @@ class AddressTranslator(ComponentBase[SpecT]):
 
     @abstractmethod
     def forget(self, virtual: int, nbytes: int) -> None:
-        """Forget these pages, which were unmapped."""
+        """Forgets these pages, which were unmapped."""
 
     def apply(self, message: MmuMessage) -> None:
-        """Map or unmap pages as *message* says. Raises AddressError for what the page table refuses."""
+        """Maps or unmaps pages by *message*. Raises AddressError for a message that the page table refuses."""
         self.pages.obey(message)
         if isinstance(message, MmuUnmap):
             self.forget(message.virtual, message.nbytes)

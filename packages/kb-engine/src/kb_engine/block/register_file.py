@@ -20,12 +20,12 @@ _READERS: Final = frozenset((StageType.GEMM, StageType.MATH, StageType.STORE))
 class RegisterFile(Gate):
     """Hands out registers: accumulators at the bottom, up to two a command, and operand slots above them.
 
-    A command holds as many operand slots and accumulators at once as it has cut. Where the next one is not free, its
-    tile takes other registers, so it waits for no certain place.
+    A command holds at most the operand slots and accumulators that it has cut. Where the next slot is not free, its
+    tile takes other registers, so a tile waits for no certain place.
 
-    A sum that is held between commands lies above all that is cut for tiles. It begins when the command that writes it
-    first is placed, and ends when the command that takes it away is placed. Its registers are claimed and free later,
-    with the tiles of these two commands.
+    A sum that is held between commands lies above all slots of tiles. It begins when the command that writes it first
+    is placed, and ends when the command that takes it away is placed. Its registers are claimed and free later, with
+    the tiles of these two commands.
 
     A tile claims its operand slot at the first stage that writes registers, and the first tile over K claims the
     accumulator with it. The plan's lifetimes say at which stages the slot and the accumulator are free again.
@@ -51,7 +51,7 @@ class RegisterFile(Gate):
         return self._nbytes
 
     def check(self, plan: PipelinePlan) -> None:
-        """Raise PlanError when not even one tile of *plan* fits."""
+        """Raises PlanError when not even one tile of *plan* fits."""
         needs = plan.buffers.accumulator_nbytes + plan.buffers.register_nbytes
         if plan.held is not None:
             needs += plan.held.nbytes
@@ -64,7 +64,7 @@ class RegisterFile(Gate):
             )
 
     def place(self, command: CommandInFlight) -> None:
-        """Cut the file for the tiles of *command*, and have them claim and free what they need.
+        """Cuts the file for the tiles of *command*, and adds the calls by which the tiles claim and free registers.
 
         Commands are placed in the order in which their tiles are fed. A command without operands in registers, such as
         a transfer, needs nothing.
@@ -88,7 +88,7 @@ class RegisterFile(Gate):
             command.frees_by(stage_type, free if earlier is None else _both(earlier, free))
 
     def cut(self, command: CommandInFlight) -> None:
-        """Cut the file for *command*, and note the begin or the end of its held sum. Its tiles claim nothing."""
+        """Cuts the file for *command*, and notes the begin or the end of its held sum. Its tiles claim nothing."""
         plan, placement = command.shared_plan, command.placement
         if plan.held is not None:
             self._place_held(command, plan.held)
@@ -107,16 +107,16 @@ class RegisterFile(Gate):
         placement.register_cut = above, accumulator, slot
 
     def cuts(self) -> tuple[Any, Any]:
-        """What `put_back` needs to undo later cuts."""
+        """The present cuts, for `put_back`."""
         return self._operands.state(), self._accumulators.state()
 
     def put_back(self, cuts: tuple[Any, Any]) -> None:
-        """Be as when the cuts were *cuts*. No tile of a later command is in the registers."""
+        """Restores *cuts*. No tile of a later command is in the registers."""
         self._operands.put_back(cuts[0])
         self._accumulators.put_back(cuts[1])
 
     def _place_held(self, command: CommandInFlight, held: HeldSum) -> None:
-        """Note the begin or the end of *held*. A sum that begins where another is held replaces that one."""
+        """Notes the begin or the end of *held*. A sum that begins where another is held replaces that one."""
         if held.ends:
             del self._held[held.offset]
         elif held.begins and held.offset not in self._held:
@@ -136,7 +136,7 @@ class RegisterFile(Gate):
         return room
 
     def admit(self, token: TileToken) -> bool:
-        """Claim the tile's operand slot and, for the first tile over K, its accumulator: both or none.
+        """Claims the tile's operand slot and, for the first tile over K, its accumulator: both or none.
 
         A stage before the one that claims passes.
         """
@@ -165,7 +165,7 @@ class RegisterFile(Gate):
         return True
 
     def _claim_sum(self, token: TileToken) -> bool:
-        """Claim the registers of the sum that begins with *token*, if one does."""
+        """Claims the registers of the sum that begins with *token*, if one does."""
         placement = token.context.placement
         if placement.accumulators is not None:
             return self._claim_accumulator(token, placement.accumulators)
@@ -173,10 +173,10 @@ class RegisterFile(Gate):
         return held is None or self._region.claim_at(held.offset, held.nbytes)
 
     def _claim_accumulator(self, token: TileToken, slots: Slots) -> bool:
-        """Claim the accumulator of the tile's output, in its slot or elsewhere.
+        """Claims the accumulator of the tile's output, in its slot or elsewhere.
 
-        The operands of this tile lie on one side of it. So there is always a side with room for those of the later
-        tiles of the output, when all other tiles have left.
+        The operands of this tile lie on one side of the accumulator. So one side always has room for the operands of
+        later tiles of the output, when all other tiles have left.
         """
         placement, mn = token.context.placement, _output_of(token)
         if not self._region.claim(placement.register_cut, slots.offset(mn), slots.nbytes):
@@ -188,10 +188,10 @@ class RegisterFile(Gate):
         return True
 
     def _elsewhere(self, token: TileToken, nbytes: int) -> int | None:
-        """Claim *nbytes* outside of the slots, below the sums that were held when the command was placed.
+        """Claims *nbytes* outside of the slots, below the sums that were held when the command was placed.
 
-        A later command may take such a sum away before this tile has its registers. In the order of commands, which is
-        that of the data, the sum is there while this tile works.
+        A later command may take such a sum away before this tile has its registers. In the order of commands, in which
+        the data are computed, the sum is there while this tile works.
         """
         return self._region.claim_elsewhere(nbytes, end=token.context.placement.register_room)
 
@@ -285,7 +285,7 @@ class RegisterFileOwner(ComponentBase[SpecT]):
         self.registers = RegisterFile(self.node_id, context.memory_nbytes)
 
     def check_plan(self, plan: PipelinePlan) -> None:
-        """Raise PlanError when not even one tile fits the register file."""
+        """Raises PlanError when not even one tile fits the register file."""
         self.registers.check(plan)
 
 

@@ -1,4 +1,7 @@
-"""StageServer: the queue of a block for one stage type, and the service behind it."""
+"""StageServer: the queue of a block for one stage type, and the service behind it.
+
+Design: docs/design/processing-element.md
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _MAX_KNOWN_COSTS = 4096
 
 
 class Service(Protocol):
-    """What stands behind a queue: a block, as its stage servers see it."""
+    """The service behind a queue: the interface of a block for its stage servers."""
 
     @property
     def node_id(self) -> str:
@@ -34,7 +37,7 @@ class Service(Protocol):
 
     @property
     def event_order(self) -> Iterator[int]:
-        """The clock's event_order for what belongs to the block's PE."""
+        """The numbers for the clock entries of the block's PE."""
 
     @property
     def has_pure_cost(self) -> bool:
@@ -47,7 +50,7 @@ class Service(Protocol):
         """Picoseconds a stage holds the block. Pure."""
 
     def begin(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        """Start serving *token* now, and call *finish* with it at the end."""
+        """Starts serving *token* now, and calls *finish* with it at the end."""
 
 
 _CACHES = (
@@ -62,12 +65,11 @@ _CACHES = (
     "_stage",
     "gates",
 )
-"""Slots of a StageServer that remember answers, so that tiles like the one before cost less. Forgetting is harmless.
+"""Slots of a StageServer that remember answers, so that tiles like the one before cost less. They may be emptied.
 
-`gates`, `_free` and `_record` are the gates before a service, the call after it, and who takes its times, for tiles of
-`_command`. `_cost_ps` is the cost of
-`_stage`, and `_costs` has the costs of the stages before by the parameters' ids. `_next_server` serves `_next_stage`.
-`_own_component` is this block's id as plans spell it.
+For tiles of `_command`, `gates` are the gates before a service, `_free` is the call after it, and `_record` takes its
+times. `_cost_ps` is the cost of `_stage`, and `_costs` has the costs of earlier stages by the ids of their parameters.
+`_next_server` serves `_next_stage`. `_own_component` is this block's id as plans spell it.
 """
 
 
@@ -75,9 +77,9 @@ class StageServer(BoundedQueue):
     """One queue of one block, and the service behind it, which takes tokens in order, one at a time.
 
     A service begins when its token has passed all gates: the one where its command claims a place, if any, and then
-    `own_gates`. `exits` are the own gates that want to know when a service ends. `downstream[stage_type][node_id]` are
-    the servers that a wire leads to. `record` takes the times of each stage of a data command, and `record_wait` its
-    waits at gates. `busy_ps` and `served` count.
+    `own_gates`. `exits` are the own gates that override `leave`. `downstream[stage_type][node_id]` are the servers that
+    a wire leads to. `record` takes the times of each stage of a data command, and `record_wait` its waits at gates.
+    `busy_ps` and `served` count.
     """
 
     __slots__ = (
@@ -123,7 +125,7 @@ class StageServer(BoundedQueue):
         self._forget()
 
     def _forget(self) -> None:
-        """Empty every cache."""
+        """Empties every cache."""
         self._command: CommandInFlight | None = None
         self.gates = self.own_gates
         self._free: Callable[[TileToken], None] | None = None
@@ -136,7 +138,7 @@ class StageServer(BoundedQueue):
         self._costs: dict[int, tuple[StageParams, int]] = {}
 
     def guard(self, gates: tuple[Gate, ...]) -> None:
-        """Let a service start only when its token has passed *gates*, in order, and then those of earlier calls."""
+        """Puts *gates* before a service: its token passes them, in order, and then the gates of earlier calls."""
         self.own_gates = self.gates = (*gates, *self.own_gates)
         self.exits = tuple(gate for gate in self.own_gates if type(gate).leave is not Gate.leave)
 
@@ -163,7 +165,7 @@ class StageServer(BoundedQueue):
         return None if token is self.token else self.token
 
     def turn_to_leave_ps(self, token: TileToken) -> int:
-        """From when on *token*, whose service has ended, waited for the next queue alone."""
+        """The picosecond from which *token*, whose service has ended, waited for the next queue alone."""
         return token.t_end
 
     def granted(self, token: TileToken, gate: Gate) -> None:
@@ -173,9 +175,9 @@ class StageServer(BoundedQueue):
             waits = token.waits = []
         waits.append((gate.reason, self.clock.now_ps - token.waits_since))
         passed = self.gates.index(gate) + 1
-        for each in self.gates[passed:]:
-            if (each.waiting and each.wants(token)) or not each.admit(token):
-                self._wait_at(each, token)
+        for other in self.gates[passed:]:
+            if (other.waiting and other.wants(token)) or not other.admit(token):
+                self._wait_at(other, token)
                 return
         token.t_start = self.clock.now_ps
         self.begin(token, self.finish)
@@ -196,7 +198,7 @@ class StageServer(BoundedQueue):
         gate.waiting.append((self, token))
 
     def _turn_to(self, command: CommandInFlight) -> None:
-        """Look up what *command* asks of its tiles here."""
+        """Looks up the gate and the calls of *command* for its tiles here."""
         self._command = command
         claim: Gate | None = command.claims[self.stage_type]
         self.gates = self.own_gates if claim is None else (claim, *self.own_gates)
@@ -204,7 +206,7 @@ class StageServer(BoundedQueue):
         self._record = self.record if command.submitted.data_op else None
 
     def _begin_pure(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
-        """Schedule the end of a service whose cost depends on its parameters alone. Each cost is asked for once."""
+        """Schedules the end of a service whose cost depends on its parameters alone. Each cost is asked for once."""
         stage = token.stages[token.index]
         if stage is not self._stage:
             params = stage.params
@@ -220,7 +222,7 @@ class StageServer(BoundedQueue):
         return known
 
     def _finish(self, token: TileToken) -> None:
-        """The service has ended: free its gates, then pass the token on, keep it, or complete the tile."""
+        """Ends a service: frees its gates, then passes the token on, keeps the token, or completes the tile."""
         if token is not self.token:
             raise self._finished_twice(token)
         token.t_end = now = self.clock.now_ps
@@ -272,7 +274,7 @@ class StageServer(BoundedQueue):
         return target
 
     def _move_on(self, token: TileToken, now: int) -> None:
-        """Record the stage that ended, and make the next stage the current one of *token*."""
+        """Records the stage that ended, and makes the next stage the current one of *token*."""
         record, index = self._record, token.index
         if record is not None:
             if token.waits is None:

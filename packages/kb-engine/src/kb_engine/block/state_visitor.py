@@ -1,7 +1,5 @@
 """StateVisitor, and the kinds of state that the parts of a simulation hand to it.
 
-Design: docs/design/steady-state.md
-
 A class names each of its attributes that changes while the simulation works, and gives each a kind:
 
     class Channel(Stateful):
@@ -11,6 +9,8 @@ A class names each of its attributes that changes while the simulation works, an
 value. One visitor writes all values down, relative to now and to the next tile, and another one moves them on by some
 periods. So the values that are compared are the values that are moved. A class whose state depends on a condition
 overrides `visit_state`.
+
+Design: docs/design/steady-state.md
 """
 
 from __future__ import annotations
@@ -141,14 +141,14 @@ def moment_or_none(over: StateVisitor, t_ps: int) -> int:
     return over.moment(t_ps)
 
 
-class Kind(NamedTuple):
+class StateKind(NamedTuple):
     """One kind of state: `visit(over, value)` hands a value of the kind to *over* and returns the new value."""
 
     name: str
     visit: Callable[[StateVisitor, Any], Any]
 
 
-State: TypeAlias = Mapping[str, Kind] | tuple[str, ...]
+State: TypeAlias = Mapping[str, StateKind] | tuple[str, ...]
 """The names of the attributes that change, each with a kind. A tuple of names alone gives no kinds."""
 
 
@@ -190,33 +190,33 @@ def _call(over: StateVisitor, function: Any) -> Any:
     return function
 
 
-MOMENT: Final = Kind("MOMENT", lambda over, t_ps: over.moment(t_ps))
+MOMENT: Final = StateKind("MOMENT", lambda over, t_ps: over.moment(t_ps))
 """A time in picoseconds that matters wherever it lies, such as the begin of a service."""
-MOMENT_OR_NONE: Final = Kind("MOMENT_OR_NONE", moment_or_none)
+MOMENT_OR_NONE: Final = StateKind("MOMENT_OR_NONE", moment_or_none)
 """A MOMENT, or NO_MOMENT."""
-DEADLINE: Final = Kind("DEADLINE", lambda over, t_ps: over.deadline(t_ps))
+DEADLINE: Final = StateKind("DEADLINE", lambda over, t_ps: over.deadline(t_ps))
 """A time in picoseconds that matters while it is ahead of now, such as the time at which a port is free."""
-COUNT: Final = Kind("COUNT", lambda over, count: over.count(count))
+COUNT: Final = StateKind("COUNT", lambda over, count: over.count(count))
 """A number that grows with the work done, and on which no time depends."""
-OP: Final = Kind("OP", lambda over, op_id: over.op(op_id))
+OP: Final = StateKind("OP", lambda over, op_id: over.op(op_id))
 """The number of an op in the op log, -1 for none."""
-SAME: Final = Kind("SAME", _same)
+SAME: Final = StateKind("SAME", _same)
 """A value that has to be equal a period later, such as a flag or the number of an open row."""
-SIZE: Final = Kind("SIZE", _size)
+SIZE: Final = StateKind("SIZE", _size)
 """A collection whose length has to be equal a period later, and whose items do not matter."""
-IDENTICAL: Final = Kind("IDENTICAL", _identical)
+IDENTICAL: Final = StateKind("IDENTICAL", _identical)
 """An object that has to be the same object a period later."""
-TOKEN: Final = Kind("TOKEN", _token)
+TOKEN: Final = StateKind("TOKEN", _token)
 """A TileToken, or None."""
-PART: Final = Kind("PART", _part)
+PART: Final = StateKind("PART", _part)
 """An object with state of its own, which has a `visit_state`, or None."""
-CALL: Final = Kind("CALL", _call)
+CALL: Final = StateKind("CALL", _call)
 """A method of a part, which will be called."""
-BY_HAND: Final = Kind("BY_HAND", lambda _, value: value)
+BY_HAND: Final = StateKind("BY_HAND", lambda _, value: value)
 """A value that the class hands over in a `visit_state` of its own, because it matters only under a condition."""
 
 
-def each(*kinds: Kind) -> Kind:
+def each(*kinds: StateKind) -> StateKind:
     """The kind of a collection whose items are all of one kind; None in place of the collection is allowed.
 
     With several *kinds*, each item is a tuple with one value of each kind. The number of items has to be equal a period
@@ -232,10 +232,10 @@ def each(*kinds: Kind) -> Kind:
                 items[number] = moved
         return items
 
-    return Kind(f"each({', '.join(kind.name for kind in kinds)})", visit)
+    return StateKind(f"each({', '.join(kind.name for kind in kinds)})", visit)
 
 
-def each_value(kind: Kind, key: Kind | None = None) -> Kind:
+def each_value(kind: StateKind, key: StateKind | None = None) -> StateKind:
     """The kind of a dict whose values are all of *kind*. The keys stay; they are handed over if they have a kind."""
 
     def visit(over: StateVisitor, items: Any) -> Any:
@@ -246,10 +246,10 @@ def each_value(kind: Kind, key: Kind | None = None) -> Kind:
             items[each_key] = kind.visit(over, value)
         return items
 
-    return Kind(f"each_value({kind.name})", visit)
+    return StateKind(f"each_value({kind.name})", visit)
 
 
-def row(*kinds: Kind) -> Kind:
+def row(*kinds: StateKind) -> StateKind:
     """The kind of a tuple with one value of each of *kinds*."""
 
     def visit(over: StateVisitor, values: Any) -> Any:
@@ -258,17 +258,17 @@ def row(*kinds: Kind) -> Kind:
             return values
         return values._make(moved) if hasattr(values, "_make") else tuple(moved)
 
-    return Kind(f"row({', '.join(kind.name for kind in kinds)})", visit)
+    return StateKind(f"row({', '.join(kind.name for kind in kinds)})", visit)
 
 
-def optional(kind: Kind) -> Kind:
+def optional(kind: StateKind) -> StateKind:
     """The kind of a value of *kind*, or None."""
 
     def visit(over: StateVisitor, value: Any) -> Any:
         over.same(value is None)
         return None if value is None else kind.visit(over, value)
 
-    return Kind(f"optional({kind.name})", visit)
+    return StateKind(f"optional({kind.name})", visit)
 
 
 class Stateful:
@@ -290,7 +290,7 @@ class Stateful:
                 setattr(self, name, moved)
 
 
-def kinds_of(owner: type) -> Mapping[str, Kind] | None:
+def kinds_of(owner: type) -> Mapping[str, StateKind] | None:
     """The kinds that the class *owner* itself states; None where it states none, or names alone."""
     stated = vars(owner).get("state")
     return stated if isinstance(stated, Mapping) else None

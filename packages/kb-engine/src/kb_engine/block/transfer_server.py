@@ -1,4 +1,7 @@
-"""TransferServer: a StageServer for a channel with several transfers under way at once."""
+"""TransferServer: a StageServer for a channel with several transfers under way at once.
+
+Design: docs/design/processing-element.md
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ from kb_messages import Stage, StageType
 
 
 class TransferService(Service, Protocol):
-    """A block as its TransferServers see it: an Initiator."""
+    """The interface of an Initiator for its TransferServers."""
 
     @property
     def outstanding(self) -> int:
         """The transfers of a channel that may be under way at once."""
 
     def issued_ps(self, stage_type: StageType) -> int:
-        """When the transfer that has just begun lets the next one begin."""
+        """The picosecond at which the transfer that has just begun lets the next one begin."""
 
 
 class TransferServer(StageServer):
@@ -32,9 +35,9 @@ class TransferServer(StageServer):
     Services begin one after the other: one holds the channel from its gates to the end of its set-up (`issued_ps`).
     After that it is under way, and services overlap. Of the tokens in front, the first one that can begin does.
 
-    Tokens leave for other blocks in the order in which they came. A token that is done earlier waits for those before
-    it. It keeps its place in front until it has left. A token whose tile ends here is done at once, because no block
-    waits for it. A token whose next stage is here begins that stage as soon as the channel is free.
+    Tokens leave for other blocks in the order in which they came. A token that is done earlier waits for the tokens
+    before it, and keeps its place in front until it has left. A token whose tile ends here is done at once, because no
+    block waits for it. A token whose next stage is here begins that stage as soon as the channel is free.
 
     A service that claims registers begins only when no token before it has a service here left to begin. Otherwise a
     later tile could take the registers that the tile before it needs to leave.
@@ -108,7 +111,7 @@ class TransferServer(StageServer):
         return token in self._under_way
 
     def has_served(self, token: TileToken) -> bool:
-        """Whether *token* is done here, and waits for those before it or for room in the next queue."""
+        """Whether *token* is done here, and waits for tokens before it or for room in the next queue."""
         return token in self._done
 
     def ahead_of(self, token: TileToken) -> TileToken | None:
@@ -118,7 +121,7 @@ class TransferServer(StageServer):
         return None if token in self._under_way or token is self._entering else self._in_front[0]
 
     def turn_to_leave_ps(self, token: TileToken) -> int:
-        """When *token*, which is first and done, was both."""
+        """The picosecond from which *token* was both first and done."""
         return max(token.t_end, self._first_since_ps)
 
     def granted(self, token: TileToken, gate: Gate) -> None:
@@ -127,7 +130,7 @@ class TransferServer(StageServer):
         self._begin_next()
 
     def _serve(self, token: TileToken) -> None:
-        """Take *token* in front. There is room."""
+        """Takes *token* in front. There is room."""
         self._take(token)
         self._note_room()
         self._begin_next()
@@ -140,7 +143,7 @@ class TransferServer(StageServer):
         self.token = self._in_front[0] if len(self._in_front) >= self._most else None
 
     def _begin_next(self) -> None:
-        """Begin services until one holds the channel, or none can begin."""
+        """Begins services until one holds the channel, or none can begin."""
         to_begin = self._to_begin
         while to_begin and self._entering is None:
             for token in self._in_front:
@@ -178,7 +181,9 @@ class TransferServer(StageServer):
         self._begin_next()
 
     def _finish(self, token: TileToken) -> None:
-        """The service has ended: free its gates, then complete the tile, go on with its next stage here, or let go."""
+        """Ends a service: frees its gates, then completes the tile, goes on with its next stage here, or lets the token
+        go.
+        """
         if token not in self._under_way:
             raise self._finished_twice(token)
         token.t_end = now = self.clock.now_ps
@@ -204,7 +209,7 @@ class TransferServer(StageServer):
         self._leave()
 
     def _leave(self) -> None:
-        """Pass tokens on as long as the first one is done and has room to go to, and fill their places.
+        """Passes tokens on while the first one is done and the next queue has room, and fills their places.
 
         Senders that already wait for room in the next queue go first.
         """
@@ -231,7 +236,9 @@ class TransferServer(StageServer):
         target.put(token)
 
     def _look_up_record(self, token: TileToken) -> None:
-        """Have the times of *token* recorded as its command asks: another command's token may begin before it ends."""
+        """Notes how the times of *token* are recorded, because a token of another command may begin before this one
+        ends.
+        """
         self._record = self.record if token.context.submitted.data_op else None
 
     def _remove(self, token: TileToken) -> None:
@@ -240,7 +247,7 @@ class TransferServer(StageServer):
         self._in_front.remove(token)
 
     def _refill(self) -> None:
-        """Take tokens from the queue, and let senders in, as long as there is room. Brings `token` up to date."""
+        """Takes tokens from the queue, and lets senders in, as long as there is room. Brings `token` up to date."""
         while True:
             while self.queue and len(self._in_front) < self._most:
                 self._take(self.queue.popleft())

@@ -20,8 +20,7 @@ from kb_engine.launch.host_path_check import find_host
 from kb_engine.launch.launch import Launch
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.listeners import Listeners, listener
-from kb_engine.observe.observer import Observer
+from kb_engine.observe.observer import Listeners, Observer, listener
 from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.tracer import Tracer
 from kb_engine.program.materialize import Materializer, without_log

@@ -14,7 +14,7 @@ from kb_engine.block.stage_server import StageServer
 from kb_engine.block.transfer_server import server_of
 from kb_engine.engine.registry import Registry
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.listeners import Listeners
+from kb_engine.observe.observer import Listeners
 from kb_engine.observe.traced_server import traced_server_of
 from kb_engine.timing.clock import Clock
 from kb_messages import KbError, StageType, TopologyError

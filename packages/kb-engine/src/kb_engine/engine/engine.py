@@ -37,7 +37,7 @@ from kb_engine.program.grid import Grid
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
 from kb_engine.timing.clock import Clock
-from kb_engine.timing.collector import collector_off, look_once
+from kb_engine.timing.collector import collect_once, collector_off
 from kb_messages import (
     CubeTarget,
     KbError,
@@ -95,7 +95,7 @@ class Engine:
             self.fast_forward: FastForward | None = None
             if exact != "events":
                 self.fast_forward = fast_forward_of(built, watching, templates, reasons)
-        look_once()  # so that the objects of the chip count as old
+        collect_once()  # so that the objects of the chip count as old
         self.chip = built.chip
         self.pes = built.pes
         self.session = built.session

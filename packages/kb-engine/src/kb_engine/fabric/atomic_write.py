@@ -21,10 +21,10 @@ class AtomicWrite(WatchedWrite):
         """Bytes that come wait for the last one."""
 
     def hand_over(self, now_ps: int) -> None:
-        """Another request is served next: it comes before the atomic."""
+        """Does nothing: a request that is served next comes before the atomic."""
 
     def ask(self, then: Callable[[int], None]) -> None:
-        """Ask for the read, and, once it has its time, for the write behind it."""
+        """Asks for the read, and, once it has its time, for the write behind it."""
 
         def write(_: int, read_ps: int) -> None:
             self._memory.request(self._rectangle, read_ps, True, lambda _, committed_ps: then(committed_ps))
@@ -32,7 +32,7 @@ class AtomicWrite(WatchedWrite):
         self._memory.request(self._rectangle, 0, False, write)
 
     def finish(self, now_ps: int) -> int:
-        """The last byte has come: read and write. Returns the time of the commit."""
+        """Reads and writes, because the last byte has come. Returns the time of the commit."""
         self._holders[:] = [self.op_id] * len(self._holders)
         _, read_ps = self._memory.reserve(now_ps, self._rectangle, now_ps, False)
         _, self._committed_ps = self._memory.reserve(now_ps, self._rectangle, read_ps, True)

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import ForwardingComponent, Initiator, MemoryComponent, TransferSource
 from kb_engine.block.state_visitor import PART, State, Stateful, each_value
+from kb_engine.fabric.incoming_write import MemoryRequests
 from kb_engine.fabric.link import LinkState
 from kb_engine.fabric.lookahead import Lookahead
-from kb_engine.fabric.memory_requests import MemoryRequests
 from kb_engine.fabric.paths import Hop, Leg, MemoryPath, OnLinks
 from kb_engine.fabric.sharing.shared_link import SharedLink
 from kb_engine.fabric.sharing.stream import Passage
@@ -29,11 +29,11 @@ _NO_WIDTH: Final[Width] = (0.0, Fraction(0))
 _ALONE, _SHARED, _NARROWS, _KINDS = range(4)
 
 HopsOver: TypeAlias = list[Hop | None]
-"""The hops over one link: one alone, a shared one, and one that narrows. None stands for those nobody asked for."""
+"""The hops over one link: a private, a shared and a narrowing one. None stands for a hop that is not needed so far."""
 
 
 class WayLink(NamedTuple):
-    """What all ways over one link have in common. `merges` says whether two flows can want the link at once."""
+    """The data that all ways over one link share. `merges` says whether two flows can want the link at once."""
 
     state: LinkState
     merges: bool
@@ -93,11 +93,11 @@ class PathCompiler(Stateful):
         self._hops_at_once = partial(self._hops, at_once=True)
 
     def ignore_leads(self) -> None:
-        """Turn lookahead off for paths that are compiled later."""
+        """Turns lookahead off for paths that are compiled later."""
         self._lookahead = Lookahead(self._graph, {}, self.overhead_ps)
 
     def forget_ops(self) -> None:
-        """Another op log begins, which has none of the ops so far."""
+        """Forgets the ops so far, because another op log begins."""
         for leg in self.legs.values():
             leg.forget_ops()
         for requests in self._requests.values():
@@ -190,7 +190,7 @@ class PathCompiler(Stateful):
         return hops
 
     def _way_link(self, link: Link, at_once: bool) -> WayLink:
-        """What all ways over *link* have in common. With *at_once*, its ends have several transfers under way."""
+        """The data that all ways over *link* share. With *at_once*, its ends have several transfers under way."""
         merges = self._can_merge(link, _NONE if at_once else self._one_at_a_time)
         other = self._way_links[not at_once].get(id(link))
         if other is not None:
@@ -236,7 +236,7 @@ class PathCompiler(Stateful):
 
 
 def _port(node_id: str, block: Initiator[Any]) -> tuple[LinkState, LinkState] | None:
-    """The ports of *block*, for the data that it sends and for those that it gets, if they have a bandwidth."""
+    """The ports of *block* for data that it sends and for data that it gets, where a port has a bandwidth."""
     if block.port_gbs is None:
         return None
     away, back = (
@@ -247,7 +247,7 @@ def _port(node_id: str, block: Initiator[Any]) -> tuple[LinkState, LinkState] | 
 
 
 def _is_before_port(links: tuple[Link, ...], number: int) -> bool:
-    """Whether a port that is no wider comes behind the link: then the port holds up what the link would."""
+    """Whether a port that is no wider comes behind the link: then bytes wait at the port and not at the link."""
     after = links[number + 1] if number + 1 < len(links) else None
     return after is not None and after.is_port and after.bw_gbs <= links[number].bw_gbs
 

@@ -1,4 +1,4 @@
-"""The fabric: transfers between nodes, over shared links, and the time they take.
+"""Fabric: transfers between nodes, over shared links, and the time that they take.
 
 A read is a request leg (0 bytes), the service of the memory and a data leg. A write is a data leg, the service and an
 acknowledgement (0 bytes). A message is one leg. The head of a transfer pays the latency of every hop once, and the
@@ -7,6 +7,8 @@ bytes pay the bandwidth of each link, cut-through. Zero bytes occupy nothing.
 The fabric reserves a link ahead, exactly, where only one flow can feed the link. Where flows merge (`shared_link`), the
 arrival of the head is an event. A read that no other request can overtake is reserved at its memory when the read
 begins (`lookahead`).
+
+Design: docs/design/link-sharing.md
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class Fabric(Stateful):
 
     *on_transfer* gets each transfer as soon as its end is known, and *rows* makes a table of the reads and writes.
     *on_links* gives the bytes on a link of a transfer of so many bytes, where packets have headers. `is_foreseen` says
-    that folded and closed commands know all that their transfers wait for.
+    that the waits of a transfer follow from the links and memories on its way, so that commands can be skipped and
+    isolated.
     """
 
     state: ClassVar[State] = {"_watched": SIZE, "_compiler": PART}
@@ -69,22 +72,22 @@ class Fabric(Stateful):
         self._enter: Callable[[frozenset[object]], None]
 
     def watch(self, places: Set[object], enter: Callable[[frozenset[object]], None]) -> None:
-        """Call *enter* before a read or a write begins on a way that has one of *places*. A way names its places."""
+        """Calls *enter* before a read or a write begins on a way that has one of *places*. A way names its places."""
         self._watched, self._enter, self._is_watched = places, enter, True
 
     def attach(self, components: Mapping[str, ComponentBase[Any]]) -> None:
-        """Tell the fabric which block is at each node, before the first transfer."""
+        """Gives the fabric the block at each node, before the first transfer."""
         self._compiler = PathCompiler(self._clock, self._graph, components, self._deliver, self._on_links)
 
     def wait_for_requests(self) -> None:
-        """Turn off ahead-of-time reservation for paths compiled later.
+        """Turns off ahead-of-time reservation for paths compiled later.
 
         Probes need this, because their transfers ignore the `lead_ps` of the blocks.
         """
         self._compiler.ignore_leads()
 
     def forget_ops(self) -> None:
-        """Another op log begins: forget which ops were served, and which transfers the log has rows of.
+        """Forgets which ops were served, and which transfers have rows in the log, because another op log begins.
 
         The memories keep their numbers in the log, which follow from the chip.
         """
@@ -132,7 +135,10 @@ class Fabric(Stateful):
         return path
 
     def paths(self, src: str, owner: int) -> Sequence[MemoryPath]:
-        """The path from node *src* to memory *owner*, or to each slice of interleaved memory. Raises as `path` does."""
+        """The path from node *src* to memory *owner*, or to each slice of interleaved memory.
+
+        Raises the errors of `path`.
+        """
         path = self.path(src, owner)
         return path.slices if isinstance(path, InterleavedPath) else [path]
 
@@ -152,7 +158,7 @@ class Fabric(Stateful):
         finish: Callable[[Any], None],
         argument: Any,
     ) -> None:
-        """Read the bytes of *memory*. `finish(argument)` is called when the last byte arrives.
+        """Reads the bytes of *memory*. `finish(argument)` is called when the last byte arrives.
 
         *start_ps* is not before now. Where no other request can overtake this request, the memory is reserved now, and
         so are the links of the way back. Otherwise the arrival of the request is an event.
@@ -189,11 +195,14 @@ class Fabric(Stateful):
             self._trace(path.src, path.dst, flow.payload_nbytes, start_ps, end)
 
     def alone_ps(self, path: MemoryPath | InterleavedPath, memory: Rectangle, write: bool) -> tuple[int, int]:
-        """As `idle_time.alone_ps`: a transfer with nothing else under way."""
+        """Picoseconds of a transfer with nothing else under way, and picoseconds of its bytes at the memory."""
         return alone_ps(path, memory, write)
 
     def form_of_idle(self, src: str, owner: int) -> Hashable:
-        """As `idle_time.form_of_idle`, of the path from node *src* to memory *owner*. Raises as `path`."""
+        """The form of the path from node *src* to memory *owner*: paths of equal forms have equal idle times.
+
+        Raises the errors of `path`.
+        """
         return form_of_idle(self.path(src, owner))
 
     def counted(self, path: MemoryPath | InterleavedPath, pieces: tuple[Rectangle, ...]) -> CountedPieces:
@@ -209,7 +218,7 @@ class Fabric(Stateful):
         argument: Any,
         atomic: bool = False,
     ) -> None:
-        """Write the bytes of *memory*. `finish(argument)` is called when the acknowledgement arrives.
+        """Writes the bytes of *memory*. `finish(argument)` is called when the acknowledgement arrives.
 
         With *atomic*, the memory reads the bytes first.
         """
@@ -240,7 +249,7 @@ class Fabric(Stateful):
     def send(
         self, src: str, dst: str, nbytes: int, start_ps: int, finish: Callable[[Any], None], argument: Any
     ) -> None:
-        """Send a message of *nbytes* from *src* to *dst*. `finish(argument)` is called when its last byte arrives.
+        """Sends a message of *nbytes* from *src* to *dst*. `finish(argument)` is called when its last byte arrives.
 
         Raises TopologyError when no links lead from *src* to *dst*.
         """
@@ -266,7 +275,7 @@ class Fabric(Stateful):
         start_ps: int,
         then: tuple[Callable[[Any], None], Any],
     ) -> None:
-        """Read or write, by *move*, the part of *memory* in each slice, and call the function *then* at the end.
+        """Moves the part of *memory* in each slice, by the function *move*, and calls the function *then* at the end.
 
         Bytes in one slice are one request, with nothing to gather.
         """
@@ -316,7 +325,7 @@ class Fabric(Stateful):
             requests.hand_over(now, finishing)
 
     def _travel(self, transfer: Transfer) -> None:
-        """Reserve the links before the first shared link, and go on to that link or to the end of the leg."""
+        """Reserves the links before the first shared link, and goes on to that link or to the end of the leg."""
         head, tail, flow = transfer.head_ps, transfer.tail_ps, transfer.flow
         if flow.nbytes:
             transfer.head_ps, transfer.tail_ps = head, tail = flow.reserve_ahead(head, tail)

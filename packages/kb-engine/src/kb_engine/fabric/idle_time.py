@@ -1,4 +1,7 @@
-"""How long a read or a write takes with nothing else under way, in closed form. Pure, and for estimates alone."""
+"""Idle times: the duration of a read or write with nothing else under way, in closed form.
+
+Pure, for estimates alone.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,14 @@ from kb_engine.fabric.paths import Leg, MemoryPath
 from kb_messages import Rectangle
 
 _MANY_NBYTES: Final = 1 << 40
-"""Bytes of so many packets that their number tells the bytes of a packet."""
+"""Bytes of so many packets that the bytes of one packet follow from their number."""
 
 
 def alone_ps(path: MemoryPath | InterleavedPath, memory: Rectangle, write: bool) -> tuple[int, int]:
-    """Picoseconds of a read or write of *memory* with nothing else under way, and those of its bytes at the memory.
+    """Picoseconds of a read or write of *memory* with nothing else under way, and picoseconds of its bytes at the
+    memory.
 
-    Of interleaved bytes, those of the slowest slice: their requests go at once, and share the link at the node that
+    For interleaved bytes, the times of the slowest slice: the requests go at once, and share the link at the node that
     asks.
     """
     if isinstance(path, MemoryPath):
@@ -30,7 +34,7 @@ def alone_ps(path: MemoryPath | InterleavedPath, memory: Rectangle, write: bool)
 
 
 def _idle_ps(path: MemoryPath, memory: Rectangle, write: bool, least_ps: int) -> tuple[int, int]:
-    """As `alone_ps`. The bytes take at least *least_ps* on their links."""
+    """The times of `alone_ps`, for bytes that take at least *least_ps* on their links."""
     latency_ps, bytes_ps = path.memory.idle_ps(memory, write)
     data = path.away if write else path.back
     slowest_ps = max(bytes_ps, data.slowest_ps(memory.nbytes), least_ps)
@@ -38,7 +42,9 @@ def _idle_ps(path: MemoryPath, memory: Rectangle, write: bool, least_ps: int) ->
 
 
 def form_of_idle(path: MemoryPath | InterleavedPath) -> Hashable:
-    """All that `alone_ps` follows from beside the rectangle: equal forms give equal times at equal places in memory."""
+    """The data besides the rectangle from which `alone_ps` follows: equal forms give equal times at equal places in
+    memory.
+    """
     if isinstance(path, MemoryPath):
         memory = type(path.memory), encode(path.memory.spec)
         return *memory, path.request_ps, path.response_ps, _form_of_leg(path.away), _form_of_leg(path.back)

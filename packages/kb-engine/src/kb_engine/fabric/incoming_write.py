@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from operator import attrgetter
+from typing import Any, ClassVar
 
 from kb_engine.block.fabric_roles import MemoryComponent
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import BY_HAND, DEADLINE, MOMENT, OP, PART, SAME, State, Stateful, StateVisitor, each
 from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, FairShare, SteadyPace
 from kb_messages import CountedPieces, Rectangle, cut
 
 
-class IncomingWrite:
+class IncomingWrite(Stateful):
     """The write of *rectangle* to *memory*, from its start to the commit.
 
     A memory works on bytes in the order in which they come. When another request comes in between, the memory gets the
-    bytes of the write that are there, in whole bursts, and it gets the others later. Without other requests it gets
-    the write as a whole. `came_ps` is when the first byte came that the memory could not get yet, as far as the other
-    requests tell.
+    bytes of the write that have come, in whole bursts, and the other bytes later. Without other requests it gets the
+    write as a whole. `came_ps` is the arrival of the first byte that the memory could not get yet, as far as other
+    requests decide it.
     """
 
     __slots__ = ("_committed_ps", "_memory", "_n_handed", "_pace", "_payload", "_rectangle", "_since_ps", "came_ps")
+    state: ClassVar[State] = {
+        "_n_handed": SAME,
+        "_committed_ps": DEADLINE,
+        "_pace": each(MOMENT, PART, SAME, SAME),
+        "came_ps": BY_HAND,
+        "_since_ps": BY_HAND,
+    }
 
     def __init__(self, memory: MemoryComponent[Any], rectangle: Rectangle) -> None:
         self._memory = memory
@@ -32,27 +40,24 @@ class IncomingWrite:
         self.came_ps = 0
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says, but for the rectangle, which `become` replaces."""
-        over.same(self._n_handed, len(self._pace))
-        self._committed_ps = over.deadline(self._committed_ps)
-        if not self._pace:
-            return
-        self.came_ps, self._since_ps = over.moment(self.came_ps), over.moment(self._since_ps)
-        for number, (from_ps, pace, delay_ps, offset) in enumerate(self._pace):
-            over.part(pace)
-            over.same(delay_ps, offset)
-            self._pace[number] = over.moment(from_ps), pace, delay_ps, offset
+        """Hands the state to *over*, without the rectangle, which `become` replaces.
+
+        The moments of the first bytes matter from the first byte on.
+        """
+        super().visit_state(over)
+        if self._pace:
+            self.came_ps, self._since_ps = over.moment(self.came_ps), over.moment(self._since_ps)
 
     def has_headers(self, payload: float) -> None:
-        """Of the bytes that come, the share *payload* is the rectangle's, and the others are headers."""
+        """Notes that of the bytes that come, the share *payload* belongs to the rectangle. The others are headers."""
         self._payload = payload
 
     def become(self, rectangle: Rectangle) -> None:
-        """The bytes are those of *rectangle*, of the same shape and at the same place in its bursts."""
+        """Replaces the rectangle by *rectangle*, which has the same shape and lies at the same place in its bursts."""
         self._rectangle = rectangle
 
     def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
-        """From *from_ps* on, the bytes that have come are those of *pace*, *delay_ps* ago, less *offset*.
+        """From *from_ps* on, the bytes that have come are the level of *pace*, *delay_ps* ago, less *offset*.
 
         The first call gives the moment of the first byte.
         """
@@ -85,7 +90,7 @@ class IncomingWrite:
         return found
 
     def hand_over(self, now_ps: int) -> None:
-        """Another request is served next: give the memory the bytes that came before *now_ps*."""
+        """Gives the memory the bytes that came before *now_ps*, because another request is served next."""
         n_came, rate = self._came_before(now_ps)
         n_whole = self._whole_bursts(int(n_came)) if n_came >= 1 else 0
         self.came_ps = max(self.came_ps, now_ps)
@@ -96,11 +101,14 @@ class IncomingWrite:
             self._since_ps = max(self._since_ps, now_ps - 1 - late_ps)
 
     def ask(self, then: Callable[[int], None]) -> None:
-        """The last byte has come to a memory that reorders. `then` gets the time of the commit."""
+        """Sends the request, because the last byte has come to a memory that reorders.
+
+        `then` gets the time of the commit.
+        """
         self._memory.request(self._rectangle, 0, True, lambda _, committed_ps: then(committed_ps))
 
     def finish(self, now_ps: int) -> int:
-        """The last byte has come: give the memory the rest. Returns the time of the commit."""
+        """Gives the memory the rest, because the last byte has come. Returns the time of the commit."""
         if self._n_handed:
             self._reserve(self._parts(self._n_handed, self._rectangle.nbytes), now_ps)
         else:
@@ -120,7 +128,7 @@ class IncomingWrite:
         return 0.0, 0.0
 
     def _whole_bursts(self, nbytes: int) -> int:
-        """*nbytes*, less what they have of a burst that they do not fill, or of a piece that has not come whole."""
+        """*nbytes*, less the bytes of a burst that is not full, or of a piece that has not come whole."""
         rectangle = self._rectangle
         if isinstance(rectangle, CountedPieces):
             return rectangle.whole(nbytes)
@@ -140,3 +148,58 @@ class IncomingWrite:
         for part in parts:
             _, committed = self._memory.reserve(self._since_ps, part, now_ps, True)
             self._committed_ps = max(self._committed_ps, committed)
+
+
+class MemoryRequests(Stateful):
+    """The requests to one memory. All paths to the memory share this object.
+
+    `awaited` counts the requests whose arrival is an event. `promised_ps` is the arrival of the last request that was
+    reserved before it arrived; no request may arrive earlier. `writes` are the writes whose last byte has not come.
+
+    With an op log, `holders` are the ops whose requests the memory got last, at the port of reads and at the port of
+    writes. Where writes have no port of their own, all requests take the port of reads. -1 stands for other requests.
+    """
+
+    __slots__ = ("awaited", "holders", "promised_ps", "writes")
+    state: ClassVar[State] = {"awaited": SAME, "promised_ps": DEADLINE, "holders": each(OP), "writes": each(PART)}
+
+    def __init__(self) -> None:
+        self.awaited = 0
+        self.promised_ps = 0
+        self.holders = [-1, -1]
+        self.writes: list[IncomingWrite] = []
+
+    def is_idle(self, now_ps: int) -> bool:
+        """Whether no request is on its way at *now_ps*."""
+        return not (self.awaited or self.writes) and self.promised_ps <= now_ps
+
+    def saved(self) -> tuple[int, tuple[int, ...]]:
+        """The state that requests leave behind, for `put_back`."""
+        return self.promised_ps, tuple(self.holders)
+
+    def put_back(self, state: tuple[int, tuple[int, ...]]) -> None:
+        """Restores *state*, while no request is on its way."""
+        self.promised_ps = state[0]
+        self.holders[:] = state[1]
+
+    def forget_ops(self) -> None:
+        """Forgets the ops so far, because another op log begins."""
+        self.holders[:] = [-1] * len(self.holders)
+
+    def hand_over(self, now_ps: int, finishing: IncomingWrite | None = None) -> None:
+        """Gives the memory the bytes of all writes that have come by now, in their order, before another request is
+        served.
+
+        The bytes are given in steps, from each moment to the next at which a write began or came faster. *finishing* is
+        a write whose last byte comes now; its last bytes are left to its `finish`.
+        """
+        if finishing is not None and len(self.writes) == 1 and finishing.comes_steadily:
+            return  # there is no moment between its first byte and now, and `finish` gives all of it
+        writes = sorted(self.writes, key=attrgetter("came_ps"))
+        for moment_ps in sorted({moment for write in writes for moment in write.moments(now_ps)}):
+            for write in writes:
+                if write.came_ps < moment_ps:
+                    write.hand_over(moment_ps)
+        for write in writes:
+            if write is not finishing:
+                write.hand_over(now_ps)

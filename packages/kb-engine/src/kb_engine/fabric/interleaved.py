@@ -1,7 +1,9 @@
 """Transfers of interleaved bytes: one request for each slice that has some of them, all at once.
 
-The requests of one transfer share the links that they meet on, like those of several blocks. The transfer is done when
-the last of them is. A transfer of bytes in one slice is one request like any other.
+The requests of one transfer share the links on which they meet, like requests of several blocks. The transfer is done
+when its last request is done. A transfer of bytes in one slice is a single request.
+
+Design: docs/design/memories.md
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from kb_engine.block.state_visitor import (
     OP,
     SAME,
     TOKEN,
-    Kind,
     State,
     Stateful,
+    StateKind,
     StateVisitor,
     moment_or_none,
 )
@@ -61,7 +63,7 @@ class InterleavedPath:
         ]
 
     def _parts_of_pieces(self, memory: CountedPieces) -> list[tuple[MemoryPath, Rectangle]]:
-        """As `parts`. Pieces that lie alike in their round of granules are counted once."""
+        """The parts of pieces by slice. Pieces at the same place in their round of granules are counted once."""
         region, burst_nbytes, pieces = self.region, self.burst_nbytes, memory.pieces
         interleaving, lowest = region.interleaving, min([each.base for each in pieces])
         is_alike = interleaving.granule_nbytes % burst_nbytes == 0  # a round is whole bursts of each slice
@@ -76,7 +78,7 @@ class InterleavedPath:
 
     @property
     def burst_nbytes(self) -> int:
-        """Bytes of a burst of the slices, which are alike."""
+        """Bytes of a burst of a slice, equal for all slices."""
         return self.slices[0].memory.burst_nbytes
 
     def own_link_ps(self, memory: Rectangle, parts: Sequence[tuple[MemoryPath, Rectangle]], write: bool) -> int:
@@ -95,7 +97,7 @@ class InterleavedPath:
 def _counted_parts(
     interleaving: Interleaving, starts: tuple[int, ...], burst_nbytes: int, pieces: tuple[Rectangle, ...]
 ) -> list[tuple[int, CountedPieces]]:
-    """The numbers of the slices, which begin at *starts*, that have bytes of *pieces*, and what these are there."""
+    """(number of the slice, its part) for each slice that has bytes of *pieces*. The slices begin at *starts*."""
     found = dict[int, list[Rectangle]]()
     for piece in pieces:
         are_whole_rounds_apart = piece.stride % interleaving.round_nbytes == 0 and piece.row_nbytes < piece.stride
@@ -121,7 +123,10 @@ _BEHIND: Final = 9
 
 
 def visit_row(over: StateVisitor, row: tuple[int, ...]) -> tuple[int, ...]:
-    """*row* of `transfers`, as StateVisitor says. It is empty where no request has ended yet."""
+    """Hands *row* of the table `transfers` to *over*, and returns the new row.
+
+    *row* is empty where no request has ended yet.
+    """
     over.same(len(row))
     if not row:
         return row
@@ -147,7 +152,7 @@ class Gathering(Stateful):
         "own_link_ps": SAME,
         "_end_ps": MOMENT_OR_NONE,
         "op_id": OP,
-        "row": Kind("TRANSFER_ROW", visit_row),
+        "row": StateKind("TRANSFER_ROW", visit_row),
     }
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Rows of the op log's table `transfers` that are packed when they come. Those of reads are completed later."""
+"""Rows of the op log's table `transfers`, which are packed when they come. Rows of reads are completed later."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pack_row: Final = Struct(f"{TRANSFERS.width}{INT64}").pack
 
 
 class ReadWay(NamedTuple):
-    """What all reads of one size over one path have in common: the number of the memory in the log, and picoseconds.
+    """The data that all reads of one size over one path share: the number of the memory in the log, and picoseconds.
 
     The request takes `request_ps`, and the head of the data `response_ps`. The bytes take `slowest_ps` on the narrowest
     link.
@@ -32,11 +32,11 @@ class ReadWay(NamedTuple):
 
 
 class KeptTransfers(Protocol):
-    """Where rows go. `tail` takes the bytes of a row.
+    """The table that rows go to. `tail` takes the bytes of a row.
 
     The row of a read may have the number of its way in place of the memory, its end in place of its arrival, and
-    NOT_YET as its latency. In place of its wait on shared links it has how long its bytes take at least, whatever its
-    way says, because they may share a link with those of other requests of their transfer.
+    NOT_YET as its latency. In place of its wait on shared links it has the least time of its bytes, which may exceed
+    that of its way: the bytes may share a link with the bytes of other requests of their transfer.
     """
 
     tail: list[bytes]
@@ -45,7 +45,7 @@ class KeptTransfers(Protocol):
         """The number of *way*, which is new."""
 
     def add(self, came_ps: int, row: tuple[int, ...]) -> None:
-        """All of a *row* is known at *came_ps*. Raises LogError for a time that does not fit 64 bits."""
+        """Takes *row*, which is complete at *came_ps*. Raises LogError for a time that does not fit 64 bits."""
 
 
 def completed(rows: Table, ways: Sequence[ReadWay]) -> Table:

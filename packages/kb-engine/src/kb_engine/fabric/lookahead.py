@@ -1,4 +1,4 @@
-"""Lookahead: how soon a request that has not started yet can reach a memory.
+"""Lookahead: the least time in which a request that has not started yet can reach a memory.
 
 Until then the fabric knows all requests that the memory will see. This is the lookahead of conservative parallel
 simulation (Chandy and Misra, CACM 24 (4), 1981). Here it saves events: a request that no other request can overtake is

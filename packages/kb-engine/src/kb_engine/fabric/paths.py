@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.state_visitor import COUNT, PART, SAME, State, Stateful, StateVisitor
+from kb_engine.fabric.incoming_write import MemoryRequests
 from kb_engine.fabric.link import LinkState
-from kb_engine.fabric.memory_requests import MemoryRequests
 from kb_engine.fabric.sharing.last_link import Narrowing
 from kb_engine.fabric.sharing.shared_link import SharedLink
 from kb_engine.fabric.sharing.stream import SharedHop
@@ -20,7 +20,7 @@ from kb_engine.timing.interning import interned
 from kb_topology import Link
 
 OnLinks = Callable[[int], int]
-"""From the bytes of a transfer to those on each link."""
+"""Gives the bytes on each link from the bytes of a transfer."""
 
 
 class Hop(NamedTuple):
@@ -42,21 +42,23 @@ _NEVER: Final = -2
 class Flow(Stateful):
     """All transfers of one size over one leg. The time of their bytes on each link is computed once.
 
-    `nbytes` are those on a link: the `payload_nbytes` of the transfer, and the headers of its packets.
+    `nbytes` are the bytes on a link: the `payload_nbytes` of the transfer, and the headers of its packets.
 
     `ahead` holds the links before the first shared link, in order. `shared` is the first shared link. `narrowing` is
     the last link, if bytes from the last shared link may come there faster than they leave. A flow is `unshared` when
-    it has bytes and passes no shared link. `slowest_ps` is the time of the bytes on the narrowest link.
-    `hops` are all links in order.
+    it has bytes and passes no shared link. `slowest_ps` is the time of the bytes on the narrowest link. `hops` are all
+    links in order.
 
-    These attributes and `latency_ps` are there after `find_passing`, which comes before the first transfer. Most flows
-    of commands that nobody meets are only counted.
+    These attributes and `latency_ps` exist after `find_passing`, which is called before the first transfer. Most flows
+    of isolated commands are only counted.
 
-    `count` counts the transfers that began, and `under_way` those that are not over, where somebody watches. With an op
-    log, `read_alone_ps` is how long a read takes that meets nobody, from its request on, and `write_alone_ps` how long
-    a write does; -1 before the first such request, and _NEVER for pieces and for requests that may go together: each of
-    them has a row in the log, because others of as many bytes are not alike. `way` is the number of the flow's reads in
-    the rows of the log, -1 before the first one, and `memory_ps` what `read_latency_ps` of their memory says.
+    `count` counts the transfers that began, and `under_way` the transfers that are not over, if the fabric is watched.
+
+    With an op log, `read_alone_ps` and `write_alone_ps` are the times of a read and of a write that meet no other
+    transfer, from the request on; -1 before the first such request. They are _NEVER for pieces and for requests that
+    may go together: each of these has a row in the log, because other requests of as many bytes take other times. `way`
+    is the number of the flow's reads in the rows of the log, -1 before the first one, and `memory_ps` is the answer of
+    `read_latency_ps` of their memory.
     """
 
     state: ClassVar[State] = {
@@ -93,7 +95,7 @@ class Flow(Stateful):
         self.memory_ps: int | None = None
 
     def find_passing(self) -> None:
-        """Find how the bytes pass the links, which know the flow from then on."""
+        """Finds how the bytes pass the links, which know the flow from then on."""
         self.latency_ps = interned(sum([hop.after_ps for hop in self.hops]))
         self.ahead: list[tuple[LinkState, int, int]] = []
         self.shared: SharedHop | None = None
@@ -104,21 +106,24 @@ class Flow(Stateful):
         self.unshared = bool(self.nbytes) and not self.shared
 
     def add(self, count: int, read_alone_ps: int, write_alone_ps: int) -> None:
-        """*count* more transfers have begun, and these are the times of those that meet nobody."""
+        """Counts *count* more transfers.
+
+        The other arguments are the times of a read and of a write that meet no other transfer.
+        """
         self.count += count
         self.read_alone_ps, self.write_alone_ps = read_alone_ps, write_alone_ps
 
     def is_logged(self, way: int, memory_ps: int | None) -> None:
-        """The first read begins for which there is an op log: these are its `way` and its `memory_ps`."""
+        """Sets `way` and `memory_ps` when the first read with an op log begins."""
         self.way, self.memory_ps = way, memory_ps
 
     def forget_ops(self) -> None:
-        """As if no transfer had met nobody yet: another op log begins."""
+        """Forgets the times of transfers that met no other one, because another op log begins."""
         if self.read_alone_ps != _NEVER:
             self.read_alone_ps = self.write_alone_ps = -1
 
     def _sort(self, hops: list[Hop]) -> None:
-        """Fill `ahead` and `shared`. An unshared link behind a shared link adds nothing but latency."""
+        """Fills `ahead` and `shared`. An unshared link behind a shared link adds nothing but latency."""
         found: list[tuple[SharedLink, int, int]] = []
         nbytes, slowest_ps = self.nbytes, 0
         for state, after_ps, link, narrows in hops:
@@ -140,7 +145,7 @@ class Flow(Stateful):
             link.serves(self)
 
     def reserve_ahead(self, head_ps: int, tail_ps: int) -> tuple[int, int]:
-        """Reserve the links of `ahead`. Returns when the first and the last byte leave the last of these links.
+        """Reserves the links of `ahead`. Returns when the first and the last byte leave the last of these links.
 
         Cut-through: a link starts when the head arrives or when the link is free, whichever is later. The bytes hold
         the link for at least their own time.
@@ -239,11 +244,11 @@ class Leg:
 
     @property
     def flows(self) -> Mapping[int, Flow]:
-        """The flows so far by bytes, also those that were only counted, without those of pieces."""
+        """The flows so far by bytes, without flows of pieces. Flows that were only counted are included."""
         return self._counted
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says, after the transfers on their way were visited."""
+        """Hands the flows and links to *over*, after the transfers on their way were visited."""
         over.same(len(self._counted), len(self._pieces_flows))
         for flow in chain(self._counted.values(), self._pieces_flows.values()):
             flow.visit_state(over)
@@ -253,12 +258,12 @@ class Leg:
                 over.part(hop.shared)
 
     def forget_ops(self) -> None:
-        """Forget which transfers the op log has rows of, because another log begins."""
+        """Forgets which transfers the op log has rows of, because another log begins."""
         for flow in self._counted.values():
             flow.forget_ops()
 
     def settle(self) -> None:
-        """Move the counts of the flows to the links."""
+        """Moves the counts of the flows to the links."""
         for flow in chain(self._counted.values(), self._pieces_flows.values()):
             for hop in self.hops:
                 hop.state.busy_ps += flow.count * hop.state.rate.ps(flow.nbytes)
@@ -269,8 +274,8 @@ class Leg:
 class MemoryPath(Stateful):
     """The way from a node to a memory and back. From a DMA to the TCM of its own PE both legs have no links.
 
-    `nearest_ps` is the lookahead of the memory, and `requests` are those of all paths to the memory. `event_order` are
-    for the ends of transfers: those of the PE that asks for them.
+    `nearest_ps` is the lookahead of the memory, and `requests` are shared by all paths to the memory. `event_order`
+    gives the numbers for the ends of transfers: the numbers of the PE that asks for them.
     """
 
     state: ClassVar[State] = {"away": PART, "back": PART, "requests": PART}

@@ -1,20 +1,20 @@
-"""TransferRows: the op log's table `transfers`, which says what the time of a DMA service went to.
+"""TransferRows: the op log's table `transfers`, which divides the time of a DMA service.
 
-Most requests meet nobody. They take the same time as the first such request of their kind (one leg, one size, read or
-write), so only that request has a row. Every other row is of a request that waited or shared a link, or whose memory
-does not say when it begins.
+Most requests meet no other request. They take the same time as the first such request of their kind (one leg, one size,
+read or write), so only that request has a row. Every other row is of a request that waited or shared a link, or whose
+memory does not give the time at which it begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from struct import error
-from typing import Any
+from typing import Any, ClassVar
 
 from kb_dataexec.log.compressed import int64s
 from kb_engine.block.fabric_roles import MemoryComponent, said_read_latency_ps
 from kb_engine.block.in_flight import TileToken
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import BY_HAND, MOMENT, OP, State, StateVisitor, optional, row
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering
 from kb_engine.fabric.lazy_reads import NOT_YET, KeptTransfers, ReadWay, pack_row
@@ -24,13 +24,19 @@ from kb_messages import Rectangle
 
 
 class WatchedWrite(IncomingWrite):
-    """An IncomingWrite that keeps when the memory began with the last of its parts, and behind which op.
+    """An IncomingWrite that keeps the time at which the memory began with its last part, and the op before it.
 
-    Parts that follow one another at the memory without a pause count as one. `since_ps` is when the first byte of the
-    last part came, and `held_ps` from when to when its bytes hold the memory.
+    Parts that follow one another at the memory without a pause count as one. `since_ps` is the time at which the first
+    byte of the last part came, and `held_ps` the begin and the end of the time in which its bytes hold the memory.
     """
 
     __slots__ = ("_holders", "_port", "behind_op", "held_ps", "op_id", "since_ps")
+    state: ClassVar[State] = {
+        "op_id": OP,
+        "behind_op": OP,
+        "held_ps": optional(row(MOMENT, MOMENT)),
+        "since_ps": BY_HAND,
+    }
 
     def __init__(self, memory: MemoryComponent[Any], rectangle: Rectangle, holders: list[int], op_id: int) -> None:
         super().__init__(memory, rectangle)
@@ -42,13 +48,10 @@ class WatchedWrite(IncomingWrite):
         self.held_ps: tuple[int, int] | None = None
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says."""
+        """Hands the state to *over*, and the begin of the last part, if there was one."""
         super().visit_state(over)
-        self.op_id, self.behind_op = over.op(self.op_id), over.op(self.behind_op)
-        over.same(self.held_ps is None)
         if self.held_ps is not None:
             self.since_ps = over.moment(self.since_ps)
-            self.held_ps = over.moment(self.held_ps[0]), over.moment(self.held_ps[1])
 
     def _reserve(self, parts: list[Rectangle], now_ps: int) -> None:
         if not parts:
@@ -71,7 +74,7 @@ class WatchedWrite(IncomingWrite):
 class TransferRows:
     """Makes the rows of one chip.
 
-    *rows* takes them, and *number_of* gives the number of a memory's id in the log. `add` is that of KeptTransfers.
+    *rows* takes them, and *number_of* gives the number of a memory's id in the log. `add` belongs to KeptTransfers.
     """
 
     def __init__(self, rows: KeptTransfers, number_of: Callable[[str], int]) -> None:
@@ -81,13 +84,16 @@ class TransferRows:
         self._number_of = number_of
 
     def write(self, path: MemoryPath, memory: Rectangle, argument: Any) -> WatchedWrite:
-        """The write of *memory* that begins. *argument* is the token of its tile, if it is a DMA service."""
+        """The WatchedWrite of *memory*, which begins. *argument* is the token of its tile, if it is a DMA service."""
         return WatchedWrite(path.memory, memory, path.requests.holders, op_of(argument))
 
     def read_served(
         self, path: MemoryPath, flow: Flow, memory: Rectangle, argument: Any, leaves_ps: tuple[int, int]
     ) -> ServedRead:
-        """The memory was reserved just now for the read of *memory*, whose first and last byte leave at *leaves_ps*."""
+        """The data of the read for which the memory was reserved just now.
+
+        Its first and last byte leave at *leaves_ps*.
+        """
         if flow.way < 0:
             self._begin_way(path, flow)
         holders = path.requests.holders
@@ -101,7 +107,7 @@ class TransferRows:
         return op_id, behind_op, -1 if held_ps is None else held_ps[0], head_ps, tail_ps
 
     def read_joined(self, path: MemoryPath, flow: Flow, argument: Any, first: ServedRead, start_ps: int) -> ServedRead:
-        """The memory served a read with *first*, as far as it had not done so when the request of the read came."""
+        """The data of a read that gets a copy of the answer to *first*, from the arrival of its own request on."""
         if flow.way < 0:
             self._begin_way(path, flow)
         _, behind_op, served_ps, head_ps, tail_ps = first

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kb_engine.observe.listeners import listener, told_of_each
-from kb_engine.observe.observer import Observer
+from kb_engine.observe.observer import Observer, listener, listener_of_each
 from kb_engine.observe.slow_path import SkipRefusal
 
 VIRTUAL: Final = SkipRefusal("the command has virtual addresses", "pass tensors that are not mapped")
@@ -46,7 +45,7 @@ _EVENTS_OF: Final = {
 def heard_of_programs(observers: Sequence[Observer]) -> list[str]:
     """Returns the methods of *observers* that would miss a program that is skipped."""
     heard = [name for name in _OF_PROGRAMS if listener(observers, name) is not None]
-    if told_of_each(observers, "on_issue", "on_issue_again") is not None:
+    if listener_of_each(observers, "on_issue", "on_issue_again") is not None:
         heard.insert(0, "on_issue")
     return heard
 

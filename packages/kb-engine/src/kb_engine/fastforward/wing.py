@@ -24,8 +24,7 @@ from kb_engine.fastforward.refusals import (
     why_nothing_skips,
 )
 from kb_engine.fastforward.steady_state.tile_skipper import CommandSkipper
-from kb_engine.observe.listeners import listener, told_of_each
-from kb_engine.observe.observer import Observer
+from kb_engine.observe.observer import Observer, listener, listener_of_each
 from kb_engine.observe.slow_path import SkipRefusal, SlowPathReasons
 from kb_engine.program.materialize import Materializer
 
@@ -59,7 +58,7 @@ class Wing:
             refusal = why_nothing_skips(
                 is_foreseen, methods + [name for name in heard if name != "on_issue" or not has_log]
             )
-        on_issue = told_of_each(observers, "on_issue", "on_issue_again")
+        on_issue = listener_of_each(observers, "on_issue", "on_issue_again")
         self.grids = Grids(chip, templates, refusal, on_issue, reasons, lambda: self.n_isolated)
         self.strategies: Sequence[Strategy] = (self.grids,)
 

@@ -1,4 +1,7 @@
-"""The host's side: tensors in device memory, sharding, launches, and benchmarks."""
+"""The host: tensors in device memory, sharding, launches, and benchmarks.
+
+Design: docs/design/launch-and-host.md.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -17,7 +17,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class Benchmark(ABC, Generic[ParamsT]):
-    """A benchmark. A file holds one subclass, with its typed `Params` and the methods filled in.
+    """The base of benchmarks. A file holds one subclass, with its typed `Params` and the methods filled in.
 
     Reports show `name`, by default the name of the file.
     """
@@ -26,19 +26,19 @@ class Benchmark(ABC, Generic[ParamsT]):
     name: ClassVar[str] = ""
 
     def footprint(self, p: ParamsT) -> int:
-        """Bytes of device memory that the tensors need at least; 0, the default, says nothing.
+        """The least bytes of device memory for the tensors; 0, the default, for no estimate.
 
-        `kb run` asks before it makes the inputs. It then refuses sizes that no memory could hold at once.
+        `kb run` calls this before it makes the inputs, and refuses sizes that no memory could hold.
         """
         return 0
 
     @abstractmethod
     def inputs(self, p: ParamsT, rng: np.random.Generator) -> Arrays:
-        """The input arrays by name. Random values come from *rng* alone, so that a seed repeats them."""
+        """Makes the input arrays, by name. Random values come from *rng* alone, so that a seed repeats them."""
 
     @abstractmethod
     def launch(self, host: Host, p: ParamsT, tensors: Arrays) -> dict[str, Tensor]:
-        """Put the inputs into device memory, launch the kernel, and return the output tensors by name."""
+        """Puts the inputs into device memory, launches the kernel, and returns the output tensors by name."""
 
     @abstractmethod
     def reference(self, p: ParamsT, inputs: Arrays) -> Arrays:
@@ -52,7 +52,7 @@ class Benchmark(ABC, Generic[ParamsT]):
         """The factors A and B of each output that is the product A @ B and nothing more, (M, K) and (K, N).
 
         `kb run` may check such outputs by sample, within `gemm_tolerance`, and then calls neither `reference` nor
-        `tolerance`. The default states no products.
+        `tolerance`. The default is no products.
         """
         return {}
 

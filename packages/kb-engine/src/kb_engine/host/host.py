@@ -1,11 +1,15 @@
-"""Host: allocates tensors in the chip's memories, writes them, launches kernels and reads results.
+"""Host: allocates tensors in the memories of the chip, writes them, launches kernels and reads results.
 
-On a topology with a host its calls take time on the fabric, one after the other. On other topologies they take no time.
+On a topology with a host, its calls take time on the fabric, one after the other. On other topologies they take no
+time.
+
+Design: docs/design/launch-and-host.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,8 +19,6 @@ from msgspec.structs import replace
 
 from kb_dataexec import numpy_dtype
 from kb_engine.engine.engine import Engine
-from kb_engine.host.containers import rebuilt
-from kb_engine.host.owners import owning_cubes
 from kb_engine.host.read import DeferredRead, read_tensor
 from kb_engine.host.sharding import Sharding
 from kb_engine.host.tensor_memory import TensorMemory
@@ -24,22 +26,68 @@ from kb_engine.host.virtual_memory import VirtualMemory
 from kb_engine.language.tl import Language
 from kb_engine.launch.launch import LaunchResult
 from kb_engine.launch.targets import pes_of
-from kb_engine.memory.unwritten_load import UnwrittenLoadError
+from kb_engine.memory.device_memory import UnwrittenLoadError
+from kb_engine.program.author.arguments import describe
 from kb_engine.program.grid import Schedule, grid_of
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel
 from kb_engine.program.values.tensors import Tensor, TensorRef
 from kb_messages import CubeTarget, DType, KernelError, Matrix, MemorySpace, MmuMessage, split_address
+from kb_topology import Topology
+
+
+def rebuilt(container: list[Any] | tuple[Any, ...], items: Sequence[Any]) -> Any:
+    """A copy of *container*, of the same type, with *items* in place of its own.
+
+    The constructor of a subclass is not called, because it may take other arguments. Raises KernelError for a type that
+    cannot hold other items, unless the items are its own.
+    """
+    kind = type(container)
+    if kind is list or kind is tuple:
+        return kind(items)
+    if len(items) == len(container) and all(new is old for new, old in zip(items, container, strict=True)):
+        return container
+    try:
+        if isinstance(container, tuple):
+            return tuple.__new__(kind, items)  # type: ignore[type-var]
+        same = copy.copy(container)
+        same[:] = items
+    except Exception:  # noqa: BLE001 - a subclass may override anything
+        raise KernelError("launch", f"tensors in {describe(container)}", "them in a list or a tuple") from None
+    return same
+
+
+def owning_cubes(topology: Topology, arguments: Iterable[Any]) -> list[CubeTarget]:
+    """The cubes whose memories hold a part of a tensor in *arguments*, in the topology's order.
+
+    *arguments* are the arguments of a kernel. Tensors inside lists and tuples count too.
+    """
+    owners = {matrix.owner for tensor in _tensors(arguments) for _, matrix in tensor.every_block()}
+    nodes = topology.graph.nodes
+    memories = topology.address_map
+    found = {(nodes[each.node_id].sip, nodes[each.node_id].cube) for each in memories.regions if each.owner in owners}
+    found |= {place for each in memories.interleaved.values() if each.owner in owners for place in each.cubes}
+    cubes = [cube for cube in dict.fromkeys((node.sip, node.cube) for node in nodes.values()) if cube in found]
+    return [CubeTarget(sip=sip, cube=cube) for sip, cube in cubes if sip is not None and cube is not None]
+
+
+def _tensors(arguments: Iterable[Any]) -> Iterator[Tensor]:
+    for argument in arguments:
+        if isinstance(argument, TensorRef):
+            yield argument.tensor
+        elif isinstance(argument, (list, tuple)):
+            yield from _tensors(argument)
+
 
 _Blocks = dict[tuple[int, int, int, int], npt.NDArray[Any]]
-"""Blocks of an array by the first and last row and column, the last ones excluded."""
+"""Blocks of an array, by their first row, end row, first column and end column."""
 
 
 class Host:
-    """The calls of a user's program on one chip. All launches share the chip's memories.
+    """The host of one chip, for a user's program. All launches share the memories of the chip.
 
     Lines of kernels in errors and reports are relative to *root*, by default the current folder. `write_ps` and
-    `read_ps` are the picoseconds that all writes and reads of tensors have taken; `launches` holds all results.
+    `read_ps` are the picoseconds of all writes and reads of tensors; `launches` holds all results.
     """
 
     def __init__(self, engine: Engine, root: Path | None = None) -> None:
@@ -54,7 +102,7 @@ class Host:
 
     @property
     def map_ps(self) -> int:
-        """Picoseconds that all calls of `map`, `unmap` and `send` have taken."""
+        """The picoseconds of all calls of `map`, `unmap` and `send`."""
         return self._virtual.elapsed_ps
 
     @property
@@ -88,16 +136,16 @@ class Host:
         shard: Sharding | str | None = None,
         cube: int | None = None,
     ) -> Tensor:
-        """A tensor of *shape*, of any rank, whose bytes are not written yet. All dimensions but the last are its rows.
+        """Allocates a tensor of *shape*, of any rank, whose bytes are not written yet. All dimensions but the last are
+        its rows.
 
         *memory* is `hbm`, `sram` or `tcm`, or a set of slices that the topology interleaves, where the tensor is flat.
-        *blocks* says into how many blocks the tensor is cut, down the rows and
-        along the columns; their sizes differ by at most one. *slices* names the memory of each block, row by row: the
-        number of an HBM slice, an SRAM or a PE. Without *slices* the blocks are spread evenly over all memories. A
-        block lies packed in its memory.
+        *blocks* is the number of blocks of the tensor, down the rows and along the columns; their sizes differ by at
+        most one. *slices* names the memory of each block, row by row: the number of an HBM slice, an SRAM or a PE.
+        Without *slices* the blocks are spread evenly over all memories. A block lies packed in its memory.
 
-        *shard*, in place of *blocks* and *slices*, says how the tensor is cut or copied over the PEs. Each shard lies
-        in the memory near its PE (`hbm_slice_of`). A tensor with copies that a kernel gets whole is the copy of its PE.
+        *shard*, in place of *blocks* and *slices*, cuts or copies the tensor over the PEs. Each shard lies in the
+        memory near its PE (`hbm_slice_of`). A kernel that uses a whole tensor with copies uses the copy of its PE.
 
         On a chip with `hbm_interleave_nbytes`, a tensor in HBM without *blocks*, *slices* and *shard* is flat: it lies
         in granules over all slices of a cube, by default of the first one, else of cube number *cube*.
@@ -119,10 +167,10 @@ class Host:
         shard: Sharding | str | None = None,
         cube: int | None = None,
     ) -> Tensor:
-        """A tensor that holds a copy of *data*. The other arguments are those of `empty`.
+        """Allocates a tensor that holds a copy of *data*. `empty` describes the other arguments.
 
-        Raises KernelError when the numpy dtype of *data* is not that of *dtype*, and the errors of `empty`. Then the
-        memory is free again.
+        Raises KernelError when the numpy dtype of *data* is not that of *dtype*, and the errors of `empty`. After an
+        error, the memory is free again.
         """
         with self._tensors.freed_at_an_error() as made:
             made.append(self.empty(name, data.shape, dtype, blocks, slices, memory=memory, shard=shard, cube=cube))
@@ -139,11 +187,12 @@ class Host:
         *,
         memory: str = "hbm",
     ) -> list[Tensor]:
-        """Tensors that hold the same *data*, one for each entry of *slices*, which names the memories of its blocks.
+        """Allocates tensors that hold the same *data*, one for each entry of *slices*, which names the memories of its
+        blocks.
 
-        On the chip, that is what as many calls of `tensor` give. Of *data*, the simulator keeps one copy for all of the
-        tensors; a write to one of them changes that tensor alone. Raises the errors of `tensor`, and KernelError
-        without *slices*. Then no replica is left.
+        On the chip, the result is the same as after as many calls of `tensor`. The simulator keeps one copy of *data*
+        for all of the tensors; a write to one of them changes that tensor alone. Raises the errors of `tensor`, and
+        KernelError without *slices*. After an error, no replica is left.
         """
         if not len(slices):
             raise KernelError(f"replicas of {name}", "no slices", "the memories of the blocks of each replica")
@@ -155,18 +204,18 @@ class Host:
         return made
 
     def free(self, tensor: Tensor) -> None:
-        """Give the memory of *tensor* back. Raises KernelError for a tensor that is freed or still mapped."""
+        """Frees the memory of *tensor*. Raises KernelError for a tensor that is freed or still mapped."""
         self._tensors.check_live("free", tensor)
         if self._tensors.mappings.has(replace(tensor, virtual=())):
             raise KernelError(f"free of {tensor.name}", "a tensor at virtual addresses", "an unmapped one", "unmap it")
         self._tensors.free(tensor)
 
     def map(self, tensor: Tensor, virtual: int | None = None, pes: Sequence[int] | None = None) -> Tensor:
-        """Map *tensor* for the PEs numbered in *pes*, by default all PEs. Returns it at virtual addresses.
+        """Maps *tensor* for the PEs numbered in *pes*, by default all PEs. Returns the tensor at virtual addresses.
 
         Kernels on these PEs may use the returned tensor from now on. The host may use both tensors. Each block takes
-        whole pages, one block after the other from address *virtual* on; by default from the first address that was
-        never used.
+        whole pages, one block after the other from address *virtual* on, by default the first address that was never
+        used.
 
         Raises AddressError when a page table refuses, because bytes are mapped already or fill no whole pages, and
         KernelError for a PE without MMU.
@@ -178,22 +227,23 @@ class Host:
         return self._virtual.map(tensor, virtual, [ids[number] for number in self._memories.check_pes("map", pes)])
 
     def unmap(self, tensor: Tensor) -> None:
-        """Undo the call of `map` that returned *tensor*. Raises KernelError for a tensor that is not mapped."""
+        """Undoes the call of `map` that returned *tensor*. Raises KernelError for a tensor that is not mapped."""
         self._virtual.unmap(tensor)
 
     def send(self, message: MmuMessage) -> None:
-        """Have the MMUs of PEs obey *message*, between launches. When one MMU refuses, none obeys.
+        """Sends *message* to the MMUs of PEs, between launches. When one MMU refuses the message, none obeys.
 
         Raises AddressError for bytes that a page table refuses, and KernelError for a PE without MMU.
         """
         self._virtual.send(message)
 
     def write(self, tensor: Tensor, data: npt.NDArray[Any]) -> None:
-        """Overwrite every copy of *tensor*. Raises KernelError when *data* has another shape or dtype."""
+        """Overwrites every copy of *tensor* with *data*. Raises KernelError when *data* has another shape or dtype."""
         self._place(tensor, data, {})
 
     def _place(self, tensor: Tensor, data: npt.NDArray[Any], kept: _Blocks) -> None:
-        """As `write`. Equal blocks of *data* are one array, which the memories share: those in *kept*, and new ones."""
+        """Overwrites every copy of *tensor* with *data*. The memories share one array for equal blocks: *kept* caches
+        the arrays."""
         if data.shape != tensor.shape or data.dtype != numpy_dtype(tensor.dtype):
             raise KernelError(
                 f"write of {tensor.name}",
@@ -227,22 +277,23 @@ class Host:
         grid: int | Sequence[int] | None = None,
         schedule: Schedule = "dynamic",
     ) -> LaunchResult:
-        """Run *kernel* as one program on each of several PEs, or as the programs of *grid*. Returns when all are done.
+        """Runs *kernel* as one program on each of several PEs, or as the programs of *grid*. Returns when all are done.
 
         *pes* holds numbers of PEs, or is `all`; *targets* names PEs by cube. Without both, the kernel runs on all PEs
         of the cubes whose memories hold a part of a tensor argument, and without tensor arguments on all PEs.
 
-        *grid* holds the number of programs along one to three axes, axis 0 the fastest. A PE takes a program when it is
-        free, and its next one when the kernel has returned, although commands of the last one may be under way. With
-        *schedule* `dynamic` the programs go in order to the PE that is free first, of several to the first one of the
-        launch; with `static`, PE p of P has the programs p, p + P, and so on.
+        *grid* holds the number of programs along one to three axes, axis 0 the fastest. A PE takes its next program
+        when the kernel has returned, although commands of the last program may be in flight. With *schedule* `dynamic`
+        the programs go in order to the PE that is free first, the first in the order of the launch if there are
+        several; with `static`, PE p of P has the programs p, p + P, and so on.
 
         Tensors, and lists and tuples of tensors, reach the kernel as references. The lists and tuples keep their type,
-        so a namedtuple stays one. All other arguments reach the kernel unchanged: of a tensor in a dict or a dataclass,
-        pass `tensor.ref`. *front_end* makes the first argument of the kernel from the program's port; by default, `tl`.
+        so a namedtuple stays one. All other arguments reach the kernel unchanged: for a tensor in a dict or a
+        dataclass, pass `tensor.ref`. *front_end* makes the first argument of the kernel from the program's port; by
+        default, `tl`.
 
-        Raises KernelError for missing targets, for lists that hold themselves and for a wrong *grid*, and the errors
-        of `Engine.launch`.
+        Raises KernelError for missing targets, for lists that hold themselves and for a wrong *grid*, and the errors of
+        `Engine.launch`.
         """
         if pes is not None and targets is not None:
             raise KernelError("launch", "pes and targets", "one of the two")
@@ -277,7 +328,7 @@ class Host:
         return ids if pes == "all" else [ids[number] for number in self._memories.check_pes("launch", pes)]
 
     def read(self, tensor: Tensor) -> npt.NDArray[Any] | DeferredRead:
-        """The data of *tensor* in its shape, or a DeferredRead when a compute op makes some of the bytes.
+        """Reads *tensor* in its shape. Returns a DeferredRead when pass 2 computes some of the bytes.
 
         Raises KernelError when the copies of a sharded tensor differ, and StoreError for bytes never written.
         """
@@ -292,7 +343,8 @@ class Host:
         return read_tensor(self.engine.memory.store, tensor)
 
     def _move(self, tensor: Tensor, write: bool) -> list[tuple[int, int]]:
-        """Let the time of writing or reading every block of *tensor* pass. Returns the start and the end of each."""
+        """Simulates the time of writing or reading every block of *tensor*. Returns the start and the end of each, in
+        ps."""
         return self.engine.move([matrix for _, matrix in tensor.every_block()], write)
 
     def _as_reference(self, argument: Any) -> Any:
@@ -308,9 +360,9 @@ class Host:
         return argument
 
     def _check_refs_in(self, held: Mapping[Any, Any]) -> None:
-        """Raise KernelError for a reference in *held*, or in what it holds, to a tensor that was freed.
+        """Raises KernelError for a reference in *held*, at any depth, to a tensor that was freed.
 
-        A dict reaches the kernel as it is, so it may hold itself.
+        A dict reaches the kernel unchanged, so it may hold itself.
         """
         left: list[Any] = [held]
         seen: set[int] = set()

@@ -1,8 +1,8 @@
-"""InterleavedPool: hands out the bytes of an interleaved memory, which it takes from the slices as it needs.
+"""InterleavedPool: allocates bytes of an interleaved memory, which it takes from the slices when it needs them.
 
 A byte of a slice has an address in the slice and one in an interleaved region. The pool takes the same bytes of all
-slices, those that are free in each of them, the highest first. Slices are filled from their begin. So several pools
-can share slices, and a byte has one holder.
+slices, bytes that are free in each of them, the highest first. Slices are filled from their begin. So several pools can
+share slices, and a byte has one holder.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kb_messages import split_address
 from kb_topology import InterleavedRegion
 
 _Ranges: TypeAlias = list[tuple[int, int]]
-"""(first, one past the last), in ascending order."""
+"""Ranges (first, end), in ascending order."""
 
 
 class _Part:
-    """A region over *slices*, and the ranges of its bytes that are the pool's."""
+    """A region over *slices*, and the ranges of its bytes that belong to the pool."""
 
     def __init__(self, region: InterleavedRegion, slices: Sequence[Allocator], alignment: int) -> None:
         self.region = region
@@ -32,7 +32,7 @@ class _Part:
         self.allocator = Allocator(region.node_id, region.base, 0, alignment)
 
     def grow(self, nbytes: int) -> bool:
-        """Take room for *nbytes* from the slices, if they have it, beside what is free already if need be."""
+        """Takes room for *nbytes* from the slices, if they have it. Bytes of the pool that are free count as room."""
         free = self._free_everywhere()
         for low, high in reversed(free):
             start = (high - nbytes) // self._unit * self._unit
@@ -48,11 +48,11 @@ class _Part:
         return False
 
     def free_ranges(self) -> _Ranges:
-        """The ranges that an allocation may take: what is free in all slices, and what is free of the pool's."""
+        """The ranges that an allocation may take: bytes that are free in all slices, and free bytes of the pool."""
         return self._reachable(self._free_everywhere())
 
     def shrink(self) -> None:
-        """Give the bytes back to the slices if none of them is taken."""
+        """Gives the bytes back to the slices if none of them is allocated."""
         if self.allocator.free_nbytes < sum(high - low for low, high in self._taken):
             return
         for low, high in self._taken:
@@ -86,11 +86,11 @@ class _Part:
         return [(low, high) for low, high in units if low < high]
 
     def _down(self, end: int) -> int:
-        """*end*, less what is no whole unit; the end of the region counts as whole."""
+        """*end* rounded down to a whole unit; the end of the region counts as whole."""
         return end if end == self.region.nbytes else end // self._unit * self._unit
 
     def _reachable(self, free: _Ranges) -> _Ranges:
-        """The ranges that are *free* in all slices, joined with those that are the pool's and free."""
+        """The ranges *free* in all slices, joined with the free ranges of the pool."""
         base = self.region.base
         return _joined([*free, *((low - base, high - base) for low, high in self.allocator.free_ranges())])
 
@@ -98,7 +98,7 @@ class _Part:
 class InterleavedPool:
     """The bytes of one interleaved memory, whose `regions` lie over *slices*: an allocator for each slice, by owner.
 
-    Ranges begin at multiples of *alignment* bytes. A region of which no byte is taken goes back to the slices.
+    Ranges begin at multiples of *alignment* bytes. A region without allocations goes back to the slices.
     """
 
     def __init__(self, regions: Sequence[InterleavedRegion], slices: Mapping[int, Allocator], alignment: int) -> None:
@@ -109,9 +109,9 @@ class InterleavedPool:
         ]
 
     def allocate(self, nbytes: int, holder: str) -> int:
-        """The address of *nbytes* free bytes.
+        """Allocates *nbytes* that are free in all slices, and returns their address.
 
-        Raises OutOfMemoryError as an Allocator does. Free are bytes that are free in all slices.
+        Raises OutOfMemoryError when there is no room for *holder*.
         """
         for part in reversed(self._parts):
             if part.allocator.has_room(nbytes) or part.grow(nbytes):
@@ -119,7 +119,7 @@ class InterleavedPool:
         raise self._full(nbytes)
 
     def release(self, address: int) -> None:
-        """Give back the bytes that `allocate` put at *address*."""
+        """Frees the bytes that `allocate` allocated at *address*."""
         part = next(part for part in self._parts if part.region.owner == split_address(address)[0])
         part.allocator.release(address)
         part.shrink()
@@ -135,7 +135,7 @@ class InterleavedPool:
 
 
 def _joined(ranges: _Ranges) -> _Ranges:
-    """*ranges*, of which those that touch are one."""
+    """*ranges*, where ranges that touch are joined."""
     found: _Ranges = []
     for low, high in sorted(ranges):
         if found and found[-1][1] == low:

@@ -1,4 +1,4 @@
-"""The memories that tensors of the host can lie in: HBM slices, SRAMs and TCMs, each with an allocator."""
+"""Memories: the memories for tensors of the host: HBM slices, SRAMs and TCMs, each with an allocator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Memories:
     """The memories of each space, numbered in the topology's order. A TCM has the number of its PE.
 
     In a TCM, tensors share an allocator with kernels, and get bytes that no tile buffer uses. On chips whose PEs have
-    MMUs, HBM and SRAM are handed out in whole pages, so that any tensor there can be mapped.
+    MMUs, HBM and SRAM are allocated in whole pages, so that any tensor there can be mapped.
     """
 
     def __init__(self, topology: Topology, pes: Sequence[ProcessingElement]) -> None:
@@ -39,7 +39,7 @@ class Memories:
         self._pools = [pool for pool in pools.values() if not pool.regions[0].is_named]
         self._named = {name: pool for name, pool in pools.items() if pool.regions[0].is_named}
         self.default_name = topology.address_map.default_memory
-        """The interleaved memory in which tensors lie that name none, if the chip has one."""
+        """The interleaved memory for tensors that name no memory, if the chip has one."""
         self.places: list[tuple[int, int]] = []
         """The SIP and cube of each PE."""
         self._rank: list[int] = []
@@ -50,24 +50,24 @@ class Memories:
             self._rank.append(self._pes_in_cube.get(place, 0))
             self._pes_in_cube[place] = self._rank[-1] + 1
 
-    def check_pes(self, what: str, pes: Sequence[int] | None) -> Sequence[int]:
-        """*pes*, by default all PEs.
+    def check_pes(self, where: str, pes: Sequence[int] | None) -> Sequence[int]:
+        """Checks and returns *pes*, by default all PEs.
 
-        Raises KernelError, with *what* as its place, for missing and repeated PEs, and for what are no numbers of PEs.
+        Raises KernelError at *where* for missing and repeated PEs, and for anything but numbers of PEs.
         """
         n_pes = len(self.places)
         if isinstance(pes, int):
-            raise KernelError(what, f"pes={pes}", "a list of PE numbers", f"write `pes=[{pes}]`")
+            raise KernelError(where, f"pes={pes}", "a list of PE numbers", f"write `pes=[{pes}]`")
         wanted = range(n_pes) if pes is None else pes
         found: object = wanted  # a script's types are not checked
         types = set(map(type, found)) if isinstance(found, Collection) else {type(None)}
         if not all(issubclass(each, SupportsIndex) for each in types):
-            raise KernelError(what, f"pes={pes!r}", f"a list of PE numbers, 0 to {n_pes - 1}")
+            raise KernelError(where, f"pes={pes!r}", f"a list of PE numbers, 0 to {n_pes - 1}")
         for number in wanted:
             if not 0 <= number < n_pes:
-                raise KernelError(what, f"PE {number}", f"0 to {n_pes - 1}")
+                raise KernelError(where, f"PE {number}", f"0 to {n_pes - 1}")
         if len(set(wanted)) != len(wanted):
-            raise KernelError(what, f"PEs {list(wanted)}", "each at most once")
+            raise KernelError(where, f"PEs {list(wanted)}", "each at most once")
         return wanted
 
     def count(self, space: MemorySpace) -> int:
@@ -90,7 +90,7 @@ class Memories:
         return found[rank if len(found) >= n_pes else rank * len(found) // n_pes]
 
     def allocate(self, space: MemorySpace, number: int, nbytes: int, name: str) -> int:
-        """Allocate *nbytes* for tensor *name* in memory *number*, and return the address.
+        """Allocates *nbytes* for tensor *name* in memory *number*, and returns the address.
 
         Raises OutOfMemoryError, which names the tensor and the memory.
         """
@@ -102,7 +102,7 @@ class Memories:
             raise OutOfMemoryError(f"tensor {name} in {error.where}", error.got, error.needs, fix) from None
 
     def _spread(self) -> str:
-        """What to do about a tensor that no slice holds."""
+        """The fix of the error about a tensor that is larger than any slice."""
         sets = "".join(f", or lay it over slices with memory={each!r}" for each in self._named)
         return f"cut it into `blocks` for several slices{sets}"
 
@@ -117,7 +117,7 @@ class Memories:
         return list(self._named)
 
     def allocate_interleaved(self, memory: int | str, nbytes: int, name: str) -> int:
-        """Allocate *nbytes* for tensor *name* over the HBM slices of a cube, by its number, or over a named set.
+        """Allocates *nbytes* for tensor *name* over the HBM slices of a cube, by its number, or over a named set.
 
         Raises as `allocate` does.
         """
@@ -128,7 +128,7 @@ class Memories:
             raise OutOfMemoryError(f"tensor {name} in {error.where}", error.got, error.needs, error.fix) from None
 
     def release(self, address: int) -> None:
-        """Give the bytes that were allocated at *address* back."""
+        """Frees the bytes that were allocated at *address*."""
         owner, _ = split_address(address)
         pool = next((each for each in (*self._pools, *self._named.values()) if owner in each.owners), None)
         (pool or self._by_owner[owner]).release(address)
@@ -152,7 +152,8 @@ def _place(node: Node) -> tuple[int, int]:
 def space_named(tensor: str, memory: str, others: Sequence[str] = ()) -> MemorySpace:
     """The space that *memory* names.
 
-    Raises KernelError, which names *tensor*, for a space that holds no tensors. *others* may be named elsewhere.
+    Raises KernelError, which names *tensor*, for a space that holds no tensors. The error also lists *others*, the sets
+    of slices.
     """
     if memory not in _SPACES:
         known = " or ".join(repr(each) for each in (*(space.value for space in _SPACES), *others))

@@ -1,4 +1,4 @@
-"""Reading tensors back: at once from the store, or after pass 2 when compute ops make their bytes."""
+"""Reads of tensors by the host: at once from the store, or after pass 2 when compute ops make their bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DeferredRead:
         self._producer = producer
 
     def resolve(self, memory: MemoryStore) -> npt.NDArray[Any]:
-        """The tensor, in its shape and dtype, from the memory that pass 2 left. Raises as `read_tensor`."""
+        """The tensor, in its shape and dtype, from the memory after pass 2. Raises the errors of `read_tensor`."""
         return read_tensor(memory, self.tensor)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -33,13 +33,14 @@ class DeferredRead:
 
 
 def read_tensor(memory: MemoryStore, tensor: Tensor) -> npt.NDArray[Any]:
-    """A whole tensor in its shape, put together from its blocks.
+    """Reads a whole tensor in its shape, from all of its blocks.
 
     Raises StoreError where bytes were never written, and KernelError when the copies of a sharded tensor differ.
     """
     first = _read_copy(memory, tensor, 0)
     for copy in range(1, tensor.n_copies):
         other = _read_copy(memory, tensor, copy)
+        # Bytes are compared, because NaN is not equal to itself.
         differing = (first.view(np.uint8) != other.view(np.uint8)).reshape(first.size, -1).any(axis=1)
         if differing.any():
             at = tuple(map(int, np.unravel_index(int(differing.argmax()), first.shape)))
@@ -53,7 +54,7 @@ def read_tensor(memory: MemoryStore, tensor: Tensor) -> npt.NDArray[Any]:
 
 
 def _read_copy(memory: MemoryStore, tensor: Tensor, copy: int) -> npt.NDArray[Any]:
-    """Copy number *copy*, of shape (rows, cols)."""
+    """Reads copy number *copy*, of shape (rows, cols)."""
     blocks = tensor.blocks(copy)
     if len(blocks) == 1:
         return _read_block(memory, tensor, blocks[0][1])
@@ -65,7 +66,7 @@ def _read_copy(memory: MemoryStore, tensor: Tensor, copy: int) -> npt.NDArray[An
 
 
 def _read_block(memory: MemoryStore, tensor: Tensor, matrix: Matrix) -> npt.NDArray[Any]:
-    """The elements at *matrix*. An error for bytes never written names the first element."""
+    """Reads the elements at *matrix*. An error for bytes that were never written names the first element."""
     try:
         return read_matrix(memory, matrix)
     except UnwrittenBytesError as error:

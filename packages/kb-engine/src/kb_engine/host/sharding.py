@@ -1,4 +1,4 @@
-"""Sharding: cuts or copies a tensor over SIPs, cubes and PEs. It says which part each PE owns, but no addresses."""
+"""Sharding: cuts or copies a tensor over SIPs, cubes and PEs. It determines the part of each PE, but no addresses."""
 
 from __future__ import annotations
 
@@ -102,10 +102,10 @@ def _coordinates(
 
 
 def near_copies(cut: Layout, owners: Sequence[int], places: Sequence[tuple[int, int]]) -> list[int]:
-    """For each PE, the number of the copy that it takes for the tensor. *places* holds the SIP and cube of each PE.
+    """For each PE, the number of the copy of the tensor that it uses. *places* holds the SIP and cube of each PE.
 
-    An owner takes the copy that its shard belongs to. Another PE takes that of the first owner in its cube, or else in
-    its SIP, or else the first copy.
+    An owner uses the copy of its shard. Another PE uses the copy of the first owner in its cube, else in its SIP, else
+    the first copy.
     """
     copies: dict[object, int] = {}
     for shard, owner in zip(cut.shards, owners, strict=True):

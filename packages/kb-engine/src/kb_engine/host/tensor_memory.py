@@ -1,4 +1,7 @@
-"""TensorMemory: allocates the tensors of the host, and knows them until they are freed."""
+"""TensorMemory: allocates the tensors of the host, and lists them until they are freed.
+
+The memory of each block is a named slice, one of an even spread, or the memory near the owning PE.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,8 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from kb_engine.engine.engine import Engine
-from kb_engine.host.homes import choose_homes, copy_of_each_pe
 from kb_engine.host.memories import Memories, space_named
-from kb_engine.host.sharding import Layout, Sharding, block_bounds
+from kb_engine.host.sharding import Layout, Sharding, block_bounds, layout, near_copies, sharding_of
 from kb_engine.host.virtual_memory import Mappings
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_engine.program.values.affine import sides_of
@@ -19,8 +21,76 @@ from kb_engine.program.values.tensors import BlockAddresses, Tensor
 from kb_messages import DType, KernelError, Matrix, MemorySpace, split_address
 
 
+def choose_homes(
+    memories: Memories,
+    name: str,
+    space: MemorySpace,
+    shape: tuple[int, int],
+    blocks: tuple[int, int],
+    slices: Sequence[int] | None,
+    shard: Sharding | str | None,
+) -> tuple[Layout, Sequence[int]]:
+    """The layout of tensor *name*, and the number of the memory for each block of each copy, in order.
+
+    *shape* is (rows, cols). `Host.empty` describes the other arguments and the errors.
+    """
+    if shard is None:
+        cut = Layout(*blocks, 1, ())
+        homes = _named_or_spread(memories, name, space, blocks[0] * blocks[1], slices)
+    elif blocks != (1, 1) or slices is not None:
+        raise KernelError(f"tensor {name}", "shard and blocks or slices", "one of the two")
+    else:
+        cut, homes = _near_owners(memories, name, space, sharding_of(name, shard))
+    rows, cols = shape
+    if not (1 <= cut.down <= rows and 1 <= cut.along <= cols):
+        raise _bad_cut(name, cut, rows, cols)
+    return cut, homes
+
+
+def copy_of_each_pe(memories: Memories, name: str, shard: Sharding | str, cut: Layout) -> list[int]:
+    """For each PE, the number of the copy of tensor *name* that it uses. *cut* is the layout of the tensor."""
+    owners = memories.check_pes(f"tensor {name}", sharding_of(name, shard).owners)
+    return near_copies(cut, owners, memories.places)
+
+
+def _named_or_spread(
+    memories: Memories, name: str, space: MemorySpace, count: int, slices: Sequence[int] | None
+) -> Sequence[int]:
+    """The memories in *slices*, by default all memories of *space* with equal numbers of blocks."""
+    available = memories.count(space)
+    if not available:
+        kind = f"{space.value.upper()}{' slice' if space is MemorySpace.HBM else ''}"
+        raise OutOfMemoryError(f"tensor {name}", f"a topology without {space.value.upper()}", f"at least one {kind}")
+    if slices is None:
+        return [number * available // count for number in range(count)]
+    if len(slices) != count or not all(0 <= number < available for number in slices):
+        raise KernelError(
+            f"tensor {name}",
+            f"slices {list(slices)}",
+            f"a number from 0 to {available - 1} for each of {count} blocks",
+        )
+    return slices
+
+
+def _near_owners(memories: Memories, name: str, space: MemorySpace, sharding: Sharding) -> tuple[Layout, Sequence[int]]:
+    """The layout of *sharding*, and for each block the memory near the PE that owns it."""
+    owners = memories.check_pes(f"tensor {name}", sharding.owners)
+    cut = layout(name, sharding, [memories.places[owner] for owner in owners])
+    home = {shard: memories.near(space, owner) for shard, owner in zip(cut.shards, owners, strict=True)}
+    return cut, [home[shard] for shard in sorted(home)]
+
+
+def _bad_cut(name: str, cut: Layout, rows: int, cols: int) -> KernelError:
+    where = f"tensor {name}"
+    if cut.shards:
+        got = f"{len(cut.shards)} shards, {cut.down} x {cut.along} blocks of {rows} x {cols}"
+        fix = "cut the other way, name fewer `owners`, or use 'replica' at a level"
+        return KernelError(where, got, "at most one per row, column", fix)
+    return KernelError(where, f"{cut.down} x {cut.along} blocks of {rows} x {cols}", "1 up to one per row, column")
+
+
 class TensorMemory:
-    """The live tensors of one chip, by the address of their first block. All hosts of the chip have the same one."""
+    """The live tensors of one chip, by the address of their first block. All hosts of the chip share one object."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -39,7 +109,7 @@ class TensorMemory:
         shard: Sharding | str | None,
         cube: int | None,
     ) -> Tensor:
-        """Allocate a tensor, as `Host.empty` says."""
+        """Allocates a tensor. `Host.empty` describes the arguments and the errors."""
         self._check_current("tensor", name)
         dtype, sets = DType(dtype), self.memories.interleaved_names
         if not shape or any(size < 1 for size in shape):
@@ -95,7 +165,7 @@ class TensorMemory:
             raise KernelError(f"tensor {name}", f"cube={cube}", f"0 to {count - 1}")
 
     def _interleaved(self, name: str, shape: tuple[int, ...], dtype: DType, memory: int | str) -> Tensor:
-        """Allocate a flat tensor in *memory*: the HBM slices of a cube, by its number, or a named set of slices."""
+        """Allocates a flat tensor in *memory*: the HBM slices of a cube, by its number, or a named set of slices."""
         rows, cols = sides_of(shape)
         nbytes = rows * cols * dtype.nbytes
         address = self.memories.allocate_interleaved(memory, nbytes, name)
@@ -113,7 +183,7 @@ class TensorMemory:
 
     @contextmanager
     def freed_at_an_error(self) -> Iterator[list[Tensor]]:
-        """Within the block, live tensors are added to the list. An error, or an interrupt, frees these."""
+        """A context manager: an error or an interrupt within it frees the live tensors that were added to its list."""
         made: list[Tensor] = []
         try:
             yield made
@@ -123,27 +193,28 @@ class TensorMemory:
             raise
 
     def free(self, tensor: Tensor) -> None:
-        """Give the memory of a live tensor back. Its bytes are uninitialised from now on."""
+        """Frees the memory of a live tensor. Its bytes are uninitialised from now on."""
         for _, matrix in tensor.every_block():
             self.memories.release(matrix.address)
             self.engine.memory.store.release(*split_address(matrix.address), 1, matrix.nbytes, matrix.nbytes)
         del self.live[tensor.addresses[0][0]]
 
-    def check_live(self, what: str, tensor: Tensor) -> None:
-        """Raise KernelError, which names *what*, when *tensor* is none of this chip or holds no memory any more.
+    def check_live(self, call: str, tensor: Tensor) -> None:
+        """Raises KernelError, which names the *call*, when *tensor* belongs to another chip or was freed.
 
-        A tensor and what `Host.map` makes of it have one `addresses`. A tensor of another chip, or one that was freed,
-        may be equal to a live tensor, but its `addresses` are others.
+        A tensor and its result of `Host.map` share one `addresses` object. A tensor of another chip, or a freed tensor,
+        may be equal to a live tensor, but its `addresses` is another object.
         """
-        self._check_current(what, tensor.name)
+        self._check_current(call, tensor.name)
+        # `is` tells a tensor from an equal one that was allocated later at the same place.
         live = self.live.get(tensor.addresses[0][0])
         if live is None or live.addresses is not tensor.addresses or live != replace(tensor, virtual=()):
             got, needs = "a tensor after host.free, or of another chip", "one that holds memory of this chip"
-            raise KernelError(f"{what} of {tensor.name}", got, needs)
+            raise KernelError(f"{call} of {tensor.name}", got, needs)
 
-    def _check_current(self, what: str, name: str) -> None:
+    def _check_current(self, call: str, name: str) -> None:
         if self.engine.shared_by_hosts(TensorMemory) is not self:
-            raise KernelError(f"{what} {name}", "a host from before Engine.rebase", "a new Host, and its tensors")
+            raise KernelError(f"{call} {name}", "a host from before Engine.rebase", "a new Host, and its tensors")
 
     def element_with(self, owner: int, offset: int) -> str | None:
         """`name[row, column]` of the element with byte *offset* of memory *owner*; None where no live tensor has it."""
@@ -151,7 +222,7 @@ class TensorMemory:
         return next(filter(None, found), None)
 
     def _allocate(self, name: str, space: MemorySpace, homes: Sequence[int], sizes: Sequence[int]) -> list[int]:
-        """An address for each block. When one memory is full, nothing is allocated."""
+        """Allocates each block, and returns the addresses. When one memory is full, nothing stays allocated."""
         addresses = list[int]()
         try:
             for home, nbytes in zip(homes, sizes, strict=True):

@@ -15,15 +15,16 @@ from kb_topology import did_you_mean
 
 
 class Mappings:
-    """The tensors of one chip that have virtual addresses, by the first of these, and the first address behind all
-    that were ever used. All hosts of the chip have the same one."""
+    """The mapped tensors of one chip, by their first virtual address, and `end`, the end of all addresses that were
+    ever used. All hosts of the chip share one object."""
 
     def __init__(self) -> None:
         self.mapped: dict[int, tuple[Tensor, list[MmuMap]]] = {}
         self.end = 0
 
     def add(self, first: int, end: int, tensor: Tensor, messages: list[MmuMap]) -> None:
-        """*tensor* has the virtual addresses from *first* on, by *messages*. *end* is the first page behind them."""
+        """Notes that *messages* mapped *tensor* at the virtual addresses from *first* on. *end* is the first page after
+        them."""
         self.mapped[first] = replace(tensor, virtual=()), messages
         self.end = max(self.end, end)
 
@@ -33,9 +34,10 @@ class Mappings:
 
 
 class VirtualMemory:
-    """Maps tensors for one host, to addresses from page 1 on, each at most once. *mappings* are those of its chip.
+    """Maps tensors for one host, to addresses from page 1 on, each at most once. *mappings* are the mappings of its
+    chip.
 
-    `elapsed_ps` is the picoseconds that all calls have taken.
+    `elapsed_ps` is the picoseconds of all calls.
     """
 
     def __init__(self, engine: Engine, mappings: Mappings) -> None:
@@ -44,7 +46,7 @@ class VirtualMemory:
         self.elapsed_ps = 0
 
     def send(self, message: MmuMessage) -> None:
-        """Have the MMUs of the PEs that *message* names obey it. When one MMU refuses, none obeys.
+        """Sends *message* to the MMUs of the PEs that it names. When one MMU refuses the message, none obeys.
 
         Raises AddressError when an MMU refuses or when the physical bytes are in no memory, and KernelError for a PE
         that is missing or has no MMU.
@@ -52,7 +54,8 @@ class VirtualMemory:
         self._send_all([message])
 
     def map(self, tensor: Tensor, virtual: int | None, pe_ids: Sequence[str]) -> Tensor:
-        """*tensor* at virtual addresses from *virtual* on. Each block takes whole pages. Raises as `send`."""
+        """Maps *tensor* to virtual addresses from *virtual* on. Each block takes whole pages. Raises the errors of
+        `send`."""
         page_nbytes = max((self._translator(pe_id).page_nbytes for pe_id in pe_ids), default=1)
         at = first = max(self._mappings.end, page_nbytes) if virtual is None else virtual
         messages: list[MmuMap] = []
@@ -71,16 +74,17 @@ class VirtualMemory:
         return replace(tensor, virtual=tuple(grids))
 
     def unmap(self, tensor: Tensor) -> None:
-        """Undo the call of `map` that returned *tensor*. Raises KernelError for a tensor that is not mapped."""
+        """Undoes the call of `map` that returned *tensor*. Raises KernelError for a tensor that is not mapped."""
         first = tensor.virtual[0][0][0] if tensor.virtual else -1
         physical, messages = self._mappings.mapped.get(first, (None, []))
         if physical != replace(tensor, virtual=()):
-            raise KernelError(f"unmap of {tensor.name}", "a tensor that is not mapped", "what host.map returned")
+            raise KernelError(f"unmap of {tensor.name}", "a tensor that is not mapped", "one from host.map")
         self._send_all([MmuUnmap(virtual=each.virtual, nbytes=each.nbytes, pes=each.pes) for each in messages])
         del self._mappings.mapped[first]
 
     def _send_all(self, messages: Sequence[MmuMessage]) -> None:
-        """Send *messages* in one call, after a trial on copies of the page tables that finds refusals."""
+        """Sends *messages* in one call, after a trial on copies of the page tables, which raises the errors of
+        refusals."""
         tried: dict[str, PageTable] = {}
         for message in messages:
             if isinstance(message, MmuMap):

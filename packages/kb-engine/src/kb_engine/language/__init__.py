@@ -1,4 +1,7 @@
-"""What a kernel sees: `tl`, tensor references and handles."""
+"""The kernel language `tl`: a call of a kernel becomes commands of the PE.
+
+Design: docs/design/kernel-language.md.
+"""
 
 from kb_engine.language.epilogue import Epilogue
 from kb_engine.language.tl import Language

@@ -1,8 +1,11 @@
-"""Sums that stay in the register file: what `tl.dot` with an accumulator returns, and when it goes to TCM.
+"""Accumulators: results of `tl.dot` that stay in the register file until something needs them in TCM.
 
-The sum of a loop over K is in registers from its first product to its last, as in an array that keeps its sums. Python
-alone knows whether the sum before is still needed, and only after the call: `acc = tl.dot(a, b, acc)` forgets it when
-the call has returned. So such a dot is issued with the next command, wait or end of the kernel, in no simulated time.
+The sum of a loop over K is in registers from its first product to its last. Python alone knows whether the sum before
+is still needed, and only after the call: `acc = tl.dot(a, b, acc)` drops the last reference to it when the call has
+returned. So such a dot is deferred: it is issued with the next command, wait or end of the kernel, and this takes no
+simulated time.
+
+Design: docs/design/processing-element.md.
 """
 
 from __future__ import annotations
@@ -13,10 +16,10 @@ from weakref import ref
 
 from msgspec.structs import replace
 
-from kb_engine.language.rules.deferred_calls import DeferredCalls
+from kb_engine.language.deferred_calls import DeferredCalls
 from kb_engine.memory.pending import Producer
+from kb_engine.program.accumulator_registers import AccumulatorRegisters
 from kb_engine.program.author.arguments import in_tcm
-from kb_engine.program.held_registers import HeldRegisters
 from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.handles import Handle, LoadedTensor, Operators
@@ -35,10 +38,12 @@ from kb_messages import (
 Allocate = Callable[[int, int, DType, str], TcmHolder]
 
 
-class HeldTensor(LoadedTensor):
-    """A sum in registers. Whatever asks where it lies in TCM brings it there first."""
+class AccumulatorTensor(LoadedTensor):
+    """A sum in registers. Reading `matrix`, its place in TCM, moves the sum to TCM first."""
 
-    def __init__(self, shape: tuple[int, int], dtype: DType, line: str, sums: HeldSums, operators: Operators) -> None:
+    def __init__(
+        self, shape: tuple[int, int], dtype: DType, line: str, sums: Accumulators, operators: Operators
+    ) -> None:
         super().__init__(Matrix.packed(*shape, dtype), shape, None, Producer("tl.dot", line), operators)
         self.in_registers = True
         self.forgotten = False
@@ -46,14 +51,14 @@ class HeldTensor(LoadedTensor):
 
     @property
     def matrix(self) -> Matrix:
-        """Where the sum lies in TCM, after the command that takes it there from the registers."""
+        """The place of the sum in TCM, after the command that moves the sum there from the registers."""
         if self.in_registers:
             self._sums.bring_out(self)
         return self.place
 
     @property
     def freed(self) -> bool:
-        """Whether `tl.free` gave the sum's registers or its TCM back."""
+        """Whether `tl.free` freed the sum's registers or its TCM."""
         return self.forgotten or super().freed
 
     @property
@@ -63,17 +68,17 @@ class HeldTensor(LoadedTensor):
         return self.producer
 
     def settled_place(self) -> Matrix:
-        """Where the sum lies now, in registers or in TCM. A dot that was deferred is issued, and nothing is moved."""
+        """The place of the sum now, in registers or in TCM. Issues a deferred dot, and moves nothing."""
         self._sums.settle()
         return self.place
 
     def arrive(self, holder: TcmHolder, completion: Completion) -> None:
-        """The sum lies in the TCM of *holder* when the command of *completion* is done."""
+        """Notes that the sum lies in the TCM of *holder* when the command of *completion* is done."""
         self.place, self.holder, self.completion, self.in_registers = holder.matrix, holder, completion, False
 
 
 class _Deferred(NamedTuple):
-    """A dot that the kernel called and that is not issued: it adds to the sum at *address* of the registers.
+    """A deferred dot: the kernel called it, and it is not issued. It adds to the sum at *address* of the registers.
 
     `factors` keeps the TCM of the factors.
     """
@@ -81,22 +86,24 @@ class _Deferred(NamedTuple):
     command: GemmCommand
     factors: tuple[object, object]
     address: int
-    before: ref[HeldTensor]
-    result: ref[HeldTensor]
+    before: ref[AccumulatorTensor]
+    result: ref[AccumulatorTensor]
     completion: Completion
     line: str
 
 
 class _Sum(NamedTuple):
-    """A sum in registers, and the line that began it. `handle` gives None when nobody can ask for the sum any more."""
+    """A sum in registers, and the kernel line that began it. `handle` returns None when the kernel has no reference to
+    it."""
 
     matrix: Matrix
-    handle: Callable[[], HeldTensor | None]
+    handle: Callable[[], AccumulatorTensor | None]
     line: str
 
 
-class HeldSums:
-    """The sums of one program that lie in registers, the oldest first. *allocate* takes TCM for those that go there."""
+class Accumulators:
+    """The sums of one program that lie in registers, the oldest first. *allocate* allocates TCM for sums that leave
+    them."""
 
     def __init__(self, port: ProgramPort, allocate: Allocate, later: DeferredCalls) -> None:
         self._port = port
@@ -107,11 +114,11 @@ class HeldSums:
 
     @property
     def holds(self) -> bool:
-        """As `Deferring.holds`: whether a dot is deferred."""
+        """Whether a dot is deferred."""
         return self._deferred is not None
 
     def tile(self, command: GemmCommand) -> TileShape | None:
-        """The deepest tile of *command* that has the whole result and fits the registers; None where none does.
+        """The deepest tile of *command* that covers the whole result and fits the registers; None where none does.
 
         Its depth is that of the product, halved until it fits.
         """
@@ -130,15 +137,15 @@ class HeldSums:
         acc: Handle | None,
         line: str,
         operators: Operators,
-    ) -> HeldTensor:
+    ) -> AccumulatorTensor:
         """The result of *command*, whose tile fits, added to *acc* (None: to zeros), in registers.
 
-        *factors* are the values that the command multiplies. *command* has no accumulator yet, and `out` says the
+        *factors* are the values that the command multiplies. *command* has no accumulator yet, and its `out` gives the
         shape alone.
         """
         self._later.issue()
-        result = HeldTensor((command.out.rows, command.out.cols), command.out.dtype, line, self, operators)
-        if isinstance(acc, HeldTensor) and acc.in_registers:
+        result = AccumulatorTensor((command.out.rows, command.out.cols), command.out.dtype, line, self, operators)
+        if isinstance(acc, AccumulatorTensor) and acc.in_registers:
             at = acc.place.address
             self._deferred = _Deferred(command, factors, at, ref(acc), ref(result), result.completion, line)
         else:
@@ -147,39 +154,39 @@ class HeldSums:
         self._later.add(self)
         return result
 
-    def bring_out(self, handle: HeldTensor) -> None:
-        """Take *handle* from the registers to TCM."""
+    def bring_out(self, handle: AccumulatorTensor) -> None:
+        """Moves *handle* from the registers to TCM."""
         self.settle()
         if handle.in_registers:
             self._drain(handle.place.address, self._port.line())
 
-    def forget(self, handle: HeldTensor) -> None:
-        """Nobody will ask for *handle* any more."""
+    def forget(self, handle: AccumulatorTensor) -> None:
+        """Notes that *handle* is needed no more."""
         self.settle()
         handle.forgotten = True
         at = handle.place.address
         self._sums[at] = self._sums[at]._replace(handle=_nobody)
 
     def before(self, command: Command | None, line: str) -> None:
-        """As `Deferring.before`: issue a dot that was deferred, and make room for the registers of *command*."""
+        """Issues a deferred dot, and makes room for the registers of *command*."""
         self.settle()
         if self._sums and isinstance(command, GemmCommand | MathCommand | VectorCommand) and not _is_held(command):
             self._make_room(self._port.register_nbytes(command, line), line)
 
     def end(self) -> None:
-        """As `Deferring.end`: issue a dot that was deferred, and empty the registers."""
+        """Issues a deferred dot, and moves all sums to TCM."""
         self.settle()
         for address in list(self._sums):
             self._drain(address, self._sums[address].line)
 
     def settle(self) -> None:
-        """Issue a dot that was deferred."""
+        """Issues a deferred dot."""
         deferred, self._deferred = self._deferred, None
         if deferred is None:
             return
         command, _, address, before, result, completion, line = deferred
         alive = before()
-        if alive is None:
+        if alive is None:  # `acc = tl.dot(a, b, acc)` dropped the sum before, so its registers are free to add to
             sum_before = self._sums.pop(address)
             held = sum_before.matrix
             self._submit(replace(command, acc=held, acc_held=True), held, result, completion, line, sum_before)
@@ -187,8 +194,8 @@ class HeldSums:
             self._drain(address, line)
             self._begin(replace(command, acc=alive.place), result, completion, line)
 
-    def _begin(self, command: GemmCommand, result: ref[HeldTensor], completion: Completion, line: str) -> None:
-        """Issue *command*, whose sum takes registers of its own, or those of a sum that nobody can ask for."""
+    def _begin(self, command: GemmCommand, result: ref[AccumulatorTensor], completion: Completion, line: str) -> None:
+        """Issues *command*, whose sum takes registers of its own, or the registers of a sum without references."""
         nbytes = _sum_nbytes(command)
         replaced = self._forgotten(nbytes)
         if replaced is None:
@@ -202,19 +209,19 @@ class HeldSums:
         self,
         command: GemmCommand,
         held: Matrix,
-        result: ref[HeldTensor],
+        result: ref[AccumulatorTensor],
         completion: Completion,
         line: str,
         before: _Sum | None,
     ) -> None:
-        """Issue *command*. Where that is refused, its result is lost, and the registers have what they had.
+        """Issues *command*. Where that is refused, its result is lost, and the registers keep their sum.
 
-        That is the sum *before*, for which nobody asks any more, or nothing (None).
+        That is the sum *before*, which is needed no more, or none (None).
         """
         handle = result()
         if handle is not None:
             handle.place = held
-        del handle
+        del handle  # a local reference would keep the result alive while the command is issued
         try:
             self._make_room(self._operand_nbytes(command, command.tile), line)
             self._sums[held.address] = _Sum(held, result, line)
@@ -231,19 +238,20 @@ class HeldSums:
             raise
 
     def _forgotten(self, nbytes: int) -> _Sum | None:
-        """A sum of *nbytes* that nobody can ask for, which is a sum no more."""
+        """Removes and returns a sum of *nbytes* to which the kernel has no reference; None without one."""
         for address, found in self._sums.items():
             if found.handle() is None and _aligned(found.matrix.nbytes) == nbytes:
                 return self._sums.pop(address)
         return None
 
     def _make_room(self, nbytes: int, line: str) -> None:
-        """Drain the oldest sums until *nbytes* of registers are free below the others."""
+        """Drains the oldest sums until *nbytes* of registers are free below the others."""
         while self._sums and self._port.registers.room_nbytes < nbytes:
             self._drain(next(iter(self._sums)), line)
 
     def _drain(self, address: int, line: str) -> None:
-        """Take the sum at *address* to TCM. A sum that nobody can ask for goes there too: the registers are emptied."""
+        """Moves the sum at *address* to TCM. A sum without references is moved too, because the registers have to be
+        emptied."""
         held, find, _ = self._sums[address]
         handle, port = find(), self._port
         holder = self._allocate(held.rows, held.cols, held.dtype, line)
@@ -271,8 +279,8 @@ def _sum_nbytes(command: GemmCommand) -> int:
 
 
 def _aligned(nbytes: int) -> int:
-    """*nbytes* as a tile's operand of that size takes them in registers."""
-    return -(-nbytes // HeldRegisters.ALIGNMENT) * HeldRegisters.ALIGNMENT
+    """*nbytes* rounded up to the alignment of a tile's operand in registers."""
+    return -(-nbytes // AccumulatorRegisters.ALIGNMENT) * AccumulatorRegisters.ALIGNMENT
 
 
 def _nobody() -> None:

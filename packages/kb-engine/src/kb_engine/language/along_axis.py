@@ -6,20 +6,19 @@ from math import prod
 from operator import index as as_integer
 from typing import Final, Literal, overload
 
-from kb_engine.language.special_functions import SpecialFunctions
+from kb_engine.language.functions import SpecialFunctions
 from kb_engine.program.values.handles import Handle, LoadedTensor
 from kb_messages import DType, KernelError
 
 _SEARCHES: Final = {"max": "argmax", "min": "argmin"}
 _ROUNDS: Final = ("sum", "prod")
-"""Reductions whose results are rounded to their dtype: once, whatever the number of axes."""
+"""Reductions whose results are rounded to their dtype: once, for any number of axes."""
 
 
 class AxisFunctions(SpecialFunctions):
     """Reductions, whose axis stays with length 1, and scans, whose result has the shape of the argument.
 
-    A reduction without an axis goes over all elements. With `keep_dims=False` the result has no such axis, and has no
-    axis at all after a reduction over all elements. This takes no time.
+    A reduction without an axis goes over all elements. With `keep_dims=False` the reduced axes are dropped, in no time.
 
     A sum or product of integers below 32 bits is i32. Raises KernelError for an axis that the argument does not have.
     """
@@ -45,7 +44,7 @@ class AxisFunctions(SpecialFunctions):
     def max(
         self, x: Handle, axis: int | None = None, keep_dims: bool = True, return_indices: bool = False
     ) -> LoadedTensor | tuple[LoadedTensor, LoadedTensor]:
-        """The largest element over *axis*; with *return_indices* also where it is, as `argmax` says."""
+        """The largest element over *axis*; with *return_indices* also its index, the result of `argmax`."""
         return self._extreme("max", x, axis, keep_dims, return_indices)
 
     @overload
@@ -61,27 +60,29 @@ class AxisFunctions(SpecialFunctions):
     def min(
         self, x: Handle, axis: int | None = None, keep_dims: bool = True, return_indices: bool = False
     ) -> LoadedTensor | tuple[LoadedTensor, LoadedTensor]:
-        """The smallest element over *axis*; with *return_indices* also where it is, as `argmin` says."""
+        """The smallest element over *axis*; with *return_indices* also its index, the result of `argmin`."""
         return self._extreme("min", x, axis, keep_dims, return_indices)
 
     def argmax(self, x: Handle, axis: int | None = None, keep_dims: bool = True) -> LoadedTensor:
-        """The index, i32, of the largest element over *axis*; of equals the lowest. Without an axis, as of `ravel`."""
+        """The index, i32, of the largest element over *axis*; the lowest index of equal elements. Without an axis, the
+        index counts in `ravel` order."""
         return self._reduced("argmax", x, axis, keep_dims)
 
     def argmin(self, x: Handle, axis: int | None = None, keep_dims: bool = True) -> LoadedTensor:
-        """The index, i32, of the smallest element over *axis*; of equals the lowest. Without an axis, as of `ravel`."""
+        """The index, i32, of the smallest element over *axis*; the lowest index of equal elements. Without an axis, the
+        index counts in `ravel` order."""
         return self._reduced("argmin", x, axis, keep_dims)
 
     def reduce_and(self, x: Handle, axis: int | None = None, keep_dims: bool = True) -> LoadedTensor:
-        """The bits that all integers over *axis* have."""
+        """The bitwise and of all integers over *axis*."""
         return self._reduced("reduce_and", x, axis, keep_dims)
 
     def reduce_or(self, x: Handle, axis: int | None = None, keep_dims: bool = True) -> LoadedTensor:
-        """The bits that some integer over *axis* has."""
+        """The bitwise or of all integers over *axis*."""
         return self._reduced("reduce_or", x, axis, keep_dims)
 
     def xor_sum(self, x: Handle, axis: int | None = None, keep_dims: bool = True) -> LoadedTensor:
-        """The bits that an odd number of integers over *axis* has."""
+        """The bitwise exclusive or of all integers over *axis*."""
         return self._reduced("reduce_xor", x, axis, keep_dims)
 
     def cumsum(self, x: Handle, axis: int = 0, reverse: bool = False) -> LoadedTensor:
@@ -129,7 +130,7 @@ class AxisFunctions(SpecialFunctions):
         return self._call(op, [x], self._axis_of(x, axis, op, "over"), dtype, bool(reverse))
 
     def _axis_of(self, x: Handle, axis: int, call: str, way: str = "along") -> int:
-        """The number, from 0 on, of the *axis* of *x* that tl.*call* goes *way*."""
+        """The number, from 0 on, of *axis* of *x*. Errors name tl.*call* and *way*: `along` or `over`."""
         n_axes = len(getattr(x, "shape", (1, 1)))
         try:
             at = as_integer(axis)

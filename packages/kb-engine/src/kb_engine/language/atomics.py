@@ -1,7 +1,11 @@
-"""Atomics: a command for each rectangle, which reads, computes and writes bytes at their memory."""
+"""Atomics: a command for each rectangle of memory, which reads, computes and writes its bytes at the memory.
+
+Design: docs/design/memories.md.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 from weakref import ref
@@ -11,82 +15,138 @@ import numpy.typing as npt
 
 from kb_engine.language.access import masks
 from kb_engine.language.access.accesses import ElementAccess, pieces_of
-from kb_engine.language.access.atomic_places import AtomicPlace, constant_piece, places_left_out, places_of
-from kb_engine.language.access.held_atomic import AtomicPart, DeferredAtomic, HeldAtomic, OldValue
+from kb_engine.language.access.element_pieces import TilePiece, pieces_of_elements
+from kb_engine.language.deferred_calls import AtomicCall, AtomicPart, DeferredAtomics, OldValue
 from kb_engine.language.rules.math_results import Argument, known_value
 from kb_engine.language.transfers import Transfers
 from kb_engine.memory.pending import Producer
+from kb_engine.memory.tiles import strided
 from kb_engine.program.author.arguments import describe
 from kb_engine.program.language_base import allocate
 from kb_engine.program.values.affine import sides_of
 from kb_engine.program.values.handles import Handle, LoadedTensor
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.tensors import TensorRef
-from kb_messages import AtomicCommand, KernelError, MathAttributes, Matrix, Piece, Scalar, scalar_of
+from kb_messages import AtomicCommand, DType, KernelError, MathAttributes, Matrix, Piece, Scalar, scalar_of
+
+
+class AtomicPlace(NamedTuple):
+    """A rectangle of memory that an atomic changes: `target`, whose elements begin `place` bytes after the first
+    element asked for.
+
+    Its rows are `stride` bytes apart among these elements, which lie row by row.
+    """
+
+    target: Matrix
+    place: int
+    stride: int
+
+    def part(self, value: Matrix) -> Matrix:
+        """The elements of *value*, which lies packed, that belong to the target."""
+        rows, cols = self.target.rows, self.target.cols
+        return Matrix(address=value.address + self.place, rows=rows, cols=cols, stride=self.stride, dtype=value.dtype)
+
+    def within(self, elements: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A view of the elements that belong to the target. *elements* are all elements asked for, in one row."""
+        nbytes = elements.itemsize
+        strides = self.stride // self.target.dtype.nbytes * nbytes, nbytes
+        first = self.place // self.target.dtype.nbytes
+        shape = self.target.rows, self.target.cols
+        return strided(elements[first:], shape, strides)
+
+
+def places_of(piece: Piece, dtype: DType) -> Iterator[AtomicPlace]:
+    """*piece* of a tile at address 0 as one place, or row by row where its rows share bytes of memory."""
+    row_nbytes = piece.cols * dtype.nbytes
+    together = piece.rows if abs(piece.stride) >= row_nbytes or piece.rows == 1 else 1
+    for first in range(0, piece.rows, together):
+        moved = first * piece.stride
+        target = Matrix(
+            address=piece.address + moved,
+            rows=together,
+            cols=piece.cols,
+            stride=piece.stride if together > 1 else row_nbytes,
+            dtype=dtype,
+            virtual=None if piece.virtual is None else piece.virtual + moved,
+        )
+        yield AtomicPlace(target, piece.place + first * piece.place_stride, piece.place_stride or row_nbytes)
+
+
+def places_left_out(chosen: npt.NDArray[np.bool_]) -> list[TilePiece]:
+    """The places that *chosen* leaves out. Their addresses mean nothing."""
+    places = np.flatnonzero(~chosen)
+    return pieces_of_elements(places, places, np.zeros_like(places), 1)
+
+
+def constant_piece(each: TilePiece, dtype: DType, blob: int) -> Piece:
+    """The place *each* of a tile at address 0, with the constants of the op log from *blob* on."""
+    nbytes = dtype.nbytes
+    return Piece(blob, each.cols * nbytes, each.place * nbytes, each.pitch * nbytes, each.rows, each.cols)
+
 
 _ORDERS: Final = "acq_rel", "acquire", "release", "relaxed"
 
 
 class AtomicOps(Transfers):
-    """`tl.atomic_add` and its like. Each changes elements of memory, and returns the bytes before.
+    """The atomics of `tl`, such as `tl.atomic_add`. Each changes elements of memory, and returns their old values.
 
     *value* is a number, or a value in TCM of the shape and dtype of *pointer*. A *mask* of booleans chooses elements;
-    the bytes before are 0 where it does not. Each rectangle of memory is a command of its own. Elements may be one
-    place several times, which then changes for each of them. An atomic takes effect at its call, in the order of calls
-    of all programs; sums of floats follow that order. Integers that are known stay known, so that a kernel may steer by
-    them; other results are pending.
+    the old values are 0 where it is false. Each rectangle of memory is a command of its own. An element may occur
+    several times, and then changes for each occurrence. An atomic takes effect at its call, in the order of the calls
+    of all programs; sums of floats follow that order. Known integers stay known, so that a kernel may branch on them;
+    other results are pending.
 
     *sem* is `"acq_rel"` (the default), `"acquire"`, `"release"` or `"relaxed"`. With `acq_rel` and `release` the
     program's earlier commands are done before the atomic begins, and with `acq_rel` and `acquire` the next command
     begins when the atomic is done.
 
-    The bytes before are read to TCM, by a DMA_READ in front, if the kernel keeps the result. Raises KernelError for an
-    index beyond the tensor, for values and masks that do not fit, and for another *sem*.
+    If the kernel keeps the result, a DMA_READ brings the old values to TCM first. Raises KernelError for an index
+    beyond the tensor, for values and masks that do not fit, and for another *sem*.
     """
 
     def atomic_add(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
-        """Add *value*."""
+        """Adds *value* to each element."""
         return self._modify("add", pointer, (value,), mask, sem)
 
     def atomic_max(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
-        """The larger one of each element and *value*."""
+        """Replaces each element by the larger one of itself and *value*."""
         return self._modify("maximum", pointer, (value,), mask, sem)
 
     def atomic_min(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
-        """The smaller one of each element and *value*."""
+        """Replaces each element by the smaller one of itself and *value*."""
         return self._modify("minimum", pointer, (value,), mask, sem)
 
     def atomic_and(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
-        """The bits that are set in each element and in *value*."""
+        """Replaces each element by its bitwise and with *value*."""
         return self._modify("bit_and", pointer, (value,), mask, sem)
 
     def atomic_or(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                   sem: str = "acq_rel") -> OldValue:  # fmt: skip
-        """The bits that are set in each element or in *value*."""
+        """Replaces each element by its bitwise or with *value*."""
         return self._modify("bit_or", pointer, (value,), mask, sem)
 
     def atomic_xor(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
-        """The bits that are set in either each element or *value*."""
+        """Replaces each element by its bitwise exclusive or with *value*."""
         return self._modify("bit_xor", pointer, (value,), mask, sem)
 
     def atomic_xchg(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                     sem: str = "acq_rel") -> OldValue:  # fmt: skip
-        """*value* in place of each element."""
+        """Replaces each element by *value*."""
         return self._modify("copy", pointer, (value,), mask, sem)
 
     def atomic_cas(self, pointer: TensorRef, expected: Argument, value: Argument, sem: str = "acq_rel") -> OldValue:
-        """*value* in place of each element that equals *expected*."""
+        """Replaces each element that equals *expected* by *value*."""
         return self._modify("cas", pointer, (expected, value), None, sem)
 
     @cached_property
-    def _held_atomic(self) -> HeldAtomic:
-        """The atomic that was called last."""
-        return HeldAtomic(self._port, partial(allocate, self._port))
+    def _deferred_atomics(self) -> DeferredAtomics:
+        """The atomic that was called last, until it is issued."""
+        return DeferredAtomics(self._port, partial(allocate, self._port))
 
     def _modify(
         self, op: str, pointer: TensorRef, values: tuple[Argument, ...], mask: HostValue | Handle | None, sem: str
@@ -102,7 +162,7 @@ class AtomicOps(Transfers):
         math, operands, handles = self._values(op, values, tile, access.shape, name, line)
         places, left_out = self._places(access, tile, line)
         old, producer = self._change(_Change(name, math, handles, tile, line), places, access.shape)
-        result = OldValue(tile, access.shape, old, producer, self, self._held_atomic)
+        result = OldValue(tile, access.shape, old, producer, self, self._deferred_atomics)
         parts = tuple(
             AtomicPart(
                 AtomicCommand(math=math, target=each.target, operands=tuple(map(each.part, operands))),
@@ -111,16 +171,16 @@ class AtomicOps(Transfers):
             )
             for each in places
         )
-        deferred = DeferredAtomic(parts, left_out, handles, ref(result), result.completion, sem, line)
-        self._held_atomic.defer(deferred)
-        self._later.add(self._held_atomic)
+        deferred = AtomicCall(parts, left_out, handles, ref(result), result.completion, sem, line)
+        self._deferred_atomics.defer(deferred)
+        self._later.add(self._deferred_atomics)
         return result
 
     def _places(
         self, access: masks.MaskedAccess | ElementAccess, tile: Matrix, line: str
     ) -> tuple[list[AtomicPlace], tuple[Piece, ...]]:
-        """The rectangles of memory that change, none of which has an element twice, and the places of *tile* that stay
-        as they are, with zeros in the op log."""
+        """The rectangles of memory that change, each without repeated elements, and the places of *tile* that do not
+        change, with zeros in the op log."""
         if isinstance(access, masks.MaskedAccess):
             place = (access.down.start * tile.cols + access.along.start) * tile.dtype.nbytes
             places = [AtomicPlace(self._memory_of(access.ref, line), place, tile.stride)]
@@ -140,9 +200,9 @@ class AtomicOps(Transfers):
     def _change(
         self, change: _Change, places: list[AtomicPlace], shape: tuple[int, ...]
     ) -> tuple[npt.NDArray[Any] | None, Producer | None]:
-        """Put what is known of the bytes after *change* to *places*, one after the other.
+        """Writes the known bytes after *change* to *places*, one after the other.
 
-        Returns the bytes before, unless an op has yet to produce some of them, and that op.
+        Returns the old values, and None; or None, and the op that has yet to produce some of them.
         """
         memory, tile = self._port.memory, change.tile
         old: npt.NDArray[Any] | None = np.zeros(tile.rows * tile.cols, masks.constant(0, tile.dtype, "").dtype)
@@ -199,7 +259,7 @@ class _Change(NamedTuple):
     line: str
 
     def result(self, place: AtomicPlace, before: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
-        """The bytes at *place* after the atomic; None where they are computed in pass 2. *before* are those there."""
+        """The bytes at *place* after the atomic; None where pass 2 computes them. *before* are the old bytes."""
         math, target = self.math, place.target
         shape = target.rows, target.cols
         if math.op == "fill":

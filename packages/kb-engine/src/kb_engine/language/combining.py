@@ -1,4 +1,4 @@
-"""Reductions and scans with a function of the kernel's own."""
+"""Reductions and scans with a function that the kernel defines."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Values: TypeAlias = "list[LoadedTensor]"
 
 
 class CombiningFunctions(LayoutFunctions):
-    """A function of the kernel's own along an axis: it takes the elements of one place and those of a later one.
+    """Reductions and scans along an axis with *combine*, a function of the kernel that takes two sets of values.
 
-    *combine* is called with values as long as half of the axis or less, first those of the lower places. It works on
-    values as the kernel does, and returns one result, or a tuple of as many results as there are values. It has to be
-    associative, and need not be commutative. Results have the dtypes of the values. All ops that it calls are ops of
-    the vector program, at the lines of the function.
+    *combine* is called with values that are at most half as long as the axis: first the values of the lower places,
+    then the values of the higher places. It uses `tl` as the kernel does, and returns one result, or a tuple of as many
+    results as there are values. It has to be associative, and need not be commutative. Results have the dtypes of the
+    values. All ops that it calls are ops of the vector program, at the lines of the function.
 
     Raises KernelError for values of different shapes, for an axis that they do not have, and for another number of
     results or another shape of one.
@@ -38,7 +38,7 @@ class CombiningFunctions(LayoutFunctions):
     ) -> Any:
         """The elements of *x*, a value or a tuple of values, combined over *axis* by *combine*; None is for all axes.
 
-        The result is a value or a tuple, as *x* is. The axis stays with length 1, unless *keep_dims* is false.
+        The result is a value or a tuple, the same as *x*. The axis stays with length 1, unless *keep_dims* is false.
         """
         values, is_tuple = self._blocks(x, "reduce")
         shape = values[0].shape
@@ -57,8 +57,8 @@ class CombiningFunctions(LayoutFunctions):
     ) -> Any:
         """All elements up to each one along *axis*, combined by *combine*; with *reverse*, from the last to each one.
 
-        *x* is a value or a tuple of values, and so is the result. With *reverse*, *combine* gets those of the higher
-        places first.
+        *x* is a value or a tuple of values, and so is the result. With *reverse*, *combine* gets the values of the
+        higher places first.
         """
         values, is_tuple = self._blocks(x, "associative_scan")
         at = self._axis_of(values[0], axis, "associative_scan")
@@ -70,7 +70,7 @@ class CombiningFunctions(LayoutFunctions):
         return results if is_tuple else results[0]
 
     def _blocks(self, x: object, call: str) -> tuple[Values, bool]:
-        """The values of *x*, and whether these are several."""
+        """The values of *x*, and whether *x* is a tuple."""
         is_tuple = isinstance(x, (tuple, list))
         values = [self._value(each, call) for each in (x if isinstance(x, (tuple, list)) else (x,))]
         shapes = {each.shape for each in values}
@@ -80,7 +80,8 @@ class CombiningFunctions(LayoutFunctions):
         return [each.reshape(each.shape) for each in values], is_tuple
 
     def _reduced_by(self, combine: Combine, values: Values, axis: int) -> Values:
-        """*values* combined over *axis*: the largest power of two of elements in pairs, and behind them the rest."""
+        """*values* combined over *axis*. The first elements, the largest power of two of them, are combined in pairs;
+        the result is combined with that of the rest."""
         n = values[0].shape[axis]
         length = 1 << (n.bit_length() - 1)
         rest = None if length == n else [self._some(each, axis, length, 1, n - length) for each in values]
@@ -90,7 +91,8 @@ class CombiningFunctions(LayoutFunctions):
         return found if rest is None else self._joined(combine, found, self._reduced_by(combine, rest, axis))
 
     def _scanned_by(self, combine: Combine, values: Values, axis: int) -> Values:
-        """The scan of *values*, a power of two of elements: that of pairs is every second element, the rest follows."""
+        """The scan of *values*, a power of two of elements. The scan of pairs gives every second element, and the
+        others follow from it."""
         n = values[0].shape[axis]
         if n == 1:
             return values
@@ -105,12 +107,12 @@ class CombiningFunctions(LayoutFunctions):
         return [self._in_turn(one, two, axis) for one, two in zip(at_even, at_odd, strict=True)]
 
     def _joined(self, combine: Combine, first: Values, second: Values) -> Values:
-        """What *combine* makes of *first* and *second*, in their dtypes."""
+        """The results of *combine* for *first* and *second*, in their dtypes."""
         found = combine(*first, *second)
         results = list(found) if isinstance(found, (tuple, list)) else [found]
         if len(results) != len(first):
             got = f"a combine function of {len(first)} values that returns {len(results)}"
-            raise KernelError(self._port.line(), got, "as many")
+            raise KernelError(self._port.line(), got, "as many results as values")
         return [self._as(each, like) for each, like in zip(results, first, strict=True)]
 
     def _as(self, result: object, like: LoadedTensor) -> LoadedTensor:
@@ -146,7 +148,7 @@ class CombiningFunctions(LayoutFunctions):
         return self._ordered("combine", [one, two], lengths, (*steps[: axis + 1], size, *steps[axis + 1 :]), found)
 
     def _behind(self, first: LoadedTensor, rest: LoadedTensor, axis: int) -> LoadedTensor:
-        """*first*, one element along *axis*, and behind it those of *rest*."""
+        """*first*, one element along *axis*, followed by the elements of *rest*."""
         n, rank = rest.shape[axis] + 1, len(rest.shape)
         shape, steps = (*rest.shape[:axis], n, *rest.shape[axis + 1 :]), steps_of(rest.shape)
         moved = self._ordered("combine", [first, rest], shape, steps, shape, prod(first.shape) - steps[axis])
@@ -155,7 +157,8 @@ class CombiningFunctions(LayoutFunctions):
         return self._call("where", [self._call("eq", [along, 0]), first, moved])
 
     def _lengthened(self, value: LoadedTensor, axis: int, count: int) -> LoadedTensor:
-        """*value* with *count* elements along *axis*, less than twice as many: behind its own stand any of *value*."""
+        """*value* extended to *count* elements along *axis*, less than twice as many. The further elements are any of
+        *value*."""
         if count == value.shape[axis]:
             return value
         shape = (*value.shape[:axis], count, *value.shape[axis + 1 :])

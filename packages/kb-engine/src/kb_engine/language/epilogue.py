@@ -1,4 +1,4 @@
-"""The ops of an epilogue, as in `tl.composite("gemm", a, b, out=c, epilogue=(tl.bias(d), tl.relu()))`."""
+"""Ops of an epilogue, for `tl.composite("gemm", a, b, out=c, epilogue=(tl.bias(d), tl.relu()))`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EpilogueOperand: TypeAlias = "TensorRef | Handle"
 
 
 class Epilogue(Struct, frozen=True):
-    """One op of an epilogue: its name, when it runs, and what it works with besides the values of the GEMM."""
+    """One op of an epilogue: its name, its scope, and its operands besides the values of the GEMM."""
 
     op: str
     scope: str
@@ -25,7 +25,7 @@ class Epilogue(Struct, frozen=True):
 
 
 class EpilogueOps:
-    """Makes the ops of an epilogue, as functions of `tl`.
+    """Functions of `tl` that make the ops of an epilogue.
 
     An op of `scope="output_tile"` runs once on each finished M x N output tile, in f32, before the tile is rounded to
     the output's dtype. An op of `scope="k_tile"` runs on the partial product of every tile along K. Operands are slices
@@ -75,7 +75,7 @@ class EpilogueOps:
 
     @staticmethod
     def cast(dtype: DType | str, scope: str = "output_tile") -> Epilogue:
-        """Converts to *dtype*, as `.to` of a value does. The ops after it work on the converted values."""
+        """Converts to *dtype* by the rules of `.to`. The ops after it work on the converted values."""
         return Epilogue("cast", scope, dtype=dtype)
 
 

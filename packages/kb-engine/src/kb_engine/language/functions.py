@@ -1,4 +1,4 @@
-"""The math functions of `tl`, by name. What they have in common stands in `kb_engine.language.math`."""
+"""The math functions of `tl`, by name. `kb_engine.language.math` implements their calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from kb_messages import DType, KernelError
 
 
 class MathFunctions(LanguageBase):
-    """Functions of values in TCM. Each takes handles, and numbers where the types say so; their shapes broadcast."""
+    """Functions of values in TCM. Each takes handles, and numbers where the types allow them; their shapes
+    broadcast."""
 
     @abstractmethod
     def _call(
@@ -87,11 +88,11 @@ class MathFunctions(LanguageBase):
         return self._call("abs", [x])
 
     def sign(self, x: Handle) -> LoadedTensor:
-        """-1, 0 or 1, as each element is negative, zero or positive."""
+        """-1, 0 or 1 for each element that is negative, zero or positive."""
         return self._call("sign", [x])
 
     def copysign(self, x: Argument, y: Argument) -> LoadedTensor:
-        """The elements of x with the signs of those of y, of floats."""
+        """The elements of x with the signs of the elements of y, of floats."""
         return self._call("copysign", [x, y])
 
     def floor(self, x: Handle) -> LoadedTensor:
@@ -103,7 +104,7 @@ class MathFunctions(LanguageBase):
         return self._call("ceil", [x])
 
     def rint(self, x: Handle) -> LoadedTensor:
-        """The nearest whole number of each float, the even one of two."""
+        """The nearest whole number of each float; of two equally near, the even one."""
         return self._call("rint", [x])
 
     def trunc(self, x: Handle) -> LoadedTensor:
@@ -111,7 +112,7 @@ class MathFunctions(LanguageBase):
         return self._call("trunc", [x])
 
     def round(self, x: Handle) -> LoadedTensor:
-        """The nearest whole number of each float, of two the one away from zero."""
+        """The nearest whole number of each float; of two equally near, the one away from zero."""
         return self._call("round", [x])
 
     def isnan(self, x: Handle) -> LoadedTensor:
@@ -127,7 +128,7 @@ class MathFunctions(LanguageBase):
         return self._call("isfinite", [x])
 
     def signbit(self, x: Handle) -> LoadedTensor:
-        """Whether each float has a minus sign, that of -0.0 included."""
+        """Whether each float has a minus sign; -0.0 has one."""
         return self._call("signbit", [x])
 
     def maximum(self, x: Argument, y: Argument) -> LoadedTensor:
@@ -139,11 +140,11 @@ class MathFunctions(LanguageBase):
         return self._call("minimum", [x, y])
 
     def clamp(self, x: Argument, low: Argument, high: Argument) -> LoadedTensor:
-        """The elements of *x*, those below *low* as *low*, and those above *high* as *high*. NaN stays NaN."""
+        """The elements of *x*, limited to the range from *low* to *high*. NaN stays NaN."""
         return self._call("minimum", [self._call("maximum", [x, low]), high])
 
     def where(self, condition: Handle, x: Argument, y: Argument) -> LoadedTensor:
-        """The elements of *x* where *condition* is not 0, and those of *y* elsewhere."""
+        """The elements of *x* where *condition* is not 0, and the elements of *y* elsewhere."""
         return self._call("where", [condition, x, y])
 
     def fma(self, x: Handle, y: Argument, z: Argument) -> LoadedTensor:
@@ -155,7 +156,7 @@ class MathFunctions(LanguageBase):
         return self._call("tdiv", [x, y])
 
     def trem(self, x: Argument, y: Argument) -> LoadedTensor:
-        """What `tdiv` leaves of x, with the sign of x; 0 where y is 0."""
+        """The remainder of `tdiv`, with the sign of x; 0 where y is 0."""
         return self._call("trem", [x, y])
 
     def umulhi(self, x: Argument, y: Argument) -> LoadedTensor:
@@ -185,3 +186,159 @@ class MathFunctions(LanguageBase):
         if not isinstance(dtype, DType) or dtype.is_float:
             raise KernelError(self._port.line(), f"tl.{op} of {dtype or type(x).__name__}", "integers")
         return 8 * dtype.nbytes
+
+
+class SpecialFunctions(MathFunctions):
+    """Each is one op, which computes in f32 and rounds once to the dtype of its result."""
+
+    def tan(self, x: Handle) -> LoadedTensor:
+        """The tangent of each element, in radians."""
+        return self._call("tan", [x])
+
+    def asin(self, x: Handle) -> LoadedTensor:
+        """The arc sine of each element, in radians; NaN beyond 1."""
+        return self._call("asin", [x])
+
+    def acos(self, x: Handle) -> LoadedTensor:
+        """The arc cosine of each element, in radians; NaN beyond 1."""
+        return self._call("acos", [x])
+
+    def atan(self, x: Handle) -> LoadedTensor:
+        """The arc tangent of each element, in radians."""
+        return self._call("atan", [x])
+
+    def sinpi(self, x: Handle) -> LoadedTensor:
+        """The sine of pi times each element."""
+        return self._call("sinpi", [x])
+
+    def cospi(self, x: Handle) -> LoadedTensor:
+        """The cosine of pi times each element."""
+        return self._call("cospi", [x])
+
+    def sinh(self, x: Handle) -> LoadedTensor:
+        """The hyperbolic sine of each element."""
+        return self._call("sinh", [x])
+
+    def cosh(self, x: Handle) -> LoadedTensor:
+        """The hyperbolic cosine of each element."""
+        return self._call("cosh", [x])
+
+    def asinh(self, x: Handle) -> LoadedTensor:
+        """The inverse hyperbolic sine of each element."""
+        return self._call("asinh", [x])
+
+    def acosh(self, x: Handle) -> LoadedTensor:
+        """The inverse hyperbolic cosine of each element; NaN below 1."""
+        return self._call("acosh", [x])
+
+    def atanh(self, x: Handle) -> LoadedTensor:
+        """The inverse hyperbolic tangent of each element; NaN beyond 1."""
+        return self._call("atanh", [x])
+
+    def exp10(self, x: Handle) -> LoadedTensor:
+        """10 to the power of each element."""
+        return self._call("exp10", [x])
+
+    def log10(self, x: Handle) -> LoadedTensor:
+        """The logarithm to the base 10 of each element."""
+        return self._call("log10", [x])
+
+    def cbrt(self, x: Handle) -> LoadedTensor:
+        """The cube root of each element."""
+        return self._call("cbrt", [x])
+
+    def rcbrt(self, x: Handle) -> LoadedTensor:
+        """One over the cube root of each element."""
+        return self._call("rcbrt", [x])
+
+    def erfc(self, x: Handle) -> LoadedTensor:
+        """`1 - erf(x)` of each element, precise where it is small."""
+        return self._call("erfc", [x])
+
+    def erfcx(self, x: Handle) -> LoadedTensor:
+        """`exp(x * x) * erfc(x)` of each element."""
+        return self._call("erfcx", [x])
+
+    def erfinv(self, x: Handle) -> LoadedTensor:
+        """The number whose `erf` is x, for each element."""
+        return self._call("erfinv", [x])
+
+    def erfcinv(self, x: Handle) -> LoadedTensor:
+        """The number whose `erfc` is x, for each element."""
+        return self._call("erfcinv", [x])
+
+    def normcdf(self, x: Handle) -> LoadedTensor:
+        """The probability that a standard normal number is below each element."""
+        return self._call("normcdf", [x])
+
+    def normcdfinv(self, x: Handle) -> LoadedTensor:
+        """The number whose `normcdf` is x, for each element."""
+        return self._call("normcdfinv", [x])
+
+    def lgamma(self, x: Handle) -> LoadedTensor:
+        """The natural logarithm of the absolute value of the gamma function of each element."""
+        return self._call("lgamma", [x])
+
+    def tgamma(self, x: Handle) -> LoadedTensor:
+        """The gamma function of each element."""
+        return self._call("tgamma", [x])
+
+    def j0(self, x: Handle) -> LoadedTensor:
+        """The Bessel function of the first kind, of order 0, of each element."""
+        return self._call("j0", [x])
+
+    def j1(self, x: Handle) -> LoadedTensor:
+        """The Bessel function of the first kind, of order 1, of each element."""
+        return self._call("j1", [x])
+
+    def y0(self, x: Handle) -> LoadedTensor:
+        """The Bessel function of the second kind, of order 0, of each element."""
+        return self._call("y0", [x])
+
+    def y1(self, x: Handle) -> LoadedTensor:
+        """The Bessel function of the second kind, of order 1, of each element."""
+        return self._call("y1", [x])
+
+    def cyl_bessel_i0(self, x: Handle) -> LoadedTensor:
+        """The modified Bessel function of the first kind, of order 0, of each element."""
+        return self._call("cyl_bessel_i0", [x])
+
+    def cyl_bessel_i1(self, x: Handle) -> LoadedTensor:
+        """The modified Bessel function of the first kind, of order 1, of each element."""
+        return self._call("cyl_bessel_i1", [x])
+
+    def logb(self, x: Handle) -> LoadedTensor:
+        """The exponent of the power of two at or below the absolute value of each element."""
+        return self._call("logb", [x])
+
+    def atan2(self, y: Argument, x: Argument) -> LoadedTensor:
+        """The angle of the point (y, x) to the x axis, in radians."""
+        return self._call("atan2", [y, x])
+
+    def hypot(self, x: Argument, y: Argument) -> LoadedTensor:
+        """`sqrt(x * x + y * y)`, without overflow in between."""
+        return self._call("hypot", [x, y])
+
+    def rhypot(self, x: Argument, y: Argument) -> LoadedTensor:
+        """One over `hypot(x, y)`."""
+        return self._call("rhypot", [x, y])
+
+    def fmod(self, x: Argument, y: Argument) -> LoadedTensor:
+        """The remainder of the division of floats, with the sign of x. Exact."""
+        return self._call("fmod", [x, y])
+
+    def remainder(self, x: Argument, y: Argument) -> LoadedTensor:
+        """x less the multiple of y that is nearest to it; of two equally near, the even multiple. Exact."""
+        return self._call("remainder", [x, y])
+
+    def fdim(self, x: Argument, y: Argument) -> LoadedTensor:
+        """`x - y` where that is positive, else 0."""
+        return self._call("fdim", [x, y])
+
+    def nextafter(self, x: Argument, y: Argument) -> LoadedTensor:
+        """The next f32 from x towards y."""
+        return self._call("nextafter", [x, y])
+
+    def ldexp(self, x: Argument, n: Argument) -> LoadedTensor:
+        """x times 2 to the power of the whole number n."""
+        return self._call("ldexp", [x, n])

@@ -1,4 +1,7 @@
-"""Matrix products in kernels: of values in TCM, and of whole tensors with an epilogue."""
+"""Matrix products of kernels: of values in TCM, and of whole tensors with an epilogue.
+
+Design: docs/design/kernel-language.md.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from kb_engine.language.accumulators import HeldSums, HeldTensor
+from kb_engine.language.accumulators import Accumulators, AccumulatorTensor
 from kb_engine.language.epilogue import SCOPES, Epilogue
 from kb_engine.language.math import MathOps
 from kb_engine.language.vector.recorded import RecordedTensor
@@ -38,15 +41,15 @@ class GemmOps(MathOps):
     ) -> LoadedTensor:
         """`a @ b` of two values in TCM, M x K and K x N, done when the call returns. Either may be transposed (`x.T`).
 
-        One command of FETCH, GEMM and STORE. The result is pending, in TCM. Its dtype is *out_dtype*, by default
-        the accumulator's: f32, or i32 of integers.
+        One command of FETCH, GEMM and STORE. The result is pending, in TCM. Its dtype is *out_dtype*, by default the
+        accumulator's: f32, or i32 of integers.
 
         With *acc*, M x N of the accumulator's dtype, `acc + a @ b`. The result stays in the register file, without a
         STORE, until something needs it in TCM; `acc = tl.dot(a, b, acc)` adds to it there, without a FETCH. The number
         0 begins such a sum, as `tl.zeros` does. A result that does not fit the register file is stored at once.
 
-        Values of three or more dimensions are multiplied entry by entry of all but the last two, which both have alike,
-        with a command for each.
+        Values of three or more dimensions, equal in all but the last two, are multiplied matrix by matrix, with a
+        command for each.
 
         Raises KernelError when TCM is full, for shapes that do not fit together, for dtypes that the machine does not
         multiply, for an accumulator of another dtype, and for arguments that are not in TCM.
@@ -91,7 +94,7 @@ class GemmOps(MathOps):
     def _dot_of_entries(
         self, a: Handle, b: Handle, acc: Handle | float | None, out_dtype: DType | str | None, line: str
     ) -> LoadedTensor:
-        """`dot` of stacks of matrices, of as many axes. The results lie one after the other in TCM."""
+        """`dot` of two stacks of matrices. The results lie one after the other in TCM."""
         left, right = self._loaded(a, "dot", line), self._loaded(b, "dot", line)
         (*outer, m, k), (*outer_right, k_right, cols) = a.shape, b.shape
         n = prod(outer)
@@ -128,9 +131,9 @@ class GemmOps(MathOps):
         return result
 
     @cached_property
-    def _sums(self) -> HeldSums:
+    def _sums(self) -> Accumulators:
         """The results of `dot` that lie in registers."""
-        return HeldSums(self._port, partial(allocate, self._port), self._later)
+        return Accumulators(self._port, partial(allocate, self._port), self._later)
 
     def _check_accumulator(self, acc: object, wanted: Matrix, dtype: DType, line: str) -> None:
         needs = f"a value in TCM, {wanted.rows} x {wanted.cols} of {wanted.dtype}, as sums of these factors are"
@@ -139,7 +142,7 @@ class GemmOps(MathOps):
         if isinstance(acc, Handle) and acc.operators is not self:
             self._check_owner(acc, line)
         found = acc.place if isinstance(acc, Handle) else wanted
-        if isinstance(acc, Handle) and (acc.freed or not isinstance(acc, HeldTensor)):
+        if isinstance(acc, Handle) and (acc.freed or not isinstance(acc, AccumulatorTensor)):
             self._loaded(acc, "dot", line)
         if (found.rows, found.cols, found.dtype) != (wanted.rows, wanted.cols, wanted.dtype):
             got = f"tl.dot with acc of {found.rows} x {found.cols} {found.dtype}"
@@ -148,7 +151,8 @@ class GemmOps(MathOps):
             raise KernelError(line, f"tl.dot with acc and out_dtype={dtype}", f"{wanted.dtype}, as acc has")
 
     def trans(self, x: Factor) -> Factor:
-        """*x* with rows and columns exchanged, as `x.T`. Nothing moves: a GEMM reads the stored bytes transposed.
+        """*x* with rows and columns exchanged, the same as `x.T`. Nothing moves: a GEMM reads the stored bytes
+        transposed.
 
         Math of a transposed value begins with an op that puts the elements in order.
 
@@ -202,7 +206,7 @@ class GemmOps(MathOps):
         return handle
 
     def _factor(self, value: object, name: str, line: str) -> tuple[Matrix, bool]:
-        """Where a factor is stored, and whether the GEMM reads it transposed."""
+        """The place of a factor, and whether the GEMM reads it transposed."""
         if type(value) is TensorRef:
             return self._memory_of(value, line), False
         return self._operand(_stored(value), name, line), isinstance(value, Transposed)
@@ -242,12 +246,13 @@ def _stored(value: Any) -> Any:
 
 
 def _turned(stored: Matrix, transposed: bool) -> tuple[int, int]:
-    """Rows and columns of a factor as the product sees it."""
+    """Rows and columns of a factor in the product."""
     return (stored.cols, stored.rows) if transposed else (stored.rows, stored.cols)
 
 
 def _result_dtype(dtype: DType, epilogue: tuple[EpilogueOp, ...]) -> DType:
-    """The dtype of a result without `out`: the operands', after sums of integers and the ops of the epilogue."""
+    """The dtype of a result without `out`, from that of the operands: integers give i32, and the epilogue may
+    convert."""
     result = dtype if dtype.is_float else dtype.accumulator
     for op in epilogue:
         if op.op == "dequant" and not result.is_float:

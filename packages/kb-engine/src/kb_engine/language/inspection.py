@@ -1,4 +1,7 @@
-"""Looking at values: `tl.print` and `tl.capture`. Neither takes simulated time, and the op log does not change."""
+"""Inspection of values: `tl.print` and `tl.capture`. They take no simulated time, and do not change the op log.
+
+Design: docs/design/kernel-language.md.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy.typing as npt
 
-from kb_engine.language.accumulators import HeldTensor
+from kb_engine.language.accumulators import AccumulatorTensor
 from kb_engine.language.math import MathOps
 from kb_engine.language.vector.recorded import RecordedTensor
 from kb_engine.observe.capture import Capture, Recipe, shown_array
@@ -19,8 +22,8 @@ from kb_engine.program.values.transposed import refuse
 from kb_messages import KernelError, Matrix
 
 
-class _Looked(NamedTuple):
-    """A value to look at: its elements, or where they will lie, and what is said of a value that does not exist yet."""
+class _Inspected(NamedTuple):
+    """An inspected value: its elements, or their place, and the text that stands for pending elements."""
 
     shape: tuple[int, ...]
     known: npt.NDArray[Any] | None
@@ -29,42 +32,42 @@ class _Looked(NamedTuple):
     recipe: Recipe | None = None
 
 
-class LookingOps(MathOps):
+class InspectionOps(MathOps):
     """Calls that show values and change nothing."""
 
     def print(self, label: str, *values: object) -> None:
-        """Print a line with *label* for each of *values*, or for none of them, with the kernel line and the PE.
+        """Prints a line with *label*, the kernel line and the PE for each of *values*, or one line without values.
 
         Numbers, texts and known elements are printed at once. A pending value, or a slice of a tensor in memory, is
-        printed after pass 2, as it was when all commands before this call had taken effect. Raises KernelError for a
-        handle that was freed.
+        printed after pass 2, with the elements that it had when all commands before this call had taken effect. Raises
+        KernelError for a handle that was freed.
         """
         line = self._port.line()
         self.leave("prints")
         for value in values or ("",):
             text = str(value)
             if isinstance(value, (Handle, HostValue, TensorRef)):
-                looked = self._looked(value, "print", line)
-                if looked.known is None and self._tell(str(label), line, looked, is_print=True):
+                looked = self._inspected(value, "print", line)
+                if looked.known is None and self._notify(str(label), line, looked, is_print=True):
                     continue
                 text = shown_array(looked.known) if looked.known is not None else f"pending {looked.text}"
             sys.stdout.write(f"{line} {self._port.pe_id}: {label} {text}".rstrip() + "\n")
 
     def capture(self, name: str, x: Handle | HostValue | TensorRef) -> None:
-        """Keep the value of *x* under *name*, for `kb show` and `KernelRun.captures`.
+        """Keeps the value of *x* under *name*, for `kb show` and `KernelRun.captures`.
 
-        The value is that of the bytes of *x* after all commands before this call, also when its TCM is used again
-        later. A name may be captured many times, by many programs. Raises KernelError for a name that is no text, for
-        anything but a handle, known integers and a slice of a tensor, and for a handle that was freed.
+        The value holds the elements of *x* after all commands before this call, also when its TCM is used again later.
+        A name may be captured many times, by many programs. Raises KernelError for a name that is no text, for anything
+        but a handle, integers of `tl.arange` and a slice of a tensor, and for a handle that was freed.
         """
         line, given = self._port.line(), cast("object", name)
         self.leave("captures")
         if not isinstance(given, str) or not name.isprintable() or not 0 < len(name) <= 100:
             raise KernelError(line, f"tl.capture under {name!r:.100}", "a name of 1 to 100 characters that print")
-        self._tell(name, line, self._looked(x, "capture", line), is_print=False)
+        self._notify(name, line, self._inspected(x, "capture", line), is_print=False)
 
-    def _tell(self, name: str, line: str, looked: _Looked, is_print: bool) -> bool:
-        """Tell the observers. Returns whether any of them listens."""
+    def _notify(self, name: str, line: str, looked: _Inspected, is_print: bool) -> bool:
+        """Notifies the observers. Returns whether there is one."""
         port = self._port
         if port.on_capture is None:
             return False
@@ -84,15 +87,15 @@ class LookingOps(MathOps):
         )
         return True
 
-    def _looked(self, x: object, call: str, line: str) -> _Looked:
+    def _inspected(self, x: object, call: str, line: str) -> _Inspected:
         refuse(x, f"tl.{call} of", line, "look at it as it is stored")
         if isinstance(x, HostValue):
-            return _Looked(x.shape, x.data, None, str(x))
+            return _Inspected(x.shape, x.data, None, str(x))
         if isinstance(x, TensorRef):
             place = self._memory_of(x, line)
-            return _Looked(x.shape, None, place, f"{x} of {place.dtype}")
+            return _Inspected(x.shape, None, place, f"{x} of {place.dtype}")
         if not isinstance(x, Handle):
-            needs = "a value of the kernel: a handle, known integers, or a slice of a tensor"
+            needs = "a value of the kernel: a handle, integers of tl.arange, or a slice of a tensor"
             raise KernelError(line, f"tl.{call} of {describe(x)}", needs)
         if x.freed:
             in_tcm(x, line)
@@ -100,6 +103,6 @@ class LookingOps(MathOps):
             self._check_owner(x, line)
         if isinstance(x, RecordedTensor) and not x.is_issued:
             recipe = None if x.known is not None else self._programs.recipe(x.op)
-            return _Looked(x.shape, x.known, None, repr(x), recipe)
-        place = x.settled_place() if isinstance(x, HeldTensor) else x.place
-        return _Looked(x.shape, x.known, place, repr(x))
+            return _Inspected(x.shape, x.known, None, repr(x), recipe)
+        place = x.settled_place() if isinstance(x, AccumulatorTensor) else x.place
+        return _Inspected(x.shape, x.known, place, repr(x))

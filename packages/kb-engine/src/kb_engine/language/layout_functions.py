@@ -1,28 +1,108 @@
-"""Functions that put elements of values in another order, choose or count them, or take their bytes as another type."""
+"""Functions that put elements of values in another order, choose or count them, or read their bytes in another type.
+
+Views are the same bytes in another shape. They move no byte and take no time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language.rules.known_operands import KnownOperands
+from kb_engine.language.access.piece_transfers import HostOperands, permuted
 from kb_engine.language.rules.math_results import broadcast, steps_of
 from kb_engine.language.rules.result_types import promoted
 from kb_engine.program.author.arguments import describe, dtype_named
-from kb_engine.program.values.handles import Handle, LoadedTensor, TensorView
+from kb_engine.program.language_base import LanguageBase
+from kb_engine.program.values.handles import Handle, LoadedTensor, Permuted, TensorView
 from kb_engine.program.values.host_values import HostValue
-from kb_engine.program.values.laid_out import LaidOutOperators
+from kb_engine.program.values.tensors import TensorRef
+from kb_engine.program.values.transposed import LaidOutOperators, Transposed
 from kb_messages import DType, KernelError, MathAttributes
 
+ViewT = TypeVar("ViewT")
+PermutedValue: TypeAlias = "Handle | Transposed[Handle] | Permuted | HostValue | TensorRef"
 
-class LayoutFunctions(KnownOperands):
-    """A result is a value of its own: nothing goes through memory, and none but a view is in TCM before it is needed.
 
-    Values that do not fit the register file are worked on block by block, with a command for each block. The rows that
-    `gather` chooses from have to fit. Raises KernelError for arguments that are not in TCM.
+class ViewOps(LanguageBase):
+    """Views: `tl.reshape`, `tl.ravel`, `tl.expand_dims` and `tl.permute`, of values in TCM and of known integers and
+    masks."""
+
+    def reshape(self, x: Handle | HostValue, *shape: Any) -> LoadedTensor | HostValue:
+        """*x* in another shape of as many elements, row by row; one length may be -1.
+
+        Raises KernelError for anything else, and for a shape of another size.
+        """
+        sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        return self._view(x, "reshape", lambda value: value.reshape(sizes))
+
+    def ravel(self, x: Handle | HostValue) -> LoadedTensor | HostValue:
+        """*x* as a vector, row by row."""
+        return self.reshape(x, -1)
+
+    def expand_dims(self, x: Handle | HostValue, axis: int) -> LoadedTensor | HostValue:
+        """*x* with a further axis of length 1, which becomes axis *axis*."""
+        n_axes = len(getattr(x, "shape", ()))
+        if not -n_axes - 1 <= axis <= n_axes:
+            raise KernelError(self._port.line(), f"tl.expand_dims at axis {axis!r}", f"{-n_axes - 1} to {n_axes}")
+        at = axis % (n_axes + 1)
+        return self._view(x, "expand_dims", lambda value: value.reshape((*x.shape[:at], 1, *x.shape[at:])))
+
+    def permute(self, x: Handle | HostValue | TensorRef, *order: Any) -> PermutedValue:
+        """*x* with its axes in another *order*: axis i of the result is axis `order[i]` of *x*.
+
+        A value in TCM stays where it is. `tl.dot` takes a matrix with exchanged axes, and `tl.store` any order: it
+        moves the elements in pieces. Math of the result begins with an op that puts the elements in order, and so does
+        a store of a computed value that has no place in TCM yet. A tensor in memory may be loaded in any order. Raises
+        KernelError unless *order* has each axis once.
+        """
+        axes: Sequence[Any] = order[0] if len(order) == 1 and isinstance(order[0], (tuple, list)) else order
+        if not isinstance(x, (Handle, HostValue, TensorRef)):
+            raise KernelError(self._port.line(), f"tl.permute of {describe(x)}", "a tensor")
+        n_axes = len(x.shape)
+        try:
+            wanted = tuple(index(axis) % n_axes for axis in axes)
+        except (TypeError, ZeroDivisionError):
+            wanted = ()
+        if sorted(wanted) != list(range(n_axes)):
+            raise KernelError(self._port.line(), f"tl.permute by {tuple(axes)}", f"each of the {n_axes} axes once")
+        return _permuted(x, wanted)
+
+    def _view(self, x: Any, call: str, make: Callable[[Handle | HostValue], ViewT]) -> ViewT:
+        if isinstance(x, LaidOutOperators):
+            x = x.laid_out()
+        if not isinstance(x, (Handle, HostValue)):
+            raise KernelError(
+                self._port.line(),
+                f"tl.{call} of {describe(x)}",
+                "a value in TCM, or integers that are known while the kernel runs",
+            )
+        try:
+            return make(x)
+        except (TypeError, ValueError):
+            sizes = " x ".join(map(str, x.shape))
+            raise KernelError(self._port.line(), f"tl.{call} of {sizes}", "a shape of as many elements") from None
+
+
+def _permuted(x: Handle | HostValue | TensorRef, order: tuple[int, ...]) -> PermutedValue:
+    if isinstance(x, HostValue):
+        return x.transposed(order)
+    if isinstance(x, TensorRef):
+        return permuted(x, order)
+    if [axis for axis in order if x.shape[axis] > 1] == [axis for axis, n in enumerate(x.shape) if n > 1]:
+        return x.reshape(tuple(x.shape[axis] for axis in order))
+    return x.T if order == (1, 0) else Permuted(x, order)
+
+
+class LayoutFunctions(HostOperands):
+    """Functions whose results are values of their own. Nothing goes through memory, and a result is computed where it
+    is needed.
+
+    Values that do not fit the register file are processed block by block, with a command for each block. For `gather`,
+    the rows to choose from have to fit. Raises KernelError for arguments that are not in TCM.
     """
 
     def sort(self, x: Handle, axis: int = -1, descending: bool = False) -> LoadedTensor:
@@ -33,7 +113,7 @@ class LayoutFunctions(KnownOperands):
         return self._along("sort", x, axis, descending)
 
     def topk(self, x: Handle, k: int) -> LoadedTensor:
-        """The *k* largest elements along the last axis, in descending order: a sort, of which the first are taken.
+        """The *k* largest elements along the last axis, in descending order: the first elements of a sort.
 
         Raises KernelError unless the axis has *k* elements.
         """
@@ -66,10 +146,9 @@ class LayoutFunctions(KnownOperands):
     def gather(self, x: Handle, index: Handle | HostValue, axis: int) -> LoadedTensor:
         """The elements of *x* at *index* along *axis*: `out[i, j] = x[i, index[i, j]]` for axis 1 of a matrix.
 
-        *index* has integers and the shape of the result, which is that of *x* but along *axis*. Where an index that the
-        kernel does not know is none of *x*, the result is NaN, or 0 of integers. Raises KernelError for an index of
-        floats or of another shape, for a known index that is none of *x*, and of more than two dimensions for another
-        axis than the last.
+        *index* has integers, and the shape of the result: that of *x* apart from *axis*. The result is NaN, or 0 for
+        integers, where a pending index is out of range. Raises KernelError for an index of floats or of another shape,
+        for a known index out of range, and, with more than two dimensions, for an axis other than the last.
         """
         value, places = self._value(x, "gather"), self._value(index, "gather")
         at, line = self._axis_of(value, axis, "gather"), self._port.line()
@@ -90,7 +169,7 @@ class LayoutFunctions(KnownOperands):
         return self._laid(math, [places, value], places.shape, value.dtype)
 
     def histogram(self, x: Handle | HostValue, bins: int, mask: Handle | HostValue | None = None) -> LoadedTensor:
-        """How many elements are 0, 1, ... *bins* - 1, a vector of i32. Others, and those outside *mask*, do not count.
+        """Counts the elements that are 0, 1, ... *bins* - 1; a vector of i32. Elements outside *mask* do not count.
 
         Raises KernelError for floats, and unless *bins* is positive.
         """
@@ -115,7 +194,8 @@ class LayoutFunctions(KnownOperands):
         return self._combined(pair, (*shape[:-1], 2 * shape[-1]))
 
     def cat(self, x: Handle | HostValue, y: Handle | HostValue, axis: int = 0) -> LoadedTensor:
-        """The elements of *x*, and behind them along *axis* those of *y*, which has the shape of *x* but along axis 0.
+        """The elements of *x*, followed along *axis* by the elements of *y*, which has the shape of *x* apart from axis
+        0.
 
         Raises KernelError for other shapes.
         """
@@ -136,7 +216,8 @@ class LayoutFunctions(KnownOperands):
         return self._ordered("combine", pair, lengths, (*steps[:at], size, *steps[at:]), shape)
 
     def split(self, x: Handle | HostValue) -> tuple[LoadedTensor, LoadedTensor]:
-        """The elements at 0 and those at 1 of the last axis, which has length 2 and is left out: what `join` joined.
+        """The elements at 0 and the elements at 1 of the last axis, which has length 2 and is dropped. The inverse of
+        `join`.
 
         Raises KernelError for another length.
         """
@@ -149,9 +230,10 @@ class LayoutFunctions(KnownOperands):
         return first, second
 
     def bitcast(self, x: Handle | HostValue, dtype: DType | str) -> LoadedTensor:
-        """The bytes of *x* as elements of *dtype*, which is as wide. What lies in TCM is a view, at no cost.
+        """The bytes of *x* as elements of *dtype*, which is as wide. The result of a value in TCM is a view, at no
+        cost.
 
-        Known elements are known as the other type, too. Raises KernelError for a dtype of another width, and for bool.
+        Known elements stay known. Raises KernelError for a dtype of another width, and for bool.
         """
         line = self._port.line()
         value, wanted = self._value(x, "bitcast"), dtype_named(dtype, line)
@@ -163,7 +245,7 @@ class LayoutFunctions(KnownOperands):
         return TensorView(value, value.shape, wanted, _retyped(value.known, wanted))
 
     def _value(self, x: object, call: str) -> Handle:
-        """*x* as a value. Raises KernelError for what is none."""
+        """*x* as a value. Raises KernelError for anything else."""
         if isinstance(x, HostValue):
             given = self._with_bytes(x)
             x = self._index(given, self._port.line()) if isinstance(given, HostValue) else given
@@ -174,13 +256,13 @@ class LayoutFunctions(KnownOperands):
         return x
 
     def _pair(self, x: object, y: object, call: str) -> tuple[tuple[int, ...], list[Handle]]:
-        """The shape that *x* and *y* have together, and both of them with this shape and one dtype."""
+        """The shape to which *x* and *y* broadcast, and both of them with this shape and one dtype."""
         values = [self._value(each, call) for each in (x, y)]
         shape = broadcast([each.shape for each in values], f"tl.{call}", self._port.line())
         return shape, self._alike([each if each.shape == shape else self.broadcast_to(each, shape) for each in values])
 
     def _alike(self, values: list[Handle]) -> list[Handle]:
-        """*values* with the dtype that a function of both would have."""
+        """*values*, converted to the dtype of a function of both."""
         dtype = promoted(values[0].dtype, values[1].dtype)
         return [each if each.dtype is dtype else self.convert(each, dtype) for each in values]
 
@@ -190,7 +272,7 @@ class LayoutFunctions(KnownOperands):
 
 
 def _repeating(shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """The distances of `_steps`, 0 along the axes of *sizes* over which *shape* is repeated."""
+    """The steps of a value of *shape* that is repeated over *sizes*: 0 along the repeated axes."""
     steps = [0 if size == 1 else step for size, step in zip(shape, steps_of(shape), strict=True)]
     return (*(0 for _ in range(len(sizes) - len(shape))), *steps)
 

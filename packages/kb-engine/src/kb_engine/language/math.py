@@ -1,4 +1,7 @@
-"""Math in kernels: functions of values in TCM, and composites of functions over tensors in memory."""
+"""Math of kernels: functions of values in TCM, and composites of functions over tensors in memory.
+
+Design: docs/design/kernel-language.md.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from typing import Any, cast
 import numpy.typing as npt
 
 from kb_engine.language.along_axis import AxisFunctions
+from kb_engine.language.deferred_calls import DeferredCalls
 from kb_engine.language.rules.call_rules import call_rule
-from kb_engine.language.rules.deferred_calls import DeferredCalls
 from kb_engine.language.rules.math_results import (
     Argument,
     broadcast,
@@ -22,9 +25,9 @@ from kb_engine.language.rules.math_results import (
     sort_arguments,
     spreads,
     steps_of,
+    wrapped_at,
 )
 from kb_engine.language.rules.result_types import result_dtype
-from kb_engine.language.rules.wraps import wrapped_at
 from kb_engine.language.vector.recorded import RecordedOp, RecordedTensor, VectorInput, recorded_function
 from kb_engine.language.vector.vector_programs import VectorPrograms
 from kb_engine.memory.pending import Producer
@@ -34,10 +37,9 @@ from kb_engine.program.values.affine import Affine, sides_of
 from kb_engine.program.values.affine_masks import HalfSpace, IndexBox
 from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.values.host_values import HostValue
-from kb_engine.program.values.laid_out import LaidOutOperators
 from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
-from kb_engine.program.values.transposed import Transposed
+from kb_engine.program.values.transposed import LaidOutOperators, Transposed
 from kb_messages import (
     MATH_FUNCTIONS,
     DType,
@@ -52,14 +54,14 @@ from kb_messages import (
 
 
 class MathOps(AxisFunctions):
-    """Functions of values in TCM, and of the results of others.
+    """Functions of values in TCM, and of results of other functions.
 
-    A call is recorded, and takes no time. A store, a dot, or whoever asks where a result lies, closes the program of
-    calls, which is one command: it fetches what the result is computed from, computes all that it depends on in
-    registers, and stores it.
+    A call is recorded, and takes no time. A store, a dot, or another use of the place of a result closes the program of
+    recorded calls and issues it as one command: it fetches the inputs of the result, computes all that the result
+    depends on in registers, and stores the result.
 
-    Arguments are handles, numbers, and known integers and masks, where the types say so; their shapes broadcast as
-    numpy's do. The dtype of the result is that of Triton (`result_types`); numbers do not count unless they are of a
+    Arguments are handles, numbers, and known integers and masks, where the types allow them; their shapes broadcast by
+    numpy's rules. The dtype of the result is that of Triton (`result_types`); numbers do not count unless they are of a
     higher kind. A result of floats is pending; a result of integers is known if the arguments are.
 
     Every function raises KernelError for arguments that are not in TCM, and for shapes that do not broadcast.
@@ -67,7 +69,7 @@ class MathOps(AxisFunctions):
 
     @cached_property
     def _programs(self) -> VectorPrograms:
-        """The program of calls that is open."""
+        """The recorded calls that are not issued yet."""
         return VectorPrograms(self._port)
 
     def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
@@ -75,7 +77,7 @@ class MathOps(AxisFunctions):
 
     @cached_property
     def _later(self) -> DeferredCalls:
-        """The calls that are issued later."""
+        """The deferred calls of the program."""
         return DeferredCalls(self._port)
 
     def arithmetic(self, op: str, x: Argument, y: Argument | None = None) -> LoadedTensor:
@@ -89,10 +91,10 @@ class MathOps(AxisFunctions):
         return self._call("copy", [x], dtype=named or dtype_named(given, self._port.line()))
 
     def full(self, shape: tuple[int, ...], value: float, dtype: DType | str) -> LoadedTensor:
-        """A tensor of *shape* whose elements are all *value*, which is computed where it is needed.
+        """A tensor of *shape* whose elements are all *value*. It is computed where it is needed.
 
-        Raises KernelError for a shape that is no tuple of positive sizes, an unknown dtype, and a value that the dtype
-        does not have.
+        Raises KernelError for a shape that is no tuple of positive sizes, an unknown dtype, and a value that *dtype*
+        cannot represent.
         """
         line = self._port.line()
         wanted = dtype_named(dtype, line)
@@ -107,7 +109,7 @@ class MathOps(AxisFunctions):
         return self._record(math_attributes("fill", scalars=(scalar_of(value),)), (), shape, wanted, None, line)
 
     def zeros(self, shape: tuple[int, ...], dtype: DType | str) -> LoadedTensor:
-        """A tensor of *shape* whose elements are all 0, as `full`."""
+        """A tensor of *shape* whose elements are all 0. Raises KernelError as `full` does."""
         return self.full(shape, 0, dtype)
 
     def reordered(self, value: Handle, order: tuple[int, ...]) -> LoadedTensor:
@@ -131,7 +133,7 @@ class MathOps(AxisFunctions):
     def _laid(
         self, math: MathAttributes, values: Sequence[Handle], shape: tuple[int, ...], dtype: DType
     ) -> LoadedTensor:
-        """The result, of *shape* and *dtype*, of a function that says nothing of either."""
+        """The result, of *shape* and *dtype*, of a function that does not determine either."""
         line = self._port.line()
         return self._record(
             math, self._sources(values, math.op, line), shape, dtype, known_value(math, values, shape, dtype), line
@@ -174,7 +176,7 @@ class MathOps(AxisFunctions):
         return found
 
     def _spread(self, value: Handle, shape: tuple[int, ...], op: str, line: str) -> Handle:
-        """*value* with its rows repeated so that they are those of a value of *shape*, or with one row."""
+        """*value* with its rows repeated to match a value of *shape*. One row stays one row."""
         for group, wider in spreads(value.shape, shape):
             attributes = math_attributes("spread", group=group)
             known = known_value(attributes, [value], wider, value.dtype)
@@ -182,7 +184,7 @@ class MathOps(AxisFunctions):
         return value
 
     def _as_operand(self, argument: Argument, line: str) -> Argument:
-        """Known integers, and values whose elements lie in another order, as values of their own."""
+        """Converts known integers, and values whose elements do not lie in their order, to values of their own."""
         if isinstance(argument, HostValue):
             return self._index(argument, line)
         given: Argument = plain(argument)
@@ -201,7 +203,7 @@ class MathOps(AxisFunctions):
         return self._programs.record(function, sources, shape, known, self, line)
 
     def _sources(self, values: Sequence[Handle], op: str, line: str) -> tuple[VectorInput | RecordedOp, ...]:
-        """What makes *values*, the arguments of *op*: recorded ops, or what lies in TCM."""
+        """The sources of *values*, the arguments of *op*: recorded ops, or inputs in TCM."""
         found: list[VectorInput | RecordedOp] = []
         for value in values:
             recorded = value.open_op if isinstance(value, RecordedTensor) else None
@@ -211,7 +213,7 @@ class MathOps(AxisFunctions):
         return tuple(found)
 
     def _wide(self, number: int, shape: tuple[int, ...], line: str) -> LoadedTensor:
-        """A whole number that f64 does not have, i64 modulo 2^64, of *shape*: its halves in one word."""
+        """A tensor of *shape* of a whole number that f64 cannot represent, as i64 modulo 2^64, made of two halves."""
         if not -(2**63) <= number < 2**64:
             raise KernelError(line, f"the number {number}", "one of 64 bits")
         high = (number >> 32) - (number >= 2**63) * 2**32
@@ -220,16 +222,18 @@ class MathOps(AxisFunctions):
         return self._call("bit_or", [self._call("lshift", [word, 32]), number & 0xFFFFFFFF])
 
     def _in_f32(self, value: Handle, is_condition: bool) -> Handle:
-        """*value* as an argument of a function that computes with floats."""
+        """*value* converted to f32, unless it has floats or is a condition."""
         if value.dtype.is_float or is_condition:
             return value
         return self._call("copy", [value], dtype=DType.F32)
 
     def _index(self, known: HostValue, line: str) -> LoadedTensor:
-        """Known integers or a mask as a tensor. Raises KernelError for those that are data."""
+        """Known integers or a mask as a tensor. Raises KernelError for a value without a form."""
         form = known.form
         if len(known.shape) not in (1, 2) or form is None:
-            raise KernelError(line, f"{known} as an operand", "what follows from tl.arange by + - *, or a mask of such")
+            raise KernelError(
+                line, f"{known} as an operand", "integers computed from tl.arange by + - *, or a mask of them"
+            )
         if isinstance(form, Affine):
             dtype = known.integers
             steps = form.steps if len(form.steps) == 2 else (0, *form.steps)
@@ -284,5 +288,5 @@ class MathOps(AxisFunctions):
 
 
 def _is_elementwise(function: MathFunction) -> bool:
-    """Whether a composite can be made of *function*: it is elementwise and has two operands at most."""
+    """Whether *function* can be a composite: it is elementwise and has at most two operands."""
     return function.is_elementwise and function.arity < 3

@@ -1,4 +1,4 @@
-"""Random numbers by Philox4x32, which follow from a seed and a place: the same numbers as Triton's."""
+"""Random numbers by Philox4x32, from a seed and an offset: the same numbers as Triton's."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from kb_messages import DType, KernelError
 
 _WORD: Final = 2**32 - 1
 _SCALE: Final = 4.6566127342e-10
-"""Takes integers of 31 bits below 1. Source: Triton's documentation of `uint_to_uniform_float`."""
+"""Scales integers of 31 bits to numbers below 1. Source: Triton's documentation of `uint_to_uniform_float`."""
 _LEAST: Final = 1e-7
-"""The least uniform number whose logarithm is taken. Source: Triton, as `pair_uniform_to_normal` says."""
+"""The least uniform number whose logarithm is taken. Source: Triton, `pair_uniform_to_normal`."""
 _TURN: Final = 6.283185307179586
 
 Four = tuple[LoadedTensor, LoadedTensor, LoadedTensor, LoadedTensor]
 
 
 class RandomNumbers(CombiningFunctions):
-    """Numbers that follow from *seed*, an integer of 64 bits, and from each integer of *offset*, and from nothing else.
+    """Random numbers that depend on *seed*, an integer of 64 bits, and on each integer of *offset*, and on nothing
+    else.
 
     An *offset* of 64 bits counts with all its bits. The four words of a counter are computed one by one. Raises
     KernelError for a seed or an offset that is no integer.
@@ -31,7 +32,7 @@ class RandomNumbers(CombiningFunctions):
     def philox(
         self, seed: int | Handle, c0: Argument, c1: Argument, c2: Argument, c3: Argument, n_rounds: int = 10
     ) -> Four:
-        """Four words, u32, that *n_rounds* rounds make of the counter *c0* to *c3*, words of 32 bits, and of *seed*.
+        """Four words, u32, of *n_rounds* rounds of Philox of the counter *c0* to *c3*, words of 32 bits, and of *seed*.
 
         Source: Salmon and others, "Parallel random numbers: as easy as 1, 2, 3" (2011), Philox4x32.
         """
@@ -50,11 +51,11 @@ class RandomNumbers(CombiningFunctions):
         return self._word(seed, [low, high, 0, 0], n_rounds, 0)
 
     def rand(self, seed: int | Handle, offset: Argument, n_rounds: int = 10) -> LoadedTensor:
-        """A random f32 from 0 to 1, 1 excluded, for each element of *offset*, each as likely as others."""
+        """A random f32, uniform from 0 to 1, 1 excluded, for each element of *offset*."""
         return self.uint_to_uniform_float(self.randint(seed, offset, n_rounds))
 
     def rand4x(self, seed: int | Handle, offset: Argument, n_rounds: int = 10) -> Four:
-        """Four random f32 as `rand` for each element of *offset*."""
+        """Four random f32, uniform from 0 to 1, 1 excluded, for each element of *offset*."""
         one, two, three, four = map(self.uint_to_uniform_float, self.randint4x(seed, offset, n_rounds))
         return one, two, three, four
 
@@ -65,7 +66,7 @@ class RandomNumbers(CombiningFunctions):
         return self.pair_uniform_to_normal(*map(self.uint_to_uniform_float, words))[0]
 
     def randn4x(self, seed: int | Handle, offset: Argument, n_rounds: int = 10) -> Four:
-        """Four random f32 as `randn` for each element of *offset*."""
+        """Four random f32 of the standard normal distribution for each element of *offset*."""
         one, two, three, four = self.rand4x(seed, offset, n_rounds)
         return *self.pair_uniform_to_normal(one, two), *self.pair_uniform_to_normal(three, four)
 

@@ -1,16 +1,19 @@
-"""`tl`, the kernel language: all that a kernel may ask of its PE. Names and meaning follow Triton where it has them."""
+"""Language: the kernel language `tl`, all requests of a kernel to its PE. Names and meanings follow Triton.
+
+Design: docs/design/kernel-language.md.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, SupportsIndex, TypeVar, cast
 
-from kb_engine.language.accumulators import HeldTensor
+from kb_engine.language.accumulators import AccumulatorTensor
 from kb_engine.language.atomics import AtomicOps
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
-from kb_engine.language.inspection import LookingOps
-from kb_engine.language.rules.lookahead import LookAhead
+from kb_engine.language.inspection import InspectionOps
+from kb_engine.language.transfers import LookAhead
 from kb_engine.language.vector.recorded import RecordedTensor
 from kb_engine.program.author.arguments import describe
 from kb_engine.program.values.affine import Affine
@@ -24,12 +27,12 @@ from kb_messages import KernelError, LoopOrder, TileShape
 HandleT = TypeVar("HandleT", bound=Handle)
 
 
-class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
+class Language(EpilogueOps, GemmOps, LookAhead, InspectionOps, AtomicOps):
     """The `tl` of one program. *port* is the PE that the program runs on.
 
-    A call that issues a command costs the time that PE_CPU takes to issue it, and the time that the PE's blocks take to
-    do it; on a PE whose CPU has a scoreboard the call returns once the command is issued. Every error of a call is a
-    KernelError that begins with the line of the kernel.
+    A call that issues a command takes the time that PE_CPU needs to issue the command, and the time that the PE's
+    blocks need to execute it; on a PE whose CPU has a scoreboard the call returns when the command is issued. Every
+    error of a call is a KernelError that begins with the line of the kernel.
     """
 
     def program_id(self, axis: int = 0) -> int:
@@ -69,18 +72,18 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
         b_stream: bool = False,
         loop_order: LoopOrder | str | None = None,
     ) -> CompositeHandle:
-        """Start an op on whole tensors, cut into tiles that pass through the PE's engines, and return at once.
+        """Starts an op on whole tensors, cut into tiles that pass through the PE's engines, and returns at once.
 
         `"gemm"` is `out = a @ b` of M x K and K x N, then the ops of *epilogue*; a and b may be transposed (`x.T`). It
         uses DMA, fetch/store, GEMM and MATH. With *b_stream*, b goes from memory to registers and takes no TCM.
         *loop_order* is `"mnk"` (the default: output tiles row by row), `"nmk"` (column by column),
-        `"weight_stationary"` (as `"nmk"`, and a panel of b stays in TCM for all tiles of a column) or
-        `"input_stationary"` (as `"mnk"`, and a panel of a stays for all tiles of a row). Every elementwise function
+        `"weight_stationary"` (column by column, and a panel of b stays in TCM for all tiles of a column) or
+        `"input_stationary"` (row by row, and a panel of a stays for all tiles of a row). Every elementwise function
         (`"exp"`, `"add"`, ...) is `out = op(a)` or `op(a, b)`, over DMA, fetch/store and MATH; *b* may be a number.
         Operands are slices of tensors, or handles, whose data stays where it is in TCM.
 
-        The result goes to *out*, with its dtype, or stays in TCM with `out=None`. *tile* is M x N x K for a GEMM and
-        M x N for a function, as a tuple, a TileShape or text; without it the scheduler chooses. `tl.wait` waits for the
+        The result goes to *out*, with its dtype, or stays in TCM with `out=None`. *tile* is M x N x K for a GEMM and M
+        x N for a function, as a tuple, a TileShape or text; without it the scheduler chooses. `tl.wait` waits for the
         result. Raises KernelError for an op or an epilogue that the machine does not have, for shapes that do not fit
         together, and for a tile that does not fit the PE.
         """
@@ -98,27 +101,27 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
         return self._gemm_composite(a, b, out, epilogue, tile, b_stream, loop_order, line)
 
     def materialize(self, handle: HandleT) -> HandleT:
-        """Compute a pending result now. Returns *handle*, whose elements are known.
+        """Computes a pending result now. Returns *handle*, whose elements are known.
 
-        A kernel need not call this: a look at the elements of a pending result, as by `if`, `x[0]`, an index or a mask,
-        does the same. The program waits as in `tl.wait`, and takes no other simulated time; the report tells how often
-        and how long programs waited so, by kernel line. The elements are what the handle's bytes hold after all
-        commands issued so far, in the order of their issue. Raises KernelError when the result depends on a command
-        that is not done, for a handle that was freed, and in a run without an op log.
+        A kernel need not call this: reading elements of a pending result, by `if`, `x[0]`, an index or a mask, does the
+        same. The program waits for the result, the same as `tl.wait`, and takes no other simulated time; the report
+        shows these waits by kernel line. The elements are the contents of the handle's bytes after all commands issued
+        so far, in the order of their issue. Raises KernelError when the result depends on a command that is not done,
+        for a handle that was freed, and in a run without an op log.
         """
         line = self._port.line()
         if not isinstance(handle, Handle):
-            needs = "what tl.load, math or a composite returned"
+            needs = "a result of tl.load, math or a composite"
             raise KernelError(line, f"tl.materialize of {describe(handle)}", needs)
         self.evaluate(handle, "tl.materialize")
         return handle
 
     def free(self, handle: Handle) -> None:
-        """Give a handle's TCM back before its last reference goes. Takes no time.
+        """Frees the TCM of *handle* before its last reference goes. Takes no time.
 
         Raises KernelError for a handle that holds no TCM or was freed, for a result that is not there yet, and for an
-        operand of a composite that is not done. A PE whose CPU has a scoreboard allows the last two: the command that
-        takes the bytes next waits.
+        operand of a composite that is not done. A PE whose CPU has a scoreboard allows the last two: the next command
+        that takes the bytes waits.
         """
         self.leave("frees a value")
         if isinstance(cast("object", handle), Handle) and handle.operators is not self:
@@ -128,7 +131,7 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
             return
         given: object = handle
         self._later.issue()
-        if isinstance(given, HeldTensor) and given.in_registers and not given.freed:
+        if isinstance(given, AccumulatorTensor) and given.in_registers and not given.freed:
             self._sums.forget(given)
             return
         if isinstance(given, Handle) and handle.freed:
@@ -148,7 +151,7 @@ class Language(EpilogueOps, GemmOps, LookAhead, LookingOps, AtomicOps):
         return KernelError(line, f"tl.free of {describe(handle)}", "a handle that holds TCM")
 
     def _check_unused(self, handle: Handle) -> None:
-        """Raise KernelError for a handle that a command has yet to write or read."""
+        """Raises KernelError for a handle that a command has yet to write or read."""
         got = "" if handle.completion.done else "a result on its way"
         if not got and not all(reader.done for reader in handle.readers):
             got = "an operand of a composite on its way"

@@ -1,24 +1,29 @@
-"""Loads and stores: rectangles as one DMA transfer each, and other elements in pieces."""
+"""Loads and stores: rectangles as one DMA transfer each, and other elements in pieces.
+
+Design: docs/design/kernel-language.md.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from kb_engine.language.access import masks
-from kb_engine.language.access.accesses import ElementAccess
-from kb_engine.language.access.flat_accesses import flat_rectangle
+from kb_engine.language.access.accesses import ElementAccess, flat_rectangle
 from kb_engine.language.access.piece_transfers import exchanged, permuted, turned
 from kb_engine.language.epilogue import Epilogue
+from kb_engine.language.layout_functions import ViewOps
 from kb_engine.language.random_numbers import RandomNumbers
-from kb_engine.language.views import ViewOps
 from kb_engine.program.author.arguments import describe
+from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.port import Completion
 from kb_engine.program.values.affine import sides_of
-from kb_engine.program.values.handles import Handle, LoadedTensor, TransposedHandle
+from kb_engine.program.values.handles import Handle, LoadedTensor, Permuted, TransposedHandle
 from kb_engine.program.values.host_values import HostValue
-from kb_engine.program.values.permuted import Permuted
+from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
 from kb_engine.program.values.transposed import SWAP, Transposed, refuse
 from kb_messages import VIRTUAL_END, Fill, KernelError, LoadCommand, Matrix, StoreCommand
@@ -27,30 +32,33 @@ StoredValue: TypeAlias = "Handle | Transposed[Any] | Permuted | HostValue"
 
 
 class Transfers(RandomNumbers, ViewOps):
-    """`tl.load`, `tl.load_async` and `tl.store`, and views of what they move."""
+    """`tl.load`, `tl.load_async` and `tl.store`, and views of values."""
 
     def load(
         self, pointer: TensorRef, mask: HostValue | Handle | None = None, other: float | Handle = 0
     ) -> LoadedTensor:
-        """Copy elements of memory to TCM, with one DMA read, and wait for it. What is no rectangle is read in pieces.
+        """Copies elements of memory to TCM by one DMA read, and waits for it. Elements that are no rectangle are read
+        in pieces.
 
-        The result has the shape and dtype of *pointer*. Its elements are those of the moment of the call; they are
+        The result has the shape and dtype of *pointer*. Its elements are the contents of memory at the call; they are
         known unless a compute op has yet to produce some of them. A *mask* of booleans chooses elements: the result
-        then has the shape that the kernel asked for, also beyond the tensor's edge; only what is chosen is read, and
-        the rest is *other*: a number, or a value in TCM, which `where` chooses from behind the load. Pieces beyond the
-        DMA's `max_pieces`, and those in another memory, are further reads. Raises KernelError when TCM is full, when
-        the bytes were never written, for an index beyond the tensor, for a mask that does not fit, and for *other*
-        without a mask.
+        then has the shape that the kernel asked for, also beyond the tensor's edge; the chosen elements alone are read,
+        and the rest is *other*: a number, or a value in TCM, from which a `where` after the load takes the elements.
+        Pieces beyond the DMA's `max_pieces`, and pieces in another memory, are further reads. Raises KernelError when
+        TCM is full, when the bytes were never written, for an index beyond the tensor, for a mask that does not fit,
+        and for *other* without a mask.
         """
         return self._load(pointer, mask, other, "load", waits=True)
 
     def load_async(
         self, pointer: TensorRef, mask: HostValue | Handle | None = None, other: float | Handle = 0
     ) -> LoadedTensor:
-        """As `load`, but return at issue: the first use of the result, a look at it or `tl.wait` waits for the load.
+        """Loads elements of memory as `load` does, but returns at issue. The first use of the result, a read of its
+        elements, or `tl.wait` waits for the load.
 
         A use is any call that takes the result as an operand. Nothing else waits: a store to the same memory has to
-        follow the wait, or it may overwrite the bytes before they are read. Raises KernelError as `load` does.
+        follow the wait, because an earlier store may overwrite the bytes before they are read. Raises KernelError as
+        `load` does.
         """
         return self._load(pointer, mask, other, "load_async", waits=False)
 
@@ -101,7 +109,7 @@ class Transfers(RandomNumbers, ViewOps):
     def _load_beside(
         self, pointer: TensorRef, mask: HostValue | Handle | None, other: Handle, call: str, waits: bool
     ) -> LoadedTensor:
-        """The load of what *mask* chooses, beside the elements of *other*."""
+        """Loads the elements that *mask* chooses, and takes the others from *other*."""
         line = self._port.line()
         if mask is None:
             raise KernelError(line, f"other = {describe(other)} without a mask", "a mask, which says where it goes")
@@ -114,20 +122,20 @@ class Transfers(RandomNumbers, ViewOps):
         return chosen if chosen.dtype is loaded.dtype else self.convert(chosen, loaded.dtype)
 
     def store(self, pointer: TensorRef, value: StoredValue, mask: HostValue | Handle | None = None) -> None:
-        """Copy *value* from TCM to elements of memory of the same shape and dtype, with one DMA write, and wait.
+        """Copies *value* from TCM to elements of memory of the same shape and dtype by one DMA write, and waits for it.
 
-        What is no rectangle is written in pieces, as `load` reads it; of elements that go to one place, the last stays.
-        Loads see the new bytes from the call on. A *mask* of booleans chooses elements, and only those are written;
-        *value* then has the shape that the kernel asked *pointer* for, also beyond the tensor's edge. HostValue
-        integers are stored as the dtype of *pointer*. Raises KernelError when shapes or dtypes differ, for an index
-        beyond the tensor, for a value that is not in TCM, and for a mask that does not fit.
+        Elements that are no rectangle are written in pieces; of several elements for one place, the last is written.
+        Loads see the new bytes from the call on. A *mask* of booleans chooses the elements that are written; *value*
+        then has the shape that the kernel asked *pointer* for, also beyond the tensor's edge. Known integers are stored
+        in the dtype of *pointer*. Raises KernelError when shapes or dtypes differ, for an index beyond the tensor, for
+        a value that is not in TCM, and for a mask that does not fit.
         """
         line = self._port.line()
         if mask is None and type(pointer) is TensorRef and isinstance(value, LoadedTensor):
             plain = pointer.plain_matrix(self._port.pe_id)
             if plain is not None:
                 lies = self._arrived(value, line)
-                assert lies is not None, "what is loaded or computed lies in TCM"
+                assert lies is not None, "a loaded or computed value lies in TCM"
                 self._check_stored(lies, value, pointer.shape, pointer, line)
                 dst = plain if plain.address >= VIRTUAL_END else self._memory_of(pointer, line)
                 self._store_whole(dst, value, lies, line)
@@ -167,16 +175,17 @@ class Transfers(RandomNumbers, ViewOps):
         self._port.submit(StoreCommand(src=part, dst=dst), line, Completion(), True)
 
     def _is_laid_out_first(self, value: Handle) -> bool:
-        """Whether math puts the axes of *value* in another order: it has no place yet, and fits the registers twice.
+        """Whether a vector program puts the axes of *value* in order: *value* has no place yet, and fits the registers
+        twice.
 
-        What lies in TCM is moved in pieces.
+        A value in TCM is moved in pieces instead.
         """
         rows, cols = sides_of(value.shape)
         fits = 2 * rows * cols * value.dtype.nbytes <= self._port.registers.nbytes
         return self._programs.recorded(value) is not None and fits
 
     def _check_stored(self, src: Matrix, value: Handle, shape: tuple[int, ...], ref: TensorRef, line: str) -> None:
-        """Raise KernelError unless *value*, which lies at *src*, has *shape* and the dtype of *ref*."""
+        """Raises KernelError unless *value*, which lies at *src*, has *shape* and the dtype of *ref*."""
         sides = shape if len(shape) == 2 else sides_of(shape)
         is_flat = max(len(shape), len(value.shape)) < 3
         if (src.rows, src.cols, src.dtype) != (*sides, ref.dtype) or not (is_flat or value.shape == shape):
@@ -187,14 +196,14 @@ class Transfers(RandomNumbers, ViewOps):
             raise KernelError(line, got_text, "equal shapes and dtypes", fix)
 
     def _fill(self, access: masks.MaskedAccess, src: Matrix, element: bytes) -> Fill:
-        """The elements around those that are moved, as the op log has them."""
+        """The constants around the elements that are moved, for the op log."""
         n_around = access.rows * access.cols - src.rows * src.cols
         at = self._port.constant(element, n_around)
         return Fill(row=access.down.start, col=access.along.start, immediate=at)
 
 
 def _fix_of(stored: object) -> str:
-    """What makes a value of *stored*, which is none."""
+    """The fix of an error about *stored*, which is no value in TCM."""
     if isinstance(stored, (int, float)):
         return "tl.full(shape, number, dtype) makes one"
     if isinstance(stored, np.ndarray):
@@ -202,3 +211,37 @@ def _fix_of(stored: object) -> str:
     if isinstance(stored, Epilogue):
         return "it belongs to the epilogue of a tl.composite"
     return "tl.load it first" if isinstance(stored, TensorRef) else ""
+
+
+ItemT = TypeVar("ItemT")
+
+
+class LookAhead(LanguageBase):
+    """Loops whose loads are issued ahead of their use: `tl.ahead`."""
+
+    def ahead(self, items: Iterable[ItemT], n: int = 1) -> Iterator[ItemT]:
+        """*items* in their order, each after the next *n* have been made. Takes no time of its own.
+
+        With items of `load_async`, the next loads run while the loop works on an item: `for a, b in
+        tl.ahead((tl.load_async(x[k]), tl.load_async(y[k])) for k in steps)`. The TCM holds *n* + 1 items, and the item
+        before, to which the loop's names still refer. Raises KernelError for an *n* that is no integer of at least 0.
+        """
+        n = plain(n)
+        if type(n) is not int or n < 0:
+            raise KernelError(self._port.line(), f"tl.ahead of {n!r}", "an integer of at least 0")
+        if not isinstance(items, Iterable):
+            needs = "an iterable, such as (tl.load_async(x[k]) for k in steps)"
+            raise KernelError(self._port.line(), f"tl.ahead of {describe(items)}", needs)
+        return _delayed(items, n)
+
+
+def _delayed(items: Iterable[ItemT], n: int) -> Iterator[ItemT]:
+    """*items*, each when *n* more of them exist. An item that was handed out is not kept."""
+    made: deque[ItemT] = deque()
+    for item in items:
+        made.append(item)
+        del item  # the name would keep the TCM of the item
+        if len(made) > n:
+            yield made.popleft()
+    while made:
+        yield made.popleft()

@@ -1,1 +1,5 @@
-"""Memory as the simulation knows it: who holds which bytes, page tables, and bytes that are still to be produced."""
+"""Memory in the simulation: allocators, page tables, known bytes, and pending bytes, which a compute op has yet to
+produce.
+
+Design: docs/design/memories.md
+"""

@@ -1,4 +1,7 @@
-"""Allocation of bytes in HBM, in SRAM, and in the part of a TCM that tile buffers do not use."""
+"""Allocator: hands out bytes of HBM, of SRAM, and of the part of a TCM that tile buffers do not use.
+
+Design: docs/design/memories.md
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ class Allocator:
     keeps as many ranges as it has tiles at a time, and takes them in turn. If there is no such range, the largest free
     one is split, of equals the lowest. Free neighbours become one range when no range is large enough otherwise.
 
-    Of the first *spread_nbytes* bytes, those that were never taken come before what was given back. So commands that
-    run ahead find other bytes than those that earlier commands still read.
+    Of the first *spread_nbytes* bytes, bytes that were never taken come before bytes that were given back. So commands
+    that run ahead do not get the bytes that earlier commands still read.
 
     Every range begins at a multiple of *alignment* bytes from *base*. *label* names the memory in errors.
     """
@@ -75,7 +78,7 @@ class Allocator:
         return start
 
     def release(self, start: int) -> None:
-        """Give back the range that `allocate` put at *start*. Raises KbError for any other address."""
+        """Gives back the range that `allocate` put at *start*. Raises KbError for any other address."""
         taken = self._taken.pop(start, None)
         if taken is None:
             raise KbError(
@@ -95,7 +98,7 @@ class Allocator:
         return max(self._free, default=0) >= self.rounded(nbytes)
 
     def add(self, start: int, nbytes: int) -> None:
-        """From now on the *nbytes* bytes from *start* on, a multiple of the alignment, are handed out too."""
+        """Adds the *nbytes* bytes from *start* on, a multiple of the alignment, to the free bytes."""
         self._give(start, nbytes)
         self.nbytes += nbytes
         self.free_nbytes += nbytes
@@ -106,7 +109,7 @@ class Allocator:
         return sorted((start, start + size) for size, starts in self._free.items() for start in starts)
 
     def give_up(self, start: int, nbytes: int) -> None:
-        """Hand the *nbytes* bytes from *start* on out no more. The caller has checked that they are free."""
+        """Takes the *nbytes* bytes from *start* on out of use. The caller has checked that they are free."""
         end = start + nbytes
         first, last = next(each for each in self.free_ranges() if each[0] <= start and end <= each[1])
         self._remove(first, last - first)
@@ -117,7 +120,7 @@ class Allocator:
         self.free_nbytes -= nbytes
 
     def largest_nbytes(self) -> int:
-        """The free bytes that lie side by side, where most do. Nothing changes."""
+        """The size of the largest range of free bytes that lie side by side. Changes nothing."""
         ranges = sorted((start, start + size) for size, starts in self._free.items() for start in starts)
         largest = at = last = 0
         for start, end in ranges:
@@ -131,7 +134,7 @@ class Allocator:
         return (-(-nbytes // self._alignment) or 1) * self._alignment
 
     def _take_fresh(self, size: int) -> int | None:
-        """The first *size* bytes that were never taken, which are among those to spread; None if they are taken."""
+        """The start of the first *size* bytes to spread that were never taken; None if all are taken."""
         start, left = self._fresh
         if start not in self._free.get(left, ()):
             return None
@@ -165,7 +168,7 @@ class Allocator:
         return start
 
     def _join(self) -> None:
-        """Make one range of all free ranges that lie side by side."""
+        """Makes one range of all free ranges that lie side by side."""
         ranges = sorted((start, start + size) for size, starts in self._free.items() for start in starts)
         self._free.clear()
         at = 0
@@ -214,8 +217,8 @@ def out_of_memory(
 class Lease:
     """One program's share of an allocator that others use too. `end` gives back all that the program still holds.
 
-    `abandon` does so too, for a program whose launch has failed. `has_ended` says that the program holds nothing any
-    more.
+    `abandon` also gives them back, for a program whose launch has failed. `has_ended` says that the program holds
+    nothing any more.
     """
 
     def __init__(self, allocator: Allocator) -> None:
@@ -224,13 +227,13 @@ class Lease:
         self.has_ended = False
 
     def allocate(self, nbytes: int, holder: str = "") -> int:
-        """As `Allocator.allocate`."""
+        """The address of *nbytes* free bytes, which *holder* has from now on. Raises OutOfMemoryError."""
         start = self.allocator.allocate(nbytes, holder)
         self._starts.add(start)
         return start
 
     def release(self, start: int) -> None:
-        """As `Allocator.release`."""
+        """Gives back the range at *start*."""
         self._starts.discard(start)  # first, so that an interrupt in between cannot have `end` release it again
         self.allocator.release(start)
 
@@ -240,11 +243,11 @@ class Lease:
         return sorted(self._starts)
 
     def end(self) -> None:
-        """Give back all ranges that are still held, because the program ends."""
+        """Gives back all ranges that are still held, because the program ends."""
         self.abandon()
 
     def abandon(self) -> None:
-        """Give back all ranges that are still held, and tell nobody."""
+        """Gives back all ranges that are still held, without notifying an observer."""
         self.has_ended = True
         if self._starts:
             for start in self.held:

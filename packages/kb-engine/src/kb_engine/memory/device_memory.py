@@ -1,29 +1,65 @@
-"""All memories as pass 1 knows them: bytes whose values are known, and bytes that are pending.
+"""DeviceMemory: all memories in pass 1, with bytes whose values are known and bytes that are pending.
 
 Pass 1 simulates time; the values of compute ops exist only after pass 2.
+
+Design: docs/design/memories.md
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, Final
 
 import numpy.typing as npt
 
 from kb_dataexec import MemoryStore, UnwrittenBytesError
 from kb_engine.memory.pending import PendingBytes, Producer
 from kb_engine.memory.tiles import MadeTile, TilePart
-from kb_engine.memory.unwritten_load import UnwrittenLoadError
-from kb_messages import OFFSET_BITS, OFFSET_MASK, Matrix
+from kb_messages import OFFSET_BITS, OFFSET_MASK, KernelError, Matrix
+
+_WRITE_BEFORE: Final = "store to these elements before, or give the tensor data when it is made"
+_FREED: Final = "the tensor that was there has been freed (host.free): launch before that, or on another tensor"
+
+
+class UnwrittenLoadError(KernelError):
+    """A kernel loads bytes that were never written.
+
+    `byte` is (owner, offset) of the first of them, and `was_released` says whether that one was written and then
+    released.
+    """
+
+    def __init__(
+        self, where: str, got: str, needs: str, fix: str, byte: tuple[int, int], was_released: bool = False
+    ) -> None:
+        super().__init__(where, got, needs, fix)
+        self.args = (where, got, needs, fix, byte, was_released)
+        self.byte, self.was_released = byte, was_released
+
+    @classmethod
+    def of(cls, error: UnwrittenBytesError) -> UnwrittenLoadError:
+        """The error with the sentence of *error* and a remedy for the author of a kernel."""
+        return cls(error.where, error.got, error.needs, _WRITE_BEFORE, error.first, error.was_released)
+
+    def at(self, line: str) -> UnwrittenLoadError:
+        """The error of a load at the kernel line *line*."""
+        return UnwrittenLoadError(f"{line}: {self.where}", self.got, self.needs, self.fix, self.byte, self.was_released)
+
+    def name(self, element: str | None) -> None:
+        """Names *element* in the error, to which `byte` belongs; None for a byte of no tensor, or of a freed one."""
+        if element is not None:
+            self.got = f"{self.got}, first that of {element}"
+        elif self.was_released:
+            self.fix = _FREED
+        self.args = (self.where, self.got, self.needs, self.fix, self.byte, self.was_released)
 
 
 class DeviceMemory:
     """Reads and writes matrices at physical addresses.
 
     `store` holds the known bytes, `pending` says which bytes a compute op has yet to produce, and `initial` holds the
-    bytes as the first launch found them; it is None before that launch. A transfer of multiples of `burst_nbytes` is
-    one of whole bursts in every memory.
+    bytes that the first launch found; it is None before that launch. A transfer of a multiple of `burst_nbytes`
+    consists of whole bursts in every memory.
     """
 
     def __init__(self, store: MemoryStore, burst_nbytes: int = 1) -> None:
@@ -33,7 +69,7 @@ class DeviceMemory:
         self.initial: MemoryStore | None = None
 
     def restart(self, store: MemoryStore) -> None:
-        """Hold what *store* holds and nothing else. No byte is pending, and there is no `initial`."""
+        """Begins anew with the bytes of *store*. No byte is pending, and there is no `initial`."""
         self.store = store
         self.pending = PendingBytes()
         self.initial = None
@@ -44,7 +80,7 @@ class DeviceMemory:
         self.pending = deepcopy(other.pending)
 
     def keep_initial(self) -> None:
-        """Keep a copy of the bytes for `initial`, if there is none yet. Called when a launch begins."""
+        """Keeps a copy of the bytes for `initial`, if there is none yet. Called when a launch begins."""
         if self.initial is None:
             self.initial = self.store.snapshot()
 
@@ -53,22 +89,22 @@ class DeviceMemory:
         return self._read(matrix, lasting=False)
 
     def check_known(self, matrix: Matrix) -> None:
-        """Raise UnwrittenLoadError where `read` does. Bytes of one allocation are not looked at."""
+        """Raises UnwrittenLoadError where `read` would. Bytes of one allocation are not checked."""
         if self.store.place(*matrix.rectangle.in_memory, matrix.dtype) is None:
             self.read(matrix)
 
     def read_copy(self, matrix: Matrix) -> npt.NDArray[Any]:
-        """As `read`, but later writes do not change the elements."""
+        """The elements of a matrix, which later writes do not change. Raises the errors of `read`."""
         return self._read(matrix, lasting=True)
 
     def load(
         self, matrices: Sequence[Matrix], _: Matrix | None, made: MadeTile | None = None
     ) -> tuple[Producer | None, npt.NDArray[Any] | None]:
-        """The first producer of bytes of *matrices* that are pending, or None, and the elements of a tile if none are.
+        """The first producer of pending bytes of *matrices*, and the elements of a tile; one of both is None.
 
-        The tile is what *made* makes of their elements; with None, of one matrix, as it is. The second argument is
-        where the tile lies, which only a trace asks. Later writes do not change the elements. Raises
-        UnwrittenLoadError for bytes that were never written, if none are pending.
+        *made* makes the tile of the elements; without *made*, the tile is the one matrix. The second argument is the
+        place of the tile, which only a trace asks. Later writes do not change the elements. Raises UnwrittenLoadError
+        for bytes that were never written, if none are pending.
         """
         rectangles = []
         for matrix in matrices:
@@ -94,18 +130,18 @@ class DeviceMemory:
         producer: Producer | None,
         part: TilePart | None = None,
     ) -> None:
-        """Overwrite *matrix* with *part* of a tile, which lies at the second argument; None stands for all of it.
+        """Overwrites *matrix* with *part* of a tile, which lies at the second argument; None stands for all of it.
 
         Its elements are *known*, or *producer* has yet to produce them.
         """
         if known is None:
-            assert producer is not None, "what is not known is produced"
+            assert producer is not None, "bytes that are not known are pending"
             self.pending.mark(matrix, producer)
         else:
             self.write(matrix, known if part is None else part.of(known))
 
     def write(self, matrix: Matrix, data: npt.NDArray[Any]) -> None:
-        """Overwrite *matrix* with *data*, `rows x cols` elements of its dtype. The bytes are no longer pending."""
+        """Overwrites *matrix* with *data*, `rows x cols` elements of its dtype. The bytes are no longer pending."""
         write_matrix(self.store, matrix, data)
         self.pending.clear(matrix)
 
@@ -122,6 +158,6 @@ def read_matrix(store: MemoryStore, matrix: Matrix) -> npt.NDArray[Any]:
 
 
 def write_matrix(store: MemoryStore, matrix: Matrix, data: npt.NDArray[Any]) -> None:
-    """Overwrite *matrix* with *data*, which has as many elements."""
+    """Overwrites *matrix* with *data*, which has the same number of elements."""
     elements = data.reshape(matrix.rows, matrix.cols)
     store.write(matrix.address >> OFFSET_BITS, matrix.address & OFFSET_MASK, elements, matrix.stride)

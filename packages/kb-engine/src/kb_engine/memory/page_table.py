@@ -1,6 +1,8 @@
-"""A PE's page table: which physical address a virtual one stands for.
+"""PageTable: the physical addresses of a PE's virtual addresses.
 
-A lookup here takes no time. The MMU says how long a translation takes.
+A lookup here takes no time. The time of a translation is that of the MMU.
+
+Design: docs/design/memories.md
 """
 
 from __future__ import annotations
@@ -52,14 +54,14 @@ class PageTable:
         return other
 
     def obey(self, message: MmuMessage) -> None:
-        """Map or unmap as *message* says. An AddressError, as of `check_map` or `check_unmap`, changes nothing."""
+        """Maps or unmaps pages by *message*. An AddressError of `check_map` or `check_unmap` changes nothing."""
         if isinstance(message, MmuMap):
             self.map(message.virtual, message.physical, message.nbytes)
         else:
             self.unmap(message.virtual, message.nbytes)
 
     def check_map(self, virtual: int, physical: int, nbytes: int) -> None:
-        """Raise AddressError unless the range is whole pages, and none of its virtual and physical bytes is mapped."""
+        """Raises AddressError unless the range is whole pages, and none of its virtual and physical bytes is mapped."""
         self._check_pages(virtual=virtual, physical=physical, nbytes=nbytes)
         self._check_range(virtual, nbytes)
         for other in self._mappings:
@@ -69,12 +71,12 @@ class PageTable:
                     raise AddressError(f"{self._label}: map", got, "each byte mapped once", "unmap it first")
 
     def map(self, virtual: int, physical: int, nbytes: int) -> None:
-        """Map the *nbytes* bytes at *virtual* to those at *physical*. Raises AddressError as `check_map` does."""
+        """Maps the *nbytes* bytes at *virtual* to the bytes at *physical*. Raises the AddressError of `check_map`."""
         self.check_map(virtual, physical, nbytes)
         insort(self._mappings, MappedRange(virtual, physical, nbytes))
 
     def check_unmap(self, virtual: int, nbytes: int) -> None:
-        """Raise AddressError unless the range is whole pages, all of them mapped."""
+        """Raises AddressError unless the range is whole pages, all of them mapped."""
         self._check_pages(virtual=virtual, nbytes=nbytes)
         self._check_range(virtual, nbytes)
         at = virtual
@@ -86,7 +88,7 @@ class PageTable:
             at = found.end
 
     def unmap(self, virtual: int, nbytes: int) -> None:
-        """Unmap a range of pages, which several calls may have mapped. Raises AddressError as `check_unmap` does."""
+        """Unmaps a range of pages, which several calls may have mapped. Raises the AddressError of `check_unmap`."""
         self.check_unmap(virtual, nbytes)
         end = virtual + nbytes
         kept: list[MappedRange] = []

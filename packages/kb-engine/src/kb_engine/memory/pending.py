@@ -1,4 +1,4 @@
-"""Pending bytes: those that a compute op has yet to produce.
+"""Pending bytes: bytes that a compute op has yet to produce.
 
 A kernel runs while time is simulated, and the values of compute ops exist only after pass 2. Whoever asks for a pending
 value gets an error that names its producer.
@@ -33,7 +33,7 @@ class Producer(Struct, frozen=True):
 
 
 class _LastIssue:
-    """What produces a rectangle: the number of the issue among all, and the op."""
+    """The producer of a rectangle: the number of its issue among all issues, and its op."""
 
     __slots__ = ("number", "producer")
 
@@ -55,7 +55,7 @@ class PendingBytes:
         self._issues = 0
 
     def mark(self, matrix: Matrix, producer: Producer) -> None:
-        """From now on the bytes of *matrix* are pending. In a loop they often are already, as one rectangle."""
+        """Marks the bytes of *matrix* as pending. In a loop they often are already, as one rectangle."""
         rectangle = matrix.rectangle
         self._issues += 1
         near = self._index.near(rectangle)
@@ -80,11 +80,11 @@ class PendingBytes:
         return sorted(found, key=lambda each: (each[0].base, each[0].rows, each[0].row_nbytes, each[0].stride))
 
     def producer(self, matrix: Matrix) -> Producer | None:
-        """The op that was issued last among those that produce a byte of *matrix*; None where no byte is pending."""
+        """The op that was issued last of the ops that produce a byte of *matrix*; None where no byte is pending."""
         return self.producer_of(matrix.rectangle)
 
     def producer_of(self, asked: Rectangle) -> Producer | None:
-        """As `producer`, of the bytes *asked*."""
+        """The op that was issued last of the ops that produce a byte of *asked*; None where no byte is pending."""
         near = self._index.near(asked)
         if not near:
             return None
@@ -92,7 +92,7 @@ class PendingBytes:
         return max(found, key=attrgetter("number")).producer if found else None
 
     def _clear(self, concrete: Rectangle, near: Sequence[Entry[_LastIssue]]) -> None:
-        """As `clear`. *near* are the entries that may share bytes with *concrete*."""
+        """Clears the bytes of *concrete*. *near* are the entries that may share bytes with it."""
         for entry in near:
             rest = without(entry.rectangle, concrete)
             if rest != [entry.rectangle]:

@@ -1,4 +1,6 @@
-"""Rectangles of bytes by where they lie, so that those near a given one are found without looking at all."""
+"""RectangleIndex: rectangles of bytes by place, so that the rectangles near a given one are found without a search of
+all.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ PayloadT = TypeVar("PayloadT")
 
 
 class Entry(NamedTuple, Generic[PayloadT]):
-    """A rectangle of the index, and what its user knows of it. Compared by identity when it is removed."""
+    """A rectangle of the index with the payload of its user. Compared by identity when it is removed."""
 
     rectangle: Rectangle
     payload: PayloadT
@@ -33,7 +35,7 @@ class RectangleIndex(Generic[PayloadT]):
         return [entry for memory in self._by_owner.values() for entry in memory.entries]
 
     def near(self, rectangle: Rectangle) -> list[Entry[PayloadT]]:
-        """The entries that may share bytes with *rectangle*: those whose first to last byte meet its own."""
+        """The entries that may share bytes with *rectangle*: their spans from first to last byte overlap."""
         start = rectangle.base
         memory = self._by_owner.get(start >> OFFSET_BITS)
         if memory is None:

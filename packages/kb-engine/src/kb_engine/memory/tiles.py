@@ -1,4 +1,4 @@
-"""Tiles in TCM as loads make them of the bytes of memories, and as stores cut parts of them."""
+"""Tiles in TCM: loads make them from bytes of memories, and stores cut parts from them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from kb_dataexec import numpy_dtype
-from kb_engine.memory.strided import strided
 from kb_messages import DType
+
+
+def strided(elements: npt.NDArray[Any], shape: tuple[int, ...], strides: tuple[int, ...]) -> npt.NDArray[Any]:
+    """A view of *elements* from the first one on, in *shape*, at *strides* in bytes. Writes go to *elements*.
+
+    The view is made of the bits of the elements, because numpy's function knows no type of 8-bit floats.
+    """
+    bits = elements.view(f"u{elements.itemsize}")
+    return as_strided(bits, shape, strides, writeable=elements.flags.writeable).view(elements.dtype)
 
 
 class TilePart(NamedTuple):
@@ -29,7 +38,7 @@ class TilePart(NamedTuple):
 
 
 class MadeTile(NamedTuple):
-    """A tile of `size` elements: what is loaded goes to `parts`, one after the other, and the others are `element`."""
+    """A tile of `size` elements: loaded elements go to `parts`, one after the other, and all others are `element`."""
 
     size: int
     dtype: DType
@@ -37,7 +46,7 @@ class MadeTile(NamedTuple):
     parts: tuple[TilePart, ...]
 
     def of(self, loaded: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """The elements of the tile, read-only, of what is *loaded* for each part."""
+        """The elements of the tile, read-only. *loaded* has the elements of each part."""
         target = numpy_dtype(self.dtype)
         whole = np.full(self.size, np.frombuffer(self.element, target), target)
         for part, elements in zip(self.parts, loaded, strict=True):

@@ -1,4 +1,4 @@
-"""Capture: a value that a kernel names, so that it can be looked at after the run."""
+"""Capture: a value that a kernel names, so that users can inspect it after the run."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Capture(Struct, frozen=True, kw_only=True, eq=False):
 
     The value has `shape`. `known` has its elements where they are known. Otherwise pass 2 computes them: they lie at
     `place` when all commands before `command_seq` have taken effect, and may be overwritten afterwards. A value that no
-    command makes has no place; it follows by `recipe` from what its inputs hold then. `is_print` says that the value is
-    to be printed when it exists.
+    command makes has no place; it follows by `recipe` from the contents of its inputs at that time. `is_print` says
+    that the value is to be printed when it exists.
     """
 
     name: str
@@ -48,12 +48,12 @@ class Capture(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def where(self) -> str:
-        """The kernel line and the PE, as prints begin."""
+        """The kernel line and the PE, with which a print begins."""
         return f"{self.line} {self.pe_id}"
 
 
 def shown_array(array: npt.NDArray[Any]) -> str:
-    """*array* as a print shows it: one number, or rows of numbers, the middle of many left out."""
+    """The text of *array* in a print: one number, or rows of numbers, without the middle of long rows."""
     if array.size == 1:
         return str(array.item())
     wide = array if array.dtype.kind in "biuf" and array.dtype.itemsize > 1 else array.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Chip: the finished hardware of a run, as observers and tools see it."""
+"""Chip: the finished hardware of a run, for observers and tools."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Observer: the base of everything that watches a run."""
+"""Observer: the base of all objects that watch a run. Listeners: the calls by which an engine notifies them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,8 @@ StageTimes = tuple[int, int, int, int, int]
 class Observer:
     """Watches a run. Derive from it, override some methods, and give the object to `Engine(observers=[...])`.
 
-    A method that no observer overrides is never called and costs nothing. Observers are told in the order in which the
-    engine has them. They change nothing: times, data and the op log are the same without them.
+    A method that no observer overrides is never called and costs nothing. Observers are notified in the order in which
+    the engine has them. They change nothing: times, data and the op log are the same without them.
     """
 
     def on_built(self, chip: Chip) -> None:
@@ -42,17 +42,17 @@ class Observer:
         """A kernel issued *command*, which has its plan."""
 
     def on_issue_again(self, command: CommandInFlight, n: int) -> None:
-        """Programs that were skipped issued *n* commands more that do what *command* does, elsewhere in memory.
+        """Skipped programs issued *n* more commands like *command*, elsewhere in memory.
 
-        An observer that does not override this one is told of each of them by `on_issue`. So nothing is skipped then
-        without an op log, and each launch runs.
+        An observer that overrides `on_issue` alone is notified of each of these commands. Then nothing is skipped
+        without an op log.
         """
 
     def on_stage(self, times: StageTimes, /) -> None:
         """A tile has left a stage that does something with data. Called for every one: keep it short."""
 
     def on_wait(self, op_id: int, reason: WaitReason, waited_ps: int) -> None:
-        """The stage that `on_stage` told of just before waited for *reason* before its service began."""
+        """The stage of the last `on_stage` waited for *reason* before its service began."""
 
     def on_chunk(self, ops: Rows, strings: Sequence[str]) -> None:
         """A chunk of the op log was written: the table *ops*, with texts as numbers of *strings*. Change neither."""
@@ -67,19 +67,19 @@ class Observer:
         """The program on *pe_id* gave back its allocation at *address* before its end."""
 
     def on_program_end(self, pe_id: str, held: Sequence[int]) -> None:
-        """A program on *pe_id* ends. What it still holds, at the addresses *held*, is given back."""
+        """A program on *pe_id* ends, and gives back the TCM ranges at the addresses *held*."""
 
     def on_capture(self, capture: Capture) -> None:
         """A kernel captured a value, or prints one that pass 2 computes."""
 
     def on_look(self, pe_id: str, line: str, waited_ps: int) -> None:
-        """The program on *pe_id* looked at a computed value at *line*, and waited for it for *waited_ps*."""
+        """The program on *pe_id* read a computed value at *line*, and waited *waited_ps* for it."""
 
     def on_wrapped_index(self, pe_id: str, line: str, wrapped_at: str) -> None:
         """The program on *pe_id* indexes at *line* by integers that follow from some that wrapped at *wrapped_at*."""
 
     def on_housekeeping(self) -> None:
-        """Thousands of events have run since the last call: time to write what has piled up."""
+        """Thousands of events have run since the last call: time to write rows that have piled up."""
 
 
 class Callbacks(Observer):
@@ -94,3 +94,59 @@ class Callbacks(Observer):
 
 HOOKS: Final = tuple(name for name in vars(Observer) if name.startswith("on_"))
 """The methods of Observer."""
+
+
+class Listeners:
+    """For each method of Observer, one function that calls all observers that override it, or None."""
+
+    __slots__ = HOOKS
+    on_built: Callable[..., None] | None
+    on_launch: Callable[..., None] | None
+    on_launched: Callable[..., None] | None
+    on_return: Callable[..., None] | None
+    on_issue: Callable[..., None] | None
+    on_issue_again: Callable[..., None] | None
+    on_stage: Callable[..., None] | None
+    on_wait: Callable[..., None] | None
+    on_chunk: Callable[..., None] | None
+    on_trace: Callable[..., None] | None
+    on_allocate: Callable[..., None] | None
+    on_free: Callable[..., None] | None
+    on_program_end: Callable[..., None] | None
+    on_capture: Callable[..., None] | None
+    on_look: Callable[..., None] | None
+    on_wrapped_index: Callable[..., None] | None
+    on_housekeeping: Callable[..., None] | None
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        for name in HOOKS:
+            setattr(self, name, listener(observers, name))
+
+
+def listener(observers: Sequence[Observer], name: str) -> Callable[..., None] | None:
+    """A function that calls the method *name* of all *observers* that override it; None if none does.
+
+    For one observer it is that observer's own function, so that a call takes no detour.
+    """
+    heard = [getattr(each, name) for each in observers if _overrides(each, name)]
+    if len(heard) < 2:
+        return heard[0] if heard else None
+
+    def tell(*arguments: Any) -> None:
+        for hear in heard:
+            hear(*arguments)
+
+    return tell
+
+
+def listener_of_each(observers: Sequence[Observer], name: str, together: str) -> Callable[..., None] | None:
+    """A function that calls the method *name* of *observers* that do not override the method *together*; None if none
+    has it.
+
+    *together* notifies of many commands at once.
+    """
+    return listener([each for each in observers if not _overrides(each, together)], name)
+
+
+def _overrides(observer: Observer, name: str) -> bool:
+    return name in vars(observer) or getattr(type(observer), name) is not getattr(Observer, name)

@@ -33,8 +33,7 @@ from kb_dataexec.log.compressed import (
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Observer, Rows
-from kb_engine.observe.run_rows import RowsMark, RunRows
-from kb_engine.observe.run_tables import RunTables
+from kb_engine.observe.run_rows import RowsMark, RunRows, RunTables
 from kb_engine.timing.clock import Clock
 from kb_messages import Matrix, MemorySpace, OpKind, PhysAddr, PipelinePlan, Role, WaitReason, split_address
 from kb_topology import NodeKind
@@ -73,26 +72,31 @@ _CHUNK_RECORDS_A_PE: Final = 1 << 8
 """Each command in a chunk adds to the cost of filling the chunk, so chips with many PEs get longer chunks."""
 
 _MOST_TEXTS: Final = 1 << 12
-"""Plans whose texts are known to be in the log. Others are looked up anew."""
+"""Plans whose texts are known to be in the log. Texts of other plans are entered anew."""
 
 _EXPECTED_FOR_ONE: Final = 64
-"""Records of closed commands that count as one, where they are compressed in the log. Source: assumed; a run that is
-killed loses those of a chunk."""
+"""Records of isolated commands that count as one record, where the log is compressed.
+
+Source: assumed; a run that is killed loses the records of a chunk.
+"""
 
 _RECORDS_OF_A_COMMAND: Final = 3
-"""A command takes at most as much memory as the rows of so many records. Source: measured on a softmax, 1.4 kB a
-command, and 1.8 kB for the rows of its 3.7 records, with those of further tables and what making them takes. Where very
-many commands have fewer, rows are written, so that a log in memory does not hold all commands of a long run."""
+"""A command takes at most as much memory as the rows of so many records.
+
+Source: measured on a softmax, 1.4 kB a command, and 1.8 kB for the rows of its 3.7 records, with the rows of auxiliary
+tables and the memory for making them. Where very many commands have fewer records, rows are written, so that a log in
+memory does not hold all commands of a long run.
+"""
 
 _MOST_SMALL_COMMANDS: Final = 1 << 16
-"""Commands of few records that wait for a look together, 90 MB. Source: assumed."""
+"""Commands of few records that are kept until the log is read, 90 MB together. Source: assumed."""
 
 _HELD_CHUNKS: Final = 8
 """Chunks of records that are kept where some may be repeated. Source: assumed; longer periods are not repeated."""
 
 
 class LogMark(NamedTuple):
-    """How far the rows of a log had come, after so many flushes."""
+    """An end of the rows of a log, after a number of flushes."""
 
     rows: RowsMark
     flushes: int
@@ -101,12 +105,14 @@ class LogMark(NamedTuple):
 class Recorder(Observer):
     """Collects the records of all stages and writes them to *writer*, a chunk at a time, in the order of `RowOrder`.
 
-    Rows that repeat others, and those of commands that are known as a whole, are compressed until they are written. In
-    memory they are written when somebody looks at the log (`LogWriter.close_lazy`). So are the rows of commands of
-    many records: five integers of a record are kept until then.
+    Repeated rows and the rows of isolated commands are compressed until they are written. A log in memory is written
+    when it is first read (`LogWriter.close_lazy`). The rows of commands with many records wait too: five integers of
+    each record are kept until then.
 
     Texts enter the log when a command with them is issued, so their numbers do not depend on the chunks. *on_chunk* is
-    called with each chunk, as `Observer.on_chunk` is.
+    called with each chunk, with the arguments of `Observer.on_chunk`.
+
+    Design: docs/design/compressed-log.md
     """
 
     def __init__(self, writer: LogWriter, on_chunk: Callable[[Rows, Sequence[str]], None] | None = None) -> None:
@@ -136,7 +142,7 @@ class Recorder(Observer):
         return [command for command in self.commands if command.remaining]
 
     def on_built(self, chip: Chip) -> None:
-        """Look up the memories in which the tile buffers and the registers of every PE lie, and name the processors."""
+        """Finds the memories of the tile buffers and the registers of every PE, and enters the names of processors."""
         self._topology, self._clock = chip.topology, chip.clock
         pe_numbers = {pe_id: number for number, pe_id in enumerate(chip.topology.graph.pe_ids)}
         self.tables.name_nodes(chip.topology)
@@ -151,7 +157,7 @@ class Recorder(Observer):
         self._compressed = CompressedWriter(self._places, self.writer.intern)
 
     def restart(self, writer: LogWriter) -> None:
-        """Record into *writer* from now on, as if nothing had been recorded. What is not written yet is dropped."""
+        """Records into *writer* from now on, as if nothing had been recorded. Rows that are not written are dropped."""
         self.on_launch()
         self.writer = writer
         for kept in (self._rows, self._commands, self._constants, self._texts, self._origins):
@@ -166,11 +172,11 @@ class Recorder(Observer):
 
     @property
     def n_rows(self) -> int:
-        """The number of records so far, those that are written, pending or expected among them."""
+        """The number of records so far, whether written, pending or expected."""
         return self._n_taken + self._n_expected + self._records.n_rows
 
     def on_issue(self, command: CommandInFlight) -> None:
-        """Keep *command*: its records will refer to it."""
+        """Keeps *command*: its records will refer to it."""
         self._commands.append(command)
         plan, line = command.shared_plan, command.submitted.line
         if (id(plan), line) not in self._texts:
@@ -186,11 +192,11 @@ class Recorder(Observer):
                 intern_texts(plan, line, self.writer.intern)
 
     def on_wait(self, op_id: int, reason: WaitReason, waited_ps: int) -> None:
-        """Keep the wait until the record is written."""
+        """Keeps the wait until the record is written."""
         self._waits += (op_id, reason, waited_ps, self._records.tail[-1])
 
     def on_housekeeping(self) -> None:
-        """Write the pending records when they fill a chunk, unless they wait for a look."""
+        """Writes the pending records when they fill a chunk, unless they wait until the log is read."""
         self._rows.settle()
         most = self._places.chunk_records * (_HELD_CHUNKS if self._held else 1)
         now_ps, n_expected = self._clock.now_ps, 0
@@ -206,51 +212,52 @@ class Recorder(Observer):
 
     @property
     def _waits_for_a_look(self) -> bool:
-        """Whether nobody needs rows before somebody looks at the log."""
+        """Whether no rows are needed before the log is read."""
         return self.writer.is_lazy and self._tell_chunk is None
 
     @property
     def _takes_compressed(self) -> bool:
-        """Whether rows that repeat others, and those of closed commands, may be compressed in the log."""
+        """Whether repeated rows and the rows of isolated commands may be compressed in the log."""
         return self.writer.takes_compressed and self._tell_chunk is None and not self._needs_rows
 
     def hold(self) -> None:
-        """Keep records, because some of them may be repeated, until `let_go`."""
+        """Keeps records, because some of them may be repeated, until `let_go`."""
         self._held += 1
 
     def let_go(self) -> None:
-        """Nothing more is repeated of what is pending."""
+        """Ends the repetition of pending rows."""
         self._held -= 1
 
     def can_repeat(self, mark: LogMark, n_ops: int) -> bool:
-        """Whether the records since *mark* may stand for what happens again: they are those of *n_ops* ops, each once.
+        """Whether the records since *mark* may be repeated: they are the records of *n_ops* ops, each once.
 
-        Some may be missing: very many records are written, whoever asked to keep them, and records of isolated commands
-        are kept elsewhere. A repetition of the others would lose rows of the log.
+        Records may be missing: very many records are written although they were to be kept, and records of isolated
+        commands are kept elsewhere. A repetition without them would lose rows of the log.
         """
         return mark.flushes == self._flushes and self._records.n_since(mark.rows.records) == n_ops
 
     def mark(self) -> LogMark:
-        """How far the records have come: what `repeat` repeats follows a mark."""
+        """The present end of the records. `repeat` repeats the records after a mark."""
         return LogMark(self._rows.mark(), self._flushes)
 
     @property
     def commands(self) -> list[CommandInFlight]:
-        """The commands whose records are not all written, in the order in which they were issued, without those of
-        CommandPeriods."""
+        """The commands whose records are not all written, in the order in which they were issued, without commands of
+        CommandPeriods.
+        """
         return [each for each in self._commands if not isinstance(each, CommandPeriods)]
 
     @property
     def n_commands(self) -> int:
-        """How many commands and CommandPeriods there are of which records are not written."""
+        """The number of commands and CommandPeriods whose records are not all written."""
         return len(self._commands)
 
     def issued_instead(self, since: int, commands: Sequence[CommandInFlight | CommandPeriods]) -> None:
-        """Of the `n_commands`, those from number *since* on are *commands*. Their texts are those of earlier ones."""
+        """Replaces the commands from number *since* on by *commands*, whose texts are in the log already."""
         self._commands[since:] = commands
 
     def repeat(self, mark: LogMark, n: int, ps: int, ops: int) -> None:
-        """Record *n* times more what came after *mark*, *ps* picoseconds and *ops* ops later each time.
+        """Records the rows after *mark* *n* times more, each time *ps* picoseconds and *ops* ops later.
 
         Raises LogError for a time that does not fit 64 bits.
         """
@@ -259,7 +266,7 @@ class Recorder(Observer):
         self._rows.repeat(mark.rows, n, ops, ps)
 
     def flush(self, before_ps: int | None = None) -> None:
-        """Write the pending records, and the rows of commands that are done and of programs that have ended.
+        """Writes the pending records, and the rows of commands that are done and of programs that have ended.
 
         With *before_ps*, records of that time or later stay pending, because others may have to stand between them.
         """
@@ -285,14 +292,15 @@ class Recorder(Observer):
         self._n_taken += n_records - self._records.n_rows
 
     def flush_rows(self) -> None:
-        """Write the pending records. Somebody reads them while the run goes on, so all that come are rows."""
+        """Writes the pending records. A reader follows the run, so from now on all records become rows."""
         self.flush()
         self._needs_rows = True
 
     def cut(self, mark: LogMark, command: CommandInFlight, t_ps: int, memories: Sequence[str]) -> CompressedTables:
-        """Take out the rows since *mark*, all of *command*, which began at *t_ps* and uses *memories*.
+        """Takes out the rows since *mark*, all of *command*, which began at *t_ps* and uses *memories*.
 
-        They count from the first op of *command* and from *t_ps*. Memories are numbered as in *memories*.
+        Their ops count from the first op of *command*, their times from *t_ps*, and memories have their numbers in
+        *memories*.
         """
         numbers = [self.tables.number_of(memory) for memory in memories]
         index_of = np.full(max(numbers, default=0) + 1, -1, dtype=np.int64)
@@ -311,22 +319,22 @@ class Recorder(Observer):
         self._maker.expected.add(command.first_op, IsolatedRows(rows, numbers, span_ps))
 
     def drop(self, command: CommandInFlight) -> None:
-        """Forget the rows of *command* that were expected and are not written."""
+        """Forgets the rows of *command* that were expected and are not written."""
         self._n_expected -= self._maker.expected.isolated[command.first_op].rows.records.n_rows
         self._maker.expected.drop(command.first_op)
 
     def drop_written(self, mark: LogMark) -> None:
-        """Of the rows since *mark*, forget those that were expected before, and are written already."""
+        """Forgets the rows since *mark* that were expected before it and are written already."""
         n_records = self._records.n_rows
         self._rows.drop_before(mark.rows, self._written_ps)
         self._n_expected += n_records - self._records.n_rows
 
     def close(self) -> OpLog | LogSummary:
-        """Write the pending records and end the log.
+        """Writes the pending records and ends the log.
 
-        Rows that repeat others, or are of closed commands, are made later, where the log is in memory and nobody is
-        told of chunks: when the log is looked at, or before anything else is recorded. So are rows that fill a chunk.
-        Raises LogError for a time that does not fit 64 bits.
+        Where the log is in memory and no observer is notified of chunks, repeated rows, rows of isolated commands and
+        rows that fill a chunk are made later: when the log is read, or before anything else is recorded. Raises
+        LogError for a time that does not fit 64 bits.
         """
         self._rows.settle()
         has_compressed = self._rows.has_repeats or self._maker.expected.first_ops
@@ -339,7 +347,7 @@ class Recorder(Observer):
         return log
 
     def on_launch(self) -> None:
-        """Make the rows of a log that was closed, before others come, if somebody still has the log."""
+        """Makes the rows of a log that was closed, before new rows come, if the log is still in use."""
         log = self._late() if self._late is not None else None
         self._late = None
         if log is not None:
@@ -354,7 +362,7 @@ class Recorder(Observer):
         return offset
 
     def host_write(self, matrix: Matrix, data: bytes, command_seq: int, op_id: int, times_ps: tuple[int, int]) -> None:
-        """Record bytes that the host wrote between two launches. *times_ps* are the begin and the end."""
+        """Records bytes that the host wrote between two launches. *times_ps* are the begin and the end."""
         self.on_launch()
         self.flush()
         self._write(*host_write_tables(self.writer, matrix, data, (command_seq, op_id), times_ps))
@@ -367,7 +375,7 @@ class Recorder(Observer):
         end_ps: int,
         ending: dict[str, Rows],
     ) -> None:
-        """Write a chunk of *compressed* and of what is told or known of *commands*, unless there is nothing to say."""
+        """Writes a chunk of *compressed* and of the decoded and isolated *commands*, unless both are empty."""
         expected = self._maker.expected
         ends = n_finished(commands, end_ps) or any(map(len, ending.values()))
         if ends or expected.isolated or any(each.n_rows for each in compressed):

@@ -1,8 +1,11 @@
-"""RunRows: what a run leaves behind row by row, which makes the op log together with the commands."""
+"""RunRows: the rows of a run, which make the op log together with the commands. RunTables: its auxiliary tables.
+
+Design: docs/design/op-log.md
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from struct import error
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,11 +23,16 @@ from kb_dataexec.log.compressed import (
     RowForm,
     Table,
     int64s,
+    int_columns,
+    table,
 )
 from kb_engine.fabric.lazy_reads import ReadWay, completed, pack_row
+from kb_engine.observe.observer import Rows
+from kb_messages import MemorySpace
+from kb_topology import NodeKind, Topology
 
 Mark: TypeAlias = tuple[int, int]
-"""How far some rows had come: the integers that were kept, and the repetitions."""
+"""An end of some rows: the number of kept integers, and the number of repetitions."""
 
 
 class RepeatedRows:
@@ -47,7 +55,7 @@ class RepeatedRows:
         return bool(self._repeats)
 
     def clear(self) -> None:
-        """Drop all rows."""
+        """Drops all rows."""
         self.tail.clear()
         self._parts.clear()
         self._kept = self._repeats = 0
@@ -57,7 +65,7 @@ class RepeatedRows:
         return self._kept + self._n_pending, self._repeats
 
     def repeat(self, mark: Mark, n: int, ops: int, ps: int) -> None:
-        """All rows since *mark*, *n* times more, each time later by *ops* and *ps*."""
+        """Adds all rows since *mark* *n* times more, each time later by *ops* and *ps*."""
         self.settle()
         first = self._part_at(mark)
         if first < len(self._parts):
@@ -71,11 +79,11 @@ class RepeatedRows:
 
     @property
     def n_rows(self) -> int:
-        """The number of all rows, with those that repeat others."""
+        """The number of all rows, with repeated rows."""
         return CompressedRows(self.form, self._parts).n_rows + self._n_pending // self.form.width
 
     def cut(self, mark: Mark = (0, 0)) -> CompressedRows:
-        """Take out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
+        """Takes out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
         self.settle()
         first = self._part_at(mark)
         parts = self._parts[first:]
@@ -86,14 +94,14 @@ class RepeatedRows:
         return found
 
     def put_back(self, rows: Table) -> None:
-        """Keep *rows*, which were cut and came last."""
+        """Keeps *rows*, which were cut and came last."""
         if len(rows):
             self.settle()
             self._parts.append(rows)
             self._kept += rows.size
 
     def settle(self) -> None:
-        """Make a part of the tail."""
+        """Makes a part of the tail."""
         if self.tail:
             part = self._made_of_tail()
             self._parts.append(part)
@@ -106,11 +114,11 @@ class RepeatedRows:
         return len(self.tail)
 
     def _made_of_tail(self) -> Table:
-        """The rows of the tail, which has some."""
+        """The rows of the tail, which is not empty."""
         return int64s(self.tail).reshape(-1, self.form.width)
 
     def _completed(self, rows: Table) -> Table:
-        """*rows* as they are taken out."""
+        """Completes *rows* when they are taken out."""
         return rows
 
     def _part_at(self, mark: Mark) -> int:
@@ -140,11 +148,13 @@ class RepeatedRows:
 
 
 class LazyTransfers(RepeatedRows):
-    """The rows of `transfers`, as KeptTransfers says. A row has the moment at which it is known in front.
+    """The rows of `transfers`, with the packed rows that KeptTransfers describes.
 
-    `tail` takes bytes, because to pack a row at once takes less time than to keep its integers. What follows from the
-    way and the end of a read is computed for many rows at once when rows are taken out, which is not on the path of the
-    simulation where a log is in memory.
+    A row begins with the moment at which it is known.
+
+    `tail` takes bytes, because packing a row at once takes less time than keeping its integers. The columns that follow
+    from the way and the end of a read are computed for many rows at once when rows are taken out. With a log in memory,
+    that is not on the path of the simulation.
     """
 
     def __init__(self) -> None:
@@ -157,7 +167,7 @@ class LazyTransfers(RepeatedRows):
         return len(self._ways) - 1
 
     def add(self, came_ps: int, row: tuple[int, ...]) -> None:
-        """All of a *row* is known at *came_ps*. Raises LogError for a time that does not fit 64 bits."""
+        """Takes *row*, which is complete at *came_ps*. Raises LogError for a time that does not fit 64 bits."""
         try:
             self.tail.append(pack_row(came_ps, *row))
         except error:
@@ -199,12 +209,12 @@ class RunRows:
         return self.records.has_repeats
 
     def clear(self) -> None:
-        """Drop all rows."""
+        """Drops all rows."""
         for rows in self._all:
             rows.clear()
 
     def settle(self) -> None:
-        """Keep all rows in as little room as they need."""
+        """Packs all rows into as little memory as they need."""
         for rows in self._all:
             rows.settle()
 
@@ -213,19 +223,80 @@ class RunRows:
         return RowsMark(*[rows.mark() for rows in self._all])
 
     def repeat(self, mark: RowsMark, n: int, ops: int, ps: int) -> None:
-        """All rows since *mark*, *n* times more, each time later by *ops* and *ps*."""
+        """Adds all rows since *mark* *n* times more, each time later by *ops* and *ps*."""
         for rows, since in zip(self._all, mark, strict=True):
             rows.repeat(since, n, ops, ps)
 
     def cut(self, mark: RowsMark | None = None) -> CompressedTables:
-        """Take out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
+        """Takes out all rows since *mark*. Raises LogError for a time that does not fit 64 bits."""
         return CompressedTables(*[rows.cut(since) for rows, since in zip(self._all, mark or [(0, 0)] * 4, strict=True)])
 
     def put_back(self, tables: Sequence[Table]) -> None:
-        """Keep *tables*, rows of each kind, which were cut and came last."""
-        for rows, table in zip(self._all, tables, strict=True):
-            rows.put_back(table)
+        """Keeps *tables*, rows of each kind, which were cut and came last."""
+        for rows, cut in zip(self._all, tables, strict=True):
+            rows.put_back(cut)
 
     def drop_before(self, mark: RowsMark, t_ps: int) -> None:
-        """Of the rows since *mark*, forget those that came before *t_ps*."""
+        """Forgets the rows since *mark* that came before *t_ps*."""
         self.put_back([each.rows[each.rows[:, each.form.came] >= t_ps] for each in self.cut(mark)])
+
+
+class RunTables:
+    """Collects the times of programs, their commands and their tiles, and makes the auxiliary tables from them.
+
+    `tile_waited` takes the three numbers of a row of `dispatches` for *rows*. It is a list's own method, which costs
+    little. `transfers` is the table of *rows*. *intern* gives the number of a text in the log.
+    """
+
+    def __init__(self, rows: RunRows, intern: Callable[[str], int]) -> None:
+        self._intern = intern
+        self._kernels: list[tuple[str, tuple[int, ...]]] = []
+        self._messages: list[tuple[tuple[str, str], tuple[int, ...]]] = []
+        self.tile_waited: Callable[[Iterable[int]], None] = rows.dispatches.tail.extend
+        self.transfers = rows.transfers
+
+    def restart(self, intern: Callable[[str], int]) -> None:
+        """Forgets all rows. From now on *intern* gives the numbers of texts, in another log."""
+        self._intern = intern
+        self._kernels.clear()
+        self._messages.clear()
+
+    def number_of(self, text: str) -> int:
+        """The number of *text* in the log."""
+        return self._intern(text)
+
+    def kernel_ended(self, pe: str, numbers: tuple[int, int, int, int, int]) -> None:
+        """Notes the end of a program on *pe*. *numbers* are its launch and the four times of a row of `kernels`."""
+        self._kernels.append((pe, numbers))
+
+    def message_arrived(self, way: tuple[str, str], numbers: tuple[int, int, int, int]) -> None:
+        """Notes a message of a launch. *way* is (from, to); *numbers* are launch, kind and the two times."""
+        self._messages.append((way, numbers))
+
+    def name_nodes(self, topology: Topology) -> None:
+        """Enters the ids of PEs, processors and memories into the log: their numbers follow from the chip alone."""
+        for pe_id in topology.graph.pe_ids:
+            self._intern(pe_id)
+        for region in topology.address_map.regions:
+            if region.space is not MemorySpace.REG:
+                self._intern(region.node_id)
+        for kind in (NodeKind.HOST, NodeKind.IO_CPU, NodeKind.M_CPU, NodeKind.PE_CPU):
+            for node in topology.graph.nodes_of_kind(kind):
+                self._intern(node.id)
+
+    def take(self) -> dict[str, Rows]:
+        """The rows of programs and messages since the last call, by table.
+
+        Raises LogError for a time that does not fit 64 bits.
+        """
+        intern = self._intern
+        kernels, self._kernels = self._kernels, []
+        messages, self._messages = self._messages, []
+        launch, called, target, start, end = int_columns((numbers for _, numbers in kernels), 5)
+        of, kind, sent, arrived = int_columns((numbers for _, numbers in messages), 4)
+        (pe,) = int_columns(([intern(pe)] for pe, _ in kernels), 1)
+        src, dst = int_columns(([intern(end) for end in way] for way, _ in messages), 2)
+        return {
+            "kernels": table("kernels", [launch, pe, called, target, start, end]),
+            "messages": table("messages", [of, src, dst, kind, sent, arrived]),
+        }

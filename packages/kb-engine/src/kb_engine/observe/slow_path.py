@@ -1,4 +1,7 @@
-"""Why regular work was simulated event by event: one place to collect the reasons."""
+"""Slow path: the reasons why regular work was simulated event by event, collected in one place.
+
+Design: docs/design/fast-forward.md
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,15 @@ from typing import Final, NamedTuple
 _MOST_REASONS: Final = 1 << 10
 """Reasons that are kept. Source: assumed; a run has some per kernel."""
 NO_REMEDY: Final = "nothing: no change of the kernel or of its launch avoids it"
-"""What the author of a kernel could do where nothing is known that helps."""
+"""The remedy where nothing is known that helps."""
 COMMANDS: Final = "commands"
 
 
 class SkipRefusal(NamedTuple):
     """A reason why something regular was not skipped.
 
-    `cause` is a clause such as "the kernel prints". `change` says what its author could do; it is
-    `NO_REMEDY` where nothing is known that helps. `line` is the kernel's line as `file:line`, or "".
+    `cause` is a clause such as "the kernel prints". `change` is the remedy, in the imperative; `NO_REMEDY` where
+    nothing is known that helps. `line` is the kernel's line as `file:line`, or "".
     """
 
     cause: str
@@ -25,8 +28,11 @@ class SkipRefusal(NamedTuple):
 
 
 class SlowPathCount(NamedTuple):
-    """What was simulated event by event for the reason `why`: `what` names the work, such as "programs of a grid" of a
-    `kernel`, and `commands` counts those that were neither closed nor skipped."""
+    """Work that was simulated event by event for the reason `why`.
+
+    `what` names the work, such as "programs of a grid" of a `kernel`, and `commands` counts its commands that were
+    neither isolated nor skipped.
+    """
 
     what: str
     kernel: str
@@ -37,7 +43,7 @@ class SlowPathCount(NamedTuple):
 class SlowPathReasons:
     """Adds up, by reason, the commands that were simulated event by event.
 
-    `n_firsts` counts the commands that had to be simulated to learn what others of their kind come to.
+    `n_firsts` counts the commands that had to be simulated so that the results of others of their kind are known.
     """
 
     def __init__(self) -> None:
@@ -45,18 +51,18 @@ class SlowPathReasons:
         self.n_firsts = 0
 
     def note(self, what: str, kernel: str, why: SkipRefusal, commands: int) -> None:
-        """Because of *why*, *commands* of *what* in *kernel* were simulated event by event."""
+        """Adds *commands* of *what* in *kernel* that were simulated event by event because of *why*."""
         key = what, kernel, why
         if commands and (key in self._counts or len(self._counts) < _MOST_REASONS):
             self._counts[key] = self._counts.get(key, 0) + commands
 
     def first(self) -> None:
-        """A command is simulated to learn what others of its kind come to."""
+        """Counts a command that is simulated so that the results of others of its kind are known."""
         self.n_firsts += 1
 
     @property
     def found(self) -> list[SlowPathCount]:
-        """What was simulated event by event, in order."""
+        """The work that was simulated event by event, in order."""
         return in_order([SlowPathCount(*key, count) for key, count in self._counts.items()])
 
 

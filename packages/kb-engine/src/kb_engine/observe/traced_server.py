@@ -12,7 +12,7 @@ from kb_messages import StageType
 
 
 class Traced(StageServer):
-    """What the traced kinds of stage servers have in common. Their timing is that of the plain kinds."""
+    """Base of the traced kinds of stage servers. Their timing is that of the plain kinds."""
 
     __slots__ = ()
     _begin_service: Callable[[TileToken, Callable[[TileToken], None]], None]
@@ -32,7 +32,7 @@ class Traced(StageServer):
         self.begin = self._begin_traced
 
     def put(self, token: TileToken) -> None:
-        """As StageServer's. A token at its first stage comes from the feeder."""
+        """Takes *token* and traces it. A token at its first stage comes from the feeder."""
         if token.index == 0:
             self._tracer.dispatched(token)
         super().put(token)
@@ -72,7 +72,7 @@ def traced_server_of(
     record_wait: RecordWait | None,
     tracer: Tracer,
 ) -> Traced:
-    """As `server_of`, with a tracer."""
+    """The server of *component* for *stage_type*, with a tracer."""
     if has_several_under_way(component):
         return TracedTransferServer(component, stage_type, record, record_wait, tracer)
     return TracedServer(component, stage_type, record, record_wait, tracer)

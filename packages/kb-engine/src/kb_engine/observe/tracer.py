@@ -1,18 +1,21 @@
 """Tracer: makes the events of the trace while the simulation runs.
 
 An engine in which no observer overrides `on_trace` has no Tracer and plain StageServers, so it pays nothing for traces.
+
+Design: docs/design/trace-and-stuck-runs.md
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, Final
 
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Observer
-from kb_engine.observe.trace_order import TraceOrder
 from kb_engine.timing.clock import Clock
 from kb_messages import (
     ENGINE_QUEUE,
@@ -23,12 +26,80 @@ from kb_messages import (
     EngineComplete,
     EngineStart,
     FabricTransfer,
+    KernelEnd,
+    KernelStart,
     LaunchEvent,
+    LaunchResponse,
+    LaunchSent,
+    StageEvent,
     SubCommandDispatched,
     TileReady,
     TraceEvent,
     WaitReason,
 )
+
+_KIND: Final = {TileReady: 0, EngineStart: 1, EngineComplete: 2}
+_LAUNCH_KIND: Final = {LaunchSent: 0, KernelStart: 1, KernelEnd: 0, LaunchResponse: 1}
+_TRANSFERS, _ENDS, _BEGINNINGS, _THE_REST, _RETURNS = range(5)
+
+Key = tuple[Any, ...]
+
+
+def order_key(event: TraceEvent, ends_earlier_service: bool = False) -> Key:
+    """The key that sorts *event* into the trace. Two events with equal keys are equal.
+
+    Events at one time are sorted by phase: transfers that end; services that end and began earlier
+    (*ends_earlier_service*); launches and kernels that begin; all other events; kernels and launches that end. Services
+    that end come before services that start, so that no service starts on a channel that is not free.
+
+    Within a phase, services and other events are sorted by command, tile, stage index, and then ready, start, end. A
+    command's submission precedes its tiles, and its completion follows them. Launches are sorted by number, then by PE.
+    """
+    if isinstance(event, FabricTransfer):
+        return event.t_end_ps, _TRANSFERS, event.src, event.dst, event.t_start_ps, event.nbytes
+    if isinstance(event, (LaunchSent, KernelStart, KernelEnd, LaunchResponse)):
+        phase = _BEGINNINGS if isinstance(event, (LaunchSent, KernelStart)) else _RETURNS
+        return event.t_ps, phase, event.launch, _LAUNCH_KIND[type(event)], getattr(event, "pe", "")
+    if isinstance(event, CommandSubmitted):
+        return event.t_ps, _THE_REST, event.command_seq, 0
+    if isinstance(event, CommandComplete):
+        return event.t_ps, _THE_REST, event.command_seq, 2
+    phase = _ENDS if ends_earlier_service else _THE_REST
+    return event.t_ps, phase, event.command_seq, 1, event.tile_id, *_within_tile(event)
+
+
+def _within_tile(event: SubCommandDispatched | StageEvent) -> tuple[int, int]:
+    return (-1, 0) if isinstance(event, SubCommandDispatched) else (event.stage_index, _KIND[type(event)])
+
+
+class TraceOrder:
+    """Sorts events and hands each to *sink* as soon as no earlier event can follow.
+
+    It keeps the events of the current picosecond and the transfers that are under way.
+    """
+
+    def __init__(self, sink: Callable[[TraceEvent], None]) -> None:
+        self._sink = sink
+        self._heap: list[tuple[Key, int, TraceEvent]] = []
+        self._event_order = count()
+        self._now_ps = 0
+
+    def add(self, event: TraceEvent, now_ps: int, ends_earlier_service: bool = False) -> None:
+        """Takes an event that becomes known at *now_ps*: never before an earlier call's, nor after the event's time."""
+        if now_ps > self._now_ps:
+            self._now_ps = now_ps
+            self._release(now_ps)
+        heappush(self._heap, (order_key(event, ends_earlier_service), next(self._event_order), event))
+
+    def flush(self) -> None:
+        """Hands over the remaining events, because nothing more happens before the next call of the host."""
+        while self._heap:
+            self._sink(heappop(self._heap)[-1])
+
+    def _release(self, now_ps: int) -> None:
+        heap = self._heap
+        while heap and heap[0][0][0] < now_ps:
+            self._sink(heappop(heap)[-1])
 
 
 class Tracer(Observer):
@@ -41,7 +112,7 @@ class Tracer(Observer):
         self._order = TraceOrder(sink)
 
     def on_built(self, chip: Chip) -> None:
-        """Look up the clock, and the scheduler of every PE."""
+        """Finds the clock and the scheduler of every PE."""
         nodes = chip.topology.graph.nodes
         self._clock = chip.clock
         self._schedulers = {
@@ -51,16 +122,18 @@ class Tracer(Observer):
         }
 
     def on_return(self) -> None:
-        """Hand over everything: no earlier event can follow."""
+        """Hands over everything: no earlier event can follow."""
         self._order.flush()
 
     def on_housekeeping(self) -> None:
-        """Hand over everything when nothing is left to happen."""
+        """Hands over everything when nothing is left to happen."""
         if self._clock.is_idle:
             self._order.flush()
 
     def command_submitted(self, context: CommandInFlight) -> None:
-        """A command enters its PE's submission queue, after it waited for its operands and then for room there."""
+        """Traces a command that enters its PE's submission queue, after waiting for its operands and then for room
+        there.
+        """
         submitted, plan, now = context.submitted, context.shared_plan, self._clock.now_ps
         event = CommandSubmitted(
             t_ps=now,
@@ -83,7 +156,7 @@ class Tracer(Observer):
         self._order.add(event, now)
 
     def command_completed(self, record: CompletionRecord, line: str) -> None:
-        """The program took a command's record from the completion queue."""
+        """Traces that the program took a command's record from the completion queue."""
         event = CommandComplete(
             t_ps=record.t_ps,
             command_seq=record.command_seq,
@@ -99,7 +172,7 @@ class Tracer(Observer):
         self._order.add(event, self._clock.now_ps)
 
     def fabric_transfer(self, event: FabricTransfer) -> None:
-        """The end of a transfer is known now. It may lie ahead."""
+        """Traces a transfer whose end is known now. The end may lie ahead."""
         self._order.add(event, self._clock.now_ps)
 
     def dispatched(self, token: TileToken) -> None:

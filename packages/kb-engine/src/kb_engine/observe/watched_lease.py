@@ -1,9 +1,9 @@
-"""WatchedLease: a program's share of TCM that tells the observers what it allocates and frees."""
+"""WatchedLease: a program's share of TCM that notifies observers of each allocation and release."""
 
 from __future__ import annotations
 
 from kb_engine.memory.allocator import Allocator, Lease
-from kb_engine.observe.listeners import Listeners
+from kb_engine.observe.observer import Listeners
 
 
 class WatchedLease(Lease):
@@ -15,20 +15,20 @@ class WatchedLease(Lease):
         self._listeners = listeners
 
     def allocate(self, nbytes: int, holder: str = "") -> int:
-        """As Lease's."""
+        """Takes *nbytes* free bytes, notifies observers, and returns the address. Raises OutOfMemoryError."""
         start = super().allocate(nbytes, holder)
         if self._listeners.on_allocate is not None:
             self._listeners.on_allocate(self._pe_id, start, nbytes, holder)
         return start
 
     def release(self, start: int) -> None:
-        """As Lease's."""
+        """Gives back the range at *start*, and notifies observers of the release."""
         super().release(start)
         if self._listeners.on_free is not None:
             self._listeners.on_free(self._pe_id, start)
 
     def end(self) -> None:
-        """As Lease's."""
+        """Gives back all ranges, and notifies observers of the end of the program."""
         if self._listeners.on_program_end is not None:
             self._listeners.on_program_end(self._pe_id, self.held)
         super().end()

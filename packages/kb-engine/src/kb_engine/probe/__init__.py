@@ -1,4 +1,7 @@
-"""Latency and bandwidth between two nodes, simulated and in closed form."""
+"""Probes: latency and bandwidth between two nodes, simulated and in closed form.
+
+Design: docs/design/link-sharing.md.
+"""
 
 from kb_engine.probe.all_pairs import NO_PATH, ProbeMatrix, probe_all
 from kb_engine.probe.closed_form import Phase

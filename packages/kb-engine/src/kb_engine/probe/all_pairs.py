@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kb_engine.block.fabric_roles import Initiator, MemoryComponent
 from kb_engine.engine.engine import Engine
-from kb_engine.probe.idle_memory import idle_read_ps
+from kb_engine.probe.closed_form import idle_read_ps
 from kb_messages import MemorySpace
 from kb_topology import Interior, MemoryRegion, Search, Topology
 
@@ -44,7 +44,7 @@ def probe_all(
     spaces: tuple[MemorySpace, ...] = (MemorySpace.HBM, MemorySpace.SRAM),
     progress: Callable[[int, int], None] | None = None,
 ) -> ProbeMatrix:
-    """Reads of *nbytes* from every DMA to every memory of *spaces*, each alone on the chip.
+    """The latencies of reads of *nbytes* by every DMA from every memory of *spaces*, each read alone on the chip.
 
     *progress* is called with the number of finished searches and the number of all searches. Raises ValueError for more
     bytes than the smallest memory has.

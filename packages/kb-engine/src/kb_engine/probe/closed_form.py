@@ -1,4 +1,4 @@
-"""One transfer on an idle chip in closed form: the time of each hop, of the memory and of the bytes."""
+"""Closed form of one transfer on an idle chip: the time of each hop, of the memory and of the bytes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,33 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
+from kb_engine.block.component import Context
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_engine.fabric.paths import MemoryPath
 from kb_engine.probe.endpoints import Operation
-from kb_engine.probe.idle_memory import idle_read_ps
+from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import Rate
 from kb_messages import Rectangle
 from kb_topology import Link, Topology
+
+
+def idle_read_ps(block: Any, base: int, nbytes: int) -> tuple[int, int]:
+    """Picoseconds of a read of *nbytes* at address *base*: until its first byte, and from the first to the last byte.
+
+    A new block with the Spec of *block* serves the read at time 0.
+    """
+    context = block.context
+    idle = type(block)(block.spec, Context(block.node_id, Clock(), context.fabric, context.memory_nbytes))
+    first, last = idle.reserve(0, Rectangle(base, 1, nbytes, nbytes), 0, False)
+    return first, last - first
+
 
 _MANY_BYTES: Final = 1 << 20
 
 
 class Phase(StrEnum):
-    """What a part of the latency belongs to."""
+    """The cause of a part of the latency."""
 
     REQUEST = "request"
     MEMORY = "memory"
@@ -49,7 +62,8 @@ class MemoryTimes(NamedTuple):
 
 
 class ClosedForm(Struct, frozen=True, kw_only=True):
-    """One transfer in closed form. `narrowest` is the link or memory that the bytes hold longest, for `bytes_ps`."""
+    """One transfer in closed form. `narrowest` is the link or memory that the bytes hold longest, for `bytes_ps`
+    picoseconds."""
 
     operation: Operation
     request: tuple[Link, ...]
@@ -79,13 +93,13 @@ class ClosedForm(Struct, frozen=True, kw_only=True):
 
     def _hops(self, phase: Phase, links: tuple[Link, ...]) -> Iterator[LatencyPart]:
         for link in links:
-            if link.is_port:  # which adds no latency
+            if link.is_port:  # a port adds no latency
                 continue
             yield LatencyPart(phase=phase, node=link.dst, latency_ps=link.latency_ps + self.overhead_ps[link.dst])
 
 
 def in_closed_form(topology: Topology, src: str, dst: str, nbytes: int, operation: Operation) -> ClosedForm:
-    """A transfer of *nbytes* from node *src* to node *dst*, alone on a new chip."""
+    """The closed form of a transfer of *nbytes* from node *src* to node *dst*, alone on a new chip."""
     engine = Engine(topology)
     away, back = ways(engine, src, dst, operation)
     data = back if operation is Operation.READ else away
@@ -123,7 +137,7 @@ def link_ps(link: Link, nbytes: int) -> int:
 
 
 def name_of(link: Link) -> str:
-    """*link* in a sentence."""
+    """The name of *link* in a sentence."""
     return f"the port of {link.src}" if link.is_port else f"{link.src} -> {link.dst}"
 
 

@@ -1,4 +1,4 @@
-"""The nodes that a probe starts and ends at, and the checks of what is asked."""
+"""Endpoints of probes: the nodes at which a probe starts and ends, and checks of its arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GRANULE_NBYTES: Final = 256
 
 
 class Operation(StrEnum):
-    """What is probed: a DMA's read or write of a memory, or a message to any node."""
+    """The probed operation: a DMA's read or write of a memory, or a message to any node."""
 
     READ = "read"
     WRITE = "write"
@@ -26,7 +26,7 @@ class ProbeError(KbError):
 
 
 def source_node(engine: Engine, name: str) -> str:
-    """The node that *name* starts at. A PE stands for its DMA.
+    """The node at which a probe from *name* starts. A PE stands for its DMA.
 
     Raises ProbeError for a PE without exactly one DMA, TopologyError for a missing node.
     """
@@ -41,7 +41,7 @@ def source_node(engine: Engine, name: str) -> str:
 
 
 def target_node(engine: Engine, name: str) -> str:
-    """The node that *name* ends at. A PE stands for its TCM. Raises TopologyError for a missing node."""
+    """The node at which a probe to *name* ends. A PE stands for its TCM. Raises TopologyError for a missing node."""
     found = _full_name(engine, name)
     if found not in engine.pes:
         return engine.topology.graph.node(found).id
@@ -52,7 +52,7 @@ def target_node(engine: Engine, name: str) -> str:
 def checked_operation(engine: Engine, src: str, dst: str, nbytes: int, asked: Operation | None) -> Operation:
     """The operation of a probe; without *asked*, a DMA reads a memory, and any other probe is a message.
 
-    Raises ProbeError for a read or write of a node without memory, and for bytes that the memory does not have.
+    Raises ProbeError for a read or write of a node without memory, and for more bytes than the memory has.
     """
     to_memory = isinstance(engine.components[dst], MemoryComponent)
     if asked is None:
@@ -72,7 +72,7 @@ def checked_operation(engine: Engine, src: str, dst: str, nbytes: int, asked: Op
 def checked_stride(engine: Engine, dst: str, nbytes: int, flows: int, operation: Operation) -> int:
     """The bytes from the first byte of a flow in the memory *dst* to that of the next flow; 0 for messages.
 
-    Raises ProbeError for flows whose bytes have no room in the memory one behind the other.
+    Raises ProbeError for flows whose bytes do not fit the memory together.
     """
     if operation is Operation.SEND or not nbytes:
         return 0
@@ -100,6 +100,6 @@ def flow_sources(engine: Engine, src: str, dst: str, flows: int) -> list[str]:
 
 
 def _full_name(engine: Engine, name: str) -> str:
-    """*name*, which may leave `sip0.cube0.` out."""
+    """The full name of *name*, which may leave out `sip0.cube0.`."""
     known = name in engine.topology.graph.nodes or name in engine.pes
     return name if known or name.startswith("sip") else f"sip0.cube0.{name}"

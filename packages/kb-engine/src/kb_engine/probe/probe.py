@@ -64,14 +64,14 @@ class Probe(Struct, frozen=True, kw_only=True):
 def probe(
     topology: Topology, src: str, dst: str, nbytes: int, flows: int = 1, operation: Operation | None = None
 ) -> Probe:
-    """Send *nbytes* between *src* and *dst*, *flows* times at once.
+    """Simulates *flows* transfers of *nbytes* between *src* and *dst*, all at once.
 
-    As *src* a PE stands for its DMA, and as *dst* for its TCM; `sip0.cube0.` may be left out. A DMA moves one transfer
+    A PE as *src* stands for its DMA, and as *dst* for its TCM; `sip0.cube0.` may be left out. A DMA moves one transfer
     at a time in each direction, so further flows come from the next DMAs in the topology's order. Any other node sends
     all flows itself. Without *operation*, a DMA reads a memory, and any other probe is a message.
 
-    Each flow has bytes of its own in the memory, one behind the other: no cache holds them already, and no multicast
-    serves two flows by one read.
+    Each flow has bytes of its own in the memory, one range after the other, so that no cache and no multicast serves
+    two flows by one read.
 
     Raises ProbeError for a transfer that is not possible, and TopologyError for missing nodes and paths.
     """
@@ -102,7 +102,7 @@ def probe(
 def _simulate(
     engine: Engine, sources: list[str], dst: str, nbytes: int, operation: Operation, stride: int = 0
 ) -> list[int]:
-    """The end of each flow. All flows start at 0, without the setup time of a DMA, with bytes *stride* apart."""
+    """The end of each flow in ps. All flows start at 0, without the setup time of a DMA, with bytes *stride* apart."""
     fabric, ends = engine.fabric, [0] * len(sources)
     fabric.wait_for_requests()
 
@@ -122,14 +122,14 @@ def _simulate(
 
 
 def _alone_ps(topology: Topology, src: str, dst: str, nbytes: int, operation: Operation) -> int:
-    """The end of one flow alone, where more than links and memories can hold it up."""
+    """The end of one flow alone in ps, simulated, because full buffers can delay it too."""
     return _simulate(Engine(topology), [src], dst, nbytes, operation)[0]
 
 
 def _parts(alone: ClosedForm, alone_ps: int, end_ps: int, bottleneck: str) -> tuple[LatencyPart, ...]:
-    """The parts of the first flow, which ended at *end_ps*, and alone would at *alone_ps*.
+    """The parts of the latency of the first flow, which ended at *end_ps*, and alone would end at *alone_ps*.
 
-    Alone it waits for full buffers beyond its closed form, and for other flows beyond that.
+    The time alone beyond the closed form is the wait for full buffers; the rest is the wait for other flows.
     """
     waits = {Phase.FULL_BUFFERS: alone_ps - alone.total_ps, Phase.OTHER_FLOWS: end_ps - alone_ps}
     waited = (LatencyPart(phase=phase, node=bottleneck, latency_ps=ps) for phase, ps in waits.items() if ps)
@@ -139,7 +139,7 @@ def _parts(alone: ClosedForm, alone_ps: int, end_ps: int, bottleneck: str) -> tu
 def _bottleneck(
     alone: ClosedForm, engine: Engine, sources: list[str], dst: str, nbytes: int
 ) -> tuple[str, float | None]:
-    """The place that the flows hold longest, and its GB/s. The memory comes before the links that it feeds."""
+    """The link or memory that the flows hold longest, and its GB/s. In a tie, the memory comes first."""
     held: Counter[str] = Counter()
     if alone.memory_ps.all_bytes:
         held[dst] = len(sources) * alone.memory_ps.all_bytes

@@ -1,4 +1,7 @@
-"""The commands of one program, from issue to completion."""
+"""The commands of one program, from issue to completion.
+
+Design: docs/design/processing-element.md.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,11 @@ from kb_messages import (
 )
 
 
-class Arrival:
-    """*command*, which PE_CPU has issued at *arrival_ps*.
+class IssuedCommand:
+    """A command that PE_CPU issued at *arrival_ps*, and that is not in the submission queue yet.
 
-    *check* is called with the arrival when the command may be compared with those before it, and *enter* when the
-    submission queue has room. With *resumes*, the kernel goes on when the command is in the queue.
+    *check* is called with this object when the command may be compared with earlier commands, and *enter* when the
+    submission queue has room. With *resumes*, the kernel resumes when the command is in the queue.
     """
 
     __slots__ = ("_check", "_enter", "arrival_ps", "command", "resumes")
@@ -37,8 +40,8 @@ class Arrival:
         command: CommandInFlight,
         resumes: bool,
         arrival_ps: int,
-        check: Callable[[Arrival], None],
-        enter: Callable[[Arrival], None],
+        check: Callable[[IssuedCommand], None],
+        enter: Callable[[IssuedCommand], None],
     ) -> None:
         self.command = command
         self.resumes = resumes
@@ -47,27 +50,29 @@ class Arrival:
         self._enter = enter
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says."""
+        """Hands the state to *over*."""
         over.part(self.command)
         over.call(self._check)
         over.same(self.resumes)
         self.arrival_ps = over.moment(self.arrival_ps)
 
     def check(self, _: object = None) -> None:
-        """Compare the command with those before it."""
+        """Compares the command with earlier commands."""
         self._check(self)
 
     def enter(self) -> None:
-        """The submission queue has room."""
+        """Enters the submission queue, which has room."""
         self._enter(self)
 
 
 class ProgramCommands:
-    """Issues the commands of *kernel* in program order. `in_flight` has those that are not done, by command_seq.
+    """Issues the commands of *kernel* in program order. `in_flight` holds the commands that are not done, by
+    command_seq.
 
-    On a PE whose CPU has a scoreboard, a command enters the submission queue when the commands it has to follow are
-    done. *stream* has the commands of the PE's earlier programs too. *on_unawaited* is called when a command ends for
-    which the kernel does not wait. Each command is told what let the kernel go on last, and so make the call.
+    On a PE whose CPU has a scoreboard, a command enters the submission queue when the commands that it depends on are
+    done. *stream* holds the commands of the PE's earlier programs too. *on_unawaited* is called when a command ends for
+    which the kernel does not wait. Each command notes the event that resumed the kernel last before the call (`after`,
+    `after_seq`), for the attribution of its waiting time.
     """
 
     def __init__(
@@ -89,7 +94,7 @@ class ProgramCommands:
         self.deferred_calls: Deferring | None = None
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says. Raises NotFolded while the front end holds commands back."""
+        """Hands the state to *over*. Raises NotPeriodic while the front end defers commands."""
         if self.deferred_calls is not None:
             raise NotPeriodic
         over.same(self._after, len(self.in_flight))
@@ -100,7 +105,8 @@ class ProgramCommands:
         self.in_flight = {each[0].submitted.command_seq: each for each in self.in_flight.values()}
 
     def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
-        """As `ProgramPort.submit`."""
+        """Issues *command* and returns when the command is in the queue of its PE, or, with *wait_until_done*, is
+        done."""
         if self.deferred_calls is not None:
             self._issue_deferred(lambda deferred_calls: deferred_calls.before(command, line))
         session, pe, kernel = self._session, self._pe, self._kernel
@@ -111,17 +117,18 @@ class ProgramCommands:
         now = context.t_call_ps = clock.now_ps
         context.after, context.after_seq = self._after, self._after_seq
         arrival = context.t_submitted_ps = now + pe.cpu.issue_ps(command)
+        # With a scoreboard, the operands of later commands wait, so the kernel need not.
         resume = not wait_until_done or self._scoreboard is not None
         if not resume:
             kernel.wait_for(completion)
             completion.when_done(kernel.resume)
         self._stream.expect(context, self._complete)
-        issued = Arrival(context, resume, arrival, self._check_operands, self._enqueue)
+        issued = IssuedCommand(context, resume, arrival, self._check_operands, self._enqueue)
         clock.call_at(arrival, issued.check, None, pe.event_order)
         kernel.pause(line)
 
     def wait(self, completion: Completion, line: str) -> None:
-        """Return when the command of *completion* is done. The kernel waits at *line*."""
+        """Returns when the command of *completion* is done. The kernel waits at *line*."""
         if self.deferred_calls is not None:
             self._issue_deferred(lambda deferred_calls: deferred_calls.before(None, line))
         if completion.done:
@@ -130,12 +137,13 @@ class ProgramCommands:
         self._kernel.pause(line, completion)
 
     def wait_for_all(self, line: str) -> None:
-        """As `ProgramPort.wait_for_all`."""
+        """Returns when all commands that the program has issued are done. The kernel waits at *line*."""
         for _, completion in list(self.in_flight.values()):
             self.wait(completion, line)
 
     def _complete(self, record: CompletionRecord) -> None:
-        """The command of *record* is done: let go on whoever waits for it, which may be a later program's command."""
+        """Ends the command of *record*, and resumes its waiter: the kernel, or a command, also one of a later
+        program."""
         session = self._session
         context, completion = self.in_flight.pop(record.command_seq)
         waiter = completion.finish()
@@ -147,21 +155,24 @@ class ProgramCommands:
             session.tracer.command_completed(record, context.submitted.line)
         if waiter is not None:
             self._after, self._after_seq = CallCause.COMPLETION, record.command_seq
+            # An event, and not a call, so that the waiter runs after the other events of this moment that came before.
             session.clock.push((session.clock.now_ps, NORMAL, next(self._pe.event_order), waiter, None))
         if (waiter is None or self._kernel.has_returned) and self._on_unawaited is not None:
             self._on_unawaited()
 
     def end(self) -> None:
-        """The kernel has returned: issue what its front end held back."""
+        """Issues the commands that the front end deferred. The kernel has returned."""
         if self.deferred_calls is not None:
             self._issue_deferred(lambda deferred_calls: deferred_calls.end())
 
     def forget_program(self) -> None:
-        """The program has ended. Nobody refers to it from here, so it goes without a collector of cycles."""
+        """Drops the reference to the program, which has ended. So the program is freed without the collector of
+        cycles."""
         self._on_unawaited = None
 
     def register_nbytes(self, command: Command, line: str) -> int:
-        """As `ProgramPort.register_nbytes`."""
+        """The bytes of registers that the smallest tile of *command* takes. Raises KernelError at *line* for no
+        plan."""
         submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line=line, command=command)
         try:
             buffers = self._pe.scheduler.shared_plan(submitted)[0].buffers
@@ -170,7 +181,8 @@ class ProgramCommands:
         return buffers.register_nbytes + buffers.accumulator_nbytes
 
     def _issue_deferred(self, call: Callable[[Deferring], None]) -> None:
-        """Have the front end issue what it held back. The commands that it issues meanwhile call nobody."""
+        """Has the front end issue the commands that it deferred. The deferring is off meanwhile, so they pass at
+        once."""
         deferred_calls, self.deferred_calls = self.deferred_calls, None
         assert deferred_calls is not None
         try:
@@ -178,13 +190,13 @@ class ProgramCommands:
         finally:
             self.deferred_calls = deferred_calls
 
-    def _check_operands(self, issued: Arrival) -> None:
-        """Enqueue the command; with a scoreboard, once the commands that it has to follow are done."""
+    def _check_operands(self, issued: IssuedCommand) -> None:
+        """Enqueues the command; with a scoreboard, once the commands that it depends on are done."""
         context, scoreboard = issued.command, self._scoreboard
         submitted = context.submitted
         if self._stream.queues is not None:
             completion = self.in_flight[submitted.command_seq][1]
-            self._stream.queues.put(context, completion, self._tell_submitted, self._go_on)
+            self._stream.queues.put(context, completion, self._trace_submitted, self._go_on)
             return
         if scoreboard is not None:
             earlier = scoreboard.conflict(submitted)
@@ -198,18 +210,18 @@ class ProgramCommands:
         context.operand_ps = context.t_issued_ps - issued.arrival_ps
         self._enqueue(issued)
 
-    def _enqueue(self, issued: Arrival) -> None:
+    def _enqueue(self, issued: IssuedCommand) -> None:
         scheduler, context = self._pe.scheduler, issued.command
         if not scheduler.has_room:
             scheduler.when_room(issued.enter)
             return
         context.t_submitted_ps = self._session.clock.now_ps
-        self._tell_submitted(context)
+        self._trace_submitted(context)
         scheduler.submit(context)
         if issued.resumes:
             self._go_on(CallCause.SUBMISSION, context.submitted.command_seq)
 
-    def _tell_submitted(self, context: CommandInFlight) -> None:
+    def _trace_submitted(self, context: CommandInFlight) -> None:
         if self._session.tracer is not None:
             self._session.tracer.command_submitted(context)
 

@@ -1,7 +1,6 @@
-"""The kernel as a coroutine: a plain function in a greenlet, which gives way to the event loop where it has to wait.
+"""The kernel as a coroutine: a plain function in a greenlet, which yields to the event loop where it has to wait.
 
-A greenlet runs one body after another. Making one takes as long as a tenth of a program's start, because Python maps
-memory for its frames.
+A greenlet runs one body after another, because a new greenlet is slow: Python maps memory for its frames.
 """
 
 from __future__ import annotations
@@ -13,22 +12,23 @@ from typing import Final
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.program.author.kernel_lines import foreign_value
 from kb_engine.program.port import Completion
-from kb_engine.program.values.foreign_values import foreign_value
 from kb_engine.timing.clock import Clock
 
 _MOST_IDLE: Final = 512
-"""The greenlets of a thread that wait for a body. Source: assumed; each keeps 16 KiB for its frames."""
+"""The most idle greenlets of a thread. Source: assumed; each keeps 16 KiB for its frames."""
 
 
 _MOST_THROWS: Final = 1000
-"""How often an abandoned kernel is told to end that catches this and calls again. Source: assumed."""
+"""The most times that GreenletExit is thrown into an abandoned kernel that catches it. Source: assumed."""
 _NEVER_ENDED: Final[list[greenlet]] = []
-"""Greenlets of kernels that did not end. The last reference to one would make greenlet try once more, and complain."""
+"""Greenlets of kernels that did not end. Without this reference, greenlet would throw GreenletExit once more, and
+warn."""
 
 
 class _Idle(local):
-    """The greenlets of this thread that wait for a body."""
+    """The idle greenlets of this thread."""
 
     def __init__(self) -> None:
         self.greenlets: list[greenlet] = []
@@ -38,12 +38,12 @@ _IDLE: Final = _Idle()
 
 
 class KernelCoroutine:
-    """Runs *body* until it pauses, and goes on with `resume`. *returned* is called when it has returned.
+    """Runs *body* until it pauses, and continues at `resume`. *returned* is called when *body* has returned.
 
     While the kernel waits, `waiting_at` is its line, `waiting_since_ps` the start of the wait, and `waiting_for` the
-    command it waits for. A kernel whose `waiting_for` is None waits for room in the submission queue. `waiting_at` is
-    "" before the kernel starts, while it runs, and after it has returned. `has_returned` says that it has run to its
-    end. `is_abandoned` says that it never will.
+    command that it waits for, or None for room in the submission queue. `waiting_at` is "" before the kernel starts,
+    while it runs, and after it has returned. `has_returned` is true when the kernel has run to its end, and
+    `is_abandoned` when it never will.
     """
 
     __slots__ = (
@@ -69,13 +69,13 @@ class KernelCoroutine:
         self._greenlet: greenlet | None = None
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says, but for where the kernel stands, which its template tells."""
+        """Hands the state to *over*, apart from the position of the kernel in its code, which its template knows."""
         over.same(self.waiting_at, self.waiting_for is None, self.has_returned)
         if self.waiting_at:
             self.waiting_since_ps = over.moment(self.waiting_since_ps)
 
     def resume(self, _: object = None) -> None:
-        """Start the kernel, or go on where it paused. Raises what the kernel raises."""
+        """Starts the kernel, or continues where it paused. Raises the exceptions of the kernel."""
         self.waiting_at, self.waiting_for = "", None
         if self._greenlet is None:
             self._start()
@@ -85,10 +85,10 @@ class KernelCoroutine:
             self._end()
 
     def pause(self, line: str, waits_for: Completion | None = None) -> None:
-        """Give way to the event loop until somebody calls `resume`; *line* is where the kernel stands.
+        """Yields to the event loop until `resume` is called. The kernel stands at *line*.
 
-        *waits_for* is what the kernel waits for, where `wait_for` has not noted it. Raises KernelError at *line* where
-        another kernel runs, which looks at a value of this one.
+        *waits_for* is the command that the kernel waits for, unless `wait_for` has noted it. Raises KernelError at
+        *line* when another kernel calls: it reads a value of this kernel, and cannot wait for it.
         """
         worker = getcurrent()
         if worker is not self._greenlet:
@@ -97,15 +97,16 @@ class KernelCoroutine:
             self.waiting_for = waits_for
         self.waiting_at, self.waiting_since_ps = line, self._clock.now_ps
         assert worker.parent is not None
-        worker.parent.switch()
+        worker.parent.switch()  # returns when `resume` switches back
 
     def abandon(self) -> bool:
-        """Have the frames of the kernel, if it has paused, forget all that they hold. `waiting_at` stays what it is.
+        """Ends the kernel, if it has paused, so that its frames release all that they refer to. `waiting_at` stays.
 
-        A paused greenlet keeps its frames, and no collector finds what these alone refer to. The kernel hears of the
-        end by GreenletExit. What its own code raises then is dropped, because the launch has failed before; only
-        KeyboardInterrupt is not. A kernel that catches GreenletExit and calls again hears of the end again, up to
-        `_MOST_THROWS` times. Returns False for a kernel that goes on nevertheless: its frames stay with the process.
+        A paused greenlet keeps its frames, and no collector finds objects that the frames alone refer to. So
+        GreenletExit is thrown into the kernel. Exceptions that its code raises then are dropped, because the launch has
+        failed before; KeyboardInterrupt alone is raised. GreenletExit is thrown again, up to `_MOST_THROWS` times, into
+        a kernel that catches it and calls again. Returns False for a kernel that goes on nevertheless: its frames stay
+        with the process.
         """
         self.is_abandoned = True
         worker, self._greenlet = self._greenlet, None
@@ -119,17 +120,17 @@ class KernelCoroutine:
                     return True
         except KeyboardInterrupt:
             raise
-        except BaseException:  # noqa: BLE001  # whatever the kernel raises is not why the launch failed
+        except BaseException:  # noqa: BLE001  # the launch failed before, for another reason
             return True
         _NEVER_ENDED.append(worker)
         return False
 
     def wait_for(self, completion: Completion | None) -> None:
-        """Note what the kernel waits for, or is about to wait for."""
+        """Notes the command that the kernel waits for, or is about to wait for; None for no command."""
         self.waiting_for = completion
 
     def _start(self) -> None:
-        """Have an idle greenlet of this thread, or a new one, run the body. It gives way to the current greenlet."""
+        """Runs the body in an idle greenlet of this thread, or in a new one, which yields to the current greenlet."""
         idle, current = _IDLE.greenlets, getcurrent()
         worker = self._greenlet = idle.pop() if idle else _new_worker(current)
         if worker.parent is not current:
@@ -145,11 +146,11 @@ class KernelCoroutine:
             self.has_returned = True
 
     def _end(self) -> None:
-        """The kernel has returned: its greenlet is free for another body, in which no context variable is set."""
+        """Frees the greenlet of the kernel, which has returned, for another body. No context variable stays set."""
         worker, self._greenlet = self._greenlet, None
         assert worker is not None
         if not worker.dead and len(_IDLE.greenlets) < _MOST_IDLE:
-            worker.gr_context = None
+            worker.gr_context = None  # context variables of one kernel are not seen by the next
             _IDLE.greenlets.append(worker)
         returned, self._returned = self._returned, None
         if returned is not None:
@@ -157,17 +158,18 @@ class KernelCoroutine:
 
 
 def _new_worker(parent: greenlet) -> greenlet:
-    """A greenlet that waits for its first body. It begins without, because a greenlet keeps what it begins with."""
+    """A greenlet that waits for its first body. It starts without a body, because a greenlet keeps its first
+    arguments."""
     worker = greenlet(_run_bodies, parent)
     worker.switch()
     return worker
 
 
 def _run_bodies() -> None:
-    """What a greenlet does: run the bodies that it is given, one after another, and refer to none in between."""
+    """The loop of a greenlet: it runs the bodies that it receives, and refers to none between two bodies."""
     while True:
         parent = getcurrent().parent
         assert parent is not None
         body = parent.switch()
         body()
-        del body
+        del body  # an idle greenlet must not keep the values of a kernel

@@ -10,18 +10,19 @@ from msgspec import Struct
 from kb_messages import KernelError
 
 Schedule: TypeAlias = Literal["dynamic", "static"]
-"""Which PE takes which program: the next one goes to the PE that is free first, or PE p of P has p, p + P, ..."""
+"""The order of programs on PEs: `dynamic` gives the next program to the PE that is free first, `static` gives PE p of P
+the programs p, p + P, ..."""
 
 
 class Grid(Struct, frozen=True):
-    """`sizes` are the numbers of programs along axes 0, 1 and 2. Axis 0 is the fastest."""
+    """The programs of a launch: `sizes` are their numbers along axes 0, 1 and 2. Axis 0 varies fastest."""
 
     sizes: tuple[int, int, int]
     schedule: Schedule
 
     @property
     def n_programs(self) -> int:
-        """Programs in all."""
+        """The number of programs."""
         return self.sizes[0] * self.sizes[1] * self.sizes[2]
 
     def ids(self, number: int) -> tuple[int, int, int]:
@@ -38,7 +39,7 @@ class Program(NamedTuple):
     grid: Grid | None = None
 
     def on(self, pe_id: str) -> str:
-        """The program on a PE, as errors and reports call it: the PE alone where each has one program."""
+        """The name of the program on a PE in errors and reports: the PE alone where each PE has one program."""
         if self.grid is None:
             return pe_id
         _, *others = self.grid.sizes
@@ -49,7 +50,8 @@ class Program(NamedTuple):
 def grid_of(grid: object, schedule: str) -> Grid | None:
     """The `grid` of a launch: None, a number of programs, or up to three numbers.
 
-    Raises KernelError for anything else, for a number below 1, for an unknown *schedule*, and for one without a grid.
+    Raises KernelError for another grid, for a number below 1, for an unknown *schedule*, and for a *schedule* without a
+    grid.
     """
     if schedule not in get_args(Schedule):
         raise KernelError("launch", f"schedule={schedule!r}", " or ".join(map(repr, get_args(Schedule))))

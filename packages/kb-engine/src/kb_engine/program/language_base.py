@@ -1,4 +1,7 @@
-"""What the calls of a kernel language share: they find operands, allocate TCM for results, and wait."""
+"""LanguageBase: the base of kernel languages. It finds operands, allocates TCM for results, and waits.
+
+Design: docs/design/kernel-language.md.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ from collections.abc import Iterable
 
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_engine.program.author.arguments import describe, in_tcm
+from kb_engine.program.author.kernel_lines import foreign_value, value_of_ended
 from kb_engine.program.grid import Program
 from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
-from kb_engine.program.values.foreign_values import foreign_value, value_of_ended
 from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.values.tensors import TensorRef
 from kb_engine.program.values.transposed import refuse
@@ -17,16 +20,16 @@ from kb_messages import VIRTUAL_END, AddressError, Command, DType, KernelError, 
 
 
 class TcmFullError(KernelError):
-    """A value that does not fit what is free of a PE's TCM: `required` bytes, with at most `limit` in one piece."""
+    """A value of `required` bytes does not fit the free TCM of a PE, which has at most `limit` bytes in one piece."""
 
     required = 0
     limit = 0
 
 
 def allocate(port: ProgramPort, rows: int, cols: int, dtype: DType, line: str, fix: str = "") -> TcmHolder:
-    """A fresh packed matrix in TCM, which goes back with the last reference. Raises TcmFullError for a full TCM.
+    """Allocates a packed matrix in TCM, which is freed with the last reference. Raises TcmFullError for a full TCM.
 
-    *fix* is what else would make room.
+    *fix* ends the error: a further way to make room.
     """
     row_nbytes = cols * dtype.nbytes
     try:
@@ -38,7 +41,11 @@ def allocate(port: ProgramPort, rows: int, cols: int, dtype: DType, line: str, f
 
 
 def _full(error: OutOfMemoryError, nbytes: int, line: str, fix: str) -> TcmFullError:
-    """What says *error* of a value of *nbytes*. No frame has a name for it: the cycle would keep values in TCM."""
+    """The TcmFullError of *error*, for a value of *nbytes*.
+
+    This function alone has a name for the new error. A name in the frame that raises it would make a cycle, which keeps
+    values in TCM.
+    """
     full = TcmFullError(
         f"{line}: {error.where}", error.got, error.needs, f"keep fewer values at a time, or smaller ones{fix}"
     )
@@ -47,16 +54,16 @@ def _full(error: OutOfMemoryError, nbytes: int, line: str, fix: str) -> TcmFullE
 
 
 class LanguageBase:
-    """The base of a kernel language. All that it knows of the machine is its program port."""
+    """The base of a kernel language. A language reaches the machine by its program port alone."""
 
     def __init__(self, port: ProgramPort) -> None:
         self._port = port
 
     def wait(self, handle: Handle) -> None:
-        """Return, in simulated time, when the handle's command is done. Costs no time if it is done already.
+        """Returns, in simulated time, when the command of *handle* is done. Costs no time if it is done already.
 
-        A pending result stays pending: `tl.materialize` makes its elements known. Raises KernelError for anything but
-        a handle.
+        A pending result stays pending: `tl.materialize` makes its elements known. Raises KernelError for anything but a
+        handle.
         """
         given: object = handle
         if isinstance(given, Handle) and given.operators is not self:  # type: ignore[comparison-overlap]  # it is both
@@ -64,18 +71,18 @@ class LanguageBase:
         completion = getattr(handle, "completion", None)
         if not isinstance(completion, Completion):
             got = f"tl.wait of {describe(handle)}"
-            raise KernelError(self._port.line(), got, "what tl.composite or tl.load returned")
+            raise KernelError(self._port.line(), got, "a result of tl.composite or tl.load")
         self._port.wait(completion)
 
     def wait_for(self, completion: Completion) -> None:
-        """Return, in simulated time, when the command of *completion* is done."""
+        """Returns, in simulated time, when the command of *completion* is done."""
         self._port.wait(completion)
 
     def evaluate(self, handle: Handle, touched_by: str) -> None:
-        """Make the elements of *handle* known, which the kernel looks at by *touched_by*, after a wait for its command.
+        """Waits for the command of *handle* and computes its elements, which the kernel reads by *touched_by*.
 
-        Raises KernelError for a handle that was freed, for elements that depend on a command that is not done, and, if
-        the elements are pending, in a run without an op log.
+        Raises KernelError for a handle that was freed, for elements that depend on a command that is not done, and for
+        pending elements in a run without an op log.
         """
         line = self._line_of_look(handle)
         if handle.is_pending and handle.producer is not None and not self._port.keeps_log:
@@ -90,7 +97,8 @@ class LanguageBase:
             handle.settle(elements)
 
     def _line_of_look(self, handle: Handle) -> str:
-        """The line that looks at *handle*. When the program has ended, only what its commands made can be looked at."""
+        """The kernel line that reads *handle*. After the end of the program, only results of its commands can be
+        read."""
         try:
             return self._port.line()
         except KernelError as ended:
@@ -98,18 +106,19 @@ class LanguageBase:
                 raise
             return ended.where
 
-    def tell_wrapped_index(self, wrapped_at: str) -> None:
-        """Tell the observers that the kernel indexes by what follows from integers that wrapped at *wrapped_at*."""
-        tell = self._port.on_wrapped_index
-        if tell is not None:
-            tell(self._port.pe_id, self._port.line(), wrapped_at)
+    def notify_wrapped_index(self, wrapped_at: str) -> None:
+        """Notifies the observers that the kernel indexes by integers computed from ones that wrapped at
+        *wrapped_at*."""
+        notify = self._port.on_wrapped_index
+        if notify is not None:
+            notify(self._port.pe_id, self._port.line(), wrapped_at)
 
     def leave(self, why: str) -> None:
-        """As `ProgramPort.leave`."""
+        """Marks the program as one that no other program repeats, because it does *why*, such as `prints`."""
         self._port.leave(why)
 
     def _memory_of(self, ref: TensorRef, line: str) -> Matrix:
-        """Where *ref* lies in physical memory. Raises KernelError where this PE does not map its virtual address."""
+        """The place of *ref* in physical memory. Raises KernelError where this PE does not map its virtual address."""
         pe_id = self._port.pe_id
         matrix = ref.plain_matrix(pe_id) or ref.matrix(pe_id)
         if matrix.address >= VIRTUAL_END:
@@ -120,7 +129,7 @@ class LanguageBase:
             raise KernelError(f"{line}: {ref} in {error.where}", error.got, error.needs, error.fix) from None
 
     def _operand(self, value: object, name: str, line: str) -> Matrix:
-        """Where an operand lies, in memory or in TCM. Raises KernelError for anything but a reference or a handle."""
+        """The place of an operand, in memory or in TCM. Raises KernelError for anything but a reference or a handle."""
         if isinstance(value, TensorRef):
             return self._memory_of(value, line)
         refuse(value, f"{name} =", line)
@@ -130,7 +139,8 @@ class LanguageBase:
         return matrix
 
     def _arrived(self, value: object, line: str) -> Matrix | None:
-        """As `in_tcm`, after a wait for the `load_async` behind *value*. With a scoreboard the command itself waits."""
+        """The place of *value* in TCM, or None, after a wait for its `load_async`. With a scoreboard the command itself
+        waits."""
         if isinstance(value, Handle) and value.operators is not self:  # type: ignore[comparison-overlap]  # as above
             self._check_owner(value, line)
         if type(value) is LoadedTensor and value.holder is not None and not value.holder.freed:
@@ -142,7 +152,8 @@ class LanguageBase:
         return matrix
 
     def _check_owner(self, value: Handle, line: str) -> None:
-        """Raise KernelError for *value*, whose `operators` are not this object, unless the program has made it too."""
+        """Raises KernelError for *value*, whose `operators` are not this object, unless this program made it as
+        well."""
         owner = value.operators
         if not isinstance(owner, LanguageBase) or owner._port is self._port:
             return
@@ -154,23 +165,23 @@ class LanguageBase:
         raise foreign_value(f"a value of {there} in a call of {here}", line)
 
     def _loaded(self, value: object, op: str, line: str) -> Matrix:
-        """Where an operand lies in TCM. Raises KernelError for anything but a handle."""
+        """The place of an operand in TCM. Raises KernelError for anything but a handle."""
         if isinstance(value, LoadedTensor):
             matrix = self._arrived(value, line)
-            assert matrix is not None, "what is loaded or computed lies in TCM"
+            assert matrix is not None, "a loaded or computed value lies in TCM"
             return matrix
         if isinstance(value, TensorRef):
             raise KernelError(line, f"tl.{op} of a TensorRef", "a loaded tensor", "tl.load it, or use tl.composite")
         return self._operand(value, f"an argument of tl.{op}", line)
 
     def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
-        """As `allocate`."""
+        """Allocates a packed matrix in TCM. Raises TcmFullError for a full TCM."""
         return allocate(self._port, rows, cols, dtype, line)
 
     def _start(self, command: Command, operands: Iterable[object], handle: CompositeHandle, line: str) -> None:
-        """Submit the *command* of a composite, whose result is *handle*, and return while it is on its way.
+        """Submits the *command* of a composite, whose result is *handle*, and returns while the command is in flight.
 
-        Without a scoreboard, which knows what bytes are in use, the command itself keeps the TCM of its result and of
+        A scoreboard knows the bytes that are in use. Without one, the command itself keeps the TCM of its result and of
         the handles among its *operands*.
         """
         kept = [handle.holder]
@@ -185,7 +196,7 @@ class LanguageBase:
         self._port.submit(command, line, handle.completion, False)
 
     def _ref(self, value: object, call: str, line: str) -> TensorRef:
-        """*value*, which has to be a reference to a tensor in memory. Raises KernelError for anything else."""
+        """Returns *value*, a reference to a tensor in memory. Raises KernelError for anything else."""
         refuse(value, f"tl.{call} of", line)
         if not isinstance(value, TensorRef):
             raise KernelError(line, f"tl.{call} of {describe(value)}", "a slice of a tensor argument")

@@ -1,6 +1,8 @@
-"""Looks at computed values: one value is computed while the kernel runs, by the part of the op log it depends on.
+"""Materializer: computes one value while the kernel runs, by the part of the op log that the value depends on.
 
-The log stays as it is, and pass 2 executes all of it again. None of this takes simulated time.
+The log stays as it is, and pass 2 executes the whole log again. This takes no simulated time.
+
+Design: docs/design/kernel-language.md.
 """
 
 from __future__ import annotations
@@ -20,13 +22,15 @@ if TYPE_CHECKING:
     from kb_dataexec.execute import PartialExecution
 
 Materialize = Callable[[Matrix, str, str], npt.NDArray[Any]]
-"""Computes the elements of a matrix from the commands issued so far, for a kernel line of the program on a PE."""
+"""Computes the elements of a matrix from the commands issued so far. The arguments are the matrix, the kernel line, and
+the id of the PE."""
 
 
 class Materializer:
-    """Computes values from what *recorder* has recorded. It costs nothing until a kernel asks for a value.
+    """Computes values from the records of *recorder*. It costs nothing until a kernel reads a value.
 
-    The functions in `before` are called first. They make the records, up to now, of work that is known ahead.
+    The functions in `before` are called first. They write the records, up to now, of work whose times were computed
+    ahead.
     """
 
     def __init__(
@@ -43,12 +47,12 @@ class Materializer:
         self._n_chunks = self._n_immediates = 0
 
     def restart(self) -> None:
-        """Compute from the log that the recorder writes now, and from the memory as it is now."""
+        """Computes from now on with the log that the recorder writes now, and with the present contents of memory."""
         self._execution = None
         self._n_chunks = self._n_immediates = 0
 
     def __call__(self, matrix: Matrix, line: str, pe: str) -> npt.NDArray[Any]:
-        """The elements, read-only. Raises KernelError when they depend on a command that is not done."""
+        """The elements of *matrix*, read-only. Raises KernelError when they depend on a command that is not done."""
         from kb_dataexec.execute import Unfinished, UnfinishedError
 
         execution = self._up_to_date()
@@ -96,7 +100,10 @@ def _not_done(context: CommandInFlight, line: str, pe: str) -> KernelError:
     if submitted.pe == pe:
         fix = "tl.wait for its handle first"
     else:
-        where, fix = f"{where} on {submitted.pe}", "launch what asks for it as a kernel of its own, after this one"
+        where, fix = (
+            f"{where} on {submitted.pe}",
+            "launch the code that reads it as a kernel of its own, after this one",
+        )
     return KernelError(
         line, f"a look at a value that depends on the {where}, which is not done", "finished commands", fix
     )

@@ -16,10 +16,10 @@ from kb_messages import AddressError, Matrix, TopologyError, VectorProgram, join
 class ProcessingElement:
     """The CPU, scheduler, MMU and memories of one PE. *tcm* is the number and size of its TCM.
 
-    `max_pieces` is how many pieces a DMA transfer may have. `tcm` allocates the part of the TCM that tile buffers do
-    not use; kernels and the host share it. `event_order` are the clock's for the PE. `fitting` has vector programs that
-    the PE is known to have a plan for. Raises TopologyError for missing or surplus blocks, and for tile buffers that do
-    not fit the TCM.
+    `max_pieces` is the most pieces of a DMA transfer. `tcm` allocates the part of the TCM that tile buffers do not use;
+    kernels and the host share it. `event_order` numbers the PE's events for the clock. `fitting` caches vector programs
+    for which the PE has a plan. Raises TopologyError for missing or surplus blocks, and for tile buffers that do not
+    fit the TCM.
     """
 
     def __init__(self, pe_id: str, blocks: list[ComponentBase[Any]], tcm: tuple[int, int], reg_owner: int) -> None:
@@ -45,22 +45,24 @@ class ProcessingElement:
         self.tcm = self._empty_tcm()
 
     def restart(self) -> None:
-        """All of the TCM is free, as if nothing had been allocated in it."""
+        """Frees all of the TCM."""
         self.tcm = self._empty_tcm()
 
     def copy_tcm_from(self, other: ProcessingElement) -> None:
-        """The TCM has the same allocations as that of *other*, an equal PE of another chip."""
+        """Copies the allocations in the TCM of *other*, an equal PE of another chip."""
         self.tcm = deepcopy(other.tcm)
 
     def _empty_tcm(self) -> Allocator:
         reserved = self.scheduler.reserved_nbytes
         nbytes = self.tcm_nbytes - reserved
+        # With engine queues, loads run ahead of earlier commands. Bytes that were never taken have no user to wait for.
         spread_nbytes = 0 if self.cpu.engine_queue_depth is None else nbytes // 2
         base = join_address(self.tcm_owner, reserved)
         return Allocator(f"{self.pe_id}.pe_tcm", base, nbytes, spread_nbytes=spread_nbytes)
 
     def translate(self, matrix: Matrix) -> Matrix:
-        """*matrix*, at a virtual address, at its physical address. Raises AddressError where this PE maps none."""
+        """Returns *matrix*, at a virtual address, at its physical address. Raises AddressError where this PE maps
+        none."""
         if self.mmu is None:
             got = f"virtual address {matrix.address:#x}, and no pe_mmu to translate it"
             raise AddressError(self.pe_id, got, "a physical address", "add a pe_mmu to pe_template")

@@ -1,4 +1,4 @@
-"""The program port of one program: how a front end's requests reach the PE and the session."""
+"""PePort: the program port of one program, which passes requests of the front end to the PE and the session."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy.typing as npt
 from greenlet import GreenletExit, getcurrent
 
 from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.program.accumulator_registers import AccumulatorRegisters
 from kb_engine.program.author.kernel_lines import KernelLines
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.grid import Program
-from kb_engine.program.held_registers import HeldRegisters
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, Deferring
 from kb_engine.program.session import Session
@@ -36,7 +36,7 @@ class PePort:
         self.issues_ahead = pe.cpu.issues_ahead
         self.fitting = pe.fitting
         self.tcm = session.lease(pe)
-        self.registers = HeldRegisters(pe.reg_owner, pe.register_nbytes)
+        self.registers = AccumulatorRegisters(pe.reg_owner, pe.register_nbytes)
         self.submit = commands.submit
         self.register_nbytes = commands.register_nbytes
         self.wait_for_all = commands.wait_for_all
@@ -49,24 +49,27 @@ class PePort:
         self.line: Callable[..., str] = lines.here
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says."""
+        """Hands the state to *over*."""
         if self.grid is not None:
             self.program_id = over.program(self.program_id)
         over.same(tuple(self.tcm.held), self.tcm.has_ended, self.registers.ranges)
 
     def end(self) -> None:
-        """The kernel is abandoned. Nobody is told of the TCM that it frees, and the next call that it makes ends it:
-        each call asks for its line before it changes anything."""
+        """Ends an abandoned kernel at its next call. No observer is notified of the TCM that the kernel frees.
+
+        Each call asks for its line before it changes anything, so `line` is the place to end the kernel.
+        """
         self.tcm.abandon()
         self.line = _give_way
 
     def forget_kernel(self) -> None:
-        """The kernel has ended. Whoever uses a value of it from now on is another program, and is told so."""
+        """Has later uses of the kernel's values raise KernelError: the kernel has ended, so another program uses
+        them."""
         self.line = self._lines.of_ended
 
     @property
     def deferred_calls(self) -> Deferring | None:
-        """As `ProgramPort.deferred_calls`."""
+        """The commands that the front end issues later; None for none."""
         return self._commands.deferred_calls
 
     @deferred_calls.setter
@@ -75,11 +78,11 @@ class PePort:
 
     @property
     def commands_issued(self) -> int:
-        """As `ProgramPort.commands_issued`."""
+        """The number of commands that all programs have issued so far."""
         return self._session.commands_issued
 
     def fits(self, command: Command) -> bool:
-        """As `ProgramPort.fits`."""
+        """Whether the PE has a plan for *command*."""
         submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line="", command=command)
         try:
             self._pe.scheduler.shared_plan(submitted)
@@ -88,16 +91,16 @@ class PePort:
         return True
 
     def wait(self, completion: Completion, line: str = "") -> None:
-        """As `ProgramPort.wait`. The kernel waits at *line*, by default the one at which it stands."""
+        """Returns when the command of *completion* is done. The kernel waits at *line*, by default its current line."""
         if not completion.done:
             self._commands.wait(completion, line or self.line())
 
     def leave(self, why: str) -> None:
-        """As `ProgramPort.leave`: nobody repeats this program."""
+        """Does nothing: no other program repeats this one."""
 
     @contextmanager
     def waits_for_value(self, line: str) -> Iterator[None]:
-        """As `ProgramPort.waits_for_value`."""
+        """Notifies the observers of the time within, which the kernel waits for a value that it reads at *line*."""
         clock, on_look = self._session.clock, self._session.listeners.on_look
         began = clock.now_ps
         yield
@@ -105,12 +108,13 @@ class PePort:
             on_look(self.pe_id, line, clock.now_ps - began)
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
-        """As `ProgramPort.materialize`."""
+        """The elements of *matrix* after all commands issued so far, `rows x cols`, read-only."""
         return self._session.materialize(matrix, line, self._pe.pe_id)
 
 
 def _give_way(_: tuple[str, ...] = ()) -> str:
-    """Leave an abandoned kernel, which may catch what is raised and call again, to whoever abandoned it."""
+    """Switches from an abandoned kernel to the greenlet that abandoned it. The kernel may catch the exit and call
+    again."""
     parent = getcurrent().parent
     assert parent is not None
     parent.switch()

@@ -1,4 +1,7 @@
-"""The program port: everything that a front end, such as the language `tl`, may ask of the PE its kernel runs on."""
+"""The program port: all requests that a front end, such as the language `tl`, may make of the PE of its kernel.
+
+Design: docs/design/kernel-language.md.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.capture import Capture
+from kb_engine.program.accumulator_registers import AccumulatorRegisters
 from kb_engine.program.grid import Grid
-from kb_engine.program.held_registers import HeldRegisters
 from kb_messages import Command, Matrix, VectorProgram
 
 
 class Completion:
-    """Whether a command is done in simulated time, and the one callback that runs when the command ends."""
+    """Completion of a command: whether it is done in simulated time, and the one callback that runs at its end."""
 
     __slots__ = ("_kept", "_waiter", "done")
 
@@ -28,14 +31,14 @@ class Completion:
         self._waiter: Callable[[object], None] | None = None
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says."""
+        """Hands the state to *over*."""
         over.same(self.done, self._waiter is None, tuple([getattr(each, "start", None) for each in self._kept]))
         if self._waiter is not None:
             over.call(self._waiter)
 
     @property
     def kept(self) -> tuple[object, ...]:
-        """What `keep` refers to."""
+        """The objects of `keep`."""
         return self._kept
 
     @property
@@ -44,15 +47,15 @@ class Completion:
         return self._waiter is not None
 
     def when_done(self, waiter: Callable[[object], None]) -> None:
-        """Have *waiter* called once, with any argument, after the command has ended. A second call replaces it."""
+        """Has *waiter* called once, with any argument, after the command has ended. A second call replaces *waiter*."""
         self._waiter = waiter
 
     def keep(self, objects: tuple[object, ...]) -> None:
-        """Refer to *objects* until the command ends."""
+        """Keeps references to *objects* until the command ends."""
         self._kept = objects
 
     def finish(self) -> Callable[[object], None] | None:
-        """Mark the command as done. Returns the waiter, which the caller has to call, or None."""
+        """Marks the command as done. Returns the waiter, which the caller has to call, or None."""
         self.done = True
         self._kept = ()
         waiter, self._waiter = self._waiter, None
@@ -60,20 +63,20 @@ class Completion:
 
 
 class Deferring(Protocol):
-    """What a front end has yet to do for calls that the kernel made: commands that it issues later than it was asked.
+    """A part of a front end that defers commands: it issues them later than the kernel made the calls.
 
-    It may issue commands in both methods, for which `before` is not called again.
+    Both methods may issue commands; `before` is not called for these.
     """
 
     @property
     def holds(self) -> bool:
-        """Whether there is such a command now."""
+        """Whether a command is deferred now."""
 
     def before(self, command: Command | None, line: str) -> None:
-        """The kernel is about to issue *command* at *line*, or, with None, to wait."""
+        """Called before the kernel issues *command* at *line*, or, with None, before it waits."""
 
     def end(self) -> None:
-        """The kernel has returned."""
+        """Called when the kernel has returned."""
 
 
 class ProgramPort(Protocol):
@@ -83,79 +86,83 @@ class ProgramPort(Protocol):
     """
 
     pe_id: str
-    """The PE, like `sip0.cube0.pe5`: it takes its own copy of a replicated tensor (`TensorRef.matrix`)."""
+    """The id of the PE, like `sip0.cube0.pe5`. It selects the PE's copy of a replicated tensor (`TensorRef.matrix`)."""
     program_id: int
     num_programs: int
     grid: Grid | None
     """The axes along which the programs are numbered; None for a launch that has one program on each PE."""
     max_pieces: int
-    """The pieces that one DMA transfer of the PE may have."""
+    """The most pieces of one DMA transfer of the PE."""
     keeps_log: bool
     """Whether the run has an op log, from which values can be computed while kernels run."""
     on_capture: Callable[[Capture], None] | None
-    """Tells the observers of a value that the kernel captured; None when nobody listens."""
+    """Notifies the observers of a value that the kernel captured; None without observers."""
     on_wrapped_index: Callable[[str, str, str], None] | None
-    """Tells the observers of an index that wrapped, as `Observer.on_wrapped_index`; None when nobody listens."""
+    """Notifies the observers of an index that wrapped, by `Observer.on_wrapped_index`; None without observers."""
     tcm: Lease
-    """Allocates the PE's TCM. The program's allocations are given back when the program ends."""
+    """Allocates the PE's TCM. The program's allocations are freed when the program ends."""
     fitting: set[VectorProgram]
-    """Vector programs that the PE has a plan for, as a front end has found out by `fits`. Its programs share it."""
+    """Cache of vector programs for which `fits` was true. The programs of a PE share it."""
     memory: DeviceMemory
-    """The bytes of all memories as far as they are known, and the bytes that commands have yet to produce."""
+    """The known bytes of all memories, and the ranges that commands have yet to produce."""
 
-    registers: HeldRegisters
-    """The registers of sums that stay in the register file between commands. They have to be drained before the end."""
+    registers: AccumulatorRegisters
+    """The registers of accumulators that stay in the register file between commands. They have to be drained before the
+    program ends."""
     deferred_calls: Deferring | None
-    """What is called before commands, waits and the end of the kernel; the front end sets it."""
+    """Called before commands, waits and the end of the kernel. The front end sets it; None without deferred
+    commands."""
 
     @property
     def issues_ahead(self) -> bool:
-        """Whether the PE_CPU has a scoreboard: `submit` then returns when the command is issued, in all cases."""
+        """Whether the PE_CPU has a scoreboard. `submit` then always returns when the command is issued."""
 
     @property
     def commands_issued(self) -> int:
-        """The commands of all programs so far: those that come have this `command_seq` or a higher one."""
+        """The number of commands that all programs have issued so far: the `command_seq` of the next command."""
 
     def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
-        """Issue *command*, which *line* of the kernel asked for, and return when the command is in the queue of its PE.
+        """Issues *command*, which *line* of the kernel asked for, and returns when the command is in the queue of its
+        PE.
 
         *completion* is marked when the command is done; with *wait_until_done* the call returns only then. Raises
         KernelError, at *line*, for a command that the PE cannot do.
         """
 
     def register_nbytes(self, command: Command, line: str) -> int:
-        """The bytes of registers without which no tile of *command* can be served. Raises KernelError as `submit`."""
+        """The bytes of registers that the smallest tile of *command* takes. Raises KernelError as `submit` does."""
 
     def fits(self, command: Command) -> bool:
         """Whether the PE has a plan for *command*."""
 
     def wait(self, completion: Completion) -> None:
-        """Return when the command of *completion* is done."""
+        """Returns when the command of *completion* is done."""
 
     def wait_for_all(self, line: str) -> None:
-        """Return when all commands that the program has issued are done. The kernel waits at *line*."""
+        """Returns when all commands that the program has issued are done. The kernel waits at *line*."""
 
     def line(self, skip_file_prefixes: tuple[str, ...] = ()) -> str:
-        """`file:line` of the statement that the kernel stands at, the file relative to the kernel's folder.
+        """`file:line` of the statement at which the kernel stands. The file is relative to the kernel's folder.
 
-        The statement is that of the innermost frame outside kernbench. A front end of another package passes over its
-        own frames by *skip_file_prefixes*, the prefixes of its files' paths.
+        The statement is that of the innermost frame outside kernbench. A front end of another package skips its own
+        frames by *skip_file_prefixes*, the prefixes of the paths of its files.
         """
 
     def leave(self, why: str) -> None:
-        """The program does something that does not follow from its calls of this port: it looks at values, or prints.
+        """Marks the program as one that no other program repeats: it reads values, or prints.
 
-        *why* is what it does, as `prints`. No other program is taken to do the same.
+        *why* names the act, such as `prints`. Such an act does not follow from the calls of this port alone.
         """
 
     def translate(self, matrix: Matrix) -> Matrix:
-        """*matrix*, at a virtual address, as it lies in physical memory.
+        """Returns *matrix*, at a virtual address, at its physical address.
 
-        Raises AddressError when the PE has no MMU, or its page table does not map the bytes.
+        Raises AddressError when the PE has no MMU, and when the page table does not map the bytes.
         """
 
     def waits_for_value(self, line: str) -> AbstractContextManager[None]:
-        """What happens within is a wait for a value that the kernel looks at, at *line*: the observers are told."""
+        """A context manager: the time within is a wait for a value that the kernel reads at *line*. Notifies the
+        observers."""
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """The elements of *matrix* after all commands issued so far, `rows x cols`, read-only.
@@ -169,4 +176,4 @@ class ProgramPort(Protocol):
 
 
 FrontEnd: TypeAlias = Callable[[ProgramPort], Any]
-"""Makes the object that a kernel gets as its first argument."""
+"""Makes the first argument of a kernel, such as `tl`, from the port of its program."""

@@ -1,4 +1,4 @@
-"""Runs one program on one PE, from its start until its kernel has returned and all its commands are done."""
+"""KernelRunner: runs one program on one PE, until its kernel has returned and all its commands are done."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Kernel = Callable[..., None]
 
 
 class KernelCall(NamedTuple):
-    """A kernel, its arguments after the first, the folder that its lines are relative to, its language, its lines."""
+    """A kernel, its arguments after the first, the folder to which its lines are relative, its language, its lines."""
 
     kernel: Kernel
     arguments: Sequence[Any]
@@ -33,20 +33,20 @@ class KernelCall(NamedTuple):
 
 
 def run_kernel(call: KernelCall, port: ProgramPort) -> None:
-    """Run the kernel of *call* as the program of *port*."""
+    """Runs the kernel of *call* as the program of *port*."""
     check_returned(call.kernel, call.kernel(call.front_end(port), *call.arguments))
 
 
 Play = Callable[[KernelCall, PePort], None]
-"""Makes the calls of a program's kernel, by running the kernel or in another way."""
+"""Makes the calls of a program's kernel: it runs the kernel, or replays a template."""
 
 
 class KernelRunner:
-    """The program *program* of a launch on *pe*, whose commands are part of *stream*.
+    """Runs *program* of a launch on *pe*. Its commands are part of *stream*.
 
     *done(runner)* is called at `end_ps`, when the kernel has returned and all its commands are done; from then on
     `has_ended` is true. *returned(runner)* is called before, when the kernel has returned. `stopped_at` is the line at
-    which a signal or `sys.exit` has ended the kernel, or "". `name` is what errors and reports call the program.
+    which a signal or `sys.exit` ended the kernel, or "". `name` is the name of the program in errors and reports.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class KernelRunner:
         return self.program.on(self.pe.pe_id)
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says."""
+        """Hands the state to *over*."""
         over.same(self.pe.pe_id, self.has_begun, self.has_ended)
         if self.program.grid is not None:
             self.program = self.program._replace(number=over.program(self.program.number))
@@ -90,13 +90,14 @@ class KernelRunner:
         over.part(self._port)
 
     def start(self, _: object = None) -> None:
-        """Run the kernel from now on. Its stream reads the PE's completion queue."""
+        """Starts the kernel. Its stream reads the PE's completion queue from now on."""
         self.has_begun = True
         self._stream.listen()
         self.kernel.resume()
 
     def abandon(self) -> bool:
-        """End the kernel where it waits, because the launch has failed. Its code that still runs changes nothing.
+        """Ends the kernel where it waits, because the launch has failed. Code of the kernel that still runs changes
+        nothing.
 
         Returns False for a kernel that catches its end and goes on.
         """
@@ -113,6 +114,7 @@ class KernelRunner:
         except BaseException as error:
             if self.kernel.is_abandoned:
                 raise
+            # A signal, `sys.exit` and a mistake of kernbench pass through: the kernel is not to blame.
             if isinstance(error, (KeyboardInterrupt, SystemExit)) or not is_authors_error(error, call.root):
                 self.stopped_at = authors_line(error, call.root)
                 raise
@@ -125,7 +127,7 @@ class KernelRunner:
 
     def _kernel_returned(self) -> None:
         if self._returned is not None:
-            if self.pe.cpu.issues_ahead:  # whoever takes the bytes next waits for their last user
+            if self.pe.cpu.issues_ahead:  # the next command that takes the bytes waits for their last user
                 self._port.tcm.end()
             self._returned(self)
         self._finish_if_idle()

@@ -1,10 +1,12 @@
-"""The scoreboard of a PE_CPU: which bytes the issued commands read and write until they are done.
+"""The scoreboard of a PE_CPU: the bytes that issued commands read and write until they are done.
 
-A new command that reads bytes an earlier one writes, or writes bytes an earlier one reads or writes (RAW, WAR, WAW),
-waits, wherever the bytes lie: TCM, HBM or SRAM. So the commands of one program take effect in their order. Freed TCM
-can be allocated again at once, because its new writer waits for its last user.
+A new command waits for an earlier one when it reads bytes that the earlier one writes, or writes bytes that the earlier
+one reads or writes (RAW, WAR, WAW), in TCM, HBM or SRAM. So the commands of one program take effect in their order.
+Freed TCM can be allocated again at once, because its new writer waits for its last user.
 
-GEMMs that add to one sum in registers do not wait for each other: the array works on tiles in their order.
+GEMMs that add to one accumulator in registers do not wait for each other: the array works on tiles in their order.
+
+Design: docs/design/processing-element.md.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from kb_engine.program.port import Completion
 from kb_messages import Command, GemmCommand, Rectangle, SubmittedCommand, accesses_of, overlaps
 
 _Use = tuple[Rectangle, bool, bool]
-"""Bytes of a command, whether it writes them, and whether they are its sum."""
+"""Bytes of a command, whether it writes them, and whether they are its accumulator."""
 
 
 class BytesInUse(NamedTuple):
-    """A command that uses some bytes until it is done, and whether it writes them.
+    """A use of bytes by a command until it is done. `writes` says whether the command writes them.
 
-    `sums` says that the bytes are a sum in registers, which a GEMM adds to.
+    `sums` says that the bytes are an accumulator in registers, to which a GEMM adds.
     """
 
     command_seq: int
@@ -43,13 +45,14 @@ class Scoreboard:
         self._known_uses: dict[int, list[_Use]] = {}
 
     def conflict(self, submitted: SubmittedCommand) -> BytesInUse | None:
-        """The oldest command before *submitted* that it has to wait for; None when it may be submitted."""
+        """The oldest earlier command for which *submitted* has to wait; None when *submitted* may start."""
         found: BytesInUse | None = None
         seq = submitted.command_seq
         command = submitted.command
         uses = self._uses_of(submitted) if type(command) is not GemmCommand else _uses(command, _sums_in_place(command))
         for rectangle, writes, sums in uses:
             for other, use in self._index.near(rectangle):
+                # A GEMM does not wait for an earlier GEMM that adds to the same accumulator.
                 if use.command_seq >= seq or (sums and use.sums):
                     continue
                 clashes = (use.writes or writes) and overlaps(rectangle, other)
@@ -58,7 +61,7 @@ class Scoreboard:
         return found
 
     def issue(self, submitted: SubmittedCommand, completion: Completion) -> None:
-        """*submitted* reads and writes its operands from now on."""
+        """Notes that *submitted* uses its operands from now on."""
         seq, command = submitted.command_seq, submitted.command
         uses = self._uses_of(submitted) if type(command) is not GemmCommand else _uses(command, command.out_held)
         self._by_command[seq] = [
@@ -66,17 +69,15 @@ class Scoreboard:
         ]
 
     def retire(self, submitted: SubmittedCommand) -> None:
-        """*submitted* is done and touches its operands no more."""
+        """Notes that *submitted* is done and uses its operands no more."""
         seq = submitted.command_seq
         for entry in self._by_command.pop(seq):
             self._index.remove(entry)
         self._known_uses.pop(seq, None)
 
     def visit_state(self, over: StateVisitor, commands: Mapping[int, CommandInFlight]) -> None:
-        """As StateVisitor says. *commands* are those in flight, by the numbers that they had when they were issued.
-
-        Which of their bytes meet those of commands to come is for others to compare.
-        """
+        """Hands the state to *over*. *commands* are the commands in flight, by their numbers at issue. The bytes of
+        later commands are compared elsewhere."""
         over.same(len(self._by_command))
         for seq in self._by_command:
             over.part(commands[seq])
@@ -92,7 +93,7 @@ class Scoreboard:
                 self._by_command[commands[seq].submitted.command_seq] = []
 
     def _uses_of(self, submitted: SubmittedCommand) -> list[_Use]:
-        """The uses of *submitted*, which leaves no sum. They are asked for again and again until it is done."""
+        """The uses of *submitted*, which leaves no accumulator. Cached until the command is done."""
         seq = submitted.command_seq
         known = self._known_uses.get(seq)
         if known is None:
@@ -101,12 +102,12 @@ class Scoreboard:
 
 
 def _sums_in_place(command: Command) -> bool:
-    """Whether nothing but a GEMM stage of *command* touches the sum that *command* leaves in registers."""
+    """Whether GEMM stages alone use the accumulator that *command* leaves in registers."""
     return isinstance(command, GemmCommand) and command.out_held and (command.acc is None or command.acc_held)
 
 
 def _uses(command: Command, sums: bool) -> list[_Use]:
-    """What *command* uses. It has a sum if *sums* says so."""
+    """The uses of *command*. With *sums*, its first result is an accumulator in registers."""
     reads, writes = accesses_of(command)
     base = writes[0].base if sums else -1
     uses = [(each, False, each.base == base) for each in reads]

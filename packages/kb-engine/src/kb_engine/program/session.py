@@ -1,4 +1,4 @@
-"""The session: what all programs of a simulation share. Clock, memory, log, trace, and the order of commands."""
+"""Session: the state that all programs of a simulation share: clock, memory, log, trace, and the order of commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
-from kb_engine.observe.listeners import Listeners
+from kb_engine.observe.observer import Listeners
 from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.tracer import Tracer
 from kb_engine.observe.watched_lease import WatchedLease
@@ -29,10 +29,10 @@ from kb_messages import (
 
 
 class Session:
-    """Gives out command order and op ids, and tells the observers what programs do.
+    """Numbers commands and ops, and notifies the observers of commands.
 
-    `recorder` is None without an op log, and `tracer` is None without an observer of the trace.
-    `kept` has the commands since `keep_commands`, which those of skipped programs may repeat; None where nobody asked.
+    `recorder` is None without an op log, and `tracer` is None without an observer of the trace. `kept` holds the
+    commands since `keep_commands(True)`, which skipped programs may repeat; None otherwise.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Session:
         self._commands = 0
 
     def restart(self, memory: MemoryStore, writer: LogWriter | None) -> None:
-        """Count commands and ops from 0 again, with the bytes of *memory*, and with the log in *writer*, if any."""
+        """Counts commands and ops from 0 again, with the bytes of *memory*, and with the log in *writer*, if any."""
         self.n_ops = self._commands = 0
         self.memory.restart(memory)
         if self.recorder is not None and writer is not None:
@@ -64,11 +64,12 @@ class Session:
             self.materialize.restart()
 
     def keep_commands(self, keeps: bool) -> None:
-        """Whether commands that are issued from now on are `kept`. Those that were kept are forgotten."""
+        """Keeps the commands that are issued from now on in `kept`, or, without *keeps*, no commands. Forgets earlier
+        ones."""
         self.kept = [] if keeps else None
 
-    def tell_again(self, commands: Sequence[CommandInFlight], n: int = 1) -> None:
-        """Tell the observers that skipped programs did *n* times over what *commands* did."""
+    def notify_again(self, commands: Sequence[CommandInFlight], n: int = 1) -> None:
+        """Notifies the observers that skipped programs repeated *commands* *n* times."""
         on_issue_again = self.listeners.on_issue_again
         if on_issue_again is not None:
             for command in commands:
@@ -83,22 +84,23 @@ class Session:
 
     @property
     def commands_issued(self) -> int:
-        """The commands that have a number so far. The next one gets this number."""
+        """The number of commands so far, which is the `command_seq` of the next command."""
         return self._commands
 
     def next_command_seq(self) -> int:
-        """A number for the command that is issued now. Pass 2 executes commands in the order of these numbers."""
+        """Takes the number of the command that is issued now. Pass 2 executes commands in the order of their
+        numbers."""
         self._commands += 1
         return self._commands - 1
 
     def take_op_ids(self, count: int) -> int:
-        """The first of *count* consecutive op ids."""
+        """Takes *count* consecutive op ids and returns the first."""
         first = self.n_ops
         self.n_ops += count
         return first
 
     def skip(self, commands: int, ops: int) -> None:
-        """So many *commands* and *ops* got their numbers without being simulated."""
+        """Skips the numbers of *commands* commands and *ops* ops that are not simulated."""
         self._commands += commands
         self.n_ops += ops
 
@@ -107,7 +109,7 @@ class Session:
         return 0 if self.recorder is None else self.recorder.constant(element, count)
 
     def open_command(self, command: Command, line: str, pe: ProcessingElement, completion: object) -> CommandInFlight:
-        """*command*, of *line*, planned and in flight on *pe*, which the observers are told of.
+        """Plans *command*, of *line*, puts it in flight on *pe*, and notifies the observers.
 
         A program may wait for *completion*. Raises KernelError at *line* when a block refuses the plan.
         """
@@ -133,8 +135,8 @@ class Session:
 
 
 def _mapped(command: Command) -> tuple[Matrix, ...]:
-    """The operands of *command* at virtual addresses. A piece that reads one row for several places is that row."""
-    if type(command) is GemmCommand and not command.epilogue and command.acc is None:
+    """The operands of *command* that have virtual addresses. A piece that repeats one row counts as that row."""
+    if type(command) is GemmCommand and not command.epilogue and command.acc is None:  # most commands, so made fast
         a, b, out = command.a, command.b, command.out
         if a.virtual is b.virtual is out.virtual is None:
             return ()

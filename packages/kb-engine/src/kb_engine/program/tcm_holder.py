@@ -1,8 +1,8 @@
-"""TcmHolder: bytes of TCM that go back to the allocator when the last value that lies in them is forgotten.
+"""TcmHolder: bytes of TCM that are freed with the last reference to a value that lies in them.
 
 CPython counts references, so this moment depends on the kernel alone and is the same in every run. The collector of
-reference cycles is different: when it runs depends on everything else in the process. So it gives no bytes back, and
-what a cycle keeps is held until the program ends.
+reference cycles is different: the moment at which it runs depends on the rest of the process. So the collector frees no
+bytes, and bytes that a cycle keeps are held until the program ends.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from kb_messages import Matrix
 
 
 class _CycleCollector(local):
-    """Whether Python's collector of reference cycles runs now in this thread: another thread's may go on beside it."""
+    """Whether Python's collector of reference cycles runs now in this thread. Other threads have a state of their
+    own."""
 
     runs = False
 
     def note(self, phase: str, _: dict[str, Any]) -> None:
-        """As `gc.callbacks` says: the collector begins or ends."""
+        """The callback for `gc.callbacks`: the collector begins or ends."""
         self.runs = phase == "start"
 
     def has_ended(self) -> None:
-        """The collector does not run, although an interrupt kept it from telling its end."""
+        """Resets the state where an interrupt kept the collector from calling back at its end."""
         self.runs = False
 
 
@@ -34,7 +35,7 @@ gc.callbacks.append(COLLECTOR.note)
 
 
 class HeldBytes:
-    """The allocation of *lease* at `start`, which goes back with the last reference to this object."""
+    """The allocation of *lease* at `start`, which is freed with the last reference to this object."""
 
     __slots__ = ("_lease", "start")
 
@@ -48,9 +49,9 @@ class HeldBytes:
 
 
 class TcmHolder:
-    """The allocation of *lease* at `matrix`. All values that lie in it refer to it, and it refers to none of them.
+    """The allocation of *lease* at `matrix`. All values that lie in the bytes refer to this object.
 
-    `line` is the kernel line that allocated the bytes. `freed` says whether they were given back.
+    `line` is the kernel line that allocated the bytes. `freed` says whether they were freed.
     """
 
     __slots__ = ("_is_kept", "_lease", "freed", "line", "matrix")
@@ -63,12 +64,12 @@ class TcmHolder:
         self._is_kept = False
 
     def free(self) -> None:
-        """Give the bytes back now. The caller has checked that they were not given back before."""
+        """Frees the bytes now. The caller has checked that they were not freed before."""
         self.freed = True
         self._lease.release(self.matrix.address)
 
     def keep(self) -> None:
-        """Give nothing back before the program ends."""
+        """Keeps the bytes until the program ends."""
         self._is_kept = True
 
     def __del__(self) -> None:

@@ -1,4 +1,4 @@
-"""The list of checks for a component: those for every component, and those for its costs, services and roles."""
+"""The list of checks for a component: checks for every component, and checks for its costs, services and roles."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Check:
         self._function = function
 
     def __call__(self) -> None:
-        """Check the rule."""
+        """Checks the rule."""
         self._function()
 
     def __str__(self) -> str:
@@ -50,11 +50,11 @@ def check_component(
     neighbours: Sequence[Neighbour] = (),
     params: Mapping[StageType, Sequence[StageParams]] | None = None,
 ) -> None:
-    """Raise AssertionError at the first check that *impl*, built from *attributes*, does not pass.
+    """Raises AssertionError at the first check that *impl*, built from *attributes*, does not pass.
 
-    *attributes* are those that a topology's node would give it, *memory_nbytes* is the node's memory, *neighbours* the
-    blocks it looks up in `connect`. *params* replaces the parameters that costs are asked for and tiles bring along,
-    by stage type; for MATH there are none but yours.
+    *attributes* are the attributes of its node in a topology, *memory_nbytes* is the node's memory, and *neighbours*
+    are the blocks that it finds in `connect`. *params* replaces, by stage type, the parameters for costs and tiles;
+    there are no default parameters for MATH.
     """
     for check in _checks(Subject(impl, attributes, memory_nbytes, neighbours, params or {})):
         check()
@@ -68,7 +68,7 @@ def component_checks(
     neighbours: Sequence[Neighbour] = (),
     params: Mapping[StageType, Sequence[StageParams]] | None = None,
 ) -> list[Check]:
-    """The checks for *impl*, by name; arguments as of `check_component`.
+    """The checks for *impl*, by name, with the arguments of `check_component`.
 
     `@pytest.mark.parametrize("check", component_checks(MyBlock, {...}), ids=str)` makes a test of each.
     """

@@ -32,7 +32,7 @@ _REGISTER_NBYTES: Final = (0, 1 << 10, 1 << 40)
 
 
 def says_checks_by_form(impl: type[ComponentBase[Any]]) -> bool:
-    """Whether *impl* itself says that what it refuses follows from the form of a plan."""
+    """Whether *impl* itself states that its refusals follow from the form of a plan."""
     return bool(vars(impl).get("checks_by_form", False))
 
 

@@ -10,7 +10,7 @@ from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import BufferedComponent, ForwardingComponent, Scratchpad, SingleChannelMemory
 from kb_engine.block.pe_roles import CommandIssuer
 from kb_engine.testing.subject import Subject
-from kb_engine.testing.watch import Asked, WatchedClock, WatchedContext, closed, state_of
+from kb_engine.testing.watch import Asked, WatchedClock, WatchedContext, forbidden, state_of
 from kb_engine.timing.clock import Clock
 from kb_messages import Command, DType, GemmCommand, LoadCommand, Matrix, StoreCommand
 
@@ -84,11 +84,11 @@ def check_asks_nothing(subject: Subject, cost: Cost) -> None:
     block = subject.build(WatchedClock(), WatchedContext)
     for args in cost.asked:
         try:
-            with closed():
+            with forbidden():
                 getattr(block, cost.method)(*args)
         except Asked as asked:
             fix = "look up in __init__ or connect what does not change"
-            subject.fail(cost.method, f"a look at {asked}", "the Spec and the arguments alone", fix)
+            subject.fail(cost.method, f"a use of {asked}", "the Spec and the arguments alone", fix)
 
 
 def check_changes_nothing(subject: Subject, cost: Cost) -> None:

@@ -72,7 +72,7 @@ class Latch(Gate):
         return self.is_open
 
     def open(self, _: object) -> None:
-        """Open the latch for good."""
+        """Opens the latch for good."""
         self.is_open = True
         self.reopen()
 
@@ -105,7 +105,7 @@ class Line:
         self._is_fed = False
 
     def run(self, most_events: int = MOST_EVENTS) -> int:
-        """Feed the tiles, in the first call, and run the clock until its queue is empty, or for *most_events*.
+        """Feeds the tiles, in the first call, and runs the clock until its queue is empty, or for *most_events*.
 
         Returns the number of events.
         """
@@ -186,5 +186,5 @@ class Line:
 
 
 def route_of(subject: Subject) -> list[StageType]:
-    """The stages of each tile: those of every plan, and further ones that the block serves."""
+    """The stages of each tile: the stages of every plan, and further stages that the block serves."""
     return [each for each in StageType if each not in _OPTIONAL or each in subject.impl.serves]

@@ -1,4 +1,4 @@
-"""Checks of memories: in which order and how long they serve requests."""
+"""Checks of memories: the order and the duration of their requests."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def check_takes_time(subject: Subject) -> None:
 
 
 def says_when_free(impl: type[MemoryComponent[Any]]) -> bool:
-    """Whether *impl* itself says by which of its times a memory is free."""
+    """Whether *impl* itself states `free_times`."""
     return "free_times" in vars(impl)
 
 
 def check_takes_the_same_time_when_free(subject: Subject) -> None:
-    """Requests of one size take the same time whenever none of `free_times` is after now, whatever came before."""
+    """Requests of one size take the same time whenever none of `free_times` is after now."""
     block: Any = subject.build(Clock())
     known: dict[tuple[int, bool], tuple[int, ...]] = {}
     arrival = 0

@@ -1,4 +1,4 @@
-"""Check that a block names the attributes that change while it works, as state or as caches."""
+"""Checks of the names of a block's state: every attribute that changes is named in `state` or `caches`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kb_messages import KbError, Rectangle, SubmittedCommand
 
 
 def check_names_its_state(subject: Subject) -> None:
-    """Every attribute that changes while the block works is in its class's `state` or `caches`, or in those of a base.
+    """Every attribute that changes while the block works is in the `state` or `caches` of its class or of a base.
 
     All names there are attributes of the block.
     """
@@ -66,7 +66,7 @@ def names_of(impl: type, kind: str) -> set[str]:
 
 
 def at_work(subject: Subject) -> tuple[ComponentBase[Any], Callable[[], object]]:
-    """A block and a function that makes the block work as its role does."""
+    """A block, and a function that makes the block work in its role."""
     if subject.impl.serves:
         line = Line(subject)
         return line.block, line.run
@@ -87,7 +87,7 @@ def at_work(subject: Subject) -> tuple[ComponentBase[Any], Callable[[], object]]
 
 
 def _submit(block: CommandScheduler[Any], clock: Clock) -> None:
-    """Make *block* plan, take and feed a GEMM, as far as its neighbours allow."""
+    """Makes *block* plan, take and feed a GEMM, if its neighbours allow it."""
     submitted = SubmittedCommand(command_seq=0, pe=PE, line="the contract suite", command=COMMAND)
     try:
         block.submit(CommandInFlight(submitted, block.plan(submitted), 0, block.complete))

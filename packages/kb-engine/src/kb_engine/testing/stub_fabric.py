@@ -27,15 +27,15 @@ class StubFabric:
         return f"{src} -> {owner}"
 
     def alone_ps(self, path: str, memory: Rectangle, write: bool) -> tuple[int, int]:
-        """As `Fabric.alone_ps`."""
+        """Picoseconds of a transfer, and picoseconds of its bytes at the memory."""
         return 1000 + 10 * memory.nbytes, 10 * memory.nbytes
 
     def counted(self, path: str, pieces: tuple[Rectangle, ...]) -> CountedPieces:
-        """As `Fabric.counted`, for a memory with bursts of 64 bytes."""
+        """*pieces* in whole bursts of 64 bytes."""
         return CountedPieces.of(pieces, 64)
 
     def read(self, path: str, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
-        """As `Fabric.read`."""
+        """Reads *memory* and calls *finish* with *argument* at the end."""
 
         def end(each: Any) -> None:
             self._reads -= 1
@@ -54,7 +54,10 @@ class StubFabric:
         argument: Any,
         atomic: bool = False,
     ) -> None:
-        """As `Fabric.write`. An atomic's bytes are read first, in 10 ps each."""
+        """Writes *memory* and calls *finish* with *argument* at the end.
+
+        An atomic's bytes are read first, in 10 ps each.
+        """
 
         def end(each: Any) -> None:
             self._writes -= 1

@@ -1,4 +1,4 @@
-"""The component under test: how to build it, and how to say what is wrong with it."""
+"""Subject: the component under test. Builds the component, and makes the sentences of failed checks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Subject:
         self._params = {**_DEFAULT_PARAMS, **params}
 
     def spec(self) -> Any:
-        """The attributes as the block's Spec."""
+        """The block's Spec, made of the attributes."""
         try:
             return msgspec.convert(dict(self.attributes), self.impl.spec_type)
         except msgspec.ValidationError as error:
@@ -53,9 +53,9 @@ class Subject:
     def build(
         self, clock: Clock, context_type: type[Context] = Context, record: Record | None = None, pe: str = PE
     ) -> ComponentBase[Any]:
-        """A block of *pe* on *clock* with its neighbours, wired and connected as the engine does it.
+        """A block of *pe* on *clock* with its neighbours, wired and connected in the way of the engine.
 
-        Its servers, and those of the neighbours, report to *record*.
+        Its servers, and the servers of the neighbours, report to *record*.
         """
         context = context_type(f"{pe}.block", clock, StubFabric(clock), self.memory_nbytes)
         block = self._construct(self.spec(), context)
@@ -89,7 +89,7 @@ class Subject:
             raise AssertionError(self.sentence(asked, got, "an answer")) from error
 
     def fail(self, where: str, got: str, needs: str, fix: str = "") -> NoReturn:
-        """Raise AssertionError with one sentence."""
+        """Raises AssertionError with one sentence."""
         raise AssertionError(self.sentence(where, got, needs, fix))
 
     def sentence(self, where: str, got: str, needs: str, fix: str = "") -> str:

@@ -28,49 +28,44 @@ class Asked(AssertionError):
 
 
 class WatchedClock(Clock):
-    """A clock that raises Asked while `WatchedClock.closed`."""
+    """A clock that raises Asked while `WatchedClock.is_forbidden`."""
 
-    closed = False
+    is_forbidden = False
 
     def __getattribute__(self, name: str) -> Any:
-        if WatchedClock.closed:
+        if WatchedClock.is_forbidden:
             raise Asked(f"clock.{name}")
         return super().__getattribute__(name)
 
 
 class WatchedContext(Context):
-    """A context that raises Asked while `WatchedClock.closed`, as its clock does."""
+    """A context that raises Asked while `WatchedClock.is_forbidden`."""
 
     __slots__ = ()
 
     def __getattribute__(self, name: str) -> Any:
-        if WatchedClock.closed:
+        if WatchedClock.is_forbidden:
             raise Asked(f"context.{name}")
         return super().__getattribute__(name)
 
 
 @contextmanager
-def closed() -> Iterator[None]:
-    """Watched clocks and contexts raise Asked in the `with` block."""
-    WatchedClock.closed = True
+def forbidden() -> Iterator[None]:
+    """Makes watched clocks and contexts raise Asked in the `with` block."""
+    WatchedClock.is_forbidden = True
     try:
         yield
     finally:
-        WatchedClock.closed = False
+        WatchedClock.is_forbidden = False
 
 
 def state_of(block: ComponentBase[Any], own: bool = False) -> dict[str, object]:
-    """The block's attributes by name, as values that are equal when nothing changed.
+    """The block's attributes by name, in values that are equal when nothing changed.
 
-    With *own*, what other blocks hold does not count.
+    With *own*, the contents of other blocks do not count.
     """
     opaque = (*_OPAQUE, ComponentBase, StageServer, StubFabric) if own else _OPAQUE
     return {name: _picture(value, set(), opaque) for name, value in _own(block) if name != "servers"}
-
-
-def picture_of(value: object) -> object:
-    """*value* as one that is equal to that of another value when both hold the same."""
-    return _picture(value, set(), _OPAQUE)
 
 
 def reachable(root: object) -> Iterator[tuple[str, object]]:

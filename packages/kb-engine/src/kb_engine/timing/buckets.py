@@ -43,7 +43,7 @@ class CalendarQueue:
         return len(self.heap) + len(self.near) + sum(map(len, self._buckets.values()))
 
     def remove(self, entry: Any) -> None:
-        """Take *entry* out. Raises ValueError when it is not there."""
+        """Takes *entry* out. Raises ValueError when it is not there."""
         if entry in self.near:
             self.near.remove(entry)
             return
@@ -59,7 +59,7 @@ class CalendarQueue:
         return min((entry[0] for entry in (*self.heap[:1], *self.near[-1:], *bucket)), default=math.inf)
 
     def open_bucket(self) -> bool:
-        """Move the entries of the next bucket to `near`, the last entry first. False when there is no bucket."""
+        """Moves the entries of the next bucket to `near`, the last entry first. False when there is no bucket."""
         if not self._numbers:
             return False
         number = heappop(self._numbers)
@@ -69,7 +69,7 @@ class CalendarQueue:
         return True
 
     def arrange(self, span_ps: int) -> None:
-        """Use buckets of about *span_ps* for many entries, and the heap alone for few."""
+        """Uses buckets of about *span_ps* for many entries, and the heap alone for few."""
         shift = span_ps.bit_length()
         if len(self) < _MANY:
             self.gather()
@@ -81,7 +81,7 @@ class CalendarQueue:
             self.heap.clear()
 
     def gather(self) -> None:
-        """Put all entries on the heap."""
+        """Puts all entries on the heap."""
         if self._horizon_ps is None:
             return
         self.heap += self.near
@@ -93,7 +93,7 @@ class CalendarQueue:
         self._horizon_ps, self.push = None, partial(heappush, self.heap)
 
     def _push_ahead(self, entry: Any) -> None:
-        """StoreLoaded *entry* on the heap if its time is before the end of the open bucket, else into its bucket."""
+        """Puts *entry* on the heap if its time is before the end of the open bucket, else into its bucket."""
         assert self._horizon_ps is not None
         if entry[0] < self._horizon_ps:
             heappush(self.heap, entry)

@@ -1,10 +1,12 @@
 """Clock: SimPy's environment, counting integer picoseconds.
 
 Besides SimPy's events and processes, a clock takes plain callbacks: `call_at(t, function, argument)`. Entries at equal
-times run in the order of their event_order, SimPy's urgent events first. Those that belong to no PE (links, the host,
-what a block schedules without event_order) come first, in the order in which they were scheduled. Then come those of
-the PEs, PE after PE, and those of one PE in the order in which they were scheduled. So the order in which two PEs act
-in one picosecond follows from the chip, and not from what either of them did before.
+times run in the order of their numbers (`event_order`), SimPy's urgent events first. Entries that belong to no PE come
+first, in the order in which they were scheduled: links, the host, and blocks that schedule without numbers of a PE.
+Then come the entries of the PEs, PE after PE, and the entries of one PE in the order in which they were scheduled. So
+the order in which two PEs act in one picosecond follows from the chip, and not from the past of either PE.
+
+Design: docs/design/time-and-order.md
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from simpy.core import SimTime
 from simpy.events import NORMAL, URGENT, Event
 
 from kb_engine.timing.buckets import CalendarQueue
-from kb_engine.timing.collector import collector_off, look_at_youngest
+from kb_engine.timing.collector import collect_youngest, collector_off
 from kb_messages import KbError
 
 HOUSEKEEPING_INTERVAL = 1 << 14
@@ -35,16 +37,19 @@ _BUCKETS_AN_INTERVAL = 64
 """Buckets of time between two housekeepings. Source: assumed; with 512 PEs, 16 and 256 buckets took as long."""
 
 _CALLBACK_LENGTH = 5
-"""A callback's entry is (time, priority, ticket, function, argument). SimPy's entries end with one event instead."""
+"""A callback's entry is (time, priority, number, function, argument). SimPy's entries end with one event instead."""
 
 _KEY_LENGTH = 3
-"""What decides about the order of entries: time, priority, ticket."""
+"""The first elements of an entry, which decide its order: time, priority, number."""
 _PE_BITS = 48
-"""A PE has 2^48 event_order: more than a run can use up."""
+"""A PE has 2^48 numbers for entries, more than a run can use up."""
 
 
 _FEW_ENTRIES = 32
-"""Source: assumed. A PE with deep queues and several transfers under way has fewer."""
+"""The most entries that `few_entries` returns.
+
+Source: assumed; a PE with deep queues and several transfers has fewer.
+"""
 
 
 class _Stopped(Exception):
@@ -67,8 +72,8 @@ class Clock(_Now, simpy.Environment):
     """SimPy's environment with integer times. `now_ps` is the time in picoseconds; SimPy calls the same slot `now`.
 
     The engine's own hot paths schedule `(t_ps, NORMAL, next(event_order), function, argument)` with `push`, where
-    *event_order* are those of a PE for what belongs to one. Everybody else uses `call_at`. *housekeeping* is called
-    after every `HOUSEKEEPING_INTERVAL` entries.
+    *event_order* gives the numbers of the PE to which the entry belongs. All other code uses `call_at`. *housekeeping*
+    is called after every `HOUSEKEEPING_INTERVAL` entries.
     """
 
     now: int = vars(_Now)["now_ps"]
@@ -78,7 +83,7 @@ class Clock(_Now, simpy.Environment):
         super().__init__(0)
         self.heap: list[Any] = self._queue
         self.event_order = self._eid
-        self._pe_tickets: list[count[int]] = []
+        self._pe_numbers: list[count[int]] = []
         self._entries = CalendarQueue(self.heap)
         self.push: Callable[[Any], None] = self._entries.push
         self._housekeeping = housekeeping
@@ -87,20 +92,21 @@ class Clock(_Now, simpy.Environment):
 
     @property
     def current(self) -> tuple[int, int, int]:
-        """The time, the priority and the ticket of the entry that runs now."""
+        """The time, the priority and the number of the entry that runs now."""
         found: tuple[int, int, int] = self._entry[:_KEY_LENGTH]
         return found
 
     def cancel(self, entry: Any) -> None:
-        """Take *entry*, which was pushed and has not run, out again."""
+        """Takes *entry*, which was pushed and has not run, out again."""
         self._entries.remove(entry)
 
     def call_at(
         self, t_ps: int, function: Callable[[Any], None], argument: Any, event_order: Iterator[int] | None = None
     ) -> None:
-        """Call `function(argument)` at *t_ps*. Raises ValueError for a time in the past, TypeError for no int.
+        """Calls `function(argument)` at *t_ps*. Raises ValueError for a time in the past, TypeError for no int.
 
-        *event_order* are those of the PE that the entry belongs to (`pe_event_order`); by default it belongs to no PE.
+        *event_order* gives the numbers of the PE that the entry belongs to (`pe_event_order`); by default the entry
+        belongs to no PE.
         """
         if type(t_ps) is not int:
             raise TypeError(f"got a time of {t_ps!r}, needs an int of picoseconds")
@@ -109,21 +115,23 @@ class Clock(_Now, simpy.Environment):
         self.push((t_ps, NORMAL, next(event_order or self.event_order), function, argument))
 
     def pe_event_order(self, number: int) -> Iterator[int]:
-        """The event_order for entries of PE *number* of the chip: larger than all others, and than those of PEs
-        before."""
+        """The numbers for entries of PE *number* of the chip.
+
+        They are larger than the numbers of earlier PEs and of entries without a PE.
+        """
         event_order = count((number + 1) << _PE_BITS)
-        self._pe_tickets.append(event_order)
+        self._pe_numbers.append(event_order)
         return event_order
 
     @property
     def n_scheduled(self) -> int:
-        """The number of entries so far, those that have yet to run among them."""
+        """The number of entries so far, with the entries that have yet to run."""
         return sum(
-            int(repr(event_order)[6:-1]) % (1 << _PE_BITS) for event_order in (self.event_order, *self._pe_tickets)
+            int(repr(event_order)[6:-1]) % (1 << _PE_BITS) for event_order in (self.event_order, *self._pe_numbers)
         )
 
     def call_next(self, function: Callable[[Any], None], argument: Any) -> None:
-        """Call `function(argument)` when the entry that runs now is over, before any other callback."""
+        """Calls `function(argument)` when the entry that runs now is over, before any other callback."""
         self.push((self.now_ps, URGENT, next(self.event_order), function, argument))
 
     @property
@@ -142,7 +150,7 @@ class Clock(_Now, simpy.Environment):
         return self._entries.next_ps()
 
     def step(self) -> None:
-        """Run the next entry, callback or event."""
+        """Runs the next entry, callback or event."""
         if self.heap and len(self.heap[0]) == _CALLBACK_LENGTH:
             entry = heappop(self.heap)
             self.now_ps = entry[0]
@@ -153,10 +161,10 @@ class Clock(_Now, simpy.Environment):
 
     @contextmanager
     def apart(self) -> Iterator[list[Any]]:
-        """Within the block, whatever is scheduled goes to a heap of its own, and `run_next` runs its first entry.
+        """Within the block, new entries go to a heap of their own, and `run_next` runs the first entry of that heap.
 
-        The block has the heap, and may be entered between two entries or within one. All other entries wait. `now_ps`
-        is afterwards what it was before. Entries that are left on the heap are dropped.
+        Yields the heap. May be entered between two entries or within one. All other entries wait. `now_ps` is the same
+        before and after the block. Entries that are left on the heap are dropped.
         """
         push, now_ps, queue = self.push, self.now_ps, self._queue
         heap: list[Any] = []
@@ -166,17 +174,15 @@ class Clock(_Now, simpy.Environment):
         finally:
             self.push, self.now_ps, self._queue = push, now_ps, queue
 
-    @property
-    def is_apart(self) -> bool:
-        """Whether the block of `apart` runs."""
-        return self._queue is not self.heap
-
     def turn_back(self, t_ps: int) -> None:
-        """Within the block of `apart`, which ends that: it is *t_ps*, before now."""
+        """Sets the time back to *t_ps*, which is before now.
+
+        Called within the block of `apart`, whose heap is given up.
+        """
         self.now_ps = t_ps
 
     def run_next(self) -> None:
-        """Run the first entry of the heap of `apart`."""
+        """Runs the first entry of the heap of `apart`."""
         heap: list[Any] = self._queue
         if len(heap[0]) == _CALLBACK_LENGTH:
             entry = heappop(heap)
@@ -187,7 +193,7 @@ class Clock(_Now, simpy.Environment):
 
     @property
     def few_entries(self) -> list[Any] | None:
-        """As `entries`, where they are so few that a look at them costs little."""
+        """All entries, the next one first, where they are on one heap and at most `_FEW_ENTRIES`; None otherwise."""
         return self.entries(_FEW_ENTRIES)
 
     def entries(self, most: int) -> list[Any] | None:
@@ -198,12 +204,12 @@ class Clock(_Now, simpy.Environment):
         return sorted(heap, key=_order)
 
     def skip(self, ps: int) -> None:
-        """It is *ps* picoseconds later now, and all entries are as far ahead as they were. They are on one heap."""
+        """Moves the time on by *ps* picoseconds, and all entries with it. All entries have to be on one heap."""
         self._queue[:] = [(entry[0] + ps, *entry[1:]) for entry in self._queue]
         self.now_ps += ps
 
     def run_out(self) -> None:
-        """Run all entries of the heap of `apart`, and what they schedule there."""
+        """Runs all entries of the heap of `apart`, with the entries that they schedule there."""
         heap: list[Any] = self._queue
         step = super().step
         while heap:
@@ -217,18 +223,18 @@ class Clock(_Now, simpy.Environment):
                 function(argument)
 
     def stop(self) -> None:
-        """End `drain` now. A callback calls this; entries that are scheduled stay scheduled."""
+        """Ends `drain` now. A callback calls this; entries that are scheduled stay scheduled."""
         raise _Stopped
 
     def mark_broken(self) -> None:
-        """Refuse to run from now on, because the simulation is stuck."""
+        """Refuses to run from now on, because the simulation is stuck."""
         self.is_broken = True
 
     def drain(self) -> None:
-        """Run until nothing is scheduled or until `stop` is called.
+        """Runs until nothing is scheduled or until `stop` is called.
 
-        Python's garbage collector does not run by itself meanwhile. It looks at young objects alone, and only when many
-        have piled up and the collector was on before.
+        Python's garbage collector does not run by itself meanwhile. The clock has it examine young objects alone, when
+        many have piled up and the collector was on before.
 
         An error of an entry is raised here, and the clock is broken from then on, because the entry may have left its
         work half done. Raises KbError when the clock is broken already.
@@ -255,14 +261,16 @@ class Clock(_Now, simpy.Environment):
             began_ps = self.now_ps
             self._run_entries()
             if gc.get_count()[0] >= _YOUNG_OBJECTS:
-                look_at_youngest()
+                collect_youngest()
             self._entries.arrange((self.now_ps - began_ps) // _BUCKETS_AN_INTERVAL)
             self.push = self._entries.push
             if self._housekeeping is not None:
                 self._housekeeping()
 
     def _run_entries(self) -> None:
-        """Run the entries up to the next housekeeping: those on the heap and near, in order, then the next bucket."""
+        """Runs the entries up to the next housekeeping: the entries on the heap and near, in order, then the next
+        bucket.
+        """
         heap, near = self.heap, self._entries.near
         step = super().step
         for _ in repeat(None, HOUSEKEEPING_INTERVAL):

@@ -9,31 +9,41 @@ from threading import RLock
 from typing import Final
 
 _MANY: Final = 1 << 14
-"""Young objects from which on they are made old without a look. Python looks at fewer in less than 2 ms. Source:
-assumed."""
+"""From so many young objects on, the objects are made old without an examination.
+
+Python examines fewer objects in less than 2 ms. Source: assumed.
+"""
 _MOST_AGED: Final = 1 << 19
-"""Objects that were made old, from which on all are looked at. Source: assumed; 512 PEs and the first launches of a
-decoder layer are 0.3 million."""
+"""After so many objects were made old, all objects are examined.
+
+Source: assumed; 512 PEs and the first launches of a decoder layer are 0.3 million.
+"""
 _SHARE_AGED: Final = 4
-"""Besides, so many of all old objects: one of four. Source: that of CPython before it looks at old objects."""
+"""The objects made old also have to be one of this many of all old objects.
+
+Source: the rule of CPython for old objects.
+"""
 _FROZEN_BY_PYTHON: Final = 1 << 10
-"""Frozen objects below which nobody froze any. Source: measured; Python 3.12.1 freezes 375 objects of its own as it
-starts, 3.11.7 and 3.13.0 none. `gc.freeze()` freezes 4,000 and more, even where nothing is imported."""
+"""With fewer frozen objects than this, no code has called `gc.freeze`.
+
+Source: measured; Python 3.12.1 freezes 375 objects of its own as it starts, 3.11.7 and 3.13.0 none. `gc.freeze()`
+freezes 4,000 and more, even where nothing is imported.
+"""
 
 
 class _Aged:
-    """The objects that were made old since the last look at all, and those that were old then.
+    """Counts the objects that were made old since the last full collection, and the objects that were old then.
 
-    Python counts neither: it looks at old objects only when enough young ones come up between two calls of this class.
+    Python counts neither: it examines old objects only when enough young ones come up between two calls of this class.
     """
 
     def __init__(self) -> None:
         self._count = self._n_old = 0
 
     def make_old(self) -> None:
-        """Make all young objects old without a look. Then look at all objects where too many have become old.
+        """Makes all young objects old without examining them, and collects all objects if too many have become old.
 
-        Objects that somebody froze stay frozen: then Python looks at the young ones as usual.
+        Objects that a program froze stay frozen: then Python examines the young objects as usual.
         """
         if gc.get_freeze_count() >= _FROZEN_BY_PYTHON:
             return
@@ -44,8 +54,8 @@ class _Aged:
             gc.unfreeze()
         self._look_at_all_if_many()
 
-    def look_at_young(self) -> None:
-        """Look at all young objects, and make them old. Then look at all objects where too many have become old."""
+    def collect_young(self) -> None:
+        """Collects the young objects and makes the rest old, then collects all objects if too many have become old."""
         self._count_young()
         gc.collect(1)
         self._look_at_all_if_many()
@@ -84,22 +94,22 @@ class _Hold:
                 try:
                     if self._collects and gc.get_count()[0] >= _MANY:
                         self._aged.make_old()
-                finally:  # also at an interrupt, which a look at all objects has time to meet
+                finally:  # also at an interrupt, which may come during a full collection
                     gc.enable()
 
-    def look_once(self) -> None:
+    def collect_once(self) -> None:
         with self._lock:
             if gc.isenabled() and _has_threshold():
-                self._aged.look_at_young()
+                self._aged.collect_young()
 
-    def look_at_youngest(self) -> None:
+    def collect_youngest(self) -> None:
         with self._lock:
             if self._collects:
                 gc.collect(0)
 
 
 def _has_threshold() -> bool:
-    """Whether Python looks at objects by itself. `gc.set_threshold(0)` turns that off; `gc.isenabled()` stays true."""
+    """Whether Python's collector runs by itself. `gc.set_threshold(0)` turns that off; `gc.isenabled()` stays true."""
     return gc.get_threshold()[0] > 0
 
 
@@ -108,15 +118,16 @@ _HOLD: Final = _Hold()
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Keep the garbage collector from running by itself meanwhile; afterwards it is on if it was on before.
+    """Keeps the garbage collector from running by itself meanwhile; afterwards it is on if it was on before.
 
-    Where a program has turned the collector off, nobody looks at objects here either.
+    Where a program has turned the collector off, nothing is collected here either.
 
     Python has one collector for all threads: the last of several that ask at once turns it on again.
 
-    A chip of hundreds of PEs is a million objects that live as long as the chip. A look at all of them takes as long as
-    building them, and longer than most simulations. Its first launches make a hundred thousand more, of which none is
-    garbage. So many young objects are made old afterwards, and nobody looks at them before all old ones are due.
+    A chip of hundreds of PEs is a million objects that live as long as the chip. A full collection takes as long as
+    building them, and longer than most simulations. The first launches make a hundred thousand more objects, and none
+    of them is garbage. So young objects in such numbers are made old afterwards, and are examined when all old objects
+    are due.
     """
     _HOLD.begin()
     try:
@@ -125,16 +136,15 @@ def collector_off() -> Iterator[None]:
         _HOLD.end()
 
 
-def look_once() -> None:
-    """Have the garbage collector look at all objects that are not old, now, and make them old.
+def collect_once() -> None:
+    """Collects all objects that are not old, once, and makes the rest old.
 
-    The objects of a new chip would be looked at twice before they are old. Then all objects are looked at when half a
-    million have become old, so chips that were dropped are found. Where a program has turned the collector off,
-    nobody looks.
+    The objects of a new chip would be examined twice before they are old. All objects are collected when half a million
+    have become old, so dropped chips are found. Does nothing where a program has turned the collector off.
     """
-    _HOLD.look_once()
+    _HOLD.collect_once()
 
 
-def look_at_youngest() -> None:
-    """Within `collector_off`, have the garbage collector look at the youngest objects, if it was on before."""
-    _HOLD.look_at_youngest()
+def collect_youngest() -> None:
+    """Within `collector_off`, collects the youngest objects, if the collector was on before."""
+    _HOLD.collect_youngest()

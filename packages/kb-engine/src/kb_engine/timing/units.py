@@ -1,4 +1,4 @@
-"""Exact conversions from the units of YAML (ns, GHz, GB/s, KiB) to those of the simulation (integer ps, bytes).
+"""Exact conversions from the units of YAML (ns, GHz, GB/s, KiB) to the units of the simulation (integer ps, bytes).
 
 A decimal in YAML becomes exactly the fraction that was written. A duration is rounded up once, when it is used.
 """
@@ -29,9 +29,10 @@ def ns_text(t_ps: int) -> str:
 
 
 Width: TypeAlias = tuple[float, Fraction]
-"""How many things pass in a picosecond. The float decides which of two is narrower but where both are nearly equal.
+"""The things that pass in a picosecond, as a float and as a fraction.
 
-Python compares fractions slowly.
+The float decides which of two widths is narrower, unless both are nearly equal, because Python compares fractions
+slowly.
 """
 
 
@@ -67,5 +68,5 @@ class Rate:
 
 @lru_cache(maxsize=1024)
 def _of_gbs(bandwidth_gbs: float | int | Fraction) -> Rate:
-    """One rate for each bandwidth, because a chip has thousands of links and few bandwidths."""
+    """The rate of a bandwidth. Cached, because a chip has thousands of links and few bandwidths."""
     return Rate(PS_PER_NS / (bandwidth_gbs if isinstance(bandwidth_gbs, Fraction) else exact(bandwidth_gbs)))

@@ -137,13 +137,13 @@ def _apart(
     memories is not searched, so a chip in one piece costs two searches.
     """
     all_ways = _hub(graph, dmas, memories, out, back)
-    told: set[str] = set()
+    reported: set[str] = set()
     for dma in dmas:
         if dma not in all_ways:
             found = _joined(graph, [dma], out)
             for memory in memories:
-                if memory not in found and memory not in told:
-                    told.add(memory)
+                if memory not in found and memory not in reported:
+                    reported.add(memory)
                     yield dma, memory
 
 

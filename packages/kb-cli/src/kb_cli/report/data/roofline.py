@@ -85,11 +85,11 @@ def in_flight_ps(log: OpLog) -> dict[str, int]:
         line, start, end = rows["line"], rows["t_submitted_ps"], rows["t_done_ps"]
     else:
         line, start, end = log.ops["line"], log.ops["t_ready_ps"], log.ops["t_out_ps"]
-    told = (start >= 0) & (end >= start)
-    if not told.any():
+    is_known = (start >= 0) & (end >= start)
+    if not is_known.any():
         return {}
-    order = np.lexsort((start[told], line[told]))
-    line, start, end = line[told][order], start[told][order], end[told][order]
+    order = np.lexsort((start[is_known], line[is_known]))
+    line, start, end = line[is_known][order], start[is_known][order], end[is_known][order]
     firsts = np.flatnonzero(np.diff(line, prepend=-1))
     ends = [*firsts[1:].tolist(), len(line)]
     return {

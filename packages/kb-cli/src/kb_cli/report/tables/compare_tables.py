@@ -85,7 +85,7 @@ def _difference(each: ConfigurationChange) -> str:
         return f"{place}: stands at {each.place_after} now"
     if each.place_after != each.place:
         place = f"{place}, now {each.place_after}"
-    before, after = (_text(*told) for told in zip((each.before, each.after), each.stated, strict=True))
+    before, after = (_text(*value) for value in zip((each.before, each.after), each.stated, strict=True))
     return f"{place}: {before} -> {after}"
 
 
@@ -111,8 +111,8 @@ def _row_table(found: RunComparison) -> Any:
 def _pe_table(found: RunComparison) -> Any:
     table = new_table("PEs", "first", "change in its own view", left=3)
     for each in found.pes[:MOST_ROWS]:
-        told = islice(each.change_ps.items(), MOST_BLOCKS)
-        changes = ", ".join(f"{block_name(block)} {_change(ps)}" for block, ps in told)
+        largest = islice(each.change_ps.items(), MOST_BLOCKS)
+        changes = ", ".join(f"{block_name(block)} {_change(ps)}" for block, ps in largest)
         rest = len(each.change_ps) - MOST_BLOCKS
         table.add_row(str(len(each.pes)), each.pes[0], f"{changes}, {rest} more" if rest > 0 else changes)
     return table

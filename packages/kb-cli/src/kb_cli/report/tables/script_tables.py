@@ -42,12 +42,12 @@ def _sanitizer(launches: Sequence[RunResult]) -> list[Any]:
     searched = [each.sanitizer for each in launches if isinstance(each.sanitizer, Sanitized)]
     if not searched:
         return []
-    told: dict[Hashable, list[str]] = {}
+    launches_of: dict[Hashable, list[str]] = {}
     for number, each in enumerate(launches):
         for alike, text in _found(each.sanitizer):
-            told.setdefault((each.benchmark, alike), []).append(f"launch {number:04d}: {text}")
+            launches_of.setdefault((each.benchmark, alike), []).append(f"launch {number:04d}: {text}")
     lines: list[Any] = []
-    for first, *others in told.values():
+    for first, *others in launches_of.values():
         more = f"; the same in {_launches_text(len(others))} more" if others else ""
         lines += [f"{first}{more}", ""]
     count = sum(len(each.texts) for each in searched)

@@ -48,14 +48,16 @@ def front_sentence(result: SweepResult) -> str:
 def explained_sentence(result: SweepResult) -> str:
     """Returns how much of the latency the axes explain one by one."""
     if result.sensitivity.explained is None:
-        is_untold = all(effect.swing is None for effect in result.sensitivity.effects)
-        if is_untold and len({each.latency_ps for each in result.configurations}) > 1:
+        is_unknown = all(effect.swing is None for effect in result.sensitivity.effects)
+        if is_unknown and len({each.latency_ps for each in result.configurations}) > 1:
             return (
                 "The effects of axes are not computed: two axes have too many values. Sweep fewer values of one axis."
             )
         return "All points take the same time."
-    told = percent(max(result.sensitivity.explained, 0.0))
-    return f"Axis by axis, this explains {told} of the variance of log(latency). The rest are interactions of axes."
+    explained = percent(max(result.sensitivity.explained, 0.0))
+    return (
+        f"Axis by axis, this explains {explained} of the variance of log(latency). The rest are interactions of axes."
+    )
 
 
 def figures(found: Configuration) -> list[str]:

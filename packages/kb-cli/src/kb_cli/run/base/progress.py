@@ -77,7 +77,7 @@ class RunProgress:
         self._line = StatusLine()
         self._file = folder / PROGRESS if folder is not None else None
         self._seconds = seconds
-        self._began_s = self._phase_s = self._told_s = seconds()
+        self._began_s = self._phase_s = self._shown_s = seconds()
         self._first_done: int | None = None
         self._last_total = 0
         self._row: tuple[int, int] | None = None
@@ -119,7 +119,7 @@ class RunProgress:
     @property
     def is_due(self) -> bool:
         """Whether the last update is at least `INTERVAL_S` old."""
-        return self._seconds() - self._told_s >= INTERVAL_S
+        return self._seconds() - self._shown_s >= INTERVAL_S
 
     def count(self, done: int, total: int) -> None:
         """Reports that *done* of *total* records or ops of this phase are done, if an update is due."""
@@ -170,7 +170,7 @@ class RunProgress:
         return round(self._seconds() - self._began_s, 3)
 
     def _tell(self, snapshot: Snapshot) -> None:
-        self._told_s = self._seconds()
+        self._shown_s = self._seconds()
         goes_on = _moved(snapshot) != _moved(self._now)
         advanced_s = self._elapsed_s() if goes_on else self._now.advanced_s
         snapshot = self._now = msgspec.structs.replace(snapshot, advanced_s=advanced_s)

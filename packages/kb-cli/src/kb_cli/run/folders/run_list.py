@@ -126,7 +126,7 @@ def listed_run(folder: Path) -> ListedRun | None:
     )
 
 
-def told_apart(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+def differing_params(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """Returns for each of *runs*, a benchmark and its parameters, the parameters that differ: `M=64 tile=8x8x8`.
 
     Parameters that have one value in all runs of a benchmark are left out. A run that lacks a parameter of another one
@@ -159,9 +159,9 @@ def _nbytes_if_plain(folder: Path) -> int:
 
 def _interrupted(folder: Path, nbytes: int) -> ListedRun | None:
     """Returns the interrupted or stuck run in *folder*; None when its progress.json does not say that it is one."""
-    told = read_json(file_in(folder, PROGRESS, RunFolderError), dict[str, object], RunFolderError)
-    state = told.get("state")
-    if told.get("format") != "kernbench-progress" or (state != "interrupted" and state != "stuck"):
+    progress = read_json(file_in(folder, PROGRESS, RunFolderError), dict[str, object], RunFolderError)
+    state = progress.get("state")
+    if progress.get("format") != "kernbench-progress" or (state != "interrupted" and state != "stuck"):
         return None
     name = folder.name.removesuffix(INTERRUPTED).rpartition("-")[0]
     when = _when(folder / PROGRESS)

@@ -96,7 +96,7 @@ def _cost(share: PathShare) -> _Cost:
     if share.block == "links" and not share.line:
         return _MESSAGES
     found = _COSTS.get((share.block, share.what)) or _COSTS.get((share.block, ""))
-    return found or _Cost(f"{share.block}: {share.what}", "is", f"what {share.block} does, or how often")
+    return found or _Cost(f"{share.block}: {share.what}", "is", f"less work of {share.block}")
 
 
 def _of_line(share: PathShare) -> str:

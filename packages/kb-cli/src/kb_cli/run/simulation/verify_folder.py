@@ -52,11 +52,13 @@ def verify_run_dir(
     The folder of a shapes file gives an element for each row. Raises RunFolderError when *run_dir* is no run folder, or
     when it holds no data to verify.
     """
-    run, told = read_run(run_dir), progress or RunProgress()
+    run, shown = read_run(run_dir), progress or RunProgress()
     if isinstance(run, RunJson):
-        return [verify_folder(run_dir, told, debug, sanitize)]
+        return [verify_folder(run_dir, shown, debug, sanitize)]
     broken = _broken_rows(run_dir, run)
-    return [_refused(run_dir, run, False, broken)] if broken else _verify_rows(run_dir, run.rows, told, debug, sanitize)
+    return (
+        [_refused(run_dir, run, False, broken)] if broken else _verify_rows(run_dir, run.rows, shown, debug, sanitize)
+    )
 
 
 def verify_folder(folder: Path, progress: RunProgress, debug: bool = False, sanitize: bool = False) -> Verification:
@@ -110,11 +112,11 @@ def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None =
     All files of the manifest are compared before any of them is read. No code of the folder is run. Raises
     RunFolderError when *folder* holds no data to verify, and when the log is too large for this machine.
     """
-    run, told = _read_one(folder), progress or RunProgress()
-    broken = _broken(folder, run, told, compares=True)
+    run, shown = _read_one(folder), progress or RunProgress()
+    broken = _broken(folder, run, shown, compares=True)
     if broken is not None:
         return refused(broken)
-    told.begin(PASS_2, "reading the log")
+    shown.begin(PASS_2, "reading the log")
     try:
         data = load_data(folder, run.results.tile_stages)
     except LargeLogError as error:  # says nothing of the run
@@ -126,8 +128,8 @@ def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None =
     names = [check.name for check in run.results.outputs]
     if names and names != list(data.expected):
         return refused(f"{folder / RUN}: got results of the outputs {names}, needs results of {list(data.expected)}")
-    memory = (execute_debugging if debug else execute)(data.log, data.memory, told)
-    verdict = judge(data.log, memory, data.expected, told)
+    memory = (execute_debugging if debug else execute)(data.log, data.memory, shown)
+    verdict = judge(data.log, memory, data.expected, shown)
     return _with_debug_note(verdict) if debug and not verdict.ok and verdict.refusal is None else verdict
 
 

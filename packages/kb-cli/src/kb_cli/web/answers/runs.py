@@ -40,13 +40,13 @@ def _list(index: RunIndex) -> RunList:
 
 
 def _changes(index: RunIndex) -> Iterator[bytes | None]:
-    before, told_s = b"", monotonic()
+    before, sent_s = b"", monotonic()
     while True:
         now = json_bytes(_list(index))
         if now != before:
-            before, told_s = now, monotonic()
+            before, sent_s = now, monotonic()
             yield now
-        elif monotonic() - told_s >= _SIGN_OF_LIFE_S:
-            told_s = monotonic()
+        elif monotonic() - sent_s >= _SIGN_OF_LIFE_S:
+            sent_s = monotonic()
             yield None
         sleep(_LOOK_S)

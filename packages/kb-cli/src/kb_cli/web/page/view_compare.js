@@ -13,7 +13,7 @@ export async function show(place, page) {
     const {runs} = await json("runs");
     const all = runs.filter((each) => each.state === "complete").flatMap((each) => (each.rows.length
         ? each.rows.map((row) => ({id: row.id, name: `${each.name}/${row.folder}`, benchmark: each.benchmark, latency: row.latency_ps}))
-        : [{id: each.id, name: [each.name, each.told_apart].filter(Boolean).join(" "), benchmark: each.benchmark, latency: each.latency_ps}]));
+        : [{id: each.id, name: [each.name, each.differing].filter(Boolean).join(" "), benchmark: each.benchmark, latency: each.latency_ps}]));
     const mine = all.find((each) => each.id === page.state.run);
     const others = all.filter((each) => each.id !== page.state.run)
         .sort((a, b) => (b.benchmark === mine?.benchmark) - (a.benchmark === mine?.benchmark));

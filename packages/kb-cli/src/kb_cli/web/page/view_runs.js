@@ -82,8 +82,8 @@ function card(run, page) {
         now?.standing?.length ? h("pre", null, now.standing.join("\n")) : null);
 }
 
-function sinceAdvance({told_at: toldAt, progress: now}) {
-    return Math.max(Date.now() / 1000 - toldAt, 0) + now.elapsed_s - now.advanced_s;
+function sinceAdvance({updated_at: updatedAt, progress: now}) {
+    return Math.max(Date.now() / 1000 - updatedAt, 0) + now.elapsed_s - now.advanced_s;
 }
 
 function progress(run, now) {
@@ -110,7 +110,7 @@ function finished(runs, page) {
         {cells: [
             run.rows.length ? h("span", null, run.name, h("small", null, ` ${run.rows.length} rows`))
                 : h("a", {href: page.link({view: "overview", run: run.id})}, run.name),
-            run.benchmark, run.topology, h("div", {class: run.told_apart ? "wrap told" : null}, run.told_apart), duration(run.latency_ps), verdict(run), quantity(run.nbytes, "B"),
+            run.benchmark, run.topology, h("div", {class: run.differing ? "wrap differing" : null}, run.differing), duration(run.latency_ps), verdict(run), quantity(run.nbytes, "B"),
             run.when.slice(0, 19).replace("T", " "),
         ]},
         ...run.rows.map((row) => ({class: "row", cells: [

@@ -120,8 +120,10 @@ class Turns(NamedTuple):
 
 
 class LastTiles(NamedTuple):
-    """The first op, `op_id`, of the last tile of each command `command_seq`, which ascend. It is ready at
-    `t_ready_ps`."""
+    """The first op, `op_id`, of the last tile of each command `command_seq`, which ascend.
+
+    It is ready at `t_ready_ps`.
+    """
 
     command_seq: Array
     op_id: Array

@@ -27,8 +27,10 @@ from kb_messages import LogError
 
 
 def where(log: OpLog) -> Where:
-    """Returns the attribution of the time of each launch of *log*. A log without the table `kernels` has no
-    launches."""
+    """Returns the attribution of the time of each launch of *log*.
+
+    A log without the table `kernels` has no launches.
+    """
     if "kernels" in log.missing:
         return Where(launches=[], missing=[name for name in log.missing if name != "dependencies"])
     paths = _Paths(log)
@@ -147,7 +149,7 @@ class _Paths:
         (op,) = self.rows.ops.find(np.array([op_id])).tolist()
         kernel = -1 if op < 0 else int(self.rows.kernel_of[self.rows.ops.command[op]])
         if op < 0 or kernel < 0:
-            needs = "an op whose command and program the log tells of"
+            needs = "an op whose command and program have rows in the log"
             raise LogError("op log", f"op {op_id}", needs, "a program that did not end has no row in the log")
         end, start = self._events.numbers.op(OpEvent.END, np.array(op)), self._kernel_event(KernelEvent.START, kernel)
         back = self._walk.back_from(int(end), start, False)

@@ -124,7 +124,8 @@ class LogSurvey:
 
 class LoggedTransfers(NamedTuple):
     """Rows of `transfers`, one for each op, in their order: their indices in the table, and the indices of their
-    ops."""
+    ops.
+    """
 
     rows: Array
     numbers: Array

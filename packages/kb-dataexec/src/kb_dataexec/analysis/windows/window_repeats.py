@@ -74,8 +74,10 @@ class WindowState(NamedTuple):
 
 
 class WaysRound(NamedTuple):
-    """The construction of the nodes of events from the nodes one window earlier. The first `n_ops` are events of
-    ops."""
+    """The construction of the nodes of events from the nodes one window earlier.
+
+    The first `n_ops` are events of ops.
+    """
 
     names: list[EventName]
     n_ops: int
@@ -175,7 +177,8 @@ class WindowRepeats:
 
     def _n_alike(self, first: int, shift: RowShift) -> int:
         """The number of chunks from *first* on that come, and end their windows, *shift* later than the chunk
-        before."""
+        before.
+        """
         number = first
         while number < len(self._shifts) and self._ends_ps[number] - self._ends_ps[number - 1] == shift.ps:
             if number > first and self._shifts[number] != shift:

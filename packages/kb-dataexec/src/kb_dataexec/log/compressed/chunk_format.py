@@ -1,5 +1,7 @@
-"""The format of a chunk of compressed rows: its tables, and its bytes on disk. README.md of kb-dataexec specifies
-it."""
+"""The format of a chunk of compressed rows: its tables, and its bytes on disk.
+
+README.md of kb-dataexec specifies it.
+"""
 
 from __future__ import annotations
 

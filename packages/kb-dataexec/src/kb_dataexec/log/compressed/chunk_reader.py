@@ -1,5 +1,7 @@
-"""CompressedReader: makes all rows of a log from its chunks of compressed rows. RecordCounter counts the records
-alone."""
+"""CompressedReader: makes all rows of a log from its chunks of compressed rows.
+
+RecordCounter counts the records alone.
+"""
 
 from __future__ import annotations
 

@@ -234,6 +234,7 @@ class CompressedWriter:
             if first_op in self._isolated:
                 isolated += (first_op, 0, 0, -1, 0)
                 continue
+            # Equal commands share their rows, which are written once.
             number = self._table_numbers.get(each.rows.records)
             if number is None:
                 number = self._table_numbers[each.rows.records] = self._n_tables

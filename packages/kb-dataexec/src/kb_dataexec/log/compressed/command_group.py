@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.compressed.command import CommandLike, SlotRing
-from kb_dataexec.log.compressed.int_arrays import addresses_of, owners_and_offsets
+from kb_dataexec.log.compressed.int_arrays import Ints, addresses_of, owners_and_offsets
 from kb_messages import (
     OperandTemplate,
     OpKind,
@@ -30,7 +30,6 @@ from kb_messages import (
     When,
 )
 
-Ints = npt.NDArray[np.int64]
 _Texts = tuple[int, int, int, int, int]
 
 
@@ -50,8 +49,10 @@ class GroupTexts:
         self._presence = None if present.all() else [each.tobytes() for each in present]
 
     def intern(self, number: int, intern: Callable[[str], int]) -> None:
-        """Interns the strings of command *number*. Call it in the order of op ids, so that strings are numbered in
-        it."""
+        """Interns the strings of command *number*.
+
+        Call it in the order of op ids, so that strings are numbered in it.
+        """
         command = self._commands[number]
         line, plan = command.submitted.line, command.shared_plan
         key = id(plan), line, None if self._presence is None else self._presence[number]

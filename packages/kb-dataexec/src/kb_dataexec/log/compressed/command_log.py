@@ -78,6 +78,7 @@ class CommandLog:
         first_ops = sorted(decoded.commands)
         commands = [decoded.commands[first_op] for first_op in first_ops]
         ends = accumulate(each.shared_plan.n_stages for each in commands)
+        # Whole commands only: each op came once, and the commands lie one behind the other.
         if decoded.places is None or n_records < n_ops or not seen.all() or [*first_ops, n_ops] != [0, *ends]:
             return None
         if len({each.submitted.command_seq for each in commands}) < len(commands):

@@ -60,7 +60,8 @@ Part: TypeAlias = Table | Repeat
 
 class RowPeriod(NamedTuple):
     """A span of time in which *n_rows* rows come again every *ps* picoseconds: first at *begin_ps*, last at
-    *end_ps*."""
+    *end_ps*.
+    """
 
     ps: int
     n_rows: int

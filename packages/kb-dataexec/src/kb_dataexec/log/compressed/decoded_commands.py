@@ -258,6 +258,7 @@ class DecodedCommands:
         """
         first_op = command.first_op
         known = self.commands.get(first_op)
+        # A command behind the finished ones is new. One before them may only continue.
         is_new = known is None and first_op > self._finished
         if not is_new and (known is None or not self._continues(command, known, plan, placement)):
             raise ValueError(f"a command of op {first_op} that differs from the one in an earlier chunk")

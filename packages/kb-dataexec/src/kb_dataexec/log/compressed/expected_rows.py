@@ -188,6 +188,7 @@ class ExpectedRows:
             since_ps, sources = until_ps, [*self._sources.values(), others]
             share = max(1, most_rows // len(sources))
             times = [t_ps for t_ps in (source.time_of(share) for source in sources) if t_ps is not None]
+            # One picosecond more, so that rows of one time are not cut apart.
             until_ps = min(before_ps, min(times, default=before_ps) + 1)
             if since_ps is not None:
                 until_ps = _after_whole_periods(sources, since_ps, until_ps, share)

@@ -9,8 +9,8 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.compressed.command import CommandLike
-from kb_dataexec.log.compressed.command_group import CommandGroup, Ints, Positions, structure
-from kb_dataexec.log.compressed.int_arrays import addresses_of, owners_and_offsets
+from kb_dataexec.log.compressed.command_group import CommandGroup, Positions, structure
+from kb_dataexec.log.compressed.int_arrays import Ints, addresses_of, owners_and_offsets
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
 from kb_messages import (
     Axis,
@@ -162,6 +162,7 @@ def operand_table(op_ids: Ints, groups: list[CommandGroup]) -> Array:
                 counts[group.rows[group.users(operand, mine)]] += 1
     ends = np.cumsum(counts)
     table = np.empty(int(ends[-1]), dtype=OPERAND_DTYPE)
+    # Rows are assigned as plain bytes: numpy would copy them field by field.
     table_bytes = table.view(_OPERAND_BYTES)
     scratch = np.empty(len(op_ids), dtype=OPERAND_DTYPE)
     scratch_bytes = scratch.view(_OPERAND_BYTES)

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.compressed.auxiliary_rows import tile_tables
 from kb_dataexec.log.compressed.command import CommandLike
-from kb_dataexec.log.compressed.command_group import Ints
 from kb_dataexec.log.compressed.command_periods import CommandPeriods
 from kb_dataexec.log.compressed.compressed_rows import DISPATCHES, RECORDS, TRANSFERS, RowForm, Table
 from kb_dataexec.log.compressed.expected_rows import ExpectedRows, RowSource
+from kb_dataexec.log.compressed.int_arrays import Ints
 from kb_dataexec.log.compressed.record_tables import OwnersByPe, groups_of, operand_table, ops_table
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE
 from kb_dataexec.log.tables import LeftOut
@@ -113,6 +113,7 @@ class RowMaker:
                 if is_left_out(int(came.min()), int(came.max())):
                     continue
             ops = ops_table(order.sorted(records, RECORDS), waits)
+            # The rows of all chunks but the last one, which is not empty.
             n_first = max(0, -(-len(ops) // size) - 1) * size
             for start in range(0, n_first, size):
                 yield *self._filled(ops[start : start + size], commands), {}

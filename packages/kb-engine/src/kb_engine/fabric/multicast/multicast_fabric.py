@@ -10,15 +10,92 @@ from simpy.events import NORMAL
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.fabric.fabric import Fabric
+from kb_engine.fabric.incoming_write import MemoryRequests
 from kb_engine.fabric.interleaved import InterleavedPath
-from kb_engine.fabric.multicast.joined_reads import JoinedReads, OpenReads
 from kb_engine.fabric.multicast.multicast_fork import MulticastFork
 from kb_engine.fabric.multicast.route_tree import RouteTree, TreeBuilder
 from kb_engine.fabric.paths import MemoryPath
 from kb_engine.fabric.sharing.arrival_curve import SteadyPace
 from kb_engine.fabric.sharing.stream import Stream
 from kb_engine.fabric.transfer import Transfer
-from kb_messages import Rectangle
+from kb_messages import CountedPieces, Rectangle, overlaps
+
+
+class JoinedReads:
+    """Reads that one service of the memory answers. The first byte leaves at `head_ps`, -1 while that is not known."""
+
+    __slots__ = ("_sources", "head_ps", "members", "tail_ps")
+
+    def __init__(self, first: Transfer) -> None:
+        self.members = [first]
+        self._sources = {_source(first)}
+        self.head_ps = self.tail_ps = -1
+
+    def is_served(self, head_ps: int, tail_ps: int) -> None:
+        """The first and the last byte leave the memory at *head_ps* and at *tail_ps*."""
+        self.head_ps, self.tail_ps = head_ps, tail_ps
+
+    def takes(self, transfer: Transfer) -> bool:
+        """Takes *transfer* in, unless its block is a receiver already."""
+        source = _source(transfer)
+        if source in self._sources:
+            return False
+        self._sources.add(source)
+        self.members.append(transfer)
+        return True
+
+
+class OpenReads:
+    """The reads of all memories that more reads can join, up to *receivers* together."""
+
+    def __init__(self, receivers: int) -> None:
+        self._receivers = receivers
+        self._open: dict[MemoryRequests, dict[Rectangle, JoinedReads]] = {}
+
+    def join(self, requests: MemoryRequests, transfer: Transfer) -> bool:
+        """Whether *transfer*, whose request is at the memory now, joins a read of its bytes."""
+        assert transfer.memory is not None
+        mine = self._open.get(requests)
+        joined = None if mine is None else mine.get(transfer.memory)
+        if mine is None or joined is None or not joined.takes(transfer):
+            return False
+        if len(joined.members) == self._receivers:
+            del mine[transfer.memory]
+        return True
+
+    def open(self, requests: MemoryRequests, joined: JoinedReads) -> None:
+        """Opens *joined* to more reads, and closes an earlier read of the same bytes."""
+        memory = joined.members[0].memory
+        assert memory is not None
+        self._open.setdefault(requests, {})[memory] = joined
+
+    def leaves(self, requests: MemoryRequests, joined: JoinedReads) -> None:
+        """Closes *joined* to more reads, because its first byte leaves the memory."""
+        memory, mine = joined.members[0].memory, self._open[requests]
+        assert memory is not None
+        if mine.get(memory) is joined:
+            del mine[memory]
+
+    def written(self, requests: MemoryRequests, memory: Rectangle) -> None:
+        """Notes that bytes of *memory* are written: later reads get other bytes than earlier ones."""
+        mine = self._open.get(requests)
+        for each in [each for each in mine or () if _overlap(each, memory)]:
+            del self._open[requests][each]
+
+
+def _source(transfer: Transfer) -> str:
+    assert transfer.path is not None
+    return transfer.path.src
+
+
+def _overlap(first: Rectangle, second: Rectangle) -> bool:
+    """Whether the two have a byte in common."""
+    return any(overlaps(one, other) for one in _pieces(first) for other in _pieces(second))
+
+
+def _pieces(memory: Rectangle) -> tuple[Rectangle, ...]:
+    return memory.pieces if isinstance(memory, CountedPieces) else (memory,)
+
 
 _Path = MemoryPath | InterleavedPath
 _Finish = Callable[[Any], None]
@@ -28,7 +105,7 @@ _LAST: Final = NORMAL + 1
 
 
 class MulticastFabric(Fabric):
-    """As Fabric. Up to *receivers* blocks that read the same bytes get copies of one answer.
+    """A Fabric in which up to *receivers* blocks that read the same bytes get copies of one answer.
 
     A read joins another one if its request is at the memory before the first byte leaves, and if no write to these
     bytes came between the two. The answer goes over the tree of the routes, each link once.
@@ -43,12 +120,15 @@ class MulticastFabric(Fabric):
         self._builder = TreeBuilder()
 
     def attach(self, components: Mapping[str, ComponentBase[Any]]) -> None:
-        """As Fabric. Nothing is reserved ahead, because a later request can join."""
+        """Gives the fabric the block at each node. Nothing is reserved ahead, because a later request can join."""
         super().attach(components)
         self.wait_for_requests()
 
     def read(self, path: _Path, memory: Rectangle, start_ps: int, finish: _Finish, argument: Any) -> None:
-        """As Fabric. Each read has a row in the log, because reads that join are not like those that are alone."""
+        """Reads *memory*.
+
+        Each read has a row in the log, because a read that joins takes another time than a read alone.
+        """
         if isinstance(path, InterleavedPath):
             self._gather(self.read, path, memory, start_ps, (finish, argument))
             return
@@ -60,7 +140,7 @@ class MulticastFabric(Fabric):
         self._at(start_ps + path.request_ps, self._ask, Transfer(flow, path, memory, None, start_ps, finish, argument))
 
     def _ask(self, transfer: Transfer) -> None:
-        """The request of a read arrives at the memory now: join a read, or begin one that others can join."""
+        """Joins a read whose request arrives now to another read, or begins a read that others can join."""
         path, memory, now = transfer.path, transfer.memory, self._clock.now_ps
         assert path is not None
         assert memory is not None
@@ -85,7 +165,7 @@ class MulticastFabric(Fabric):
         self._clock.push((head_ps, _LAST, next(self._clock.event_order), self._depart, joined))
 
     def _depart(self, joined: JoinedReads) -> None:
-        """The first byte leaves the memory now, for all that joined."""
+        """Lets the first byte leave the memory now, for all reads that joined."""
         first, members = joined.members[0], joined.members
         assert first.path is not None
         self._open.leaves(first.path.requests, joined)
@@ -98,7 +178,7 @@ class MulticastFabric(Fabric):
             self._send_copy(tree, members, joined.head_ps, joined.tail_ps)
 
     def _send_copy(self, tree: RouteTree, members: list[Transfer], head_ps: int, tail_ps: int) -> None:
-        """Send bytes that are there from *head_ps* to *tail_ps* over *tree*, which begins before any shared link."""
+        """Sends bytes that are there from *head_ps* to *tail_ps* over *tree*, which begins before any shared link."""
         branch, clock = tree.branch, self._clock
         branch.count()
         head_ps, tail_ps = branch.reserve_ahead(head_ps, tail_ps)
@@ -113,7 +193,7 @@ class MulticastFabric(Fabric):
             self._send_copy(each, members, head_ps, tail_ps)
 
     def _deliver(self, transfer: Transfer | MulticastFork) -> None:
-        """The last byte of *transfer* is at the end of its leg, or at a node where ways part."""
+        """Ends *transfer*, whose last byte is at the end of its leg or at a node where ways part."""
         if isinstance(transfer, MulticastFork):
             transfer.complete()
             return

@@ -1,4 +1,4 @@
-"""MulticastFork: the node where ways part, as a shared link before it sees the bytes that come there."""
+"""MulticastFork: the node where ways part. Shared links before the node see the fork as a transfer."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class MulticastFork:
         self.due_ps = -1
 
     def is_due(self, due_ps: int) -> None:
-        """As Passage."""
+        """Sets the picosecond at which the last byte is at the node; -1 while unknown."""
         self.due_ps = due_ps
 
     def visit_state(self, over: StateVisitor) -> None:
-        """Raises NotPeriodic: commands of a chip that multicasts are not folded."""
+        """Raises NotPeriodic: nothing is skipped on a chip that multicasts."""
         raise NotPeriodic
 
     def ends_ps(self, last_ps: int) -> int:
-        """As Passage: nothing holds up the bytes here."""
+        """*last_ps*, because nothing holds up the bytes here."""
         return last_ps
 
     def passage_of(self, tree: RouteTree) -> Passage:
@@ -60,7 +60,7 @@ class MulticastFork:
         return MulticastFork(self._clock, tree.behind, self._receivers, self._deliver)
 
     def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
-        """As Passage. Each copy comes to its next link a latency later."""
+        """From *from_ps* on, the bytes follow *pace*. Each copy comes to its next link a latency later."""
         self._pace = pace
         if type(pace) is FairShare:
             pace.look_back(delay_ps + max(tree.branch.lead_ps for tree in self._trees))
@@ -99,7 +99,7 @@ class MulticastFork:
         return Copy(tree, passage, stream)
 
     def _come_to(self, passage: Passage, from_ps: int, pace: ArrivalCurve, since: tuple[int, float]) -> None:
-        """From *from_ps* on, the bytes at the end of a branch without a shared link are those of *pace*."""
+        """From *from_ps* on, the bytes at the end of a branch without a shared link follow *pace*."""
         delay_ps, offset = since
         passage.comes(from_ps, pace, delay_ps, offset)
         if type(pace) is SteadyPace:
@@ -112,7 +112,7 @@ class MulticastFork:
         self._clock.call_at(due_ps, self._arrived, passage)
 
     def _arrived(self, passage: Passage) -> None:
-        """The last byte is at the end of the branch now, unless a later change has moved that moment."""
+        """Ends the branch, whose last byte is here now, unless a later change has moved that moment."""
         if passage.due_ps == self._clock.now_ps:
             passage.is_due(-1)
             self._deliver(passage)

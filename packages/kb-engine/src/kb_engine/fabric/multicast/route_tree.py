@@ -49,7 +49,7 @@ class Branch:
             self.shared = SharedHop(link, after_ps, duration_ps, nbytes, self.shared)
 
     def reserve_ahead(self, head_ps: int, tail_ps: int) -> tuple[int, int]:
-        """As Flow.reserve_ahead."""
+        """Reserves the links of the tree ahead of the bytes."""
         for link, after_ps, duration_ps in self.ahead:
             start_ps = max(head_ps, link.free_ps)
             link.free_ps = end_ps = max(start_ps + duration_ps, tail_ps)

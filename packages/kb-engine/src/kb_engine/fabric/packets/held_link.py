@@ -101,7 +101,7 @@ class HeldLink:
         return self._buffered[0] if self._buffered else None
 
     def ask(self, packet: Packet) -> None:
-        """*packet* is the first of those that wait where it waits, and wants the link from now on."""
+        """Queues *packet*, the first packet that waits at its place, for the link from now on."""
         heappush(self._asking, (self._clock.now_ps, packet.train.number, packet.number, packet))
         self._plan()
 
@@ -119,7 +119,9 @@ class HeldLink:
             self._plan()
 
     def _plan(self) -> None:
-        """Decide as soon as the link is free and has room for the first packet, if that moment is known."""
+        """Schedules the decision for the moment at which the link is free and has room for the first packet, if it is
+        known.
+        """
         room_ps = self._room_ps(self._asking[0][3])
         self.is_full = room_ps is None
         if room_ps is None:
@@ -133,7 +135,7 @@ class HeldLink:
             self._clock.push((decides_ps, _LAST, next(self._clock.event_order), self._decide, decides_ps))
 
     def _room_ps(self, packet: Packet) -> int | None:
-        """When the buffer has room for *packet*, as far as it is known; None if some packet has yet to leave it."""
+        """The picosecond at which the buffer has room for *packet*; None if a packet has yet to leave the buffer."""
         if self._buffer_nbytes is None or packet.is_at_last_link:
             return 0
         now, credited = self._clock.now_ps, self._credits
@@ -149,7 +151,7 @@ class HeldLink:
         return None
 
     def _decide(self, decides_ps: int) -> None:
-        """Give the link to the first packet now, unless a later `_plan` has replaced this moment."""
+        """Gives the link to the first packet now, unless a later `_plan` has replaced this moment."""
         if decides_ps != self._decides_ps:
             return
         self._decides_ps = -1
@@ -162,7 +164,10 @@ class HeldLink:
             self._plan()
 
     def _start(self, packet: Packet) -> None:
-        """*packet* begins to leave now. Durations of packets are rounded so that those of their transfer are exact."""
+        """Lets *packet* begin to leave now.
+
+        Durations of packets are rounded so that the duration of their transfer is exact.
+        """
         now, rate, train = self._clock.now_ps, self.state.rate, packet.train
         first = packet.first_byte
         end_ps = max(now + rate.ps(first + packet.nbytes) - rate.ps(first), packet.tail_ps)

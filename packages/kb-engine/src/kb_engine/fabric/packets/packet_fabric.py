@@ -21,7 +21,7 @@ from kb_topology import AddressMap, Graph
 
 
 class TravellingTransfer:
-    """A transfer whose packets are on their way. *deliver* gets the transfer when its last byte has come."""
+    """A transfer whose packets are on their way. *deliver* gets the transfer when the last byte has come."""
 
     __slots__ = ("_clock", "_deliver", "_transfer")
 
@@ -40,11 +40,11 @@ class TravellingTransfer:
 
 
 class PacketFabric(Fabric):
-    """As Fabric, for packets of *packet_nbytes* with header.
+    """A Fabric of packets of *packet_nbytes*, with header.
 
-    All links of the chip carry packets, also those behind which there is room for everything. Nothing is reserved
-    ahead, because a packet that comes later can hold up the way back. The end of a way takes what comes, and what waits
-    at its begin fills no buffer: each transfer waits there by itself.
+    All links of the chip carry packets, also links with unlimited room behind them. Nothing is reserved ahead, because
+    a packet that comes later can hold up the way back. The end of a way takes every packet, and packets that wait at
+    its begin fill no buffer: each transfer waits there by itself.
     """
 
     is_foreseen: ClassVar[bool] = False
@@ -67,13 +67,13 @@ class PacketFabric(Fabric):
         self._numbers = count()
 
     def attach(self, components: Mapping[str, ComponentBase[Any]]) -> None:
-        """As Fabric."""
+        """Gives the fabric the block at each node, before the first transfer."""
         super().attach(components)
         self.wait_for_requests()
         self._buffers = {name: block for name, block in components.items() if isinstance(block, BufferedComponent)}
 
     def _travel(self, transfer: Transfer) -> None:
-        """Send *transfer* in packets. Without bytes or links it goes as on any chip."""
+        """Sends *transfer* in packets. Without bytes or links, the transfer goes as a whole."""
         flow = transfer.flow
         if not flow.nbytes or not flow.hops:
             super()._travel(transfer)

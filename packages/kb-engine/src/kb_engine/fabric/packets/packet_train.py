@@ -9,27 +9,27 @@ from kb_engine.fabric.link import LinkState
 
 
 class TrainLink(Protocol):
-    """A link as the packets on it see it, with the buffer at its end."""
+    """The interface of a link for the packets on it, with the buffer at its end."""
 
     state: LinkState
 
     @property
     def is_full(self) -> bool:
-        """Whether a packet waits for room in the buffer, and too few of those that are there have begun to leave."""
+        """Whether a packet waits for room in the buffer, and too few packets of the buffer have begun to leave."""
 
     @property
     def first_buffered(self) -> Packet | None:
         """The packet in the buffer that leaves next and has not begun to."""
 
     def ask(self, packet: Packet) -> None:
-        """*packet* is the first of those that wait where it waits, and wants the link from now on."""
+        """Queues *packet*, the first packet that waits at its place, for the link from now on."""
 
     def let_go(self, packet: Packet, end_ps: int) -> None:
         """*packet* begins to leave the buffer now, and its last byte leaves at *end_ps*."""
 
 
 class Passenger(Protocol):
-    """The transfer whose bytes the packets are, as the links see it."""
+    """The interface of the transfer whose bytes the packets carry, for links."""
 
     def packet_comes(self, first_byte: int, nbytes: int, head_ps: int, tail_ps: int) -> None:
         """*nbytes* from byte *first_byte* on come to the end of the leg from *head_ps* to *tail_ps*."""

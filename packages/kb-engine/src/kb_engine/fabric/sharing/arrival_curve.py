@@ -1,21 +1,33 @@
-"""ArrivalCurve: how many bytes of a stream have passed a point, over time.
+"""ArrivalCurve: the number of bytes of a stream that have passed a point, over time.
 
 Bytes that a source sends, and bytes that a link passes on for a stream that has the link alone, have a SteadyPace. The
 bytes of streams that wait at one link follow the FairShare of the link, because all of them get the same rate. A point
 *d* picoseconds behind a link sees the pace of the link *d* picoseconds later.
+
+Design: docs/design/link-sharing.md
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from math import inf
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Final, Protocol, TypeAlias
 
 from kb_engine.block.state_visitor import MOMENT, PART, SAME, HasState, State, Stateful, each, each_value
 from kb_engine.timing.clock import Clock
 
+NO_BYTES: Final = 1e-3
+"""Fewer bytes than this are a rounding error, and nothing waits for them."""
+
+NO_TIME_PS: Final = 2.0**-6
+"""A moment that is at most this much after a whole picosecond counts as that picosecond."""
+
+MORE: Final = 1 + 1e-9
+"""Rates within this factor are equal."""
+
+
 _MOST_PAST = 32
-"""Changes of rate that a FairShare keeps before it looks which of them can be forgotten."""
+"""Changes of rate that a FairShare keeps before it forgets changes that are no longer needed."""
 
 
 Line: TypeAlias = tuple[int, float, float]
@@ -23,7 +35,7 @@ Line: TypeAlias = tuple[int, float, float]
 
 
 class Listener(HasState, Protocol):
-    """Who wants to hear that the rate of a FairShare changes to more than `ceiling`."""
+    """A listener, which is notified when the rate of a FairShare rises above `ceiling`."""
 
     ceiling: float
 
@@ -58,7 +70,7 @@ class SteadyPace(Stateful):
         return self.rate if t_ps < self.end_ps else 0.0
 
     def lines(self, since_ps: int, until_ps: int) -> list[Line]:
-        """As FairShare.lines."""
+        """The lines of the curve from *since_ps* to *until_ps*, in order."""
         before = (self.start_ps, 0.0, self.rate), (self.end_ps, float(self.nbytes), 0.0)
         return [line for line in before if line[0] < until_ps and (line[2] == 0.0 or self.end_ps > since_ps)]
 
@@ -68,8 +80,8 @@ class FairShare(Stateful):
 
     This is the virtual time of fair queueing (Parekh and Gallager, IEEE/ACM ToN 1 (3), 1993), counted in bytes: a
     stream of n bytes that begins to wait at level L has left the link at level L + n. `audience` hears of changes.
-    `longest_ps` is the longest time that anybody looks back, but for those who hold the pace from a moment on. `_highs`
-    are the past rates that no later one has reached, each with the moment up to which it was the rate.
+    `longest_ps` is the longest time that any listener looks back. Users that `hold` the pace from a moment on are
+    apart. `_highs` are the past rates that no later one has reached, each with the moment up to which it was the rate.
     """
 
     __slots__ = ("_held", "_highs", "_past", "audience", "level", "longest_ps", "rate", "t_ps")
@@ -155,15 +167,18 @@ class FairShare(Stateful):
         return rises[::-1]
 
     def hold(self, holder: HasState, since_ps: int) -> None:
-        """Keep the pace from *since_ps* on, until *holder* calls `release`."""
+        """Keeps the pace from *since_ps* on, until *holder* calls `release`."""
         self._held.setdefault(holder, since_ps)
 
     def release(self, holder: HasState) -> None:
-        """*holder* looks at the pace no more."""
+        """Ends the `hold` of *holder*."""
         self._held.pop(holder, None)
 
     def join(self, listener: Listener, delay_ps: int, now_ps: int) -> float:
-        """Tell *listener*, who sees the pace *delay_ps* later, of changes. Returns the highest rate from now on."""
+        """Notifies *listener*, who sees the pace *delay_ps* later, of changes from now on.
+
+        Returns the highest rate from now on.
+        """
         if delay_ps > self.longest_ps:
             self.longest_ps = delay_ps
         self.audience[listener] = None
@@ -171,7 +186,7 @@ class FairShare(Stateful):
         return self.rate if seen_ps >= self.t_ps else self.peak_since(seen_ps)
 
     def look_back(self, delay_ps: int) -> None:
-        """Keep the pace of the last *delay_ps* picoseconds from now on."""
+        """Keeps the pace of the last *delay_ps* picoseconds from now on."""
         if delay_ps > self.longest_ps:
             self.longest_ps = delay_ps
 
@@ -190,7 +205,7 @@ class FairShare(Stateful):
         self.rate = rate
 
     def announce(self, clock: Clock) -> None:
-        """Tell the audience the rate, which has changed."""
+        """Notifies the audience of the rate, which has changed."""
         rate = self.rate
         for listener in self.audience:
             if rate > listener.ceiling:

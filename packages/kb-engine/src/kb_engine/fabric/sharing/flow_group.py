@@ -22,19 +22,19 @@ GroupKey: TypeAlias = tuple[ArrivalCurve, int]
 
 
 class GroupLink(Protocol):
-    """A link as the groups on it see it."""
+    """The interface of a link for the groups on it."""
 
     def hear(self, group: FlowGroup) -> None:
-        """The rate of *group* changes now, as seen here."""
+        """Takes a change of the rate of *group*, which reaches this link now."""
 
     def takes(self, more: float) -> bool:
-        """Promise *more* bytes a picosecond to a group. False if the link has no room, or watches the rates."""
+        """Promises *more* bytes a picosecond to a group. False if the link has no room, or watches the rates."""
 
 
 Waiting: TypeAlias = tuple[float, int, Stream]
-"""How far the level of the link has to be above that of the pace for a stream to have caught up: its lead.
+"""A stream's lead, by which the level of the link has to exceed the level of the pace for the stream to catch up.
 
-Then come an order among equals, and the stream.
+An order among equal leads and the stream follow.
 """
 
 
@@ -99,26 +99,26 @@ class FlowGroup(Stateful):
         return type(self.pace) is SteadyPace
 
     def came_by(self, now_ps: int) -> float:
-        """The level of the pace as it is seen at the link at *now_ps*, in bytes."""
+        """The level of the pace at the link at *now_ps*, in bytes."""
         return self.pace.level_at(now_ps - self.delay_ps)
 
     def refresh(self, now_ps: int) -> float:
-        """Look up the rate at *now_ps*."""
+        """Updates the rate to that of *now_ps*."""
         rate = self.rate = self.pace.rate_at(now_ps - self.delay_ps)
         return rate
 
     def promise(self, now_ps: int) -> float:
-        """Make the highest rate that may come from *now_ps* on the ceiling, as far as it is decided. Returns it."""
+        """Sets the ceiling to the highest rate from *now_ps* on that is decided so far, and returns the ceiling."""
         self.ceiling = self.pace.peak_since(now_ps - self.delay_ps)
         return self.ceiling
 
     def promise_more(self, rate: float) -> None:
-        """Raise the ceiling of a pace that can change by *rate*."""
+        """Raises the ceiling of a pace that can change by *rate*."""
         if not self.is_steady:
             self.ceiling += rate
 
     def hear_all(self, clock: Clock, now_ps: int) -> None:
-        """From *now_ps* on, hear of every change of rate, and of those that are on their way."""
+        """From *now_ps* on, hears of every change of rate, also of changes that are on their way."""
         pace, delay_ps = self.pace, self.delay_ps
         self.rate = pace.rate_at(now_ps - delay_ps)
         self.ceiling = _ANY_RATE
@@ -144,7 +144,7 @@ class FlowGroup(Stateful):
         self._link.hear(self)
 
     def retire(self) -> None:
-        """The group is empty: hear of no change, and let go of the streams that waited, which hold the group."""
+        """Retires an empty group: hears of no change, and drops the streams that waited, which refer to the group."""
         self._waiting.clear()
         if type(self.pace) is FairShare:
             del self.pace.audience[self]
@@ -155,7 +155,7 @@ class FlowGroup(Stateful):
         heappush(self._waiting, (stream.own_offset - stream.offset, order, stream))
 
     def drop_waiting(self) -> None:
-        """A stream that waited here has all its bytes, has left, or comes at another pace now."""
+        """Drops a stream that waited here: it has all its bytes, has left, or comes at another pace now."""
         self.n_waiting -= 1
 
     def catches_up_after(self, now_ps: int, level: float, rate: float) -> float:

@@ -1,8 +1,8 @@
 """LastLink: the narrow link at the end of a leg, which one transfer has to itself.
 
 A block with one read under way at a time gets the bytes of one transfer at a time over its own link. No flow competes
-there, and nobody has to know at what rate the bytes leave. So nothing is done while they come: a look at how they came
-says when the last one leaves.
+there, and no code needs the rate at which the bytes leave. So nothing is done while they come: the end follows from
+their arrival curve.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from math import ceil
 from typing import ClassVar, NamedTuple
 
 from kb_engine.block.state_visitor import BY_HAND, MOMENT, PART, SAME, State, Stateful, StateVisitor, optional, row
-from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, FairShare, SteadyPace
-from kb_engine.fabric.sharing.rounding import MORE, NO_BYTES, NO_TIME_PS
+from kb_engine.fabric.sharing.arrival_curve import MORE, NO_BYTES, NO_TIME_PS, ArrivalCurve, FairShare, SteadyPace
 
 
 class Narrowing(NamedTuple):
@@ -66,7 +65,7 @@ class LastLink(Stateful):
             self._from_ps = over.moment(self._from_ps)
 
     def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
-        """From *from_ps* on, the bytes that have come are those of *pace*, *delay_ps* ago, less *offset*."""
+        """From *from_ps* on, the bytes that have come are the level of *pace*, *delay_ps* ago, less *offset*."""
         link, before = self._link, self._pace
         if before is None:
             if type(pace) is SteadyPace and pace.rate > link.bandwidth:
@@ -93,7 +92,7 @@ class LastLink(Stateful):
         return last_ps + self._link.after_ps
 
     def _backlog_at(self, until_ps: int) -> _Backlog | None:
-        """The backlog at *until_ps*, after a look at how the bytes came."""
+        """The backlog at *until_ps*, from the arrival curve of the bytes."""
         pace, delay_ps, backlog, bandwidth = self._pace, self._delay_ps, self._backlog, self._link.bandwidth
         assert pace is not None
         if backlog is None:

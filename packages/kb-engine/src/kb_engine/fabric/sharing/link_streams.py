@@ -11,23 +11,86 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
-from kb_engine.block.state_visitor import StateVisitor, moment_or_none
-from kb_engine.fabric.sharing.arrival_curve import FairShare, SteadyPace
-from kb_engine.fabric.sharing.departures import Departures
+from simpy.events import NORMAL
+
+from kb_engine.block.state_visitor import BY_HAND, MOMENT_OR_NONE, SAME, SIZE, State, Stateful, StateVisitor
+from kb_engine.fabric.sharing.arrival_curve import MORE, NO_BYTES, ArrivalCurve, FairShare, SteadyPace
 from kb_engine.fabric.sharing.flow_group import FlowGroup, GroupKey
-from kb_engine.fabric.sharing.rounding import MORE, NO_BYTES
 from kb_engine.fabric.sharing.stream import HERE, Passage, Stream
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import Rate
+
+
+class Departures(Stateful):
+    """The end of a link, which sends heads, tails and changes of pace on.
+
+    *deliver* gets each passage that has reached the end of its leg.
+    """
+
+    __slots__ = ("_clock", "_deliver")
+
+    def __init__(self, clock: Clock, deliver: Callable[[Passage], None]) -> None:
+        self._clock = clock
+        self._deliver = deliver
+
+    def _send_head(self, stream: Stream, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
+        """The head of *stream* leaves now."""
+        behind = stream.go_on(pace, delay_ps, offset)
+        if behind is None:
+            self._arrives(stream, pace, delay_ps, offset)
+            return
+        clock = self._clock
+        clock.push((clock.now_ps + stream.after_ps, NORMAL, next(clock.event_order), behind.hop.arrive, behind))
+
+    def _tell_next(self, stream: Stream, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
+        """*stream*, whose head has left, leaves at another pace from now on."""
+        behind = stream.behind
+        if behind is None:
+            self._arrives(stream, pace, delay_ps, offset)
+            return
+        clock, change = self._clock, (behind, pace, delay_ps, offset)
+        clock.push((clock.now_ps + stream.after_ps, NORMAL, next(clock.event_order), behind.hop.regroup, change))
+
+    def _send_tail(self, stream: Stream) -> None:
+        """The last byte of *stream* leaves now."""
+        clock, behind = self._clock, stream.behind
+        next_ps = clock.now_ps + stream.after_ps
+        if behind is not None:
+            clock.push((next_ps, NORMAL, next(clock.event_order), behind.hop.complete, behind))
+        else:
+            self._expect(stream.passage, stream.passage.ends_ps(next_ps))
+
+    def _arrives(self, stream: Stream, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
+        """The bytes of *stream* that leave from now on come to the end of the leg."""
+        passage = stream.passage
+        passage.comes(self._clock.now_ps + stream.after_ps, pace, delay_ps, offset)
+        if type(pace) is SteadyPace:
+            self._expect(passage, passage.ends_ps(pace.end_ps + delay_ps))
+        else:
+            assert type(pace) is FairShare
+            pace.look_back(delay_ps)
+            passage.is_due(-1)
+
+    def _expect(self, passage: Passage, due_ps: int) -> None:
+        passage.is_due(due_ps)
+        clock = self._clock
+        clock.push((due_ps, NORMAL, next(clock.event_order), self._arrived, passage))
+
+    def _arrived(self, passage: Passage) -> None:
+        """The last byte is at the end of the leg now, unless a later change has moved that moment."""
+        if passage.due_ps == self._clock.now_ps:
+            passage.is_due(-1)
+            self._deliver(passage)
+
 
 LOOSE: Final = object()
 """The group of a stream that passes at a SteadyPace on a link that does not watch the rates."""
 
 
 class SharedFlow(Protocol):
-    """All transfers of one size over one leg, as its shared links see them."""
+    """The interface of a Flow for shared links: all transfers of one size over one leg."""
 
     @property
     def under_way(self) -> int:
@@ -39,7 +102,7 @@ def _order(entry: Any) -> Any:
 
 
 def _visit_if_ahead(over: StateVisitor, part: Stream | FlowGroup, now: int) -> None:
-    """Hand *part* over. Of one whose bytes have all come, what matters is what has yet to be forgotten."""
+    """Hands *part* to *over*. Of a part whose bytes have all come, only its remainder matters."""
     if part.end_ps > now:
         over.part(part)
     else:
@@ -53,6 +116,22 @@ class LinkStreams(Departures, ABC):
     `_divides` says that it divides its bandwidth at the end of this picosecond; the streams in `_heads` leave then.
     """
 
+    state: ClassVar[State] = {
+        "_promised": SAME,
+        "_divides": SAME,
+        "_watches": SAME,
+        "_n_waiting": SAME,
+        "_slowest": SAME,
+        "_tick_ps": MOMENT_OR_NONE,
+        "_heads": SIZE,
+        "_finishes": SIZE,
+        "_loose": SIZE,
+        "_groups": SIZE,
+        "_ends": SIZE,
+        "_alone": BY_HAND,
+        "_alone_pace": BY_HAND,
+        "_share": BY_HAND,
+    }
     __slots__ = (
         "_alone",
         "_alone_pace",
@@ -83,7 +162,7 @@ class LinkStreams(Departures, ABC):
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Be as an idle link is that nothing has passed."""
+        """Resets the link to an idle link that nothing has passed."""
         self._groups: dict[GroupKey, FlowGroup] = {}
         self._share = FairShare(0)
         self._n_waiting = 0
@@ -100,12 +179,14 @@ class LinkStreams(Departures, ABC):
         self._heads: list[Stream] = []
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says. Of streams that have ended, what is left is their rate."""
+        """Hands the streams to *over*. Of streams that have ended, only the rate is left.
+
+        The order matters to a visitor that moves parts on: whether a part is ahead of now is asked before it moves.
+        """
         now = self._clock.now_ps
         alone = self._alone if self._alone_pace.end_ps > now else None
-        over.same(alone is None, self._promised, len(self._loose), len(self._ends), len(self._heads))
-        over.same(self._divides, self._watches, self._n_waiting, self._slowest, len(self._groups), len(self._finishes))
-        self._tick_ps = moment_or_none(over, self._tick_ps)
+        super().visit_state(over)
+        over.same(alone is None)
         if alone is not None:
             over.part(alone)
             over.part(self._alone_pace)
@@ -133,7 +214,7 @@ class LinkStreams(Departures, ABC):
         self._flows.append(flow)
 
     def is_idle(self, now_ps: int) -> bool:
-        """Whether nothing is on the link at *now_ps* or on its way there, and nothing is left of what was."""
+        """Whether nothing is on the link at *now_ps* or on its way there, and all ended streams are forgotten."""
         if self._ends and self._ends[0][0] <= now_ps:
             self._forget_ended(now_ps)
         if self._alone is not None and self._alone_pace.end_ps <= now_ps:
@@ -143,13 +224,13 @@ class LinkStreams(Departures, ABC):
             return False
         if self._divides or self._watches or self._promised != 0.0:
             return False
-        for flow in self._flows:  # noqa: SIM110  # twice as fast as any(), and asked for each closed command
+        for flow in self._flows:  # noqa: SIM110  # twice as fast as any(), and asked for each isolated command
             if flow.under_way:
                 return False
         return True
 
     def takes(self, more: float) -> bool:
-        """Promise *more* bytes a picosecond to a group. False if the link has no room, or watches the rates."""
+        """Promises *more* bytes a picosecond to a group. False if the link has no room, or watches the rates."""
         promised = self._promised + more
         if self._watches or promised > self._most:
             return False
@@ -158,10 +239,10 @@ class LinkStreams(Departures, ABC):
 
     @abstractmethod
     def hear(self, group: FlowGroup) -> None:
-        """The rate of *group* changes now, as seen here."""
+        """Takes a change of the rate of *group*, which reaches this link now."""
 
     def _pass(self, stream: Stream, now: int) -> None:
-        """Let *stream* pass, of which no bytes are here. A link that watches no rates needs no group for a line."""
+        """Lets *stream* pass, of which no bytes are here. A link that watches no rates needs no group for a line."""
         line = stream.pace
         if type(line) is SteadyPace and not self._watches:
             self._pass_loose(stream, line)
@@ -171,7 +252,7 @@ class LinkStreams(Departures, ABC):
             self._promised += group.ceiling
 
     def _join(self, stream: Stream, now: int) -> None:
-        """Let *stream* pass, whose bytes come at the share of another link. This link watches no rates."""
+        """Lets *stream* pass, whose bytes come at the share of another link. This link watches no rates."""
         key = stream.pace, stream.delay_ps
         group = self._groups.get(key)
         if group is None:
@@ -198,7 +279,7 @@ class LinkStreams(Departures, ABC):
                 self._drop(group)
 
     def _group_loose(self, now: int) -> None:
-        """Put the streams that pass without a group into groups."""
+        """Puts the streams that pass without a group into groups."""
         loose, self._loose = self._loose, {}
         for stream in loose:
             self._group_of(stream, now).passing[stream] = None
@@ -217,7 +298,7 @@ class LinkStreams(Departures, ABC):
         return group
 
     def _drop(self, group: FlowGroup) -> None:
-        """Forget *group*, which is empty."""
+        """Forgets *group*, which is empty."""
         if self._groups.pop(group.key, None) is not None:
             group.retire()
 
@@ -243,7 +324,9 @@ class LinkStreams(Departures, ABC):
             group.add_waiting(stream, next(self._order))
 
     def _forget_ended(self, now: int) -> bool:
-        """Forget the streams whose line has ended: they passed, or wait with all their bytes. Whether any passed.
+        """Forgets the streams whose line has ended: they passed, or wait with all their bytes.
+
+        Returns whether any passed.
 
         There is one at least whose line has ended.
         """
@@ -282,7 +365,7 @@ class LinkStreams(Departures, ABC):
             self._send_head(stream, stream.pace, stream.delay_ps + stream.after_ps, stream.offset)
 
     def _leave_otherwise(self, stream: Stream) -> None:
-        """Tell the place behind that *stream* leaves at another pace from now on, unless its head is still here."""
+        """Notifies the next place that *stream* leaves at another pace from now on, unless its head is still here."""
         if stream.behind is HERE:
             return
         if stream.waits:

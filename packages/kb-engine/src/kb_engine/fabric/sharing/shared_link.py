@@ -3,15 +3,18 @@
 The shares are max-min fair, which is the limit of round robin over short bursts: a flow whose bytes come in more slowly
 than an equal share passes at the pace at which it comes, and the flows with waiting bytes share the rest evenly.
 
-An arrival or an end changes one rate, that of all flows that wait, however many there are (`link_streams`). The links
+An arrival or an end changes one rate, the rate of all waiting flows, however many there are (`link_streams`). The links
 behind know their flows by groups of one pace. A change of rate is an event only at a link whose own rates follow from
-it: a link that has room for the rates that may come promises each group a ceiling, and hears of no change below it.
+the change: a link that has room for the rates that may come promises each group a ceiling, and hears of no change below
+the ceiling.
 
 A link that watches rates divides its bandwidth at the end of a picosecond, when all that happens in it has happened. So
-the order within a picosecond decides nothing, and a link that is as wide as what comes in holds nobody up.
+the order within a picosecond decides nothing, and a link as wide as its arrivals holds no flow up.
 
 A flow that has the link alone is served in whole picoseconds, exactly. Shares are computed in double precision, and
 each moment of change is the first whole picosecond that is not before the exact moment.
+
+Design: docs/design/link-sharing.md
 """
 
 from __future__ import annotations
@@ -22,10 +25,9 @@ from typing import Final
 
 from simpy.events import NORMAL, URGENT
 
-from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, SteadyPace
+from kb_engine.fabric.sharing.arrival_curve import MORE, NO_BYTES, NO_TIME_PS, ArrivalCurve, SteadyPace
 from kb_engine.fabric.sharing.flow_group import FlowGroup
 from kb_engine.fabric.sharing.link_streams import LOOSE, LinkStreams
-from kb_engine.fabric.sharing.rounding import MORE, NO_BYTES, NO_TIME_PS
 from kb_engine.fabric.sharing.stream import HERE, Stream
 
 _ROOM: Final = 0.9
@@ -129,7 +131,7 @@ class SharedLink(LinkStreams):
             self._divide_soon(self._clock.now_ps)
 
     def hear(self, group: FlowGroup) -> None:
-        """The rate of *group* changes now, as seen here."""
+        """Takes a change of the rate of *group*, which reaches this link now."""
         passing = group.passing
         if not (passing or group.n_waiting):
             return
@@ -163,7 +165,7 @@ class SharedLink(LinkStreams):
         return self._is_steady(now)
 
     def _enter(self, stream: Stream, now: int) -> None:
-        """Take *stream* in beside others: to pass, or to wait."""
+        """Takes *stream* in beside others: to pass, or to wait."""
         is_there = type(stream.pace) is SteadyPace and stream.came_by(now) > NO_BYTES  # all bytes came with the first
         if is_there or (self._n_waiting and stream.pace.rate_at(now - stream.delay_ps) > self._share.rate * MORE):
             self._group_of(stream, now)
@@ -178,7 +180,7 @@ class SharedLink(LinkStreams):
             self._reckon(now)
 
     def _share_with_others(self, now: int) -> None:
-        """The stream that had the link alone is one of several from now on, unless it has ended."""
+        """Makes the stream that had the link alone one of several from now on, unless it has ended."""
         stream, line = self._alone, self._alone_pace
         assert stream is not None
         self._alone = None
@@ -191,7 +193,10 @@ class SharedLink(LinkStreams):
         self._leave_otherwise(stream)
 
     def _reckon(self, now: int) -> None:
-        """See whether the link has room for the rates that may come. If it has none, watch the rates."""
+        """Finds out whether the link has room for the rates that may come.
+
+        If it has none, the link watches the rates.
+        """
         promised, changing = sum([stream.pace.rate for stream in self._loose]), 0
         for group in self._groups.values():
             promised += group.promise(now) * len(group.passing)
@@ -223,14 +228,14 @@ class SharedLink(LinkStreams):
             self._plan_tick(now)
 
     def _divide_soon(self, now: int) -> None:
-        """Divide the bandwidth at the end of this picosecond."""
+        """Divides the bandwidth at the end of this picosecond."""
         if not self._divides:
             self._divides = True
             clock = self._clock
             clock.push((now, _LAST, next(clock.event_order), self._divide_now, None))
 
     def _divide_now(self, _: None) -> None:
-        """All that happens in this picosecond has happened: divide the bandwidth, and let heads leave."""
+        """Divides the bandwidth and lets heads leave. All other events of this picosecond have happened."""
         self._divides = False
         self._settle(self._clock.now_ps)
         heads, self._heads = self._heads, []
@@ -245,7 +250,7 @@ class SharedLink(LinkStreams):
             self._begin_to_leave(stream)
 
     def _settle(self, now: int) -> None:
-        """End the streams that have left, divide the bandwidth, and announce the new rate to the links behind."""
+        """Ends the streams that have left, divides the bandwidth, and announces the new rate to the links behind."""
         if self._ends and self._ends[0][0] <= now:
             self._forget_ended(now)
         share, finishes = self._share, self._finishes
@@ -277,10 +282,10 @@ class SharedLink(LinkStreams):
     def _divide(self, now: int) -> tuple[float, float, float]:
         """Max-min fair shares.
 
-        Returns the rate of each stream that waits, the sum of the rates of those that pass, and the lowest rate at
-        which bytes come for one that waits. Every move of a group raises the equal share: out of the waiting ones go
-        streams without bytes that come more slowly than the share, into them those that come faster. So a group moves
-        twice at most.
+        Returns the rate of each waiting stream, the sum of the rates of passing streams, and the lowest rate at which
+        bytes come for a waiting stream. Every move of a group raises the equal share: streams without bytes that come
+        more slowly than the share stop waiting, and streams that come faster begin to wait. So a group moves twice at
+        most.
         """
         bandwidth, groups = self._bandwidth, self._groups
         while True:
@@ -311,7 +316,10 @@ class SharedLink(LinkStreams):
                 self._leave_otherwise(stream)
 
     def _let_pass(self, now: int, equal: float) -> bool:
-        """Let the streams pass that have no bytes left and come more slowly than *equal*. Whether there are any."""
+        """Lets the streams pass that have no bytes left and come more slowly than *equal*.
+
+        Returns whether there are any.
+        """
         found = False
         level = self._share.level_at(now)
         for group in self._groups.values():
@@ -328,7 +336,7 @@ class SharedLink(LinkStreams):
         return found
 
     def _plan_tick(self, now: int) -> None:
-        """Schedule `_tick` at the next moment at which a stream ends, catches up, or has passed."""
+        """Schedules `_tick` at the next moment at which a stream ends, catches up, or has passed."""
         share, finishes = self._share, self._finishes
         rate = share.rate
         level = share.level + rate * (now - share.t_ps)

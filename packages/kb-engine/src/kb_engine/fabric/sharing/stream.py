@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import BY_HAND, PART, SAME, State, Stateful, StateVisitor
 from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, SteadyPace
 
 
 class StreamLink(Protocol):
-    """A shared link as the streams and the links before it see it."""
+    """The interface of a shared link for streams and for the links before it."""
 
     def arrive(self, stream: Stream) -> None:
         """The head of *stream* arrives now."""
@@ -43,17 +43,17 @@ class SharedHop:
 
 
 class Passage(Protocol):
-    """A transfer as shared links see it."""
+    """The interface of a transfer for shared links."""
 
     @property
     def due_ps(self) -> int:
-        """When the last byte is at the end of the leg, as far as it is known; -1 if not."""
+        """The picosecond at which the last byte is at the end of the leg; -1 while unknown."""
 
     def is_due(self, due_ps: int) -> None:
-        """The last byte is at the end of the leg at *due_ps*, as far as it is known; -1 if not."""
+        """Sets the picosecond at which the last byte is at the end of the leg; -1 while unknown."""
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says."""
+        """Hands the state of the stream to *over*."""
 
     def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
         """From *from_ps* on, the bytes that have come to the end of the leg are *pace*, *delay_ps* ago, less *offset*.
@@ -66,10 +66,10 @@ class Passage(Protocol):
 
 
 HERE: Final = object()
-"""What is behind a stream whose head has not left."""
+"""Stands for the next stream of a stream whose head has not left."""
 
 
-class Stream:
+class Stream(Stateful):
     """One transfer on the shared link of *hop*.
 
     The bytes that have come are the level of `pace`, `delay_ps` ago, less `offset`. A stream that `waits` is served at
@@ -79,6 +79,20 @@ class Stream:
     link, and HERE as long as the head has not left.
     """
 
+    state: ClassVar[State] = {
+        "passage": PART,
+        "pace": PART,
+        "delay_ps": SAME,
+        "offset": SAME,
+        "waits": SAME,
+        "complete": SAME,
+        "done": SAME,
+        "hop": BY_HAND,
+        "behind": BY_HAND,
+        "own_offset": BY_HAND,
+        "finish": BY_HAND,
+        "group": BY_HAND,
+    }
     __slots__ = (
         "after_ps",
         "behind",
@@ -107,12 +121,10 @@ class Stream:
         self.waits = self.complete = self.done = False
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says."""
-        over.part(self.passage)
-        over.part(self.pace)
+        """Hands the state of the stream to *over*. Its own levels matter only while it waits."""
+        super().visit_state(over)
         over.identical(self.hop.link)
-        over.same(self.delay_ps, self.offset)
-        over.same(self.waits, self.complete, self.done, self.behind is HERE, self.behind is None)
+        over.same(self.behind is HERE, self.behind is None)
         if self.waits:
             over.same(self.own_offset, self.finish)
         if hasattr(self.group, "visit_state"):
@@ -139,13 +151,13 @@ class Stream:
         self.pace, self.delay_ps, self.offset = pace, delay_ps, offset
 
     def wait(self, level: float, served: float) -> None:
-        """Wait from now on. The link's share is at *level*, and *served* bytes have left."""
+        """Begins to wait. The link's share is at *level*, and *served* bytes have left."""
         self.waits = True
         self.own_offset = level - served
         self.finish = self.own_offset + self.hop.nbytes
 
     def catch_up(self) -> None:
-        """Pass from now on."""
+        """Begins to pass."""
         self.waits = False
 
     def has_come(self) -> None:

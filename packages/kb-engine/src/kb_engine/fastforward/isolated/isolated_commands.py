@@ -23,7 +23,7 @@ from typing import Any, Final
 from simpy.events import NORMAL
 
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.block.isolation import IsolableWork
+from kb_engine.block.pe_roles import IsolableWork
 from kb_engine.fastforward.isolated.footprint import Footprint
 from kb_engine.fastforward.isolated.pe_forms import PlanForm, form_of, why_out_of_reach
 from kb_engine.fastforward.isolated.result_cache import CachedResults, IsolatedResult, ResultCache

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.block.isolation import IsolableWork
+from kb_engine.block.pe_roles import IsolableWork
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.fabric.paths import MemoryPath
 from kb_engine.fastforward.isolated import isolated_commands

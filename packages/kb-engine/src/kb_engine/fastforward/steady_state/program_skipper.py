@@ -248,7 +248,7 @@ class ProgramSkipper:
             self._notify_issued(commands, period.by.commands, n)
             recorder.issued_instead(period.before.n_commands, commands)
         elif self._session.kept:
-            self._session.tell_again(self._session.kept[period.before.n_kept : period.after.n_kept], n)
+            self._session.notify_again(self._session.kept[period.before.n_kept : period.after.n_kept], n)
         self._launch.skip(ran)
         self._session.skip(shift.numbers.commands, shift.numbers.ops)
         self._chip.clock.skip(shift.ps)
@@ -263,7 +263,7 @@ class ProgramSkipper:
             for command in commands[n_each:]:
                 assert isinstance(command, CommandInFlight), "each command was made to notify observers"
                 self._on_issue(command)
-        self._session.tell_again([each for each in commands[:n_each] if isinstance(each, CommandInFlight)], n)
+        self._session.notify_again([each for each in commands[:n_each] if isinstance(each, CommandInFlight)], n)
 
     def _n_repeatable(self, period: Period) -> int:
         """Returns how many periods follow that repeat *period* with its conflicts; 0 if it is not whole."""

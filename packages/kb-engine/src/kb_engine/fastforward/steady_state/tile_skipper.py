@@ -172,7 +172,7 @@ class TileSkipper:
             tile = max(made, output * self._k_grid + _ALONG_K)
         self._asked = tile
         if tile + _LEAST_SHIFT < self._n_tiles and self._can_afford(_COST_SIGNATURE):
-            self._feeding.call_after(tile, self._search_period)
+            self._feeding.call_after_tile(tile, self._search_period)
         elif self._recorder is not None and self._holds:
             self._recorder.let_go()
 

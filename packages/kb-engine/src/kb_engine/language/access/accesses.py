@@ -1,8 +1,9 @@
-"""What a load or store moves: the elements that a reference and a mask choose, and the pieces that they make."""
+"""Accesses: the elements that a reference and a mask choose for a load or store, and the pieces that they make."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from kb_engine.language.access.element_pieces import (
     pieces_of_affine,
     pieces_of_elements,
 )
-from kb_engine.program.values.affine import Affine, places_before
+from kb_engine.program.values.affine import Affine, places_before, sides_of
 from kb_engine.program.values.affine_masks import IndexBox, where_not_negative
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.indexing import Indices, Integers, rows_and_columns, spread_out
@@ -30,8 +31,8 @@ _Bools = npt.NDArray[np.bool_]
 class ElementAccess(NamedTuple):
     """The elements of a tensor that a load or store moves, of the `shape` elements that the kernel asked for.
 
-    `row`, `col` and `place` are the row and the column in the tensor, and the number among the elements asked for, row
-    by row, of every element that is moved: affine integers, or arrays of one axis. `chosen` says which are moved.
+    For every moved element, `row` and `col` are its row and column in the tensor, and `place` is its number among the
+    elements asked for, row by row: affine integers, or arrays of one axis. `chosen` is the mask of the moved elements.
     """
 
     ref: TensorRef
@@ -47,7 +48,7 @@ class ElementAccess(NamedTuple):
         return self.chosen.is_empty if isinstance(self.chosen, IndexBox) else not self.chosen.any()
 
     def left_out(self) -> list[TilePiece]:
-        """The places of a tile that no element goes to. Their addresses mean nothing."""
+        """The places of a tile that no element moves to. Their addresses have no meaning."""
         if isinstance(self.chosen, IndexBox):
             if self.chosen.is_everywhere:
                 return []
@@ -59,9 +60,9 @@ class ElementAccess(NamedTuple):
 
 
 def access_of(ref: TensorRef, mask: HostValue | None, line: str) -> ElementAccess:
-    """The elements of *ref* that *mask*, of its shape, chooses; all that lie inside the tensor with None.
+    """The elements of *ref* that *mask*, of its shape, chooses; with None, all elements inside the tensor.
 
-    Raises KernelError for an element beyond the tensor or the slice that *ref* was made of.
+    Raises KernelError for an element beyond the tensor, or beyond the slice that *ref* was made from.
     """
     indices = ref.every_index()
     shape = indices.inside if mask is None else indices.shape
@@ -99,7 +100,7 @@ def _moved(indices: Indices, shape: tuple[int, ...], chosen: IndexBox | _Bools) 
 
 
 def _check_inside(ref: TensorRef, dimensions: list[Integers], indices: Indices, line: str) -> None:
-    """Raise KernelError for an index beyond its limits."""
+    """Raises KernelError for an index beyond its limits."""
     for number, (each, (start, end)) in enumerate(zip(dimensions, indices.limits, strict=True)):
         if isinstance(each, np.ndarray):
             if not len(each) or (start <= each.min() and each.max() < end):
@@ -123,9 +124,9 @@ def _extreme(dimensions: list[Any], beyond: Affine, is_low: bool) -> list[int]:
 
 
 def pieces_of(access: ElementAccess, copy: int, is_store: bool) -> list[TilePiece]:
-    """The pieces of *access*, to a copy of the tensor, at virtual addresses if it has such.
+    """The pieces of *access*, to a copy of the tensor, at virtual addresses if the tensor has them.
 
-    Those of a store share no byte: of the elements that a store moves to one place, only the last is moved.
+    The pieces of a store share no byte: of several elements for one place, the last alone is moved.
     """
     tensor, nbytes = access.ref.tensor, access.ref.tensor.dtype.nbytes
     if isinstance(access.row, Affine) and isinstance(access.col, Affine) and isinstance(access.place, Affine):
@@ -146,7 +147,7 @@ def pieces_of(access: ElementAccess, copy: int, is_store: bool) -> list[TilePiec
 def _affine_in_blocks(
     tensor: Tensor, copy: int, elements: tuple[Affine, Affine, Affine]
 ) -> list[tuple[Affine, Affine]] | None:
-    """The addresses and the numbers of the elements in each block of the tensor; None where these are no box.
+    """The addresses and the numbers of the elements in each block of the tensor; None where the elements are no box.
 
     *elements* are their rows, columns and numbers.
     """
@@ -177,7 +178,7 @@ def _blocks(bounds: tuple[int, ...], integers: Affine) -> range:
 
 
 def _inside_block(row: Affine, col: Affine, block: tuple[int, int], tensor: Tensor) -> IndexBox | None:
-    """Where rows and columns lie in a block; None where that is no box."""
+    """The mask of the rows and columns that lie in a block; None where that is no box."""
     box = IndexBox.everywhere(row.shape)
     for each, bounds, number in ((row, tensor.row_bounds, block[0]), (col, tensor.col_bounds, block[1])):
         start, end = bounds[number], bounds[number + 1]
@@ -209,3 +210,48 @@ def _addresses(tensor: Tensor, copy: int, row: Any, col: Any) -> tuple[npt.NDArr
     )
     within = (row - rows[i]) * (cols[j + 1] - cols[j]) + col - cols[j]
     return base[i, j] + within * tensor.dtype.nbytes, i * (len(cols) - 1) + j
+
+
+def flat_rectangle(ref: TensorRef, burst_nbytes: int) -> Matrix | None:
+    """The matrix of all elements of *ref*, if they are affine indices of a flat tensor in one block, and one rectangle.
+
+    The tile holds the rectangle row by row. None for anything else, for an index beyond the tensor, and for several
+    rows that are no whole bursts of *burst_nbytes*, which are moved in pieces. The loads of a loop differ in their
+    first element alone, so the rest is cached.
+    """
+    indices, tensor = ref.indices, ref.tensor
+    if indices is None or len(indices.dimensions) != 1 or len(tensor.col_bounds) != 2:
+        return None
+    along, shape = indices.dimensions[0], indices.shape
+    if type(along) is not Affine or tensor.copies or tensor.virtual or not along.shape == shape == indices.inside:
+        return None
+    dtype = tensor.dtype
+    found = _rectangle(shape, along.steps, dtype.nbytes)
+    (start, end), base = indices.limits[0], along.base
+    if found is None or base < start or base + found.place >= end:
+        return None
+    block = tensor.block(0, 0)
+    address, stride = block.address + base * dtype.nbytes, found.stride
+    if sides_of(shape)[0] == 1:
+        stride = block.stride
+    elif address % burst_nbytes or found.cols * dtype.nbytes % burst_nbytes or stride % burst_nbytes:
+        return None
+    return Matrix(address=address, rows=found.rows, cols=found.cols, stride=stride, dtype=dtype)
+
+
+@lru_cache(maxsize=4096)
+def _rectangle(shape: tuple[int, ...], steps: tuple[int, ...], nbytes: int) -> TilePiece | None:
+    """The single piece of elements of *nbytes*, the first at 0, that is the tile row by row; None for several pieces.
+
+    Its `place` is the number of elements from the first to the last.
+    """
+    place = Affine(shape, 0, tuple(n * (size > 1) for n, size in zip(places_before(shape), shape, strict=True)))
+    address = Affine(shape, 0, steps).times(nbytes)
+    pieces = pieces_of_affine(address, place, nbytes)
+    only = pieces[0]
+    rows, cols = only.rows, only.cols
+    if len(pieces) > 1 or only.pitch != cols or only.stride < cols * nbytes:
+        return None
+    if sides_of(shape)[0] == 1 and rows > 1:
+        return None
+    return only._replace(place=address.high // nbytes)

@@ -1,4 +1,4 @@
-"""Pieces of an access: the largest rectangles of memory whose places in a tile are rectangles too."""
+"""Pieces of an access: the largest rectangles of memory that are rectangles in the tile as well."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class TilePiece(NamedTuple):
 def pieces_of_affine(address: Affine, place: Affine, nbytes: int) -> list[TilePiece]:
     """The pieces of elements of *nbytes* at the addresses *address*, with the numbers *place* in a tile.
 
-    A row is along the axis on which both follow element by element. Of the other axes the rows of a piece are along one
-    that the address does not follow, so that a row is read once for all its places; else along the longest. For each
-    index of the axes that remain there is a piece, in the order of the elements.
+    A row is along the axis on which both grow element by element. The rows of a piece are along one of the other axes:
+    one on which the address does not change, so that a row is read once for all its places, else the longest. For each
+    index of the remaining axes there is a piece, in the order of the elements.
     """
     axes = merged_axes(address.shape, (address.steps, place.steps))
     along = next((axis for axis in axes if axis[1] == (nbytes, 1)), None)
@@ -72,7 +72,7 @@ def pieces_of_elements(
 
 
 def _joined(address: Ints, place: Ints, length: Ints, fits: npt.NDArray[np.bool_], nbytes: int) -> list[TilePiece]:
-    """Runs, each joined with as many of the runs behind it as are at equal distances and *fits* lets be joined."""
+    """Joins each run with the runs behind it that are at equal distances, where *fits* allows it."""
     stride, pitch = np.diff(address), np.diff(place)
     goes_on = fits[1:] & fits[:-1] & (stride[1:] == stride[:-1]) & (pitch[1:] == pitch[:-1])
     last = np.arange(len(fits))  # of each link between two runs, the last link of its row of equal ones
@@ -102,7 +102,7 @@ def last_of_each(address: Ints) -> npt.NDArray[np.bool_]:
 
 
 def is_one_to_one(address: Affine, nbytes: int) -> bool:
-    """Whether no two elements share a byte: each step passes all that the smaller steps reach."""
+    """Whether no two elements share a byte: each step is larger than the reach of all smaller steps."""
     reach = nbytes
     for step, n in sorted((abs(step), n) for n, step in zip(address.shape, address.steps, strict=True) if n > 1):
         if step < reach:

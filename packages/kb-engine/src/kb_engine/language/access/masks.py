@@ -1,4 +1,4 @@
-"""Masks of loads and stores: they choose what is moved of all elements that the kernel asked for."""
+"""Masks of loads and stores: they choose the moved elements among all that the kernel asked for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kb_messages import DType, KernelError, Matrix
 class MaskedAccess(NamedTuple):
     """A load or store of `rows x cols` elements that moves only the rectangle at rows *down* and columns *along*.
 
-    `ref` is where the moved elements lie in memory, and `shape` the elements in each dimension, moved or not.
+    `ref` is the reference to the moved elements in memory, and `shape` the elements in each dimension, moved or not.
     """
 
     ref: TensorRef
@@ -47,10 +47,10 @@ class MaskedAccess(NamedTuple):
 
 
 def access_under(ref: TensorRef, mask: HostValue | None, line: str) -> MaskedAccess | ElementAccess:
-    """The access to *ref* under *mask*, which is as `mask_of` makes it; None moves all.
+    """The access to *ref* under *mask*, a result of `mask_of`; None moves all elements.
 
-    Elements where the moved ones are no rectangle in one block of the tensor, or are none at all. Raises KernelError
-    for a mask that reaches beyond the tensor's edge.
+    Returns an `ElementAccess` where the moved elements are no rectangle in one block of the tensor, or are none at all.
+    Raises KernelError for a mask that reaches beyond the tensor's edge.
     """
     if ref.indices is not None:
         access = access_of(ref, mask, line)
@@ -59,7 +59,7 @@ def access_under(ref: TensorRef, mask: HostValue | None, line: str) -> MaskedAcc
 
 
 def _of_slices(ref: TensorRef, mask: HostValue | None, line: str) -> MaskedAccess | None:
-    """As `access_under`, for a rectangle; None for what is none."""
+    """The access to a rectangle; None for moved elements that are no rectangle in one block."""
     there = ref.row_slice.stop - ref.row_slice.start, ref.col_slice.stop - ref.col_slice.start
     if mask is None:
         whole = slice(0, there[0]), slice(0, there[1])
@@ -71,14 +71,14 @@ def _of_slices(ref: TensorRef, mask: HostValue | None, line: str) -> MaskedAcces
     down, along = found
     if down.stop > there[0] or along.stop > there[1]:
         got = f"a mask that includes element ({down.stop - 1}, {along.stop - 1}) of {ref}, {there[0]} x {there[1]}"
-        raise KernelError(line, got, "one that excludes what is beyond the tensor's edge")
+        raise KernelError(line, got, "one that excludes elements beyond the tensor's edge")
     down, along = (slice(each.start, each.start + plain(each.stop - each.start)) for each in (down, along))
     part = ref.part(down, along)
     return MaskedAccess(part, rows, cols, down, along, mask.shape) if part.is_in_one_block else None
 
 
 def _rectangle_of(ref: TensorRef, access: ElementAccess) -> MaskedAccess | None:
-    """*access*, to elements of *ref* that may be anywhere, as one to a rectangle; None where they are none."""
+    """*access* as an access to a rectangle; None where its elements are no rectangle in one block."""
     row, col, place = access.row, access.col, access.place
     if not (isinstance(row, Affine) and isinstance(col, Affine) and isinstance(place, Affine)):
         return None
@@ -96,7 +96,7 @@ def _rectangle_of(ref: TensorRef, access: ElementAccess) -> MaskedAccess | None:
 
 
 def padded(src: Matrix, access: MaskedAccess, element: bytes) -> MadeTile:
-    """The `rows x cols` elements of *access*: those of *src* where they are moved, *element* elsewhere."""
+    """The `rows x cols` elements of *access*: moved elements from *src*, *element* elsewhere."""
     return MadeTile(access.rows * access.cols, src.dtype, element, (access.part,))
 
 
@@ -122,7 +122,7 @@ def constant(value: object, dtype: DType, line: str) -> npt.NDArray[Any]:
 def constants(values: npt.NDArray[Any], dtype: DType, line: str) -> npt.NDArray[Any]:
     """The integers or booleans *values* as *dtype*, rounded if *dtype* is a float.
 
-    Raises KernelError for a number that an integer *dtype* does not have.
+    Raises KernelError for a number that an integer *dtype* cannot represent.
     """
     from kb_dataexec import cast
 
@@ -134,9 +134,9 @@ def constants(values: npt.NDArray[Any], dtype: DType, line: str) -> npt.NDArray[
 
 
 def mask_of(mask: object, ref: TensorRef, line: str) -> HostValue | None:
-    """*mask*, broadcast to what the kernel asked for; None for None.
+    """*mask*, broadcast to the shape that the kernel asked for; None for None.
 
-    Raises KernelError for a mask that is pending, is no booleans, or has another shape.
+    Raises KernelError for a mask that is pending, has no booleans, or has another shape.
     """
     if mask is None:
         return None
@@ -144,9 +144,7 @@ def mask_of(mask: object, ref: TensorRef, line: str) -> HostValue | None:
         in_tcm(mask, line)
         mask = HostValue(mask.look("use as a mask"), lambda: line)
     if not isinstance(mask, HostValue):
-        raise KernelError(
-            line, f"mask = {describe(mask)}", "a comparison of what tl.arange gives or of loaded integers"
-        )
+        raise KernelError(line, f"mask = {describe(mask)}", "a comparison of integers, from tl.arange or loaded")
     if not mask.is_mask:
         raise KernelError(line, f"a mask of {mask}", "booleans", "compare it")
     shape = ref.asked_dimensions
@@ -158,7 +156,8 @@ def mask_of(mask: object, ref: TensorRef, line: str) -> HostValue | None:
 
 
 def _rectangle(mask: HostValue, sides: tuple[int, int]) -> tuple[slice, slice] | None:
-    """The rows and columns that *mask* chooses of a tile with *sides*; None for a mask of none, or with gaps."""
+    """The rows and columns that *mask* chooses of a tile with *sides*; None for an empty mask and for a mask with
+    gaps."""
     if isinstance(mask.form, IndexBox):
         down, along = ((0, 1), *mask.form.intervals)[-2:]
         return None if mask.form.is_empty else (slice(*down), slice(*along))

@@ -1,4 +1,4 @@
-"""Loads and stores of elements that are no rectangle: DMA commands of pieces."""
+"""Loads and stores of elements that are no rectangle: DMA commands of pieces, and constants of the op log."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from msgspec.structs import replace
 
 from kb_engine.language.access.accesses import ElementAccess, pieces_of
 from kb_engine.language.access.element_pieces import TilePiece
-from kb_engine.language.access.masks import constant
+from kb_engine.language.access.masks import constant, constants
 from kb_engine.language.math import MathOps
+from kb_engine.language.rules.math_results import Argument
 from kb_engine.memory.tiles import MadeTile, TilePart
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.affine import Affine, sides_of
 from kb_engine.program.values.handles import Handle, LoadedTensor
+from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
 from kb_messages import OFFSET_BITS, AddressError, DType, KernelError, LoadCommand, Matrix, Piece, StoreCommand
 
 
 class PieceTransfers(MathOps):
-    """Moves the elements of an `ElementAccess`. The pieces of a command lie in one memory, as many as a DMA takes."""
+    """Moves the elements of an `ElementAccess`. The pieces of a command lie in one memory, at most as many as a DMA
+    takes."""
 
     def _load_pieces(self, access: ElementAccess, other: float, line: str, waits: bool) -> LoadedTensor:
-        """A tile of the elements of *access*, with *other* at the places that it leaves out."""
+        """Loads a tile of the elements of *access*, with *other* at the places that it leaves out."""
         port, dtype = self._port, access.ref.tensor.dtype
         rows, cols = sides_of(access.shape)
         holder = self._allocate(rows, cols, dtype, line)
@@ -59,7 +62,7 @@ class PieceTransfers(MathOps):
     def _is_plain(self, pieces: Sequence[Piece], tile: Matrix) -> bool:
         """Whether the elements are one rectangle of memory that is the whole of *tile*, in whole bursts.
 
-        So it takes the same time as a command of a rectangle, which is simpler.
+        A command of a rectangle is simpler then, and takes the same time.
         """
         if len(pieces) != 1 or pieces[0].rows * pieces[0].cols != tile.rows * tile.cols:
             return False
@@ -74,7 +77,7 @@ class PieceTransfers(MathOps):
     def _load_whole(
         self, shape: tuple[int, ...], src: Matrix, holder: TcmHolder, line: str, waits: bool
     ) -> LoadedTensor:
-        """The tile of *shape* in *holder*, which is the rectangle *src* row by row."""
+        """Loads the rectangle *src*, row by row, as a tile of *shape* in *holder*."""
         port = self._port
         producer, known = port.memory.load([src], holder.matrix)
         known = None if known is None else known.reshape(shape)
@@ -86,12 +89,12 @@ class PieceTransfers(MathOps):
         return loaded
 
     def _store_whole(self, dst: Matrix, value: Handle, src: Matrix, line: str) -> None:
-        """Move the elements of *value*, which lies packed at *src*, to the rectangle *dst* row by row."""
+        """Stores the elements of *value*, which lies packed at *src*, to the rectangle *dst* row by row."""
         self._port.memory.put(dst, src, value.known, value.producer)
         self._port.submit(StoreCommand(src=_packed_as(dst, src), dst=dst), line, Completion(), True)
 
     def constants(self, data: npt.NDArray[Any], dtype: DType, line: str) -> LoadedTensor:
-        """*data*, elements of *dtype*, in TCM. They are constants of the op log, and come with a DMA command."""
+        """Loads *data*, elements of *dtype*, to TCM. They are constants of the op log, and come with a DMA command."""
         rows, cols = sides_of(data.shape)
         holder = self._allocate(rows, cols, dtype, line)
         tile, stride = holder.matrix, cols * dtype.nbytes
@@ -104,7 +107,7 @@ class PieceTransfers(MathOps):
         return loaded
 
     def _store_pieces(self, access: ElementAccess, value: Handle, src: Matrix, line: str) -> None:
-        """Move the elements of *value*, which lies packed at *src*, to those of *access*."""
+        """Stores the elements of *value*, which lies packed at *src*, to the elements of *access*."""
         if access.is_empty:
             return
         dtype = access.ref.tensor.dtype
@@ -162,7 +165,7 @@ def _packed_as(like: Matrix, tile: Matrix) -> Matrix:
 
 
 def turned(ref: TensorRef) -> TensorRef | None:
-    """*ref* with its two axes exchanged, if its elements are adjacent along the first of them and not the second."""
+    """*ref* with its two axes exchanged, if its elements are adjacent along the first axis and not along the second."""
     indices = ref.indices
     if indices is None or len(indices.shape) != 2 or any(not isinstance(each, Affine) for each in indices.dimensions):
         return None
@@ -174,7 +177,7 @@ def turned(ref: TensorRef) -> TensorRef | None:
 
 
 def exchanged(ref: TensorRef) -> TensorRef:
-    """*ref*, of two axes, with these exchanged."""
+    """*ref* with its two axes exchanged."""
     return permuted(ref, (1, 0))
 
 
@@ -198,7 +201,7 @@ def _piece(each: TilePiece, tile: Matrix, address: int, virtual: int | None = No
 
 
 def _matrix(piece: Piece, dtype: DType) -> Matrix:
-    """The memory of *piece*: one row if it goes to several places."""
+    """The memory of *piece*: one row if the row goes to several places."""
     return Matrix(
         address=piece.address,
         rows=piece.rows if piece.stride else 1,
@@ -209,7 +212,7 @@ def _matrix(piece: Piece, dtype: DType) -> Matrix:
 
 
 def _mapped(matrix: Matrix, piece: Piece) -> Matrix:
-    """*matrix*, the memory of *piece*, with the virtual address of *piece* if that has one."""
+    """*matrix*, the memory of *piece*, with the virtual address of *piece* if it has one."""
     return matrix if piece.virtual is None else replace(matrix, virtual=piece.virtual)
 
 
@@ -230,3 +233,31 @@ def _part(piece: Piece, tile: Matrix) -> TilePart:
     nbytes = tile.dtype.nbytes
     pitch, rows, cols = plain(piece.place_stride) // nbytes, plain(piece.rows), plain(piece.cols)
     return TilePart((piece.place - tile.address) // nbytes, pitch, rows, cols)
+
+
+class HostOperands(PieceTransfers):
+    """Math with known integers and masks that have no form, such as `tl.arange(0, 8) & 3`: constants of the op log."""
+
+    def _as_operand(self, argument: Argument, line: str) -> Argument:
+        given = self._with_bytes(argument) if isinstance(argument, HostValue) else argument
+        return given if isinstance(given, LoadedTensor) else super()._as_operand(given, line)
+
+    def stored(self, known: HostValue, dtype: DType, line: str) -> LoadedTensor:
+        """*known* in TCM as *dtype*: computed if it has a form, else constants.
+
+        Raises KernelError for a number that an integer *dtype* cannot represent.
+        """
+        data = constants(known.data, dtype, line)
+        return self._call("copy", [known], dtype=dtype) if _is_computed(known) else self.constants(data, dtype, line)
+
+    def _with_bytes(self, known: HostValue) -> HostValue | LoadedTensor:
+        """*known* as constants in TCM, i32 where all fit, or unchanged if math computes it."""
+        if _is_computed(known):
+            return known
+        line, dtype = self._port.line(), known.integers
+        return self.constants(constants(known.data, dtype, line), dtype, line)
+
+
+def _is_computed(known: HostValue) -> bool:
+    """Whether math computes *known* from the indices of its axes: it has a form, and one or two axes."""
+    return known.form is not None and len(known.shape) in (1, 2)

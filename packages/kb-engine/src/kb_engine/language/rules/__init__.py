@@ -1,1 +1,4 @@
-"""Rules of calls of `tl`: types and shapes of results, operands that are known, and calls that wait for others."""
+"""Rules of calls of `tl`: shapes, dtypes and known values of results.
+
+Design: docs/design/kernel-language.md.
+"""

@@ -1,4 +1,4 @@
-"""What a call of a function gives, by the shapes and dtypes of its arguments: found out once, and then looked up."""
+"""Call rules: the shape and dtype of the result of a call, cached by the shapes and dtypes of the arguments."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ from kb_engine.language.rules.math_results import (
     sort_arguments,
 )
 from kb_engine.language.rules.result_types import result_dtype
-from kb_engine.language.vector.recorded import RecordedFunction, RecordedTensor, recorded_function
+from kb_engine.language.vector.recorded import BoundedCache, RecordedFunction, RecordedTensor, recorded_function
 from kb_engine.program.values.affine import sides_of
 from kb_engine.program.values.handles import Handle
 from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
 from kb_messages import DType, KernelError, VectorValue
 
-_MOST_RULES: Final = 4096
-_RULES: Final[dict[tuple[Hashable, ...], CallRule]] = {}
+_RULES: Final[BoundedCache[tuple[Hashable, ...], CallRule]] = BoundedCache()
 
 
 class CallRule(NamedTuple):
-    """The result of a call, which has `shape`.
+    """The rule of a call: its function, and the `shape` of its result.
 
-    With `in_f32`, arguments that are integers are converted first. The result of integers alone (`may_be_known`) is
-    known if its arguments are. With `has_wide`, a number among the arguments of integers is none that f64 has.
+    With `in_f32`, integer arguments are converted to f32 first. With `may_be_known`, the result of integers is known if
+    its arguments are. With `has_wide`, a number among integer arguments cannot be represented in f64.
     """
 
     function: RecordedFunction
@@ -43,7 +42,8 @@ class CallRule(NamedTuple):
 def call_rule(
     op: str, arguments: Sequence[Argument], axis: int | None, dtype: DType | None, reverse: bool, line: str
 ) -> CallRule:
-    """The rule of a call of *op*, whose result has *dtype*, or that of its arguments. Raises KernelError as a call."""
+    """The rule of a call of *op*, whose result has *dtype*, or that of its arguments. Raises the KernelErrors of the
+    call."""
     axis = None if axis is None else plain(axis)
     key: list[Hashable] = [op, axis, dtype, reverse]
     for each in arguments:
@@ -53,17 +53,14 @@ def call_rule(
             key += (each.shape, each.dtype)
         else:
             key.append(type(each).__qualname__)
-            key.append(repr(each))  # the text tells -0.0 from 0.0, and is equal for NaN
+            key.append(repr(each))  # unlike the numbers, the texts differ for -0.0 and 0.0, and are equal for NaN
     found = _RULES.get(tuple(key))
     if found is None:
-        found = _found_out(op, arguments, axis, dtype, reverse, line)
-        if len(_RULES) >= _MOST_RULES:
-            _RULES.clear()
-        _RULES[tuple(key)] = found
+        found = _RULES.keep(tuple(key), _computed(op, arguments, axis, dtype, reverse, line))
     return found
 
 
-def _found_out(
+def _computed(
     op: str, arguments: Sequence[Any], axis: int | None, dtype: DType | None, reverse: bool, line: str
 ) -> CallRule:
     values, scalars, scalar_at = sort_arguments(op, arguments, f"tl.{op}", line)

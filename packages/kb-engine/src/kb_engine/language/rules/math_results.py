@@ -1,12 +1,12 @@
-"""The result of a math function, before it is computed: shape, dtype, and the value if the arguments are known."""
+"""Results of math functions before they are computed: shape, and the value and wraps of known integers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from math import prod
 from operator import mul
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -47,12 +47,12 @@ def sort_arguments(
 
 
 def _of_python(argument: Any) -> Any:
-    """*argument*, a number of numpy as one of Python."""
+    """*argument*, where a number of numpy becomes a number of Python."""
     return argument.item() if isinstance(argument, np.generic) else argument
 
 
 def broadcast(shapes: Sequence[tuple[int, ...]], op: str, line: str) -> tuple[int, ...]:
-    """The shape that *shapes* have together, by numpy's rules. Raises KernelError when they do not broadcast."""
+    """The shape to which *shapes* broadcast, by numpy's rules. Raises KernelError when they do not broadcast."""
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
@@ -81,9 +81,10 @@ def math_attributes(
 
 
 def rows_of_axis(shape: tuple[int, ...], axis: int) -> tuple[int, tuple[int, int] | None]:
-    """The axis, 0 or 1, of the matrix that a value of *shape* is in TCM, and the rows of that axis that go together.
+    """The axis, 0 or 1, of the matrix in TCM of a value of *shape*, for *axis* of the value, and its groups of rows.
 
-    The last axis is along a row. The rows of any other axis are groups, unless they are all rows.
+    The last axis is along a row. Any other axis has groups of rows (length, step), or None where all rows are one
+    group.
     """
     if axis == len(shape) - 1:
         return 1, None
@@ -92,9 +93,10 @@ def rows_of_axis(shape: tuple[int, ...], axis: int) -> tuple[int, tuple[int, int
 
 
 def spreads(shape: tuple[int, ...], wanted: tuple[int, ...]) -> list[tuple[tuple[int, int], tuple[int, ...]]]:
-    """The groups of `spread` that repeat a value of *shape* to as many rows as one of *wanted* has, and the shapes.
+    """The groups of `spread` that repeat a value of *shape* to the rows of a value of *wanted*, each with its new
+    shape.
 
-    There is none if all rows are one, which every row of another value meets.
+    There are none for a value of one row, which is combined with every row of another value.
     """
     padded = [1] * (len(wanted) - len(shape)) + list(shape)
     found: list[tuple[tuple[int, int], tuple[int, ...]]] = []
@@ -114,7 +116,7 @@ def spreads(shape: tuple[int, ...], wanted: tuple[int, ...]) -> list[tuple[tuple
 
 
 def needs_floats(op: str, dtypes: Sequence[DType], numbers: Sequence[float]) -> bool:
-    """Whether *op* computes with floats although tensors that it computes with, of *dtypes*, are integers."""
+    """Whether *op* computes with floats although some of its tensors, of *dtypes*, are integers."""
     if not dtypes or MATH_FUNCTIONS[op].int_only or op == "copy":
         return False
     if any(each.is_float for each in dtypes):
@@ -123,7 +125,7 @@ def needs_floats(op: str, dtypes: Sequence[DType], numbers: Sequence[float]) -> 
 
 
 def is_wide(value: object) -> TypeGuard[int]:
-    """Whether *value* is a whole number that a scalar of the log, an f64, does not have."""
+    """Whether *value* is a whole number that a scalar of the log, an f64, cannot represent."""
     return type(value) is int and (not -(2**63) <= value < 2**63 or int(float(value)) != value)
 
 
@@ -135,19 +137,19 @@ def filled_integers(number: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
 
 
 def steps_of(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The distance of neighbours along each axis, of elements that lie row by row."""
+    """The distance of neighbours along each axis of a value of *shape* that lies row by row."""
     return tuple(reversed(list(accumulate((1, *reversed(shape[1:])), mul))))
 
 
 def numpy_name(dtype: DType) -> str:
-    """The name that numpy has for integers of *dtype*."""
+    """The name of the integer type *dtype* in numpy."""
     return {DType.I32: "i4", DType.I64: "i8"}[dtype]
 
 
 def known_value(
     math: MathAttributes, values: Sequence[TensorRef | Handle], shape: tuple[int, ...], dtype: DType
 ) -> npt.NDArray[Any] | None:
-    """The value of a function of known integers; None for floats and for pending arguments."""
+    """The value of a function of integers that are known; None for floats and for pending arguments."""
     if dtype.is_float or any(value.dtype.is_float for value in values):
         return None
     arrays = [value.known for value in values if isinstance(value, Handle) and value.known is not None]
@@ -160,3 +162,39 @@ def known_value(
     found = found.reshape(shape)
     found.flags.writeable = False
     return found
+
+
+_EXACT: Final[dict[str, Callable[..., Any]]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "neg": np.negative,
+    "lshift": lambda x, n: x * 2.0**n,
+    "copy": lambda x: x,
+}
+"""The functions whose results can wrap, computed in f64: its rounding is far smaller than the change by a wrap."""
+_PASSES_ON: Final = (*_EXACT, "maximum", "minimum", "where")
+"""Functions whose result counts as wrapped if an argument has wrapped. Remainders and comparisons do not belong
+here."""
+
+
+def wrapped_at(math: MathAttributes, values: Sequence[Handle], dtype: DType, line: str) -> str:
+    """The line of the wrap on which the result of *math* of *values*, known integers, as *dtype*, depends.
+
+    It is *line* where the function itself wraps, and "" if nothing wrapped.
+    """
+    if math.op not in _PASSES_ON:
+        return ""
+    before = next((each.wrapped_at for each in values if each.wrapped_at), "")
+    return before or (line if _wraps(math, [each.known for each in values if each.known is not None], dtype) else "")
+
+
+def _wraps(math: MathAttributes, arrays: Sequence[npt.NDArray[Any]], dtype: DType) -> bool:
+    function = _EXACT.get(math.op)
+    if function is None or dtype is DType.BOOL:
+        return False
+    with np.errstate(all="ignore"):
+        exact = function(*(np.asarray(each, np.float64) for each in math.arguments(arrays)))
+    signed = dtype.name.startswith("I")
+    high = 2.0 ** (8 * dtype.nbytes - signed)
+    return bool((exact < (-high if signed else 0)).any() or (exact >= high).any())

@@ -1,4 +1,4 @@
-"""The dtype of a result, by Triton's table.
+"""Type promotion: the dtype of a result, by Triton's table.
 
 Source: Triton's type promotion (triton-lang.org, "Semantics"), and its source for division of narrow floats.
 """
@@ -15,7 +15,8 @@ _ADDS = frozenset(("sum", "prod", "cumsum", "cumprod"))
 
 
 def result_dtype(op: str, dtypes: Sequence[DType], numbers: Sequence[float] = ()) -> DType:
-    """The dtype of *op* of tensors of *dtypes* and of *numbers*, which have no dtype. The condition of `where` is none.
+    """The dtype of *op* of tensors of *dtypes* and of *numbers*, which have no dtype. The condition of `where` does not
+    count.
 
     A comparison gives bool, a search an index, i32, and a sum or product of integers i32 or u32 at least. A number of a
     higher kind than all tensors decides: a float makes f32 of integers, an integer i32 of booleans. Any other does not
@@ -44,8 +45,8 @@ def result_dtype(op: str, dtypes: Sequence[DType], numbers: Sequence[float] = ()
 def promoted(one: DType, two: DType, divides: bool = False) -> DType:
     """The dtype of a function of *one* and *two*: floats before integers, then the wider.
 
-    f16 with bf16 or fp8 is f16, bf16 with another float f32, two kinds of fp8 f16. Of integers as wide the unsigned
-    one. A division of narrow floats is f32.
+    f16 with bf16 or fp8 is f16, bf16 with another float f32, two kinds of fp8 f16. Of two integers of one width, the
+    unsigned one. A division of narrow floats is f32.
     """
     if one.is_float != two.is_float:
         return one if one.is_float else two

@@ -1,1 +1,4 @@
-"""Vector programs: the chains of element-wise work that `tl` records and issues as one command."""
+"""Vector programs: chains of math that `tl` records and issues as one command.
+
+Design: docs/design/kernel-language.md.
+"""

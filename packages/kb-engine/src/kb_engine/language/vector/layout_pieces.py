@@ -1,7 +1,8 @@
 """Cuts a function that puts elements in another order into pieces: rectangles of its operands and of its result.
 
-Operands and result lie row by row, so the element at an index is a sum of steps. A piece has a range of indices along
-each axis of the order. What it reads is covered by one rectangle of an operand, and what it makes is a rectangle.
+Operands and result lie row by row, so the place of an element is a sum of steps. A piece has a range of indices along
+each axis of the order. One rectangle of an operand covers the elements that the piece reads, and its result is a
+rectangle.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class ElementBlock(NamedTuple):
 
 
 class LayoutPiece(NamedTuple):
-    """`math` of `inputs`, blocks of the operands with these numbers, which makes the block `out` of the result."""
+    """The op `math` on `inputs`, which are numbers of operands and blocks of them. It makes the block `out` of the
+    result."""
 
     math: MathAttributes
     inputs: tuple[tuple[int, ElementBlock], ...]
@@ -60,7 +62,8 @@ class LayoutRange(NamedTuple):
         return cls(math, tuple(sizes), (0,) * len(math.lengths), math.lengths)
 
     def piece(self) -> LayoutPiece | None:
-        """How to make the range by one op; None if it takes both operands otherwise than in turn along an axis."""
+        """The piece that makes the range by one op; None if the range mixes both operands other than alternating along
+        an axis."""
         out = _covering(_sum(self.starts, self._out_steps), self.lengths, self._out_steps)
         steps, first = self.math.strides, self._first
         if len(self.sizes) == 1 or self._high < self.sizes[0] or self._low >= self.sizes[0]:
@@ -119,7 +122,7 @@ class LayoutRange(NamedTuple):
         return before, self._replace(lengths=tuple(lengths), starts=tuple(starts))
 
     def _order(self, op: str, block: ElementBlock, steps: tuple[int, ...], turn: int | None = None) -> MathAttributes:
-        """The order of the range over what its blocks have, which are like *block*."""
+        """The order of the range over the elements of its blocks, which have the shape of *block*."""
         within = [block.step(step) for step in steps]
         if turn is not None:
             within[turn] = block.size

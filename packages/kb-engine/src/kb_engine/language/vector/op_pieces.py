@@ -1,7 +1,7 @@
-"""Functions that move elements anywhere, of values that do not fit the registers: as programs on parts of the values.
+"""Cuts functions that move elements anywhere into programs on parts of values that do not fit the registers.
 
-Strips of rows and columns, and pieces of rows that go forward, are the plan's matter. A function here needs elements
-from other places than those of its result, so each of its programs reads blocks of the operands of its own.
+The plan cuts other functions into strips, or into pieces of rows that go forward. A function here needs elements from
+other places than the places of its result, so each of its programs reads its own blocks of the operands.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kb_messages import (
 )
 
 RESULT: Final = -1
-"""The number that stands for the result among the inputs of a part: a part may read what earlier parts have made."""
+"""The number that stands for the result among the inputs of a part: a part may read results of earlier parts."""
 Fits: TypeAlias = Callable[[VectorProgram], bool]
 
 
@@ -43,7 +43,7 @@ class OpPart(NamedTuple):
 
 
 class _Op(NamedTuple):
-    """`math` of operands like `inputs`, with a result like `result`."""
+    """The op `math`. `inputs` and `result` are the shapes and dtypes of its operands and of its result."""
 
     math: MathAttributes
     inputs: tuple[VectorValue, ...]
@@ -51,7 +51,7 @@ class _Op(NamedTuple):
     line: str
 
     def part(self, math: MathAttributes, inputs: tuple[tuple[int, ElementBlock], ...], out: ElementBlock) -> OpPart:
-        """The part that is one op, *math*, and a change of type where elements move to a result of another one."""
+        """The part of one op, *math*, followed by a conversion where elements move to a result of another dtype."""
         values = tuple(_value(block, self._dtype(number)) for number, block in inputs)
         result, arguments = _value(out, self.result.dtype), tuple(range(len(values)))
         ops = [self.op(math, arguments, result)]
@@ -70,7 +70,7 @@ class _Op(NamedTuple):
 
 
 def may_be_cut(math: MathAttributes) -> bool:
-    """Whether there are parts of the function of *math* that no strip and no piece of a row is."""
+    """Whether the function of *math* can be cut into parts other than strips and pieces of rows."""
     function = MATH_FUNCTIONS[math.op]
     return function.lays_out or function.picks or math.op == "sort" or _is_reverse_scan(math)
 
@@ -78,7 +78,7 @@ def may_be_cut(math: MathAttributes) -> bool:
 def parts_of(
     math: MathAttributes, inputs: tuple[VectorValue, ...], result: VectorValue, line: str, fits: Fits
 ) -> list[OpPart]:
-    """The programs that make *result*, one after the other, each of which *fits*; empty if there are none.
+    """The programs that make *result*, one after the other, each of which *fits*; empty if there is no such cut.
 
     The operands, like *inputs*, and the result lie packed.
     """
@@ -100,7 +100,8 @@ def _is_reverse_scan(math: MathAttributes) -> bool:
 
 
 def _moved(op: _Op, fits: Fits) -> list[OpPart]:
-    """Of `rearrange` and `combine`, and a change of type behind them: ranges of the order, halved until they fit."""
+    """The parts of `rearrange` and `combine`, and of a conversion after them: ranges of the order, halved until they
+    fit."""
     found: list[OpPart] = []
     left = [LayoutRange.whole(op.math, [each.rows * each.cols for each in op.inputs])]
     while left:
@@ -118,7 +119,8 @@ def _moved(op: _Op, fits: Fits) -> list[OpPart]:
 
 
 def _scanned_in_reverse(op: _Op, fits: Fits) -> list[OpPart]:
-    """Of a scan from the last element on: the rows are turned round, scanned and turned back, in the result's bytes."""
+    """The parts of a scan from the last element on: rows are reversed, scanned and reversed again, in the result's
+    bytes."""
     rows, cols = op.result.rows, op.result.cols
     turned = _moved(op._replace(math=_turn(rows, cols)), fits)
     for height in (rows, 1):
@@ -139,7 +141,7 @@ def _scanned_in_reverse(op: _Op, fits: Fits) -> list[OpPart]:
 
 
 def _swapped(op: _Op, left: ElementBlock, first: int) -> OpPart:
-    """*left* turned round in the place of the block at *first*, and that block in the place of *left*."""
+    """The part that exchanges *left* and the block at *first*, each reversed."""
     right = left._replace(first=first)
     value, turn = _value(left, op.result.dtype), _turn(left.rows, left.cols)
     ops = tuple(op.op(turn, (number,), value) for number in (0, 1))
@@ -152,7 +154,7 @@ def _turn(rows: int, cols: int) -> MathAttributes:
 
 
 def _counted(op: _Op, fits: Fits) -> list[OpPart]:
-    """Of `histogram`: each part of the elements is counted, and put to the counts so far."""
+    """The parts of `histogram`: each counts some of the elements, and adds the counts so far."""
     size, bins = op.inputs[0].rows * op.inputs[0].cols, op.result
     out = ElementBlock(0, 1, bins.cols, bins.cols)
     n = size
@@ -175,7 +177,8 @@ def _counted(op: _Op, fits: Fits) -> list[OpPart]:
 
 
 def _gathered(op: _Op, fits: Fits) -> list[OpPart]:
-    """Of `gather`: parts of the index. The elements to choose from are whole along the axis, and have to fit."""
+    """The parts of `gather`: parts of the index. The elements to choose from are whole along the axis, and have to
+    fit."""
     index, source = op.inputs
     found: list[OpPart] = []
     across, along = (index.cols, index.rows) if op.math.axis == 0 else (index.rows, index.cols)
@@ -201,7 +204,8 @@ def _gathered(op: _Op, fits: Fits) -> list[OpPart]:
 
 
 def _sorted(op: _Op, fits: Fits) -> list[OpPart]:
-    """Of `sort`: blocks of a row are sorted, and then pairs of blocks merged, in the order of a sorting network."""
+    """The parts of `sort`: blocks of a row are sorted, and then pairs of blocks merged, in the order of a sorting
+    network."""
     rows, cols = op.result.rows, op.result.cols
     group, step = op.math.group or (rows, 1)
     if op.math.axis == 1:
@@ -229,7 +233,7 @@ def _sorted_block(op: _Op, block: ElementBlock) -> OpPart:
 
 
 def _merged(op: _Op, low: ElementBlock, high: ElementBlock) -> OpPart:
-    """Both blocks of the result, which are sorted, merged."""
+    """The part that merges the blocks *low* and *high* of the result, which are sorted."""
     dtype, size = op.result.dtype, low.size + high.size
     both = VectorValue(size, 1, dtype) if op.math.axis == 0 else VectorValue(1, size, dtype)
     values = _value(low, dtype), _value(high, dtype)

@@ -1,26 +1,43 @@
-"""Values that a kernel has computed and that no command has made yet: handles, and the ops that they stand for."""
+"""Recorded ops: math that a kernel has called and that no command computes yet, and the handles of the results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language.vector.bounded_cache import BoundedCache
 from kb_engine.memory.pending import Producer
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import COLLECTOR, TcmHolder
 from kb_engine.program.values.handles import LoadedTensor, Operators
 from kb_messages import DType, MathAttributes, Matrix, VectorOp, VectorProgram, VectorValue
 
+K = TypeVar("K")
+V = TypeVar("V")
+
+_MOST_KEPT: Final = 4096
+"""The most values of a `BoundedCache`. Source: assumed; kernels use far fewer."""
+
+
+class BoundedCache(dict[K, V]):
+    """A cache of values that depend on their keys alone. It drops all values when it is full."""
+
+    def keep(self, key: K, value: V) -> V:
+        """Caches *value* under *key*, and returns it."""
+        if len(self) >= _MOST_KEPT:
+            self.clear()
+        self[key] = value
+        return value
+
+
 _FUNCTIONS: Final[BoundedCache[tuple[MathAttributes, str, VectorValue], RecordedFunction]] = BoundedCache()
 
 
 class VectorInput:
-    """A value in TCM that recorded ops read. It keeps the TCM until they are done."""
+    """An input of recorded ops: a value in TCM. It keeps the TCM until the ops are done."""
 
     __slots__ = ("completion", "holder", "matrix", "value")
 
@@ -32,22 +49,24 @@ class VectorInput:
 
     @property
     def root(self) -> VectorInput:
-        """Itself, as the `root` of an op is what makes the bytes."""
+        """This input. The `root` of an op is the op that makes the bytes."""
         return self
 
     @property
     def stored(self) -> VectorInput:
-        """Itself, as the `stored` of an op is where the op's result lies."""
+        """This input. The `stored` of an op is the place of its result."""
         return self
 
     @property
     def is_known(self) -> bool | None:
-        """As that of an op: elements of floats that come from memory do not count as known, because no math looks."""
+        """Whether the elements are known. Floats from memory do not count as known, because no math of the kernel reads
+        them."""
         return False if self.value.dtype.is_float else None
 
 
 class RecordedFunction:
-    """`math` with a result like `value`. Equal ones are one object, that of `recorded_function`."""
+    """A function: `math` with a result of the shape and dtype of `value`. `recorded_function` makes equal ones one
+    object."""
 
     __slots__ = ("is_float", "math", "producer_op", "value")
 
@@ -59,23 +78,23 @@ class RecordedFunction:
 
 
 def recorded_function(math: MathAttributes, value: VectorValue) -> RecordedFunction:
-    """The one object for *math* with a result like *value*."""
-    key = math, repr(math.scalars), value  # the text tells -0.0 from 0.0
+    """The one object for *math* with a result of the shape and dtype of *value*."""
+    key = math, repr(math.scalars), value  # -0.0 == 0.0, and their texts differ
     return _FUNCTIONS.get(key) or _FUNCTIONS.keep(key, RecordedFunction(math, value))
 
 
 class RecordedOp:
     """A call of `function` that is recorded, with the inputs and earlier ops that are its `arguments`.
 
-    `is_known` says whether the elements are known; None where that follows from memory. `alive` says that the kernel
-    can still name the result, and `handles` gives its handles. `deferred` says that a program has closed since, for
-    which nobody asked for the result.
+    `is_known` says whether the elements are known; None where that depends on memory. `alive` says that the kernel has
+    a reference to the result, and `handles` are its handles. `deferred` says that a program was closed since that did
+    not need the result.
     """
 
     __slots__ = ("_handles", "alive", "arguments", "deferred", "function", "is_known", "line", "producer", "stored")
 
     stored: VectorInput | None
-    """Where the result lies, if a command has stored it."""
+    """The place of the result, if a command has stored it."""
 
     def __init__(
         self,
@@ -102,7 +121,7 @@ class RecordedOp:
 
     @property
     def handles(self) -> list[RecordedTensor]:
-        """The handles by which the kernel names the result: views of one another."""
+        """The handles of the result to which the kernel has references: views of one another."""
         return [handle for each in self._handles if (handle := each()) is not None]
 
     @property
@@ -111,11 +130,12 @@ class RecordedOp:
         return self.function.value
 
     def name(self, handle: RecordedTensor) -> None:
-        """The kernel names the result by *handle* too."""
+        """Adds *handle* to the handles of the result."""
         self._handles.append(ref(handle))
 
     def let_go(self, handle: RecordedTensor, is_kept: bool = False) -> None:
-        """The kernel names the result by *handle* no more. *is_kept* says that something nobody can ask keeps it."""
+        """Removes *handle*, to which the kernel has no more references. *is_kept* says that a reference cycle keeps
+        it."""
         if len(self._handles) == 1 and self._handles[0]() is handle:
             self._handles.clear()
             self.alive = is_kept
@@ -124,20 +144,20 @@ class RecordedOp:
         self.alive = is_kept or bool(self._handles)
 
     def defer(self) -> None:
-        """Leave the op to a later program."""
+        """Leaves the op to a later program."""
         self.deferred = True
 
     def store_at(self, place: VectorInput) -> None:
-        """A command stores the result at *place*. The arguments are needed no more when it is issued."""
+        """Notes that a command stores the result at *place*. The arguments are needed until it is issued."""
         self.stored = place
 
     def forget_arguments(self) -> None:
-        """The command that stores the result is issued."""
+        """Drops the arguments: the command that stores the result is issued."""
         self.arguments = ()
 
 
 class RecordedView(RecordedOp):
-    """The result of *of*, read row by row as *value*: no op of its own, and the same bytes."""
+    """A view: the result of *of*, read row by row as *value*. It has the same bytes, and adds no op to the program."""
 
     __slots__ = ("_stored",)
 
@@ -149,12 +169,12 @@ class RecordedView(RecordedOp):
 
     @property
     def root(self) -> RecordedOp:
-        """As `RecordedOp.root`; the view itself when it is stored."""
+        """The op that makes the bytes; the view itself when it is stored."""
         return self if self.stored is not None else self.arguments[0]  # type: ignore[return-value]  # an op
 
     @property
     def stored(self) -> VectorInput | None:
-        """As `RecordedOp.stored`: where *of* lies, in the shape of the view."""
+        """The place of *of*, in the shape of the view, if a command has stored it."""
         if self._stored is None:
             bytes_of = self.arguments[0].stored
             if bytes_of is not None:
@@ -170,7 +190,7 @@ class RecordedView(RecordedOp):
 
 
 class RecordedTensor(LoadedTensor):
-    """The result of a recorded op. Whoever asks where it lies, or when it is done, has the op issued by *issue*."""
+    """The result of a recorded op. Reading `place`, `holder` or `completion` has *issue* issue the op first."""
 
     def __init__(
         self,
@@ -181,7 +201,7 @@ class RecordedTensor(LoadedTensor):
         issue: Callable[[RecordedOp], None],
         view: Callable[[RecordedTensor, tuple[int, ...]], LoadedTensor],
     ) -> None:
-        # `place`, `holder` and `completion` come when the op is issued.
+        # `place`, `holder` and `completion` are set when the op is issued.
         self.op = op
         self.shape = shape
         self.known = known
@@ -234,12 +254,12 @@ class RecordedTensor(LoadedTensor):
         return zeros and (value.rows, value.cols, value.dtype) == (like.rows, like.cols, like.dtype)
 
     def forget(self) -> None:
-        """Nobody will ask for the value any more, which no command makes."""
+        """Drops the value, which no command makes and the kernel needs no more."""
         self._is_forgotten, self.open_op = True, None
         self.op.let_go(self)
 
     def reshape(self, *shape: Any) -> LoadedTensor:
-        """As `Handle.reshape`. The view of a value that no command has made is read in registers."""
+        """The same bytes in another shape, in no time. The view of a recorded value is read in registers."""
         sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         if not (self.is_issued or self._is_forgotten):
             wanted = np.empty(self.shape, np.bool_).reshape(sizes).shape
@@ -250,22 +270,22 @@ class RecordedTensor(LoadedTensor):
         return super().reshape(sizes)
 
     def arrive(self, matrix: Matrix, holder: TcmHolder, completion: Completion) -> None:
-        """The value lies at *matrix* when the command of *completion* is done."""
+        """Notes that the value lies at *matrix* when the command of *completion* is done."""
         self.place, self.holder, self.completion, self.open_op = matrix, holder, completion, None
 
     def look(self, touched_by: str) -> npt.NDArray[Any]:
-        """The elements, read-only, after a wait for what they were computed from. Raises KernelError as a Handle's."""
+        """The elements, read-only, after a wait for the inputs of the op. Raises KernelError as `Handle.look` does."""
         if self.is_issued or self.known is None:
             return super().look(touched_by)
         self._leave()
         for completion in _unfinished(self.op):
             self.operators.wait_for(completion)  # type: ignore[union-attr]  # the language made the handle
-        self._tell_wrap(touched_by)
+        self._notify_wrap(touched_by)
         return self.known
 
 
 def _unfinished(op: RecordedOp) -> list[Completion]:
-    """The commands on their way that bring what *op* is computed from."""
+    """The completions of the commands in flight that bring the inputs of *op*."""
     found: list[Completion] = []
     seen: set[int] = set()
     left: list[VectorInput | RecordedOp] = [op]
@@ -284,11 +304,12 @@ def _unfinished(op: RecordedOp) -> list[Completion]:
 
 _MOST_PROGRAMS: Final = 4096
 _PROGRAMS: dict[tuple[VectorProgram, str], VectorProgram] = {}
-"""Every program once: equal ones of a loop, and of all PEs, share their plan. The text tells -0.0 from 0.0."""
+"""Every program once: equal programs of a loop, and of all PEs, share their plan. The text distinguishes -0.0 and
+0.0."""
 
 
 def program_of(ops: list[RecordedOp], outputs: set[int]) -> tuple[VectorProgram, list[VectorInput], list[RecordedOp]]:
-    """The program of *ops*, its inputs, and those of the ops whose results leave it, which are in *outputs*."""
+    """The program of *ops*, its inputs, and the ops in *outputs*, whose results the program stores."""
     inputs: dict[int, VectorInput] = {}
     for op in ops:
         for each in op.arguments:
@@ -318,7 +339,8 @@ def program_of(ops: list[RecordedOp], outputs: set[int]) -> tuple[VectorProgram,
 
 
 def _shapes(op: RecordedOp) -> tuple[tuple[int, int] | None, ...]:
-    """The shapes of those arguments of *op* that are read as values of another shape; none if no argument is."""
+    """The shapes of the arguments of *op* that are read in another shape, None for others; empty without such
+    arguments."""
     found = tuple(
         (each.value.rows, each.value.cols) if isinstance(each, RecordedView) and each.stored is None else None
         for each in op.arguments

@@ -1,13 +1,15 @@
-"""Records the math of a kernel, and issues what is needed of it as one command, a vector program.
+"""VectorPrograms: records the math of a kernel, and issues the needed part of it as one command, a vector program.
 
-A program closes when somebody asks where a value lies: a store, a dot, a composite, a look at a pending value,
-`tl.wait`. It computes that value and all that the value depends on. Other values that the kernel can still name are
-left for later: most are never asked for. Small ones are stored along if they are computed, because that is cheaper
-than to compute them again. A value that depends on one that was left by an earlier program is stored, so that no chain
-of values grows from program to program.
+A program closes when a call needs the place of a value: a store, a dot, a composite, a read of a pending value,
+`tl.wait`. It computes the value and all that the value depends on. Other values to which the kernel has references are
+left for later, because most of them are never needed. Small values that are computed on the way are stored as well,
+because that is cheaper than to compute them again. A value that depends on a value left by an earlier program is
+stored, so that no chain of values grows from program to program.
 
-Where TCM is full, the program closes too: what the kernel can name is computed, in the place of inputs that nobody
-needs then, and the other inputs give their TCM back.
+A program also closes when TCM is full: the values to which the kernel has references are computed, in the place of
+inputs that are needed no more, and the other inputs free their TCM.
+
+Design: docs/design/kernel-language.md.
 """
 
 from __future__ import annotations
@@ -16,8 +18,7 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from kb_engine.language.vector.closings import Closing, closing_of, needed_ops, used_ops
-from kb_engine.language.vector.in_place import inputs_to_replace
+from kb_engine.language.vector.closings import Closing, closing_of, inputs_to_replace, needed_ops, phases_of, used_ops
 from kb_engine.language.vector.op_pieces import may_be_cut, parts_of
 from kb_engine.language.vector.recorded import (
     RecordedFunction,
@@ -28,7 +29,6 @@ from kb_engine.language.vector.recorded import (
     program_of,
     recorded_function,
 )
-from kb_engine.language.vector.row_phases import phases_of
 from kb_engine.memory.pending import Producer
 from kb_engine.observe.capture import Recipe
 from kb_engine.program.language_base import TcmFullError, allocate
@@ -45,15 +45,15 @@ from kb_messages import (
 )
 
 MOST_OPS: Final = 64
-"""Recorded ops. The next one has all of them issued that the kernel can name."""
+"""The most recorded ops. A further op has all results issued to which the kernel has references."""
 _MOST_KEPT: Final = 4096
-_FIX: Final = "; tl.wait(x) computes x at once, and what x is computed from goes back"
+_FIX: Final = "; tl.wait(x) computes x at once, and frees the inputs of x"
 
 _Source = VectorInput | RecordedOp
 
 
 class VectorPrograms:
-    """The program that is open, of one kernel."""
+    """The open program of one kernel: its recorded ops."""
 
     def __init__(self, port: ProgramPort) -> None:
         self._port = port
@@ -61,7 +61,7 @@ class VectorPrograms:
         self._inputs: dict[tuple[int, int, int, int, DType], VectorInput] = {}
 
     def recorded(self, value: Handle) -> RecordedOp | None:
-        """The op that makes *value*; None for a value that lies somewhere."""
+        """The op that makes *value*; None for a value that has a place."""
         return value.open_op if isinstance(value, RecordedTensor) else None
 
     def input(self, value: Handle, place: Matrix) -> VectorInput:
@@ -81,7 +81,7 @@ class VectorPrograms:
         operators: Operators,
         line: str,
     ) -> RecordedTensor:
-        """The result of *function*, to be computed when it is needed."""
+        """Records *function*, and returns its result, which is computed when it is needed."""
         if len(self._ops) >= MOST_OPS:
             self.close()
         producer = None if known is not None else Producer(function.producer_op, line)
@@ -93,7 +93,8 @@ class VectorPrograms:
         return RecordedTensor(op, shape, known, operators, self.close, self.view)
 
     def view(self, of: RecordedTensor, shape: tuple[int, ...]) -> LoadedTensor:
-        """*of*, which is recorded, row by row as a value of *shape*. Constants are made in the new shape."""
+        """The view of *of*, which is recorded, as a value of *shape*, row by row. Constants are made in the new
+        shape."""
         op, line = of.op, self._port.line()
         if op.stored is not None:
             return TensorView(of, shape)
@@ -108,9 +109,9 @@ class VectorPrograms:
         return RecordedTensor(op, shape, known, operators, self.close, self.view)
 
     def allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
-        """As `kb_engine.program.language_base.allocate`. A full TCM gets back what only ops need.
+        """Allocates a packed matrix in TCM. In a full TCM, the TCM of values that recorded ops alone need is freed.
 
-        What the ops are for that the kernel can name is computed first.
+        The results to which the kernel has references are computed first. Raises TcmFullError.
         """
         try:
             return self._allocate(rows, cols, dtype, line)
@@ -119,7 +120,7 @@ class VectorPrograms:
         return allocate(self._port, rows, cols, dtype, line, fix)
 
     def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
-        """As `allocate`, but a full TCM gets back only what ops hold that nobody needs."""
+        """Allocates a packed matrix in TCM. In a full TCM, recorded ops that are needed no more free their inputs."""
         try:
             return allocate(self._port, rows, cols, dtype, line)
         except TcmFullError:
@@ -127,16 +128,16 @@ class VectorPrograms:
         return allocate(self._port, rows, cols, dtype, line)
 
     def recipe(self, op: RecordedOp) -> Recipe:
-        """How to compute the result of *op*, without a command that does."""
+        """The recipe of the result of *op*: the program and inputs that compute it, without a command."""
         asked = {id(op.root)}
         program, inputs, _ = program_of(needed_ops(self._ops, asked), asked)
         return Recipe(program, tuple(each.matrix for each in inputs))
 
     def close(self, asked: RecordedOp | None = None) -> None:
-        """Issue what *asked* needs, or, with None, all that the kernel can name."""
+        """Issues the ops for the result *asked*, or, with None, for all results to which the kernel has references."""
         self._issue_needed(asked)
         if self._ops:
-            # Programs in parts and phases store what other parts read, also where the kernel can name it.
+            # Programs in parts and phases also store the results that other parts read.
             self._ops = [op for op in self._ops if not (op.stored if type(op) is RecordedOp else _arrived(op))]
         if isinstance(asked, RecordedView):
             _arrived(asked)
@@ -169,10 +170,11 @@ class VectorPrograms:
             self._issue_in_parts(needed, outputs)
 
     def _close_in_place(self, asked: RecordedOp | None) -> bool:
-        """Issue *asked*, and what the kernel can name and has a place for, in one program, in a TCM that is full.
+        """Issues *asked*, and results to which the kernel has references and that have a place, in one program, in a
+        full TCM.
 
-        False if that takes several programs, or if *asked* or everything neither fits what is free nor has an input to
-        replace.
+        Returns False if that takes several programs, or if *asked*, or every result, neither fits the free TCM nor has
+        an input to replace.
         """
         ops = self._ops
         outputs = {id(op.root) for op in ops if op.alive or op is asked}
@@ -200,7 +202,8 @@ class VectorPrograms:
         return True
 
     def _places(self, leaving: list[RecordedOp], free: list[VectorInput]) -> dict[RecordedOp, TcmHolder]:
-        """Where the results *leaving* go: to places of *free* inputs, or to fresh ones. There may be none for some."""
+        """The places of the results *leaving*: places of *free* inputs, or fresh ones. Results without a place are left
+        out."""
         places: dict[RecordedOp, TcmHolder] = {}
         for op in leaving:
             found = next((each for each in free if each.value == op.value), None)
@@ -215,8 +218,8 @@ class VectorPrograms:
         return places
 
     def _issue_in_phases(self, ops: list[RecordedOp], outputs: set[int]) -> bool:
-        """Issue *ops*, whose rows do not fit, in phases that go over pieces of the rows. False if there is one phase,
-        or the first does not fit."""
+        """Issues *ops*, whose rows do not fit, in phases that go over pieces of the rows. Returns False if the first
+        phase does not fit."""
         phases = phases_of(ops, outputs)
         for number, stored in enumerate(phases):
             part = needed_ops(ops, stored)
@@ -230,12 +233,13 @@ class VectorPrograms:
         return len(phases) > 0
 
     def _issue_in_parts(self, ops: list[RecordedOp], outputs: set[int]) -> None:
-        """Issue *ops* in as many programs as it takes for each to fit."""
+        """Issues *ops* in several programs, each of which fits."""
         while ops:
             ops = self._issue(ops, outputs)
 
     def _issue(self, ops: list[RecordedOp], outputs: set[int]) -> list[RecordedOp]:
-        """Issue the first *ops*, as many as the PE can hold in registers, and store *outputs*. Returns the others."""
+        """Issues the first *ops*, as many as fit the registers of the PE, and stores *outputs*. Returns the other
+        ops."""
         count = len(ops)
         program, inputs, leaving = program_of(ops, outputs)
         if count > 1 and not self._fits(program):
@@ -248,12 +252,12 @@ class VectorPrograms:
         return ops[count:]
 
     def _issue_cut(self, op: RecordedOp) -> None:
-        """Issue *op*, whose elements come from other places and which does not fit, as programs on parts of it."""
+        """Issues *op*, which moves elements and does not fit, as programs on parts of it."""
         arguments = [_stored(each) for each in op.arguments]
         parts = parts_of(op.function.math, tuple(each.value for each in arguments), op.value, op.line, self._fits)
         if not parts:
             program, inputs, leaving = program_of([op], {id(op)})
-            self._submit(program, inputs, leaving, op.line)  # says what does not fit
+            self._submit(program, inputs, leaving, op.line)  # raises the error of the plan
             return
         completions = [Completion() for _ in parts]
         value = op.value
@@ -271,7 +275,7 @@ class VectorPrograms:
         line: str,
         places: list[TcmHolder] | None = None,
     ) -> None:
-        """Issue *program*, whose results go to *places*; to fresh ones without. A TCM without room changes nothing."""
+        """Issues *program*. Its results go to *places*, or to fresh places. Raises TcmFullError and changes nothing."""
         completion = Completion()
         if places is None:
             places = [self._allocate(op.value.rows, op.value.cols, op.value.dtype, op.line) for op in leaving]
@@ -286,7 +290,8 @@ class VectorPrograms:
             op.forget_arguments()
 
     def _store(self, op: RecordedOp, completion: Completion, holder: TcmHolder) -> VectorInput:
-        """Put the result of *op* to *holder*. What a collected cycle kept holds its TCM until the program ends."""
+        """Stores the result of *op* in *holder*. A result that a collected cycle kept holds its TCM until the program
+        ends."""
         handles = op.handles
         stored = VectorInput(holder.matrix, holder, completion)
         op.store_at(stored)
@@ -315,7 +320,7 @@ class VectorPrograms:
         return fits
 
     def _most(self, ops: list[RecordedOp], outputs: set[int]) -> int:
-        """How many of the first *ops* fit as one program; 1 if none does."""
+        """The number of the first *ops* that fit as one program; at least 1."""
         low, high = 1, len(ops) - 1
         while low < high:
             middle = (low + high + 1) // 2
@@ -325,7 +330,7 @@ class VectorPrograms:
 
 
 def _is_known(arguments: tuple[_Source, ...], given: bool) -> bool | None:
-    """Whether integers of *arguments* are known: for *given* without any. None where that follows from memory."""
+    """Whether the integers *arguments* are known; *given* without arguments, and None where that depends on memory."""
     if not arguments:
         return given
     sides = [each.is_known for each in arguments]
@@ -338,7 +343,7 @@ def _stored(argument: _Source) -> VectorInput:
 
 
 def _arrived(op: RecordedOp) -> bool:
-    """Whether *op* is a view of a value that a command stores. The kernel's handles are told where it lies."""
+    """Whether *op* is a view of a stored value. Sets the place in the kernel's handles of the view."""
     place = op.stored if isinstance(op, RecordedView) else None
     if place is None:
         return False

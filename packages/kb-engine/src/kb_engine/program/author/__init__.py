@@ -1,1 +1,4 @@
-"""The kernel as its author wrote it: its lines, its mistakes, and how errors name both."""
+"""The source of a kernel: its lines, mistakes of its author, and errors that name both.
+
+Design: docs/design/kernel-language.md.
+"""

@@ -1,4 +1,4 @@
-"""Arguments as kernels write them: tiles, dtypes and handles, checked and put in one form."""
+"""Arguments of kernel calls: tiles, dtypes and handles, checked and converted to one form."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tile_shape(tile: object, line: str, flat: bool = False) -> TileShape | None:
 
 
 def loop_order_named(order: object, line: str) -> LoopOrder:
-    """A loop order as a kernel writes it; None is the default. Raises KernelError for anything else."""
+    """The loop order that *order* names; None is the default. Raises KernelError for anything else."""
     known = _LOOP_ORDERS.get(order) if order is None or isinstance(order, str) else None
     if known is not None:
         return known
@@ -44,7 +44,7 @@ def loop_order_named(order: object, line: str) -> LoopOrder:
 
 
 def dtype_named(dtype: object, line: str) -> DType:
-    """A dtype as a kernel writes it: `f16`, `float16`, or a type of numpy. Raises KernelError for others."""
+    """The dtype that *dtype* names: `f16`, `float16`, or a type of numpy. Raises KernelError for others."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", getattr(dtype, "name", None))
     named = DTYPES.get(name) if isinstance(name, str) else None
     if named is None:
@@ -53,7 +53,7 @@ def dtype_named(dtype: object, line: str) -> DType:
 
 
 def in_tcm(value: object, line: str) -> Matrix | None:
-    """Where a handle lies in TCM; None for anything else. Raises KernelError for a handle that was freed."""
+    """The matrix of a handle in TCM; None for anything else. Raises KernelError for a handle that was freed."""
     if not isinstance(value, Handle):
         return None
     if value.freed:
@@ -62,6 +62,6 @@ def in_tcm(value: object, line: str) -> Matrix | None:
 
 
 def describe(value: object) -> str:
-    """The type of what a kernel passed, with its article."""
+    """The name of the type of *value*, with its article."""
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

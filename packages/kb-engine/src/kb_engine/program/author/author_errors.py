@@ -1,4 +1,4 @@
-"""Errors of a user's own code, shown by the frames of the user's files alone, without kernbench and libraries."""
+"""Errors of a user's code, shown with the frames of the user's files, without frames of kernbench and libraries."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class UserCodeError(BenchmarkError):
 def explain(
     error: BaseException, root: Path, needs: str, program: str = "", language: object = None, elsewhere: str = ""
 ) -> KbError:
-    """*error*, which code in the folder *root* raised or caused, as an error that names the author's line.
+    """Converts *error*, which code in the folder *root* raised or caused, to an error that names the author's line.
 
     The line is relative to *root*. A KbError keeps its words, and stays as it is if it names a line of the author. For
-    any other exception, *needs* says what the code should have done. An exception in a block that somebody else made
-    names the line and the method of the block. *program* is the program in which it happened.
-    *language* is the class of the `tl` of a kernel, whose wrong uses have words of their own. *elsewhere* is the place
-    of an exception that no line of the author raised or caused, by default *root*.
+    any other exception, *needs* names the behaviour that the code should have had. An exception in a block of another
+    author names the line and the method of the block. *program* is the program in which it happened. *language* is the
+    class of the `tl` of a kernel; wrong uses of the language have errors of their own. *elsewhere* is the place of an
+    exception that no line of the author raised or caused, by default *root*.
     """
     explained = _explained(error, root, needs, language, elsewhere or str(root))
     if program:
@@ -94,7 +94,7 @@ def authors_traceback(error: BaseException) -> TracebackType | None:
 
 
 def place(error: KbError, root: Path) -> None:
-    """Put the author's line, relative to *root*, in front of the place of *error*, unless the place names a line."""
+    """Puts the author's line, relative to *root*, in front of the place of *error*, unless the place names a line."""
     line = authors_line(error, root)
     if line and not _LINE.match(error.where):
         error.where = f"{line}: {error.where}"
@@ -111,7 +111,7 @@ def calling_line(root: Path) -> str:
 def is_authors_error(error: BaseException, root: Path) -> bool:
     """Whether code of an author in the folder *root* is to blame for *error*.
 
-    A signal, the end of an abandoned kernel, and a full disk that kernbench writes to are no errors of the author. A
+    A signal, the end of an abandoned kernel, and a full disk to which kernbench writes are no errors of the author. A
     signal raises KeyboardInterrupt at any instruction; code raises it by `raise`.
     """
     is_own, folders = False, _own_folders()
@@ -152,9 +152,9 @@ def _said_by(error: BaseException) -> str:
 
 
 def _authors_frames(error: BaseException, root: Path) -> traceback.StackSummary:
-    """The frames of *error* in files of the author, and in those of a block's maker once the block was entered.
+    """The frames of *error* in files of the author, and, inside a block, in files of the block's author.
 
-    A KbError that the block raises speaks of what the block was asked for, so its frames end before the block.
+    A KbError that the block raises is about the request to the block, so its frames end before the block.
     """
     walked = walked_frames(error)
     entry = block_entry(walked)

@@ -1,4 +1,4 @@
-"""Checks of a kernel: a plain function that takes the arguments of its launch, and returns nothing to wait for."""
+"""Checks that a kernel is a plain function that takes the arguments of its launch, and returns no coroutine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIX = "write it as a plain function: the calls of `tl` wait by themselves"
 
 
 def check_kernel(kernel: object, n_arguments: int, root: Path) -> None:
-    """Raise KernelError unless *kernel* is a plain function that can be called with `tl` and *n_arguments* more.
+    """Raises KernelError unless *kernel* is a plain function that can be called with `tl` and *n_arguments* more.
 
     The error names the line of the launch, relative to *root*.
     """
@@ -42,12 +42,12 @@ def _check(kernel: object, n_arguments: int) -> None:
     try:
         signature.bind(*[None] * (n_arguments + 1))
     except TypeError as error:
-        needs = f"those of {name}{signature.replace(return_annotation=signature.empty)}"
+        needs = f"the arguments of {name}{signature.replace(return_annotation=signature.empty)}"
         raise KernelError("launch", f"`tl` and {n_arguments} arguments ({error})", needs) from None
 
 
 def check_returned(kernel: object, returned: object) -> None:
-    """Raise KernelError when *kernel* has *returned* something that would have to be waited for before it runs."""
+    """Raises KernelError when *kernel* has *returned* a coroutine or a generator, which has not run."""
     if returned is None:
         return
     if inspect.iscoroutine(returned) or inspect.isgenerator(returned):

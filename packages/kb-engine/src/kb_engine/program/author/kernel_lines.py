@@ -1,6 +1,7 @@
-"""Kernel lines: `file:line` of the statement that a call stands in.
+"""Kernel lines: `file:line` of the statement of a call, and errors at such a line.
 
-Python versions differ in the line that they report for a call of several lines; the statement's first line is the same.
+Python versions differ in the line that they report for a call of several lines, so lines are the first line of the
+statement.
 """
 
 from __future__ import annotations
@@ -15,9 +16,24 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Final, NoReturn
 
-from kb_engine.memory.unwritten_load import UnwrittenLoadError
-from kb_engine.program.values.foreign_values import value_of_ended
+from kb_engine.memory.device_memory import UnwrittenLoadError
 from kb_messages import KbError, KernelError
+
+
+def foreign_value(got: str, line: str) -> KernelError:
+    """The error of a program that uses a value of another program at *line*. *got* describes the use.
+
+    A value lies in the TCM of its program, and its commands belong to its program. So another program can neither wait
+    for the value nor have it computed, and its bytes are free when its program has ended.
+    """
+    fix = "tl.load the elements in this program: programs pass data to others through memory"
+    return KernelError(line, got, "values of the program that uses them", fix)
+
+
+def value_of_ended(line: str) -> KernelError:
+    """The error of a program that uses, at *line*, a value whose program has ended."""
+    return foreign_value("a value of a program that has ended, in this run or an earlier one", line)
+
 
 _PACKAGES = "kb_engine", "kb_dataexec", "kb_messages", "kb_topology", "kb_triton"
 _OWN_FOLDERS = tuple(
@@ -34,7 +50,7 @@ def is_own(filename: str) -> bool:
 
 
 def at_line(error: KbError, line: str) -> KernelError:
-    """*error*, which what the kernel line *line* asked for has met."""
+    """Converts *error*, which a call at the kernel line *line* caused, to an error at *line*."""
     if isinstance(error, UnwrittenLoadError):
         return error.at(line)
     return KernelError(f"{line}: {error.where}", error.got, error.needs, error.fix)
@@ -43,8 +59,7 @@ def at_line(error: KbError, line: str) -> KernelError:
 class KernelLines:
     """Finds the line of the author from which kernbench is called, relative to *root*.
 
-    Files are told apart once, and each call of a kernel is looked up once: a kernel makes the same calls again and
-    again.
+    The results are cached by file and by call, because a kernel makes the same calls again and again.
     """
 
     def __init__(self, root: Path) -> None:
@@ -55,7 +70,7 @@ class KernelLines:
     def here(self, skip_file_prefixes: tuple[str, ...] = ()) -> str:
         """`file:line` of the statement at which the innermost frame outside kernbench stands.
 
-        Frames of files whose paths begin with one of *skip_file_prefixes* are passed over too.
+        Frames of files whose paths begin with one of *skip_file_prefixes* are skipped too.
         """
         passed_over = self._passed_over.get(skip_file_prefixes)
         if passed_over is None:
@@ -75,14 +90,15 @@ class KernelLines:
         return "?:0"
 
     def of_ended(self, skip_file_prefixes: tuple[str, ...] = ()) -> NoReturn:
-        """In place of `here` for a program that has ended. Raises KernelError at the line, which uses its value."""
+        """Raises KernelError at the current line, which uses a value of a program that has ended. Takes the place of
+        `here`."""
         raise value_of_ended(self.here(skip_file_prefixes))
 
     def _line(self, code: CodeType, frame: FrameType) -> str:
         if len(self._found) >= _MOST_CALLS:
             self._found.clear()
         line = line_of(code.co_filename, frame.f_lineno, self._root)
-        self._found[id(code), frame.f_lasti] = code, line  # it keeps the code alive, so that the id stays its own
+        self._found[id(code), frame.f_lasti] = code, line  # a reference to the code, so that its id is not reused
         return line
 
 

@@ -1,4 +1,4 @@
-"""Python's own errors where a kernel uses its language wrongly, as sentences that say what works."""
+"""Converts Python's errors about a wrong use of `tl` to errors that name a use that works."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from inspect import Parameter, signature
 from typing import Final
 
 from kb_engine.program.values.handles import Handle
-from kb_engine.program.values.laid_out import LaidOutOperators
 from kb_engine.program.values.tensors import TensorRef
+from kb_engine.program.values.transposed import LaidOutOperators
 from kb_messages import KernelError
 from kb_topology import near_names
 
@@ -24,7 +24,8 @@ _MISSING: Final = re.compile(r"missing \d+ required (?:positional|keyword-only) 
 
 
 def wrong_use(error: BaseException, line: str, language: object) -> KernelError | None:
-    """What *error*, which a statement of a kernel at *line* raised, says of a use of *language*, the class of its `tl`.
+    """The KernelError of a wrong use of *language*, the class of `tl`, for *error*, which a kernel statement at *line*
+    raised.
 
     None for an error that has nothing to do with the language.
     """
@@ -44,7 +45,7 @@ def wrong_use(error: BaseException, line: str, language: object) -> KernelError 
 
 
 def _wrong_operation(said: str, line: str, language: type) -> KernelError | None:
-    """What Python *said* of an operator that tensors in memory or values in TCM do not have."""
+    """The error of an operator that tensors in memory or values in TCM do not have, from the text of Python's error."""
     found = _OPERATION.fullmatch(said) or _COMPARISON.fullmatch(said) or _OF_ONE.fullmatch(said)
     if found is None or not _names_of_values() & set(found.groups()[1:]):
         return None
@@ -84,7 +85,7 @@ def _names_of_values() -> set[str]:
 
 
 def _said_of(problem: str) -> str:
-    """What a call does wrong, of which Python says *problem*. Python counts `tl` as an argument."""
+    """The mistake of a call, from *problem*, the text of Python's error. Python counts `tl` as an argument."""
     if found := _TOO_MANY.match(problem):
         given = int(found[1]) - 1
         return f"with {given} argument{'s' * (given != 1)}"
@@ -95,7 +96,7 @@ def _said_of(problem: str) -> str:
 
 
 def _call_of(language: type, name: str) -> str:
-    """How `tl.name` is called."""
+    """The call of `tl.name` with its parameters."""
     parameters = list(signature(getattr(language, name)).parameters.values())[1:]
     listed = ", ".join(str(each.replace(annotation=Parameter.empty)) for each in parameters)
     return f"tl.{name}({listed})"

@@ -1,1 +1,4 @@
-"""What a kernel computes with: tensors, handles of values to come, and integers that are known while it runs."""
+"""Values of a kernel: tensors, handles of values in TCM, and integers that are known while the kernel runs.
+
+Design: docs/design/kernel-language.md.
+"""

@@ -1,4 +1,4 @@
-"""Affine arrays of integers: a base, and a step for each axis. They cost the same however large they are."""
+"""Affine: arrays of integers given by a base and a step for each axis. Operations take the same time for any size."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Affine(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether every integer is one of i64."""
+        """Whether every integer fits i64."""
         return self.low >= I64_LOW and self.high <= I64_HIGH
 
     def data(self) -> npt.NDArray[np.int64]:
@@ -88,12 +88,12 @@ class Affine(NamedTuple):
         return Affine.constant(first, self.shape) if first == last else None
 
     def modulo(self, divisor: int) -> Affine | None:
-        """Every integer modulo *divisor*, not 0, as Python has it; None where that is not affine."""
+        """Every integer modulo *divisor*, not 0, by Python's rule for signs; None where that is not affine."""
         quotient = self.floor_div(divisor)
         return None if quotient is None else self.plus(quotient.times(-divisor))
 
     def at(self, key: tuple[Any, ...]) -> Affine | None:
-        """What numpy's basic indexing by *key* chooses; None for an index out of range and for nothing chosen."""
+        """The integers at *key*, by numpy's basic indexing; None for an index out of range and for an empty slice."""
         base, places = self.base, list[tuple[int, int]]()
         axes = iter(zip(self.shape, self.steps, strict=True))
         for each in key:
@@ -136,9 +136,9 @@ class Affine(NamedTuple):
 
 
 def merged_axes(shape: tuple[int, ...], steps: tuple[tuple[int, ...], ...]) -> list[tuple[int, tuple[int, ...]]]:
-    """The axes of *shape*, with neighbours joined that every one of *steps* passes as one axis.
+    """The axes of *shape*, where neighbours are joined that are one axis for each of *steps*.
 
-    Each is its number of places and its step in each of *steps*. Axes of one place are left out.
+    Each axis is its number of places and its step in each of *steps*. Axes of one place are left out.
     """
     merged: list[tuple[int, tuple[int, ...]]] = []
     for axis, n in enumerate(shape):
@@ -152,7 +152,7 @@ def merged_axes(shape: tuple[int, ...], steps: tuple[tuple[int, ...], ...]) -> l
 
 
 def places_before(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """For each axis of *shape*, the places from one index to the next, row by row."""
+    """For each axis of *shape*, the number of places from one index to the next, row by row."""
     return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 

@@ -1,4 +1,4 @@
-"""Masks that cost the same however large they are: boxes, and half spaces of affine integers."""
+"""Masks as boxes and as half spaces of affine integers. Operations take the same time for any size."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ Interval: TypeAlias = tuple[int, int]
 
 
 class IndexBox(NamedTuple):
-    """True at the places whose index along each axis is in the axis's interval, from its start to before its end."""
+    """A mask that is true where the index along each axis is in the interval of that axis (start, end), end
+    excluded."""
 
     shape: tuple[int, ...]
     intervals: tuple[Interval, ...]
 
     @classmethod
     def everywhere(cls, shape: tuple[int, ...], value: bool = True) -> IndexBox:
-        """True, or with *value* false False, at every place of *shape*."""
+        """*value* at every place of *shape*."""
         return cls(shape, tuple((0, n if value else 0) for n in shape))
 
     @property
@@ -36,13 +37,13 @@ class IndexBox(NamedTuple):
         return all((start, end) == (0, n) for n, (start, end) in zip(self.shape, self.intervals, strict=True))
 
     def data(self) -> npt.NDArray[np.bool_]:
-        """The truth at every place."""
+        """The mask as an array of booleans."""
         found = np.zeros(self.shape, np.bool_)
         found[tuple(slice(start, max(start, end)) for start, end in self.intervals)] = True
         return found
 
     def broadcast(self, shape: tuple[int, ...]) -> IndexBox:
-        """The same truths over *shape*, to which `shape` has to broadcast."""
+        """The same mask over *shape*, to which `shape` has to broadcast."""
         new = len(shape) - len(self.shape)
         intervals = [(0, n) for n in shape[:new]]
         for n, size, (start, end) in zip(self.shape, shape[new:], self.intervals, strict=True):
@@ -50,12 +51,12 @@ class IndexBox(NamedTuple):
         return IndexBox(shape, tuple(intervals))
 
     def within(self, other: IndexBox) -> IndexBox:
-        """True where this and *other*, of the same shape, are."""
+        """The conjunction with *other*, of the same shape."""
         both = zip(self.intervals, other.intervals, strict=True)
         return IndexBox(self.shape, tuple((max(a, c), min(b, d)) for (a, b), (c, d) in both))
 
     def inverted(self) -> IndexBox | None:
-        """True elsewhere; None where that is no box."""
+        """The inverse of the mask; None where that is no box."""
         if self.is_empty or self.is_everywhere:
             return IndexBox.everywhere(self.shape, self.is_empty)
         cut = [axis for axis, n in enumerate(self.shape) if self.intervals[axis] != (0, n)]
@@ -67,7 +68,8 @@ class IndexBox(NamedTuple):
         return IndexBox(self.shape, (*self.intervals[: cut[0]], rest, *self.intervals[cut[0] + 1 :]))
 
     def at(self, key: tuple[Any, ...]) -> IndexBox | None:
-        """What numpy's basic indexing by *key* chooses; None for slices with steps, one place, and nothing chosen."""
+        """The mask at *key*, by numpy's basic indexing; None for slices with steps, for one place, and for an empty
+        slice."""
         intervals, shape, axes, empty = list[Interval](), list[int](), iter(range(len(self.shape))), False
         for each in key:
             if each is None:
@@ -96,26 +98,27 @@ class IndexBox(NamedTuple):
 
 
 class HalfSpace(NamedTuple):
-    """True where the integers are not negative. They change along two axes or more: with one, it is a `IndexBox`."""
+    """A mask that is true where `integers` are not negative. They change along two axes or more; along one axis, the
+    mask is an `IndexBox`."""
 
     integers: Affine
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Places along each axis."""
+        """Elements in each dimension."""
         return self.integers.shape
 
     def data(self) -> npt.NDArray[np.bool_]:
-        """The truth at every place."""
+        """The mask as an array of booleans."""
         found: npt.NDArray[np.bool_] = self.integers.data() >= 0
         return found
 
     def broadcast(self, shape: tuple[int, ...]) -> HalfSpace:
-        """The same truths over *shape*, to which `shape` has to broadcast."""
+        """The same mask over *shape*, to which `shape` has to broadcast."""
         return HalfSpace(self.integers.broadcast(shape))
 
     def at(self, key: tuple[Any, ...]) -> IndexBox | HalfSpace | None:
-        """What numpy's basic indexing by *key* chooses; None for one place, and for nothing chosen."""
+        """The mask at *key*, by numpy's basic indexing; None for one place, and for an empty slice."""
         found = self.integers.at(key)
         return where_not_negative(found) if found is not None and found.shape else None
 
@@ -139,7 +142,8 @@ def where_not_negative(integers: Affine) -> MaskForm:
 
 
 def compared(function: Callable[[Any, Any], Any], difference: Affine) -> MaskForm | None:
-    """Where *function*, a comparison, holds of *difference* and 0; None where that is data."""
+    """The mask of *function*, a comparison, of *difference* and 0; None where the mask is neither box nor half
+    space."""
     if function in (eq, ne):
         return _equal(difference, function is eq)
     sign, offset = {lt: (-1, -1), le: (-1, 0), gt: (1, -1), ge: (1, 0)}[function]

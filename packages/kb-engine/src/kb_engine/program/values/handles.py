@@ -1,4 +1,7 @@
-"""What the calls of a kernel return: data in TCM that is known now or pending, and composites that are on their way."""
+"""Handles: the results of a kernel's calls. Their elements are known now, or pending.
+
+Design: docs/design/kernel-language.md.
+"""
 
 from __future__ import annotations
 
@@ -12,40 +15,39 @@ from kb_engine.memory.pending import Producer
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.affine import sides_of
-from kb_engine.program.values.laid_out import LaidOutOperators
-from kb_engine.program.values.transposed import Transposed
+from kb_engine.program.values.transposed import LaidOutOperators, Transposed
 from kb_messages import DType, KernelError, Matrix
 
 
 class Operators(Protocol):
-    """Turns the operators that a kernel applies to handles into commands. A kernel language implements it."""
+    """Turns the operators that a kernel applies to handles into commands. Kernel languages implement this protocol."""
 
     def arithmetic(self, op: str, x: Any, y: Any = None) -> LoadedTensor:
-        """The result of the math function *op* of one or two arguments."""
+        """Returns the result of the math function *op* of one or two arguments."""
 
     def convert(self, x: Handle, dtype: DType | str) -> LoadedTensor:
-        """*x* as *dtype*."""
+        """Returns *x* converted to *dtype*."""
 
     def reordered(self, value: Handle, order: tuple[int, ...]) -> LoadedTensor:
-        """*value* with its axes in *order*, as a value of its own."""
+        """Returns *value* with its axes in *order*, as a value of its own."""
 
     def wait(self, handle: Handle) -> None:
-        """Return, in simulated time, when the handle's command is done."""
+        """Returns, in simulated time, when the command of *handle* is done."""
 
     def wait_for(self, completion: Completion) -> None:
-        """Return, in simulated time, when the command of *completion* is done."""
+        """Returns, in simulated time, when the command of *completion* is done."""
 
     def evaluate(self, handle: Handle, touched_by: str) -> None:
-        """Make the elements of *handle*, which are pending, known, after a wait for the command that produces them.
+        """Waits for the command of *handle* and computes its pending elements.
 
         Raises KernelError, which names *touched_by*, in a run without an op log.
         """
 
     def leave(self, why: str) -> None:
-        """The kernel looks at a value, as `ProgramPort.leave`."""
+        """Marks the program as one that no other program repeats. *why* names the act, such as `looks at a value`."""
 
-    def tell_wrapped_index(self, wrapped_at: str) -> None:
-        """The kernel uses a value as an index that follows from integers that wrapped at the line *wrapped_at*."""
+    def notify_wrapped_index(self, wrapped_at: str) -> None:
+        """Notifies the observers of an index that was computed from integers that wrapped at the line *wrapped_at*."""
 
 
 def _no_operators(op: str) -> NoReturn:
@@ -91,19 +93,19 @@ _OPERATORS_OF_NUMPY: Final = {
 """The operator of a handle on the right, by numpy's name of the operator."""
 
 INDEX_USE: Final = "use as an index"
-"""What the kernel does with a value that it indexes a tensor by."""
+"""The use of a value by which a kernel indexes a tensor."""
 
 
 class Handle:
-    """A matrix whose elements are known now, or pending because a compute op produces them.
+    """A value in TCM or memory, whose elements are known now, or pending because a compute op produces them.
 
-    `place` is where the elements lie, in TCM or in memory, and `known` is their values, read-only, or None while they
-    are pending; `producer` is then the op that produces them. `completion` says whether the command behind the handle
-    is done, and `readers` which composites have the handle as an operand. `operators` issues the commands of `x + y`
-    and the like: the language of the program that made the handle, None for a value that no kernel made. `holder` is
-    the allocation in TCM that the handle lies in, alone or with others; None if it lies elsewhere. `wrapped_at` is the
-    kernel line where integers wrapped from which the elements follow, empty for none; it is told where somebody
-    listens.
+    `place` is the matrix of the elements, in TCM or in memory. `known` is their values, read-only, or None while they
+    are pending; `producer` is then the op that produces them. `completion` is the completion of the command behind the
+    handle, and `readers` are the completions of composites that have the handle as an operand. `operators` issues the
+    commands of operators such as `x + y`: the language of the program that made the handle, None for a value that no
+    kernel made. `holder` is the allocation in TCM, which other handles may share; None if the handle lies elsewhere.
+    `wrapped_at` is the kernel line of integers that wrapped, from which the elements were computed; "" for none. It is
+    set where an observer listens.
     """
 
     wrapped_at = ""
@@ -128,7 +130,7 @@ class Handle:
 
     @property
     def matrix(self) -> Matrix | None:
-        """Where the data lies in TCM; None if it lies elsewhere."""
+        """The matrix in TCM; None if the handle lies elsewhere."""
         return self.place
 
     @property
@@ -138,16 +140,16 @@ class Handle:
 
     @property
     def freed(self) -> bool:
-        """Whether `tl.free` gave the handle's TCM back."""
+        """Whether `tl.free` freed the handle's TCM."""
         return self.holder is not None and self.holder.freed
 
     @property
     def is_pending(self) -> bool:
-        """Whether the values are known only after the run."""
+        """Whether the elements are not known while the kernel runs."""
         return self.known is None
 
     def look(self, touched_by: str) -> npt.NDArray[Any]:
-        """The elements, read-only, after a wait for the command that brings them. Pending ones are computed.
+        """The elements, read-only, after a wait for the command that brings them. Pending elements are computed.
 
         Raises KernelError, which names *touched_by*, for pending elements that cannot be computed.
         """
@@ -159,16 +161,16 @@ class Handle:
                 self.operators.wait(self)
         if self.known is None:
             self._refuse(touched_by)
-        self._tell_wrap(touched_by)
+        self._notify_wrap(touched_by)
         return self.known
 
-    def _tell_wrap(self, touched_by: str) -> None:
-        """Tell of an index that wrapped, if the kernel uses the value as one."""
+    def _notify_wrap(self, touched_by: str) -> None:
+        """Notifies the observers of an index that wrapped, if the kernel uses the value as an index."""
         if self.wrapped_at and touched_by == INDEX_USE and self.operators is not None:
-            self.operators.tell_wrapped_index(self.wrapped_at)
+            self.operators.notify_wrapped_index(self.wrapped_at)
 
     def note_wrap(self, line: str) -> None:
-        """The elements follow from integers that wrapped at *line*."""
+        """Notes that the elements were computed from integers that wrapped at *line*."""
         self.wrapped_at = line
 
     def _leave(self) -> None:
@@ -176,7 +178,7 @@ class Handle:
             self.operators.leave("looks at a value")
 
     def settle(self, elements: npt.NDArray[Any]) -> None:
-        """Make *elements*, as many as the handle has, known."""
+        """Sets *elements*, as many as the handle has, as the known elements."""
         self.known = elements.reshape(self.shape)
 
     def _refuse(self, touched_by: str) -> NoReturn:
@@ -185,12 +187,13 @@ class Handle:
 
     @property
     def data(self) -> npt.NDArray[Any]:
-        """The elements, read-only, as `look` gives them."""
+        """The elements, read-only. Waits for the command that brings them, and computes pending ones."""
         return self.look("reading `.data`")
 
     @property
     def T(self) -> TransposedHandle:
-        """The matrix transposed: a GEMM takes it as it lies, math puts it in order. Raises KernelError for a vector."""
+        """The matrix transposed. A GEMM reads the bytes as they lie; math puts the elements in order first. Raises
+        KernelError for a vector."""
         return TransposedHandle(self)
 
     def __repr__(self) -> str:
@@ -208,7 +211,8 @@ class Handle:
         return np.array(array, dtype=dtype) if copy or dtype is not None else array
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
-        """An operator whose left operand is numpy's is math; other functions of numpy get the elements by a look."""
+        """Makes an operator whose left operand is of numpy a math function; other functions of numpy get the
+        elements."""
         name = _OPERATORS_OF_NUMPY.get(ufunc.__name__)
         if name is not None and method == "__call__" and len(inputs) == 2 and not named and inputs[1] is self:
             left = inputs[0]
@@ -217,7 +221,7 @@ class Handle:
         return getattr(ufunc, method)(*given, **named)
 
     def __getitem__(self, key: Any) -> Any:
-        """A view for a key of `None`, `...` and `:` alone; for any other key, what numpy's indexing gives."""
+        """A view for a key of `None`, `...` and `:` alone; for any other key, the elements by numpy's indexing."""
         keys = key if isinstance(key, tuple) else (key,)
         if any(each is None for each in keys) and all(each in (None, Ellipsis, slice(None)) for each in keys):
             return self.reshape(np.empty(self.shape, np.bool_)[key].shape)
@@ -225,12 +229,12 @@ class Handle:
         return found.item() if isinstance(found, np.generic) else found
 
     def reshape(self, *shape: Any) -> LoadedTensor:
-        """The same bytes in another shape, in no time. One length may be -1. Raises ValueError for another size."""
+        """The same bytes in another shape. Takes no time. One length may be -1. Raises ValueError for another size."""
         sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         return TensorView(self, np.empty(self.shape, np.bool_).reshape(sizes).shape)
 
     def ravel(self) -> LoadedTensor:
-        """The same bytes as a vector, in no time."""
+        """The same bytes as a vector. Takes no time."""
         return self.reshape(-1)
 
     def __iter__(self) -> Iterator[Any]:
@@ -305,13 +309,13 @@ class Handle:
 
 
 class LoadedTensor(Handle):
-    """Data in TCM, as `tl.load` and math return it. Unless they are pending, its elements read as Python numbers."""
+    """Data in TCM, the result of `tl.load` and of math. Elements that are known read as Python numbers."""
 
 
 class TensorView(LoadedTensor):
-    """The bytes of *of*, which lie in TCM, in another *shape*: what happens to one of the two happens to both.
+    """The bytes of *of*, which lie in TCM, in another *shape*. A change to the bytes changes both values.
 
-    With *dtype*, which is as wide as that of *of*, the elements are of this type. *known* are then their values.
+    *dtype*, by default that of *of*, has to be as wide as that of *of*. With *dtype*, *known* are the known elements.
     """
 
     def __init__(
@@ -334,9 +338,9 @@ class TensorView(LoadedTensor):
 
 
 class CompositeHandle(Handle):
-    """What `tl.composite` returns: wait for it with `tl.wait`. Its elements are pending until `tl.materialize`.
+    """The result of `tl.composite`. `tl.wait` waits for it, and its elements are pending until `tl.materialize`.
 
-    `matrix` is where the result lies in this PE's TCM, or None when the composite writes to memory (`out=`).
+    `matrix` is the place of the result in this PE's TCM, or None when the composite writes to memory (`out=`).
     """
 
     def __init__(
@@ -346,17 +350,18 @@ class CompositeHandle(Handle):
 
     @property
     def matrix(self) -> Matrix | None:
-        """Where the result lies in TCM; None if it lies elsewhere."""
+        """The place of the result in TCM; None if the result lies elsewhere."""
         return None if self.holder is None else self.place
 
 
 class TransposedHandle(LaidOutOperators, Transposed[Handle]):
-    """Data in TCM, transposed. Known elements can be looked at, as those of a `Handle`. Math lays them out."""
+    """Data in TCM, transposed. Known elements can be read, as with a `Handle`. Math puts the elements in order
+    first."""
 
     __slots__ = ()
 
     def laid_out(self) -> LoadedTensor:
-        """The value as one of its own, with its elements in their order."""
+        """Returns a value of its own, whose elements lie in their order."""
         return self.of.reordered((1, 0))
 
     @property
@@ -367,3 +372,38 @@ class TransposedHandle(LaidOutOperators, Transposed[Handle]):
     def __getitem__(self, key: Any) -> Any:
         found = self.of.look("indexing").T[key]
         return found.item() if isinstance(found, np.generic) else found
+
+
+class Permuted(LaidOutOperators):
+    """Data in TCM with its axes in another order: axis i is axis `order[i]` of *of*. `tl.store` moves the elements as
+    they lie; math puts them in order first."""
+
+    __slots__ = ("of", "order")
+
+    def __init__(self, of: Handle, order: tuple[int, ...]) -> None:
+        self.of = of
+        self.order = order
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements in each dimension."""
+        return tuple(self.of.shape[axis] for axis in self.order)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.of.dtype
+
+    @property
+    def data(self) -> npt.NDArray[Any]:
+        """The elements, read-only. Raises KernelError while they are pending."""
+        return self.of.data.transpose(self.order)
+
+    @property
+    def inverse(self) -> tuple[int, ...]:
+        """The order that undoes `order`."""
+        return tuple(self.order.index(axis) for axis in range(len(self.order)))
+
+    def laid_out(self) -> LoadedTensor:
+        """Returns a value of its own, whose elements lie in their order."""
+        return self.of.reordered(self.order)

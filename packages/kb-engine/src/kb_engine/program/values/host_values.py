@@ -1,27 +1,99 @@
-"""Integers and booleans that a kernel knows without loading them: `tl.arange`, and what the kernel computes from it.
+"""HostValue: integers and booleans that are known while the kernel runs: `tl.arange`, and results computed from it.
 
-They live in PE_CPU. They take no TCM and no simulated time, and the op log does not hold them.
+They are values of PE_CPU. They take no TCM and no simulated time, and the op log does not hold them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import add, and_, eq, floordiv, ge, gt, index, le, lshift, lt, mod, mul, ne, or_, rshift, sub, xor
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from kb_engine.program.values.affine import Affine
+from kb_engine.program.values.affine_masks import HalfSpace, IndexBox, compared, where_not_negative
 from kb_engine.program.values.handles import Handle
-from kb_engine.program.values.host_value_rules import Form, form_of, inverted
 from kb_engine.program.values.symbols import plain, whole
 from kb_engine.program.values.transposed import Transposed
 from kb_messages import DType, KernelError
 
+Form: TypeAlias = "Affine | IndexBox | HalfSpace"
+_COMPARISONS = lt, le, gt, ge, eq, ne
+_MOST_SHIFT = 62
+
+
+def form_of(function: Callable[[Any, Any], Any], first: Form | None, second: Form | None) -> Form | None:
+    """The form of `function(first, second)`; None where the result, or an operand, has no form.
+
+    Raises ValueError for shapes that do not broadcast, and ZeroDivisionError.
+    """
+    if first is None or second is None:
+        return None
+    one, two = first.shape, second.shape
+    shape = one if one == two or not two else two if not one else np.broadcast_shapes(one, two)
+    if not shape:
+        return None
+    if isinstance(first, Affine) and isinstance(second, Affine):
+        if function in _COMPARISONS:
+            return compared(function, first.broadcast(shape).plus(second.broadcast(shape).times(-1)))
+        found = _arithmetic(function, first.broadcast(shape), second.broadcast(shape))
+        return found if found is not None and found.fits else None
+    if isinstance(first, Affine) or isinstance(second, Affine):
+        return None
+    if function is and_:
+        return _both(first.broadcast(shape), second.broadcast(shape))
+    return _either(first.broadcast(shape), second.broadcast(shape)) if function is or_ else None
+
+
+def inverted(form: Form | None) -> Form | None:
+    """The form of `~form`; None where there is none."""
+    if isinstance(form, Affine):
+        return form.times(-1).plus(Affine.constant(-1, form.shape))
+    if isinstance(form, HalfSpace):
+        return where_not_negative(form.integers.times(-1).plus(Affine.constant(-1, form.shape)))
+    return None if form is None else form.inverted()
+
+
+def _arithmetic(function: Callable[[Any, Any], Any], first: Affine, second: Affine) -> Affine | None:
+    """The affine result of two operands of one shape, if there is one."""
+    if function is add:
+        return first.plus(second)
+    if function is sub:
+        return first.plus(second.times(-1))
+    if function is mul:
+        if not second.axes:
+            return first.times(second.base)
+        return None if first.axes else second.times(first.base)
+    if second.axes:
+        return None
+    if function is lshift:
+        return first.times(1 << second.base) if 0 <= second.base <= _MOST_SHIFT else None
+    if function is floordiv:
+        return first.floor_div(second.base)
+    return first.modulo(second.base) if function is mod else None
+
+
+def _both(first: IndexBox | HalfSpace, second: IndexBox | HalfSpace) -> IndexBox | HalfSpace | None:
+    if isinstance(first, IndexBox) and isinstance(second, IndexBox):
+        return first.within(second)
+    for one, other in ((first, second), (second, first)):
+        if isinstance(one, IndexBox) and (one.is_everywhere or one.is_empty):
+            return other if one.is_everywhere else one
+    return None
+
+
+def _either(first: IndexBox | HalfSpace, second: IndexBox | HalfSpace) -> IndexBox | HalfSpace | None:
+    for one, other in ((first, second), (second, first)):
+        if isinstance(one, IndexBox) and (one.is_everywhere or one.is_empty):
+            return one if one.is_everywhere else other
+    return None
+
+
 _Function = Callable[[Any, Any], Any]
 _ARITHMETIC = add, sub, mul, floordiv, mod, lshift, rshift
-_NEEDS = "integers, booleans, and vectors of such that tl.arange began"
+_NEEDS = "integers, booleans, or vectors computed from tl.arange"
 
 
 def _operator(function: _Function, reflected: bool = False) -> Callable[[HostValue, Any], Any]:
@@ -29,14 +101,15 @@ def _operator(function: _Function, reflected: bool = False) -> Callable[[HostVal
 
 
 class HostValue:
-    """An array of integers (i64) or booleans, read-only. Its elements read as Python numbers.
+    """An array of integers (i64) or booleans that is known while the kernel runs, read-only. Elements read as Python
+    numbers.
 
     Integer operators and comparisons work element by element, with numpy's broadcasting, and give a `HostValue` again;
-    a comparison gives a mask. `v[:, None]` makes a column. *line* returns the line that the kernel stands at. Raises
+    a comparison gives a mask. `v[:, None]` makes a column. *line* returns the current line of the kernel. Raises
     KernelError for floats, tensors, numbers beyond 64 bits, shapes that do not broadcast, and a division by zero.
 
-    `form` is what the elements follow from, however many they are: `Affine` integers, or an `IndexBox` or `HalfSpace`
-    of booleans. It is None where the elements are data. With a form, `data` is made when it is asked for.
+    `form` describes the elements in the same space for any size: `Affine` integers, or an `IndexBox` or `HalfSpace` of
+    booleans. It is None where the elements have no such description. With a form, `data` is made when it is read.
     """
 
     __slots__ = ("_data", "_line", "form")
@@ -51,7 +124,7 @@ class HostValue:
 
     @classmethod
     def of(cls, form: Form, line: Callable[[], str]) -> HostValue:
-        """The elements that follow from *form*."""
+        """The value that *form* describes."""
         known = cls.__new__(cls)
         known._data, known._line, known.form = None, line, form
         return known
@@ -82,7 +155,7 @@ class HostValue:
 
     @property
     def integers(self) -> DType:
-        """The dtype of the elements as an operand: i32 where that is enough, else i64; bool for a mask."""
+        """The dtype of the elements as an operand: i32 where all elements fit, else i64; bool for a mask."""
         if self.is_mask:
             return DType.BOOL
         if isinstance(self.form, Affine):
@@ -116,7 +189,7 @@ class HostValue:
         return HostValue.of(self.form.transposed(order), self._line)
 
     def broadcast_to(self, shape: tuple[int, ...]) -> HostValue:
-        """The same elements over *shape*. Raises ValueError for a shape that `shape` does not broadcast to."""
+        """The same elements over *shape*. Raises ValueError unless `shape` broadcasts to *shape*."""
         if np.broadcast_shapes(self.shape, shape) != shape:
             raise ValueError(f"{self.shape} does not broadcast to {shape}")
         if self.form is not None:
@@ -170,13 +243,13 @@ class HostValue:
     def _computed(self, function: _Function, first: HostValue | int, second: HostValue | int) -> HostValue:
         """The result of *function*, element by element."""
         one, two = (each.data if isinstance(each, HostValue) else np.asarray(plain(each)) for each in (first, second))
-        if function in _ARITHMETIC:
+        if function in _ARITHMETIC:  # numpy adds booleans as a logical or
             one, two = one.astype(np.int64), two.astype(np.int64)
         with np.errstate(divide="raise"):
             return HostValue(np.asarray(function(one, two)), self._line)
 
     def _value(self, other: object, function: _Function) -> HostValue | int:
-        """*other* as a known value, or as a Python integer or boolean of 64 bits."""
+        """*other* as a `HostValue`, or as a Python boolean or an integer of 64 bits."""
         if isinstance(other, HostValue):
             return other
         if isinstance(other, (bool, np.bool_)):
@@ -223,9 +296,9 @@ class HostValue:
 
 
 def basic_key(key: Any, n_axes: int) -> tuple[Any, ...] | None:
-    """*key* as integers, slices of integers and None, one for each of *n_axes* axes beside the Nones.
+    """*key* as integers, slices of integers and None, one for each of *n_axes* axes, and the Nones besides.
 
-    None for a key that is not of these, and for one with too many axes.
+    None for a key of anything else, and for a key of too many axes.
     """
     keys = list(key) if isinstance(key, tuple) else [key]
     for number, each in enumerate(keys):
@@ -244,7 +317,7 @@ def basic_key(key: Any, n_axes: int) -> tuple[Any, ...] | None:
 
 
 def _form(value: HostValue | int) -> Form | None:
-    """What an operand follows from. A number has no axes."""
+    """The form of an operand. A number is an `Affine` without axes; a boolean has no form."""
     if isinstance(value, HostValue):
         return value.form
     return None if isinstance(value, bool) else Affine.constant(value)

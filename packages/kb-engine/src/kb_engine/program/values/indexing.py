@@ -1,4 +1,4 @@
-"""References to elements of a tensor that are no rectangle: strided slices, dropped dimensions, lists of indices."""
+"""Indices of elements of a tensor that are no rectangle: strided slices, dropped dimensions, lists of indices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kb_engine.program.values.symbols import Symbol, is_span_inside, plain, whol
 from kb_messages import KernelError
 
 Integers: TypeAlias = "Affine | npt.NDArray[np.int64]"
-"""Integers over the elements of a reference. An array has length 1 along axes that it does not change along."""
+"""Integers over the elements of a reference. An array has length 1 along axes on which its integers do not change."""
 
 
 _NOWHERE = -1
@@ -33,14 +33,15 @@ class SlicePick(NamedTuple):
 
 
 Pick: TypeAlias = "SlicePick | int | Integers | None"
-"""What a key does with an axis: cut it, drop it, or replace it by a list of indices. None makes an axis of length 1."""
+"""The effect of a key on an axis: a slice cuts it, an integer drops it, integers replace it. None makes an axis of
+length 1."""
 
 
 class Indices(NamedTuple):
     """The index in each dimension of a tensor, of every element of a reference.
 
-    `shape` is what the kernel asked for, and of each axis `inside` many elements lie inside the tensor. `limits` are
-    the first index of each dimension that may be accessed, and the end.
+    `shape` is the shape that the kernel asked for; `inside` counts the elements of each axis that lie inside the
+    tensor. `limits` are, for each dimension, the first index that may be accessed, and the end.
     """
 
     dimensions: tuple[Integers, ...]
@@ -76,7 +77,7 @@ class Indices(NamedTuple):
         return cls(tuple(moved), shape, inside, limits)
 
     def at(self, key: Any, where: object) -> Indices:
-        """What numpy's indexing by *key* chooses. Raises KernelError, at *where*, for what is no index."""
+        """The indices at *key*, by numpy's indexing. Raises KernelError, at *where*, for a key that is no index."""
         picks = self._picks(key, where)
         lists = [number for number, each in enumerate(picks) if isinstance(each, (Affine, np.ndarray))]
         if not lists:
@@ -119,7 +120,7 @@ class Indices(NamedTuple):
 
 
 def is_basic(key: Any) -> bool:
-    """Whether *key* is an integer or a slice of step 1: what keeps a reference a rectangle."""
+    """Whether *key* is an integer or a slice of step 1, so that a reference stays a rectangle."""
     if isinstance(key, slice):
         return key.step is None or key.step == 1
     if isinstance(key, Handle):
@@ -128,7 +129,8 @@ def is_basic(key: Any) -> bool:
 
 
 def cut_span(span: tuple[int, int], asked: int, key: Any, where: object) -> tuple[tuple[int, int], int]:
-    """The part of *span* that *key* chooses, and the end that *key* asks for. *asked* is the end of *span*.
+    """The part of *span* that *key* chooses, and the end that *key* asks for. *asked* is the end that the kernel asked
+    *span* for.
 
     Raises KernelError, at *where*, for an empty slice, an index beyond the elements, another step than 1, and anything
     but integers.
@@ -165,7 +167,7 @@ def cut_span(span: tuple[int, int], asked: int, key: Any, where: object) -> tupl
 
 
 def bounds_of(part: slice, size: int) -> tuple[int, int, int]:
-    """As `part.indices(size)`, for symbols too."""
+    """The start, end and step of *part*, by `slice.indices`. Works for symbols too."""
     if type(size) is int and type(part.start) is not Symbol and type(part.stop) is not Symbol:
         return part.indices(size)
     step = 1 if part.step is None else plain(part.step)
@@ -178,7 +180,8 @@ def bounds_of(part: slice, size: int) -> tuple[int, int, int]:
 
 
 def _pick(key: Any, size: int, inside: int, where: object) -> Pick:
-    """What *key* does with an axis of *size* elements that the kernel asked for, *inside* of them inside the tensor."""
+    """The pick of *key* from an axis of *size* elements that the kernel asked for, *inside* of them inside the
+    tensor."""
     if isinstance(key, slice):
         return _stretch(key, inside, where)
     if isinstance(key, Handle) and key.shape:
@@ -192,7 +195,7 @@ def _pick(key: Any, size: int, inside: int, where: object) -> Pick:
     try:
         number: int = whole(key)
     except TypeError as error:
-        needs = "integers, slices of integers, or known integers"
+        needs = "integers, slices of integers, or integers that are known while the kernel runs"
         raise KernelError(str(where), f"the index {key!r}", needs) from error
     if not -inside <= number < inside:
         raise KernelError(str(where), f"index {number} of {inside} elements", f"{-inside} to {inside - 1}")
@@ -200,7 +203,8 @@ def _pick(key: Any, size: int, inside: int, where: object) -> Pick:
 
 
 def _stretch(key: slice, inside: int, where: object) -> SlicePick:
-    """*key* of an axis with *inside* elements in the tensor. A slice that goes forward keeps the end that it asks."""
+    """The pick of the slice *key* from an axis with *inside* elements in the tensor. A slice that goes forward keeps
+    the end that it asks for."""
     try:
         first, last, step = bounds_of(key, inside)
         asked = last if key.stop is None or step < 0 else max(last, whole(key.stop))
@@ -267,7 +271,7 @@ def _data(dimension: npt.NDArray[np.int64], picks: list[Pick]) -> npt.NDArray[np
 
 
 def spread_out(integers: Integers) -> npt.NDArray[np.int64]:
-    """*integers* as an array of length 1 along axes that they do not change along."""
+    """*integers* as an array, of length 1 along axes on which they do not change."""
     if isinstance(integers, np.ndarray):
         return integers
     shape = tuple(n if step else 1 for n, step in zip(integers.shape, integers.steps, strict=True))

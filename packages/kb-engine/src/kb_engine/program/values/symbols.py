@@ -1,7 +1,10 @@
-"""Integers that follow from the number of a program, for all programs of a grid at once.
+"""Symbol: an integer computed from the number of a program, for all programs of a grid at once.
 
-While one program is traced, its number is a `Symbol`. Arithmetic with symbols gives symbols. Whatever needs the number
-itself, such as a comparison, gets that of the traced program, and narrows down the programs that do as it does.
+While one program is traced, its number is a `Symbol`. Arithmetic with symbols gives symbols. An operation that needs
+the number itself, such as a comparison, uses the number of the traced program, and drops the programs from its peers
+that would decide otherwise.
+
+Design: docs/design/replay-and-purity.md.
 """
 
 from __future__ import annotations
@@ -17,16 +20,16 @@ import numpy.typing as npt
 Ints: TypeAlias = npt.NDArray[np.int64]
 _HIGHEST: Final = (1 << 63) - 1
 _OTHER_NUMBERS: Final = float, complex, np.generic
-"""Numbers that arithmetic with an integer gives their own type, whose rounding and overflow are not an integer's."""
+"""Types of numbers whose arithmetic with an integer gives their own type, with other rounding and overflow."""
 _MOST_LISTED: Final = 64
-"""Numbers that Python compares sooner than numpy."""
+"""The most numbers that Python compares faster than numpy."""
 
 
 class Peers:
-    """The programs that do as program *number* of *count* does: `agree` is true for each of them, by number.
+    """The peers of program *number* of *count*, which do the same as it: `agree` is true for each peer, by number.
 
-    `why_alone` says what the program did that no other can repeat, and `alone_at` where; "" if nothing. *line* tells
-    where the program is.
+    `why_alone` names the act of the program that no other can repeat, and `alone_at` its line; "" for none. *line*
+    returns the current line of the program.
     """
 
     def __init__(self, number: int, count: int, line: Callable[[], str] = str) -> None:
@@ -43,17 +46,17 @@ class Peers:
         return Symbol(self, np.arange(count, dtype=np.int64), count)
 
     def require(self, alike: npt.NDArray[np.bool_]) -> None:
-        """Only programs that *alike* is true for are peers."""
+        """Keeps the peers for which *alike* is true."""
         self.agree &= alike
 
     def leave(self, why: str) -> None:
-        """The program does what no other can repeat."""
+        """Notes an act of the program, *why*, that no other program can repeat."""
         if not self.why_alone:
             self.why_alone = why
             self.alone_at = self._line() if self.is_open else ""
 
     def close(self) -> None:
-        """The program has been traced. Symbols are numbers from now on, where the programs agree on them."""
+        """Ends the trace. From now on, symbols are numbers where the programs agree on them."""
         self.is_open = False
 
 
@@ -69,7 +72,7 @@ def _arithmetic(function: Callable[[Any, Any], Any], bound: Callable[[int, int],
             limit = bound(one._bound, abs(other) if is_number else other._bound)
             if limit <= _HIGHEST:
                 values = function(one.values, other if is_number else other.values)
-                if is_number and (moves or (scales and other)):  # they differ as those of the symbol do
+                if is_number and (moves or (scales and other)):  # they differ where the values of the symbol do
                     return Symbol(one._peers, values, limit)
                 return _symbol(one._peers, values, limit)
         sides = [_side(each) for each in (one, other)]
@@ -119,9 +122,9 @@ def _wider(one: int, two: int) -> int:
 
 
 class Symbol:
-    """An integer for each program: `values`, by their numbers. It behaves as the integer of the traced program.
+    """An integer for each program: `values`, by program number. It behaves as the integer of the traced program.
 
-    No value is beyond *bound* from 0.
+    No absolute value is larger than *bound*.
     """
 
     __slots__ = ("_bound", "_is_pinned", "_peers", "values")
@@ -138,16 +141,16 @@ class Symbol:
 
     @property
     def bound(self) -> int:
-        """No value is further from 0."""
+        """No absolute value is larger."""
         return self._bound
 
     @property
     def here(self) -> int:
-        """The value of the traced program. Whoever uses it makes sure that nothing follows from it for others."""
+        """The value of the traced program. The caller ensures that nothing else depends on it for other programs."""
         return int(self.values[self._peers.number])
 
     def pinned(self) -> int:
-        """The value of the traced program. From now on, its peers are programs with the same value alone."""
+        """The value of the traced program. From now on, its peers are the programs with the same value."""
         if not self._is_pinned:
             if not self._peers.is_open:
                 raise RuntimeError("a symbol that outlives its trace")
@@ -172,7 +175,7 @@ class Symbol:
     def __array_function__(self, function: Any, _: object, arguments: Any, named: Any) -> Any:
         return function(*_plain_parts(arguments), **{name: _plain_parts(each) for name, each in named.items()})
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # methods of integers, such as `bit_length`
         if not hasattr(0, name):
             raise AttributeError(f"'int' object has no attribute '{name}'", name=name, obj=self)
         return getattr(self.pinned(), name)
@@ -227,29 +230,29 @@ _WHOLE: Final = int, Symbol
 
 
 def plain(value: Any) -> Any:
-    """*value*, and of a symbol the number of the traced program, which all its peers have to have."""
+    """*value*; for a symbol the number of the traced program, and its peers are the programs with that number."""
     return value.pinned() if type(value) is Symbol else value
 
 
 def _plain_parts(value: Any) -> Any:
-    """*value*, or its parts, as `plain`. A named tuple becomes a tuple."""
+    """*value*, or its parts, without symbols. A named tuple becomes a tuple."""
     kind = list if isinstance(value, list) else tuple if isinstance(value, tuple) else None
     return plain(value) if kind is None else kind(map(_plain_parts, value))
 
 
 def is_symbol(value: object) -> bool:
-    """Whether *value*, which may say that it is an integer, follows from the number of a program."""
+    """Whether *value* is a `Symbol`, for which `isinstance(value, int)` is true as well."""
     return type(value) is Symbol
 
 
 def whole(value: Any) -> Any:
-    """As `operator.index`, but a symbol stays one."""
+    """*value* as an integer, by `operator.index`; a symbol stays a symbol."""
     return value if type(value) is Symbol else operator.index(value)
 
 
 def is_span_inside(first: Any, last: Any, size: int) -> bool:
     """Whether the slice from *first* to *last*, of which one is a symbol, has the same length in all programs and lies
-    within *size* elements in all of them. False also means that this is not known at once."""
+    within *size* elements in all of them. False also where that is not known at once."""
     symbol = first if type(first) is Symbol else last
     if type(symbol) is not Symbol or not symbol._peers.is_open or not {type(first), type(last)} <= {int, Symbol}:
         return False
@@ -264,10 +267,10 @@ def is_span_inside(first: Any, last: Any, size: int) -> bool:
 
 
 def row_address(bounds: Sequence[int], addresses: Sequence[int], rows: tuple[Any, Any], stride: int) -> Any:
-    """Where the first of *rows* lies in blocks of rows at *addresses*. *bounds* are the first rows of the blocks, and
-    then the end; rows are *stride* bytes apart. None where the rows lie in several blocks.
+    """The address of the first of *rows* in blocks of rows at *addresses*. *bounds* are the first rows of the blocks,
+    and then the end; rows are *stride* bytes apart. None where the rows lie in several blocks.
 
-    Programs whose rows lie in one block, whichever that is, stay peers.
+    Programs whose rows lie in one block, the same block or another, stay peers.
     """
     top, bottom = rows
     peers, firsts = top._peers, top.values
@@ -280,7 +283,7 @@ def row_address(bounds: Sequence[int], addresses: Sequence[int], rows: tuple[Any
 
 
 class _Blocks(NamedTuple):
-    """Where blocks of rows end, where their first one would lie if row 0 were in them, and a bound of addresses."""
+    """The ends of blocks of rows, the address of row 0 if it were in each block, and a bound of all addresses."""
 
     ends: Ints
     starts: Ints
@@ -294,7 +297,7 @@ def _blocks(bounds: tuple[int, ...], addresses: tuple[int, ...], stride: int) ->
 
 
 def _side(value: Any) -> tuple[Any, int] | None:
-    """An operand for numpy, and its bound; None for what is no integer."""
+    """An operand for numpy, and its bound; None for a value that is no integer."""
     if type(value) is Symbol:
         return value.values, value.bound
     if isinstance(value, int):
@@ -309,7 +312,7 @@ def _symbol(peers: Peers, values: Ints, bound: int) -> Any:
 
 
 def _ends(values: Ints) -> tuple[int, int]:
-    """The least and the greatest one."""
+    """The least and the greatest value."""
     if len(values) > _MOST_LISTED:
         return int(values.min()), int(values.max())
     listed: list[int] = values.tolist()

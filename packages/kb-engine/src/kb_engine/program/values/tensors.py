@@ -1,4 +1,7 @@
-"""Tensors in memory, and references to their rectangles, which kernels slice and pass to `tl`."""
+"""Tensor and TensorRef: tensors in memory, and references to their elements, which kernels slice and pass to `tl`.
+
+Design: docs/design/kernel-language.md.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,13 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tensor in device memory, cut into a grid of blocks.
 
     `row_bounds` and `col_bounds` hold the first row and column of each block, and then the tensor's size. Block (i, j)
-    lies packed at `addresses[i][j]`. The last dimension is along a row, and all others together are the rows: a
-    tensor of one dimension is one row.
+    lies packed at `addresses[i][j]`. The last dimension is along a row, and all others together are the rows: a tensor
+    of one dimension is one row.
 
     A sharded tensor may have more copies, at the addresses in `copies`; shard n is block (i, j) of a copy, and
-    `shards[n]` is (copy, i, j). `near` has the number of the copy that each PE, by id, takes for the tensor. `virtual`
-    holds the virtual addresses of all blocks of every copy, the first copy included; it is empty where kernels use
-    physical addresses.
+    `shards[n]` is (copy, i, j). `near` holds the number of the copy that each PE, by id, uses. `virtual` holds the
+    virtual addresses of all blocks of every copy, the first copy included; it is empty where kernels use physical
+    addresses.
     """
 
     name: str
@@ -81,7 +84,7 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
         ]
 
     def every_block(self) -> Iterator[tuple[tuple[slice, slice], Matrix]]:
-        """As `blocks`, for one copy after the other."""
+        """The `blocks` of all copies, one copy after the other."""
         for copy in range(self.n_copies):
             yield from self.blocks(copy)
 
@@ -104,15 +107,16 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TensorRef:
-    """Elements of a tensor. Index it like a numpy array: `a[m0:m1, k0:k1]`, `a[rows[:, None], cols]`, `a[::2]`.
+    """A reference to elements of a tensor. Index it like a numpy array: `a[m0:m1, k0:k1]`, `a[rows[:, None], cols]`,
+    `a[::2]`.
 
-    Slices of step 1 of a tensor of one or two dimensions give a rectangle, of as many dimensions; so do integers beside
-    them. All other keys give what numpy's indexing gives: `indices` then has the index of every element, and is None
-    for a rectangle. Integers and lists of integers that the kernel knows are indices.
+    Slices of step 1 and integers give, for a tensor of one or two dimensions, a rectangle of as many dimensions. All
+    other keys follow numpy's indexing: `indices` then has the index of every element; it is None for a rectangle.
+    Integers and lists of integers are indices if they are known while the kernel runs.
 
     A slice that reaches beyond the tensor's edge is clipped; *asked* keeps the end row and end column that the kernel
-    asked for, because masks have that size. *copy* is the copy of the tensor that the elements lie in, by default that
-    near the PE that asks. Indexing raises KernelError for an empty slice, an index beyond the elements, too many
+    asked for, because masks have that size. *copy* is the copy of the tensor in which the elements lie, by default the
+    copy near the PE that asks. Indexing raises KernelError for an empty slice, an index beyond the elements, too many
     indices, and anything but integers.
     """
 
@@ -149,7 +153,8 @@ class TensorRef:
 
     @property
     def asked_dimensions(self) -> tuple[int, ...]:
-        """Elements in each dimension that the kernel asked for, as `shape` has those that there are."""
+        """Elements in each dimension that the kernel asked for: more than `shape` for a slice beyond the tensor's
+        edge."""
         if self.indices is not None:
             return self.indices.shape
         return self.asked_shape[1:] if len(self.tensor.shape) == 1 else self.asked_shape
@@ -180,7 +185,8 @@ class TensorRef:
         return len(self.tensor.shards)
 
     def shard(self, number: int) -> TensorRef:
-        """The part, or the copy, of the tensor that owner *number* has. Slices of the shard count from its corner.
+        """The part, or the copy, of the tensor that belongs to owner *number*. Slices of the shard count from its
+        corner.
 
         Raises KernelError for a tensor that is not sharded or has fewer shards, and for a slice of a tensor.
         """
@@ -234,7 +240,7 @@ class TensorRef:
 
     @property
     def copy(self) -> int | None:
-        """The copy of the tensor that the elements lie in; None for the one near the PE that asks."""
+        """The copy of the tensor in which the elements lie; None for the copy near the PE that asks."""
         return self._copy
 
     def copy_near(self, pe_id: str) -> int:
@@ -248,10 +254,11 @@ class TensorRef:
         return TensorRef(self.tensor, *bounds, self._copy)
 
     def matrix(self, pe_id: str = "") -> Matrix:
-        """Where the rectangle lies in memory: at its virtual address if the tensor has one, else at its physical one.
+        """The matrix of the rectangle in memory, at its virtual address if the tensor has one, else at its physical
+        address.
 
-        Of a tensor with copies, it is the one near the PE *pe_id*, unless the rectangle is of a shard. Raises
-        KernelError for elements that are no rectangle, and for one that lies in more than one block of the tensor.
+        For a tensor with copies, it lies in the copy near the PE *pe_id*, unless the rectangle is of a shard. Raises
+        KernelError for elements that are no rectangle, and for a rectangle in more than one block of the tensor.
         """
         if self.indices is not None:
             return self._rectangle().matrix(pe_id)
@@ -267,12 +274,12 @@ class TensorRef:
         return found
 
     def plain_matrix(self, pe_id: str = "") -> Matrix | None:
-        """As `matrix`, of a rectangle in one block of the tensor that was cut by slices; None for other elements."""
+        """The matrix of a rectangle in one block of the tensor that was cut by slices; None for other elements."""
         if self.indices is not None:
             return None
         tensor, (top, bottom), (left, right) = self.tensor, self._rows, self._cols
         rows, cols, nbytes = tensor.row_bounds, tensor.col_bounds, tensor.dtype.nbytes
-        if type(top) is not int and len(rows) > 2 and is_symbol(top):
+        if type(top) is not int and len(rows) > 2 and is_symbol(top):  # the block depends on the program
             return self._matrix_in_some_block(pe_id)
         i, j = bisect_right(rows, top) - 1, bisect_right(cols, left) - 1
         if bottom > rows[i + 1] or right > cols[j + 1]:
@@ -289,7 +296,8 @@ class TensorRef:
         )
 
     def _matrix_in_some_block(self, pe_id: str) -> Matrix | None:
-        """As `plain_matrix`, of rows that follow from the program's number, and so lie in a block of each program."""
+        """The matrix of rows that are computed from the program's number, each program's in a block of its own; or
+        None."""
         tensor, (top, bottom), (left, right) = self.tensor, self._rows, self._cols
         cols, nbytes = tensor.col_bounds, tensor.dtype.nbytes
         j = bisect_right(cols, left) - 1
@@ -325,7 +333,7 @@ class TensorRef:
         return True
 
     def _rectangle(self) -> TensorRef:
-        """The rectangle that the elements are."""
+        """The elements as a rectangle. Raises KernelError where they are none."""
         assert self.indices is not None
         found = self.indices.rectangle(self.tensor.shape)
         if found is None:
@@ -342,14 +350,6 @@ class TensorRef:
         if len(self.tensor.shape) == 1:
             return f"{self.tensor.name}[{inside}]"
         return f"{self.tensor.name}[{rows[0]}:{rows[1]}, {inside}]"
-
-
-def spans_of(ref: TensorRef) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-    """The rows and the columns of the whole tensor that the rectangle *ref* has, and the ends that were asked for.
-
-    Kernels have no use for them.
-    """
-    return ref._rows, ref._cols, ref._asked
 
 
 class TransposedRef(Transposed[TensorRef]):

@@ -52,8 +52,10 @@ def connected(columns: list[Array], changed: Array) -> Array:
 
 
 def _components(label: Array, a: Array, b: Array) -> Array:
-    """Returns *label* after the labels of a[i] and b[i] were joined for every i. A label is the number of an
-    element."""
+    """Returns *label* after the labels of a[i] and b[i] were joined for every i.
+
+    A label is the number of an element.
+    """
     while True:
         one, other = label[a], label[b]
         apart = one != other

@@ -44,8 +44,10 @@ class Operands(NamedTuple):
 
 
 def records_of(ops: Array, first: Array) -> Records:
-    """Returns the records *ops*. *first* has the number of the first operand of each in the schedule, and a last
-    end."""
+    """Returns the records *ops*.
+
+    *first* has the number of the first operand of each in the schedule, and a last end.
+    """
     return Records(
         kind=ops["kind"].astype(np.int64),
         params=ops["params"].astype(np.int64),

@@ -71,8 +71,10 @@ class GridProduct:
         return results
 
     def placed(self, casts: Casts, result: Array) -> Iterator[tuple[StoredMatrix, Array]]:
-        """Yields the destinations of the parts of *result*, cast to *casts*. Adjoining destinations come as one
-        matrix."""
+        """Yields the destinations of the parts of *result*, cast to *casts*.
+
+        Adjoining destinations come as one matrix.
+        """
         found = [[[to.matrix for to in each.destinations if to.casts == casts] for each in line] for line in self._grid]
         down = adjoining([next(iter(line[0]), None) for line in found], below)
         along = adjoining([next(iter(matrices), None) for matrices in found[0]], beside)

@@ -1,4 +1,4 @@
-"""`tl.arange` and what kernels compute from it: numpy's integers, without time and without records."""
+"""`tl.arange` and values computed from it: numpy's integers, without time and without records."""
 
 import operator
 
@@ -80,7 +80,7 @@ def test_data_is_read_only():
     [
         (
             lambda: vector(1, 2) + 0.5,
-            ("got add of 2 integers and a float, needs integers, booleans, and vectors of such that tl.arange began"),
+            ("got add of 2 integers and a float, needs integers, booleans, or vectors computed from tl.arange"),
         ),
         (
             lambda: vector(1, 2) * vector(1, 2, 3),
@@ -93,7 +93,7 @@ def test_data_is_read_only():
         (lambda: range(9)[vector(1, 2)], "got use as an index of 2 integers, needs one element; index it"),
     ],
 )
-def test_what_is_refused(do, message):
+def test_wrong_operators_are_refused(do, message):
     with pytest.raises(KernelError) as caught:
         do()
     assert str(caught.value) == f"kernel.py:7: {message}"

@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_engine.program.held_registers import HeldRegisters
+from kb_engine.program.accumulator_registers import AccumulatorRegisters
 from kb_messages import OFFSET_BITS
 
 
 @given(st.lists(st.one_of(st.integers(1, 10).map(lambda n: 64 * n), st.integers(-4, -1)), max_size=30))
 def test_ranges_are_apart_and_the_highest_that_fits_is_taken(steps):
-    registers, taken = HeldRegisters(3, 1024), []
+    registers, taken = AccumulatorRegisters(3, 1024), []
     for step in steps:
         if step < 0:
             if taken:

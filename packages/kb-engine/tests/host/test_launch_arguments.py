@@ -1,4 +1,4 @@
-"""Containers among the arguments of a launch keep their type, and tensors in them become references."""
+"""Arguments of a launch: containers keep their type, tensors become references, and tensors choose the PEs."""
 
 import os
 from collections import namedtuple
@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 import pytest
 
-from kb_engine.host.containers import rebuilt
+from kb_engine.host.host import owning_cubes, rebuilt
 from kb_engine.program.values.tensors import Tensor, TensorRef
-from kb_messages import KernelError
+from kb_messages import CubeTarget, KernelError
 
 Pair = namedtuple("Pair", "left right")
+TWO = (("toy\n", "toy\nsips: 2\ncubes_per_sip: 2\n"), ("pe_layout: {count: 1}", "pe_layout: {count: 2}"))
+"""Two SIPs of two cubes of two PEs."""
 
 
 class Operands(NamedTuple):
@@ -48,7 +50,11 @@ def seen_by_a_kernel(host, *arguments):
     return seen
 
 
-@pytest.mark.parametrize("make", [Pair, Operands, lambda a, b: (a, [b], ()), lambda a, b: [a, Pair(b, (a,))]])
+@pytest.mark.parametrize(
+    "make",
+    [Pair, Operands, lambda a, b: (a, [b], ()), lambda a, b: [a, Pair(b, (a,))]],
+    ids=["namedtuple", "NamedTuple", "nested tuple", "nested list"],
+)
 def test_tensors_in_containers_become_references(toy_host, make):
     host = toy_host()
     a, b = (host.empty(name, (4, 4), "f16") for name in "ab")
@@ -100,3 +106,29 @@ def test_a_list_that_holds_itself_is_refused(toy_host):
     endless.append(endless)
     with pytest.raises(KernelError, match="nested too deep, or that hold themselves, needs arguments that end"):
         toy_host().launch(lambda tl, x: None, endless)
+
+
+def targets(*wanted):
+    return [CubeTarget(sip=sip, cube=cube) for sip, cube in wanted]
+
+
+def test_a_cube_owns_a_tensor_when_a_part_of_it_is_in_its_memories(toy_host):
+    host = toy_host(*TWO)
+    a, b = (host.empty(name, (4, 4), "f16", slices=[number]) for name, number in (("a", 3), ("b", 1)))
+    topology = host.engine.topology
+    assert owning_cubes(topology, [a.ref]) == targets((1, 1))
+    assert owning_cubes(topology, [7, [a.ref, (b.ref[0:2],)]]) == targets((0, 1), (1, 1))
+    assert owning_cubes(topology, ["a"]) == []
+
+
+def test_pes_and_targets_are_one_of_the_two(toy_host):
+    with pytest.raises(KernelError) as caught:
+        toy_host().launch(lambda tl: None, pes=[0], targets=targets((0, 0)))
+    assert str(caught.value) == "launch: got pes and targets, needs one of the two"
+
+
+def test_all_is_every_pe_for_any_arguments(toy_host):
+    host = toy_host(*TWO)
+    a = host.empty("a", (4, 4), "f16", slices=[0])
+    assert len(host.launch(lambda tl, a: None, a).pe_start_ps) == 2
+    assert len(host.launch(lambda tl, a: None, a, pes="all").pe_start_ps) == 8

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kb_components.pe.fetch_order import FetchOrder, wait_for_fetches
-from kb_components.pe.tile_buffers import TileBuffers
+from kb_components.pe.scheduling.fetch_order import FetchOrder, wait_for_fetches
+from kb_components.pe.scheduling.tile_buffers import TileBuffers
 from kb_engine.block import (
     Clock,
     CommandInFlight,
@@ -140,7 +140,7 @@ class TileFeeder:
         """The id of the first op of the next tile."""
         return self._op_id
 
-    def call_after(self, tile: int, look: Callable[[int], None]) -> None:
+    def call_after_tile(self, tile: int, look: Callable[[int], None]) -> None:
         """Calls *look* when *tile* has been made and the event that made it is over."""
         self._look_at, self._look = tile + 1, look
 

@@ -14,7 +14,7 @@ from kb_cli.run.records.run_json import write_run
 Invoke = Callable[..., Result]
 
 
-def test_files_beside_the_benchmark_go_with_it(
+def test_local_imports_go_with_the_benchmark(
     invoke: Invoke, bench_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The run comes back without the files that it imported, and with what these import, also inside a kernel."""
@@ -30,8 +30,8 @@ def test_files_beside_the_benchmark_go_with_it(
     Path("late.py").write_text("")
     Path("unused.py").write_text("")
     run = json.loads(invoke("run", str(bench), "--json").stdout)["run_dir"]
-    told = json.loads((Path(run) / "run.json").read_text())["benchmark"]["beside"]
-    assert list(told) == ["deep_ones.py", "late.py", "small_sizes/__init__.py", "small_sizes/of_one.py"]
+    stored = json.loads((Path(run) / "run.json").read_text())["benchmark"]["beside"]
+    assert list(stored) == ["deep_ones.py", "late.py", "small_sizes/__init__.py", "small_sizes/of_one.py"]
     assert invoke("pack", run, "-o", "beside.kbrun").exit_code == 0
     for each in ("deep_ones.py", "late.py", "small_sizes/of_one.py"):
         Path(each).unlink()
@@ -45,7 +45,7 @@ def test_files_beside_the_benchmark_go_with_it(
     assert "read it with unzip -p beside.kbrun bench.py 'beside/*', and add --trust" in said
 
 
-def test_a_kernel_in_a_file_beside_makes_the_same_run(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+def test_a_kernel_in_a_local_import_makes_the_same_run(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     """The log and its digest have the lines of the file that the kernel stands in."""
     bench = bench_file()
     before, kernel, rest = bench.read_text().partition("def kernel(")
@@ -63,7 +63,7 @@ def test_a_kernel_in_a_file_beside_makes_the_same_run(invoke: Invoke, bench_file
     assert "beside/own_kernels" not in json.dumps(changed)
 
 
-def test_a_changed_file_beside_makes_another_run(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+def test_a_changed_local_import_makes_another_run(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
     bench = bench_file("import numpy", "import small_one\nimport numpy")
     (bench.parent / "small_one.py").write_text("ONE = 1\n")
     first = json.loads(invoke("run", str(bench), "--json").stdout)["run_dir"]
@@ -71,7 +71,7 @@ def test_a_changed_file_beside_makes_another_run(invoke: Invoke, bench_file: Cal
     assert json.loads(invoke("run", str(bench), "--json").stdout)["run_dir"] != first
 
 
-def test_files_beside_a_benchmark_that_comes_with_kb_are_not_run(invoke: Invoke, tmp_path: Path) -> None:
+def test_local_imports_of_a_bundled_benchmark_are_not_run(invoke: Invoke, tmp_path: Path) -> None:
     shape = ["-p", "M=32", "-p", "N=32", "-p", "K=32"]
     folder = Path(json.loads(invoke("run", "gemm", *shape, "--no-verify", "--json").stdout)["run_dir"])
     (folder / "beside").mkdir()

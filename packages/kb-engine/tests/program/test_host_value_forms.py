@@ -1,4 +1,4 @@
-"""Forms of known values: what is affine, a box or a half space, always beside numpy's own elements."""
+"""Forms of host values: affine integers, boxes and half spaces, compared with numpy's elements."""
 
 import operator
 
@@ -75,7 +75,7 @@ def step(draw, known, array):
 
 @settings(max_examples=examples(400), deadline=None)
 @given(values())
-def test_whatever_the_form_the_elements_are_numpys(pair):
+def test_the_elements_of_any_form_are_numpys(pair):
     known, array = pair
     assert known.shape == array.shape
     assert known.is_mask == (array.dtype == np.bool_)
@@ -115,35 +115,39 @@ def test_a_range_of_any_size_costs_no_array():
 @pytest.mark.parametrize(
     ("known", "form"),
     [
-        (arange(8, 16) % 16, Affine((8,), 8, (1,))),
-        (arange(16, 24) % 16, Affine((8,), 0, (1,))),
-        (arange(0, 8) * 32 % 16, Affine((8,), 0, (0,))),
-        (arange(0, 8) // 8, Affine((8,), 0, (0,))),
-        (arange(0, 8) * 6 // 3, Affine((8,), 0, (2,))),
-        (arange(0, 8) << 3, Affine((8,), 0, (8,))),
-        (arange(0, 8) == 3, IndexBox((8,), ((3, 4),))),
-        (~(arange(0, 8) < 3), IndexBox((8,), ((3, 8),))),
-        (~(arange(0, 8)[:, None] >= arange(0, 8)[None, :]), HalfSpace(Affine((8, 8), -1, (-1, 1)))),
-        ((arange(0, 8) < 3) | (arange(0, 8) > 100), IndexBox((8,), ((0, 3),))),
+        pytest.param(arange(8, 16) % 16, Affine((8,), 8, (1,)), id="modulo of one round"),
+        pytest.param(arange(16, 24) % 16, Affine((8,), 0, (1,)), id="modulo of the next round"),
+        pytest.param(arange(0, 8) * 32 % 16, Affine((8,), 0, (0,)), id="modulo of a product"),
+        pytest.param(arange(0, 8) // 8, Affine((8,), 0, (0,)), id="quotient 0"),
+        pytest.param(arange(0, 8) * 6 // 3, Affine((8,), 0, (2,)), id="quotient of a product"),
+        pytest.param(arange(0, 8) << 3, Affine((8,), 0, (8,)), id="shift"),
+        pytest.param(arange(0, 8) == 3, IndexBox((8,), ((3, 4),)), id="equal"),
+        pytest.param(~(arange(0, 8) < 3), IndexBox((8,), ((3, 8),)), id="inverted box"),
+        pytest.param(
+            ~(arange(0, 8)[:, None] >= arange(0, 8)[None, :]),
+            HalfSpace(Affine((8, 8), -1, (-1, 1))),
+            id="inverted half space",
+        ),
+        pytest.param((arange(0, 8) < 3) | (arange(0, 8) > 100), IndexBox((8,), ((0, 3),)), id="or with an empty mask"),
     ],
 )
-def test_what_follows_from_a_range_stays_closed(known, form):
+def test_a_value_computed_from_a_range_has_a_form(known, form):
     assert known.form == form
 
 
 @pytest.mark.parametrize(
     "known",
     [
-        arange(8, 24) % 16,
-        arange(0, 8) // 3,
-        arange(0, 8) * arange(0, 8),
-        arange(0, 8) & 3,
-        arange(0, 8) != 3,
-        (arange(0, 8) < 3) | (arange(0, 8) > 5),
-        arange(0, 8) + ((1 << 63) - 4),
+        pytest.param(arange(8, 24) % 16, id="modulo of two rounds"),
+        pytest.param(arange(0, 8) // 3, id="uneven quotient"),
+        pytest.param(arange(0, 8) * arange(0, 8), id="square"),
+        pytest.param(arange(0, 8) & 3, id="bitwise and"),
+        pytest.param(arange(0, 8) != 3, id="not equal"),
+        pytest.param((arange(0, 8) < 3) | (arange(0, 8) > 5), id="two intervals"),
+        pytest.param(arange(0, 8) + ((1 << 63) - 4), id="beyond i64"),
     ],
 )
-def test_what_has_no_form_is_data(known):
+def test_a_value_without_a_form_has_data(known):
     assert known.form is None
     assert known.data.shape == known.shape
 

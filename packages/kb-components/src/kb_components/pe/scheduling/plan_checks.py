@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from kb_components.pe.plan_forms import Takers
-from kb_components.pe.tile_buffers import TileBuffers
+from kb_components.pe.scheduling.plan_forms import Takers
+from kb_components.pe.scheduling.tile_buffers import TileBuffers
 from kb_engine.block import ComponentBase
 from kb_messages import PipelinePlan, PlanError, StageType
 

@@ -1,18 +1,18 @@
-"""The registers of sums that stay in a PE's register file between the commands of one program."""
+"""The registers of accumulators that stay in a PE's register file between the commands of one program."""
 
 from __future__ import annotations
 
 from kb_messages import join_address
 
 
-class HeldRegisters:
+class AccumulatorRegisters:
     """Hands out ranges of the register file *owner* of *nbytes* bytes, the highest free one first.
 
-    What is below all ranges, `room_nbytes`, is left to the tiles of other commands.
+    The bytes below all ranges, `room_nbytes`, are free for the tiles of other commands.
     """
 
     ALIGNMENT = 64
-    """A range begins at a multiple of so many bytes, as operands of tiles do."""
+    """Alignment of a range in bytes; operands of tiles have the same."""
 
     def __init__(self, owner: int, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -21,16 +21,16 @@ class HeldRegisters:
 
     @property
     def ranges(self) -> dict[int, int]:
-        """Where sums lie, and how many bytes each has."""
+        """The bytes of each range, by its offset in the register file."""
         return dict(self._ranges)
 
     @property
     def room_nbytes(self) -> int:
-        """Bytes below all ranges."""
+        """The bytes below all ranges."""
         return min(self._ranges, default=self.nbytes)
 
     def take(self, nbytes: int) -> int | None:
-        """The physical address of *nbytes* registers that the caller has from now on; None where no range is free."""
+        """Allocates *nbytes* of registers and returns their physical address; None where no range is free."""
         end = self.nbytes
         for start, size in sorted(self._ranges.items(), reverse=True):
             at = self._below(end, nbytes)
@@ -44,7 +44,7 @@ class HeldRegisters:
         return join_address(self._owner, at)
 
     def give_back(self, address: int) -> None:
-        """Give back the range that `take` put at *address*."""
+        """Frees the range that `take` allocated at *address*."""
         del self._ranges[address - join_address(self._owner, 0)]
 
     def _below(self, end: int, nbytes: int) -> int:

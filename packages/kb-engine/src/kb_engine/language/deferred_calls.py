@@ -1,4 +1,7 @@
-"""An atomic that is issued with the next call, when it is known whether anybody can ask for the bytes before."""
+"""Deferred calls: calls that are issued later than the kernel made them, in the order of the calls.
+
+An atomic is issued with the next call. Then it is known whether the kernel keeps a reference to the old values.
+"""
 
 from __future__ import annotations
 
@@ -10,49 +13,84 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kb_engine.memory.pending import Producer
-from kb_engine.program.port import Completion, ProgramPort
+from kb_engine.program.port import Completion, Deferring, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.handles import Handle, LoadedTensor, Operators
 from kb_messages import AtomicCommand, Command, DType, LoadCommand, Matrix, Piece
+
+
+class DeferredCalls:
+    """The `Deferring` of a program: the parts of the language that defer calls. At most one part has a deferred
+    call."""
+
+    def __init__(self, port: ProgramPort) -> None:
+        self._port = port
+        self._parts: list[Deferring] = []
+
+    def add(self, part: Deferring) -> None:
+        """Has *part* called before commands, waits and the end of the kernel, from now on."""
+        if part not in self._parts:
+            self._parts.append(part)
+        self._port.deferred_calls = self
+
+    @property
+    def holds(self) -> bool:
+        """Whether a part has a deferred call."""
+        return any(part.holds for part in self._parts)
+
+    def issue(self) -> None:
+        """Issues the deferred call, because another call is to be deferred now."""
+        self.before(None, "")
+
+    def before(self, command: Command | None, line: str) -> None:
+        """Has all parts issue their deferred calls, before *command* at *line*, or before a wait (None)."""
+        for part in self._parts:
+            part.before(command, line)
+
+    def end(self) -> None:
+        """Has all parts issue their deferred calls. The kernel has returned."""
+        for part in self._parts:
+            part.end()
+
 
 Allocate = Callable[[int, int, DType, str], TcmHolder]
 
 
 class OldValue(LoadedTensor):
-    """The bytes before an atomic. They come to TCM only if somebody can ask for them when the atomic is issued."""
+    """The old values of an atomic. They come to TCM if the kernel has a reference to them when the atomic is issued."""
 
     def __init__(
         self, place: Matrix, shape: tuple[int, ...], known: npt.NDArray[Any] | None, producer: Producer | None,
-        operators: Operators, atomic: HeldAtomic,
+        operators: Operators, atomic: DeferredAtomics,
     ) -> None:  # fmt: skip
         super().__init__(place, shape, known, producer, operators)
         self._atomic = atomic
 
     @property
     def matrix(self) -> Matrix:
-        """Where the bytes lie in TCM, after the atomic was issued."""
+        """The place of the old values in TCM. Issues the atomic first."""
         self._atomic.issue()
         return self.place
 
     def arrive(self, holder: TcmHolder) -> None:
-        """The bytes come to the TCM of *holder*, with the atomic that is issued now."""
+        """Notes that the atomic, which is issued now, brings the old values to the TCM of *holder*."""
         self.place, self.holder = holder.matrix, holder
 
 
 class AtomicPart(NamedTuple):
-    """A command of an atomic. The bytes before lie `place` bytes from the begin of the atomic's old value, in rows
-    `stride` bytes apart."""
+    """A command of an atomic. Its old values begin `place` bytes after the begin of all old values of the atomic, in
+    rows `stride` bytes apart."""
 
     command: AtomicCommand
     place: int
     stride: int
 
 
-class DeferredAtomic(NamedTuple):
-    """An atomic that the kernel called and that is not issued: its commands, one for each rectangle of memory.
+class AtomicCall(NamedTuple):
+    """A call of an atomic: its commands, one for each rectangle of memory.
 
-    `left_out` are the places of the old value that no element has, with constants of the op log. `values` keep the TCM
-    of the operands.
+    `left_out` are the places of the old values that the mask leaves out, with constants of the op log. `values` keep
+    the TCM of the operands.
     """
 
     parts: tuple[AtomicPart, ...]
@@ -64,25 +102,25 @@ class DeferredAtomic(NamedTuple):
     line: str
 
 
-class HeldAtomic:
-    """The atomic of one program that was called last, until it is issued. *allocate* takes TCM for the bytes before."""
+class DeferredAtomics:
+    """Defers the atomic of one program that was called last. *allocate* allocates TCM for the old values."""
 
     def __init__(self, port: ProgramPort, allocate: Allocate) -> None:
         self._port = port
         self._allocate = allocate
-        self._deferred: DeferredAtomic | None = None
+        self._deferred: AtomicCall | None = None
 
     @property
     def holds(self) -> bool:
-        """As `Deferring.holds`."""
+        """Whether an atomic is deferred."""
         return self._deferred is not None
 
-    def defer(self, atomic: DeferredAtomic) -> None:
-        """Issue *atomic* later. None is deferred now."""
+    def defer(self, atomic: AtomicCall) -> None:
+        """Defers *atomic*. The atomic before has been issued."""
         self._deferred = atomic
 
     def issue(self) -> None:
-        """Issue an atomic that was deferred."""
+        """Issues the deferred atomic."""
         deferred, self._deferred = self._deferred, None
         if deferred is None:
             return
@@ -101,7 +139,7 @@ class HeldAtomic:
             commands = [replace(part.command, old=_old_part(part, holder.matrix)) for part in deferred.parts]
         waits = deferred.order in ("acq_rel", "acquire")
         if not commands:
-            if old is None:
+            if old is None:  # the mask chose nothing, and nobody reads the old values
                 deferred.completion.finish()
             return
         completions = [*(Completion() for _ in commands[1:]), deferred.completion]
@@ -112,16 +150,16 @@ class HeldAtomic:
                 port.wait(completion)
 
     def before(self, command: Command | None, line: str) -> None:
-        """As `Deferring.before`."""
+        """Issues the deferred atomic."""
         self.issue()
 
     def end(self) -> None:
-        """As `Deferring.end`."""
+        """Issues the deferred atomic."""
         self.issue()
 
 
 def _old_part(part: AtomicPart, old: Matrix) -> Matrix:
-    """Where the bytes before *part* go, in *old*."""
+    """The place of the old values of *part* in *old*."""
     target = part.command.target
     return Matrix(
         address=old.address + part.place, rows=target.rows, cols=target.cols, stride=part.stride, dtype=target.dtype

@@ -1,0 +1,146 @@
+"""docs/rooms.md names the files that a launch, a tile and a record pass through, in the order of their first calls.
+
+Each way is profiled in a run, and its files are compared with the table of the page. A file that is called for the
+first time only where others have been called is a part of the way of the work that calls it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from kb_dataexec import MemoryLogWriter, OpLog
+from kb_engine import Engine, Host, TileShape
+from kb_messages import DType
+from kb_topology import load_topology
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PAGE: Final = (ROOT / "docs/rooms.md").read_text(encoding="utf-8")
+FEEDER: Final = "kb_components/pe/scheduling/tile_feeder.py"
+MOST_FILES: Final = {"launch": 40, "tile": 25, "record": 15, "record that is read": 20}
+
+
+class Way:
+    """The files of kernbench that are called, in the order of their first calls, as PACKAGE/PATH."""
+
+    def __init__(self) -> None:
+        self.files: list[str] = []
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Follows the calls of the block."""
+        before = sys.getprofile()
+        sys.setprofile(self._called)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
+    def _called(self, frame: FrameType, event: str, _: Any) -> None:
+        if event != "call":
+            return
+        parts = Path(frame.f_code.co_filename).parts
+        package = next((n for n, part in enumerate(parts) if re.fullmatch(r"kb_[a-z]+", part)), None)
+        if package is not None and "/".join(parts[package:]) not in self.files:
+            self.files.append("/".join(parts[package:]))
+
+
+def nothing(tl: Any) -> None:
+    """A kernel that does nothing."""
+
+
+def product(tl: Any, a: Any, b: Any, c: Any) -> None:
+    """A kernel that issues one product in tiles of 64 x 64 x 64, and waits for it."""
+    tl.wait(tl.composite("gemm", a, b, c, tile=TileShape(64, 64, 64)))
+
+
+def chip(name: str, exact: Any, writer: MemoryLogWriter | None = None) -> Host:
+    return Host(Engine(load_topology(ROOT / f"topologies/{name}.yaml"), writer, exact=exact))
+
+
+def of_launch(exact: str) -> list[str]:
+    """The files of a launch of a kernel that does nothing on one_sip. It is the second one: the first finds routes."""
+    host = chip("one_sip", exact)
+    host.launch(nothing, pes="all")
+    way = Way()
+    with way.followed():
+        host.launch(nothing, pes="all")
+    return way.files
+
+
+def of_product(exact: str, writer: MemoryLogWriter | None = None, reads: bool = False) -> list[str]:
+    """The files of a launch of a product on one_pe and of its log; with *reads*, those that make the rows of the log.
+
+    Event by event, the product has one tile, and otherwise enough tiles to skip some. The launch is the second one: the
+    first one makes the plan.
+    """
+    host = chip("one_pe", exact, writer)
+    size = 64 if exact == "events" else 1024
+    way, data = Way(), np.ones((size, size), np.float16)
+    for n in range(2):
+        a, b = (host.tensor(f"{name}{n}", data, DType.F16) for name in "ab")
+        c = host.empty(f"c{n}", (size, size), DType.F16)
+        with way.followed() if n and not reads else nullcontext():
+            host.launch(product, a, b, c)
+    with nullcontext() if reads else way.followed():
+        log = host.engine.close_log()
+    if reads:
+        assert isinstance(log, OpLog)
+        with way.followed():
+            assert len(log.ops) == log.n_ops
+    return way.files
+
+
+def of_tile(exact: str) -> list[str]:
+    """The files of the tiles of a product, from the feeder on, without those of its launch."""
+    files = of_product(exact)
+    launch = {*of_launch(exact)} - {FEEDER}
+    return [file for file in files[files.index(FEEDER) :] if file not in launch]
+
+
+def of_record(exact: str) -> list[str]:
+    """The files that write the records of a product."""
+    without = {*of_product(exact)}
+    return [file for file in of_product(exact, MemoryLogWriter()) if file not in without]
+
+
+def of_reading(exact: str) -> list[str]:
+    """The files that make the rows of the records of a product, when they are read."""
+    return of_product(exact, MemoryLogWriter(), reads=True)
+
+
+WAYS: Final[dict[str, Callable[[str], list[str]]]] = {
+    "launch": of_launch,
+    "tile": of_tile,
+    "record": of_record,
+    "record that is read": of_reading,
+}
+
+
+def of_page(name: str, mode: str) -> list[str]:
+    """The files that the page names for a way."""
+    section = PAGE.partition(f"\n## The way of a {name}\n")[2].partition("\n## ")[0]
+    table = section.partition(f"\n### {mode}\n")[2].partition("\n### ")[0]
+    return re.findall(r"^\| \[[^]]*\]\(\.\./packages/[\w-]+/src/([\w/]+\.py)\)", table, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_the_page_names_the_files_of_a_way_event_by_event(name: str) -> None:
+    files = WAYS[name]("events")
+    assert of_page(name, "Event by event") == files
+    assert len(files) <= MOST_FILES[name]
+
+
+@pytest.mark.speed
+@pytest.mark.parametrize("name", WAYS)
+def test_the_page_names_the_files_that_fast_forwarding_adds_to_a_way(name: str) -> None:
+    every = {*WAYS[name]("events")}
+    assert of_page(name, "Fast-forwarded") == [file for file in WAYS[name]("closed") if file not in every]
