@@ -21,7 +21,7 @@ from kb_engine.engine.launch_to_end import LaunchToEnd
 from kb_engine.engine.livelock import MOST_REPEATED_LOADS, NO_PROGRESS_EVENTS, PollingGuard, ProgressGuard
 from kb_engine.engine.registry import Registry
 from kb_engine.engine.simulated_work import SimulatedWork, WorkCounter
-from kb_engine.engine.strategies import EveryEvent, FastForward, LaunchRequest, Run, Strategy, fast_forward_of
+from kb_engine.engine.strategies import FastForward, LaunchRequest, Run, Strategy, every_event, fast_forward_of
 from kb_engine.engine.stuck import kernel_positions
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.language.tl import Language
@@ -195,14 +195,13 @@ class Engine:
         return result
 
     def _ask_strategies(self, request: LaunchRequest, run: Run) -> tuple[LaunchResult, SkipRefusal | None]:
-        """Runs the launch by the first strategy that can. Returns the times, and a refusal if only the last one can."""
+        """Runs the launch by the first strategy that can. Returns the times, and why no program was skipped."""
         refusal = None
         for strategy in self._strategies:
-            found = strategy.try_run(request, run)
-            if isinstance(found, LaunchResult):
-                return found, None
-            refusal = found
-        return EveryEvent().try_run(request, run), refusal
+            result, refusal = strategy.try_run(request, run)
+            if result is not None:
+                return result, refusal
+        return every_event(request, run), refusal
 
     def _run(self, launch: Launch, targets: Sequence[CubeTarget] | None) -> LaunchResult:
         """Sends *launch* to its PEs and has the clock run until the launch is answered."""

@@ -65,8 +65,7 @@ class WorkCounter:
         self._begin = self._session.commands_issued, self._skipped, self._reasons.n_firsts
 
     def ended(self, kernel: Any, refusal: SkipRefusal | None) -> None:
-        """Counts an ended launch of *kernel*. *refusal* says why no strategy of the wing ran it, if there was a
-        reason."""
+        """Counts an ended launch of *kernel*. *refusal* says why no program was skipped, if that is known."""
         issued, before, n_firsts = self._begin
         now = self._ended = self._skipped
         commands = self._session.commands_issued - issued

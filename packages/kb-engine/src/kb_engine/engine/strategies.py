@@ -39,13 +39,20 @@ Run = Callable[[Launch], LaunchResult]
 """Sends a launch to its PEs, and has the clock run until the launch is answered."""
 
 
+class Attempt(NamedTuple):
+    """The times of a launch, or None where a strategy cannot run it, and the reason why nothing was skipped, if any."""
+
+    result: LaunchResult | None = None
+    refusal: SkipRefusal | None = None
+
+
 class Strategy(Protocol):
     """One way to run a launch."""
 
-    def try_run(self, request: LaunchRequest, run: Run) -> LaunchResult | SkipRefusal | None:
-        """Runs the launch of *request*, by *run*, and returns its times. Otherwise returns why the strategy cannot.
+    def try_run(self, request: LaunchRequest, run: Run) -> Attempt:
+        """Runs the launch of *request*, by *run*, if the strategy can.
 
-        None stands for a launch of which the strategy never skips anything.
+        A launch of which the strategy never skips anything has neither a result nor a refusal.
         """
 
 
@@ -78,15 +85,12 @@ class FastForward(Protocol):
         """Returns the counts so far."""
 
 
-class EveryEvent:
-    """The strategy that simulates every event of a launch, unless hooks of a wing skip parts of its commands."""
-
-    def try_run(self, request: LaunchRequest, run: Run) -> LaunchResult:
-        """Runs the launch and returns its times."""
-        number, session, pes, call, grid = request
-        if grid is None:
-            return run(PeLaunch(number, session, pes, call))
-        return run(GridLaunch(number, session, pes, call, grid))
+def every_event(request: LaunchRequest, run: Run) -> LaunchResult:
+    """Simulates every event of a launch, unless hooks of a wing skip parts of its commands. Returns the times."""
+    number, session, pes, call, grid = request
+    if grid is None:
+        return run(PeLaunch(number, session, pes, call))
+    return run(GridLaunch(number, session, pes, call, grid))
 
 
 def fast_forward_of(

@@ -9,16 +9,14 @@ from collections.abc import Callable
 from typing import Final
 
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.engine.simulated_work import PROGRAMS
-from kb_engine.engine.strategies import LaunchRequest, Run
+from kb_engine.engine.strategies import Attempt, LaunchRequest, Run
 from kb_engine.fastforward.replay.purity import MadeKernel
 from kb_engine.fastforward.replay.templates import NEAR, Templates, templates_of
 from kb_engine.fastforward.steady_state.program_skipper import ProgramSkipper
 from kb_engine.language.tl import Language
 from kb_engine.launch.grid_launch import GridLaunch
-from kb_engine.launch.launch import LaunchResult
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.slow_path import SkipRefusal, SlowPathReasons
+from kb_engine.observe.slow_path import SkipRefusal
 from kb_engine.program.runner import KernelCall
 
 _VALUES: Final = SkipRefusal(
@@ -29,9 +27,8 @@ _VALUES: Final = SkipRefusal(
 class Grids:
     """Runs launches of grids on *chip*. Without *templates*, or with a *refusal*, no program is skipped.
 
-    *on_issue* is called with each command of a skipped program, where there is an op log. *n_isolated* counts isolated
-    commands. *reasons* collects why programs were not skipped. `skipped_programs` and `skipped_commands` count over all
-    launches. `skipper` is the ProgramSkipper of the last launch, if there was one.
+    *on_issue* is called with each command of a skipped program, where there is an op log. `skipped_programs` and
+    `skipped_commands` count over all launches. `skipper` is the ProgramSkipper of the last launch, if there was one.
     """
 
     def __init__(
@@ -40,28 +37,24 @@ class Grids:
         templates: bool,
         refusal: SkipRefusal | None,
         on_issue: Callable[[CommandInFlight], None] | None,
-        reasons: SlowPathReasons,
-        n_isolated: Callable[[], int],
     ) -> None:
         self._chip = chip
         self._templates = templates
         self._refusal = refusal
         self._on_issue = on_issue
-        self._reasons = reasons
-        self._n_isolated = n_isolated
         self.skipper: ProgramSkipper | None = None
         self.skipped_programs = self.skipped_commands = 0
 
-    def try_run(self, request: LaunchRequest, run: Run) -> LaunchResult | SkipRefusal | None:
-        """Runs the launch where its programs can be replayed. Otherwise returns a refusal, or None without a grid."""
+    def try_run(self, request: LaunchRequest, run: Run) -> Attempt:
+        """Runs the launch where its programs can be replayed."""
         number, session, pes, call, grid = request
         if grid is None:
-            return None
+            return Attempt()
         refusal = self._refusal if _reports_values(call) else _VALUES
         has_templates = self._templates and _reports_values(call)
         templates = templates_of(call, grid.n_programs, len(pes)) if has_templates else None
         if not isinstance(templates, Templates):
-            return refusal or templates
+            return Attempt(None, refusal or templates)
         launch = GridLaunch(
             number, session, pes, call, grid, templates.play, lambda program: templates.of(program) is not None
         )
@@ -70,7 +63,6 @@ class Grids:
         self.skipper = skipper = None
         if refusal is None:
             self.skipper = skipper = ProgramSkipper(launch, templates, session, self._chip, pes, self._on_issue)
-        before = session.commands_issued, self._n_isolated(), self._reasons.n_firsts
         try:
             result = run(launch)
         finally:
@@ -78,13 +70,7 @@ class Grids:
             if skipper is not None:
                 self.skipped_programs += skipper.skipped
                 self.skipped_commands += skipper.skipped_commands
-        why = refusal if skipper is None else skipper.why_not
-        if why is not None:
-            now = session.commands_issued, self._n_isolated(), self._reasons.n_firsts
-            commands, *others = [after - then for then, after in zip(before, now, strict=True)]
-            name = getattr(call.kernel, "__name__", type(call.kernel).__name__)
-            self._reasons.note(PROGRAMS, name, why, commands - sum(others))
-        return result
+        return Attempt(result, refusal if skipper is None else skipper.why_not)
 
 
 def _reports_values(call: KernelCall) -> bool:

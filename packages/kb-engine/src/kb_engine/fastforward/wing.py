@@ -59,7 +59,7 @@ class Wing:
                 is_foreseen, methods + [name for name in heard if name != "on_issue" or not has_log]
             )
         on_issue = listener_of_each(observers, "on_issue", "on_issue_again")
-        self.grids = Grids(chip, templates, refusal, on_issue, reasons, lambda: self.n_isolated)
+        self.grids = Grids(chip, templates, refusal, on_issue)
         self.strategies: Sequence[Strategy] = (self.grids,)
 
     @property

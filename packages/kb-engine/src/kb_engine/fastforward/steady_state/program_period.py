@@ -65,17 +65,13 @@ class GridSnapshot(ProgramSnapshot):
     def __init__(self, now_ps: int, so_far: Numbers, first: Numbers) -> None:
         super().__init__(now_ps, so_far, first)
         self.mark: LogMark | None = None
-        self.n_commands = self.n_issues = self.n_kept = 0
+        self.n_issues = self.n_commands = 0
         self.running: Sequence[int] = ()
         self.cuts: dict[str, Any] = {}
 
-    def note_records(self, mark: LogMark, n_commands: int) -> None:
-        """Notes the position of the recorder and its number of commands."""
+    def note_commands(self, mark: LogMark | None, n_commands: int) -> None:
+        """Notes the position of the recorder, and the number of commands that it or the session keeps."""
         self.mark, self.n_commands = mark, n_commands
-
-    def note_kept(self, n_kept: int) -> None:
-        """Notes the number of commands that the session keeps without a log."""
-        self.n_kept = n_kept
 
     def note_programs(self, n_issues: int, running: Sequence[int], cuts: dict[str, Any]) -> None:
         """Notes the programs *running*, and the *n_issues* commands of all programs with a template."""

@@ -196,8 +196,9 @@ class ProgramSkipper:
             return None
         self._has_state = True
         if recorder is not None:
-            snapshot.note_records(recorder.mark(), recorder.n_commands)
-        snapshot.note_kept(len(self._session.kept or ()))
+            snapshot.note_commands(recorder.mark(), recorder.n_commands)
+        else:
+            snapshot.note_commands(None, len(self._session.kept or ()))
         launch, n_issues = self._launch, len(self._replayed.issues)
         snapshot.note_programs(n_issues, launch.running, self._register_cuts())
         return snapshot
@@ -248,7 +249,7 @@ class ProgramSkipper:
             self._notify_issued(commands, period.by.commands, n)
             recorder.issued_instead(period.before.n_commands, commands)
         elif self._session.kept:
-            self._session.notify_again(self._session.kept[period.before.n_kept : period.after.n_kept], n)
+            self._session.notify_again(self._session.kept[period.before.n_commands : period.after.n_commands], n)
         self._launch.skip(ran)
         self._session.skip(shift.numbers.commands, shift.numbers.ops)
         self._chip.clock.skip(shift.ps)
