@@ -11,12 +11,45 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from kb_engine.fastforward.steady_state.tile_snapshot import TileSnapshot
+from kb_engine.observe.recorder import LogMark, Recorder
 
 SnapshotT = TypeVar("SnapshotT")
 
 _MOST_SNAPSHOTS: Final = 8
 """The snapshots with equal times that are kept. Source: assumed; ranges of TCM that take turns need a few."""
 _MOST_SIGNATURES: Final = 256
+
+
+class HeldRecords:
+    """The records of *recorder*, held while periods are searched, so that they can be repeated. None without a log."""
+
+    def __init__(self, recorder: Recorder | None) -> None:
+        self._recorder = recorder
+        self._are_held = False
+
+    def mark(self) -> LogMark | None:
+        """Holds all records from now on. Returns the present position in them."""
+        if self._recorder is None:
+            return None
+        if not self._are_held:
+            self._recorder.hold()
+            self._are_held = True
+        return self._recorder.mark()
+
+    def can_repeat(self, mark: LogMark | None, n_ops: int) -> bool:
+        """Whether the records since *mark* are complete for *n_ops* ops."""
+        return self._recorder is None or mark is None or self._recorder.can_repeat(mark, n_ops)
+
+    def repeat(self, mark: LogMark | None, n: int, ps: int, ops: int) -> None:
+        """Repeats the records since *mark* *n* times, each time later by *ps* and *ops*."""
+        if self._recorder is not None and mark is not None:
+            self._recorder.repeat(mark, n, ps, ops)
+
+    def release(self) -> None:
+        """Holds no more records."""
+        if self._recorder is not None and self._are_held:
+            self._recorder.let_go()
+            self._are_held = False
 
 
 class CycleSearch(Generic[SnapshotT]):

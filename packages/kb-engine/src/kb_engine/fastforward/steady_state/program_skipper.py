@@ -18,10 +18,10 @@ from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.state_rules import can_visit_state
 from kb_engine.block.state_visitor import NotPeriodic
 from kb_engine.fastforward.replay import Templates
-from kb_engine.fastforward.steady_state.cycle_search import CycleSearch
+from kb_engine.fastforward.steady_state.cycle_search import CycleSearch, HeldRecords
 from kb_engine.fastforward.steady_state.program_period import Again, GridSnapshot, Period
 from kb_engine.fastforward.steady_state.program_snapshot import Numbers, ProgramShift
-from kb_engine.fastforward.steady_state.state_snapshot import visit_entries
+from kb_engine.fastforward.steady_state.state_snapshot import visit_entries, visit_servers
 from kb_engine.fastforward.steady_state.tile_path import why_no_state
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.observe.chip import Chip
@@ -73,7 +73,7 @@ class ProgramSkipper:
         self._search = CycleSearch[GridSnapshot]()
         self._n_taken_before = 0
         self._n_snapshots = 0
-        self._holds = False
+        self._records = HeldRecords(session.recorder)
         self._on_issue = on_issue
         self.skipped = self.skipped_commands = 0
         self._found_other = self._has_state = self._lacks_state = self._has_too_many = False
@@ -133,9 +133,8 @@ class ProgramSkipper:
             self._n_taken_before = len(launch.taken)
             if launch.queued > len(self._pes):
                 self._chip.clock.call_next(self._search_period, None)
-        if self._holds and launch.queued <= len(self._pes) and self._session.recorder is not None:
-            self._session.recorder.let_go()
-            self._holds = False
+        if launch.queued <= len(self._pes):
+            self._records.release()
 
     def _search_period(self, _: object) -> None:
         """Searches a period, between two events, after PEs have taken programs in the event before."""
@@ -166,11 +165,8 @@ class ProgramSkipper:
 
     def _is_equal(self, earlier: GridSnapshot, snapshot: GridSnapshot) -> bool:
         """Whether *snapshot* has the state of the *earlier* snapshot, and the records since then can be repeated."""
-        recorder = self._session.recorder
-        if not snapshot.is_like(earlier):
-            return False
         n_ops = snapshot.so_far.ops - earlier.so_far.ops
-        return recorder is None or (earlier.mark is not None and recorder.can_repeat(earlier.mark, n_ops))
+        return snapshot.is_like(earlier) and self._records.can_repeat(earlier.mark, n_ops)
 
     def _snapshot_if_cheap(self, entries: Sequence[Any]) -> GridSnapshot | None:
         """Returns a snapshot, or None where it would cost too much or a part has no snapshot now."""
@@ -184,10 +180,7 @@ class ProgramSkipper:
 
     def _take_snapshot(self, entries: Sequence[Any]) -> GridSnapshot | None:
         """Returns a snapshot, or None where a part has no snapshot now."""
-        recorder = self._session.recorder
-        if recorder is not None and not self._holds:
-            recorder.hold()
-            self._holds = True
+        recorder, mark = self._session.recorder, self._records.mark()
         snapshot = GridSnapshot(self._chip.clock.now_ps, self._numbers(), self._first)
         try:
             self._visit(snapshot, entries)
@@ -195,10 +188,8 @@ class ProgramSkipper:
             self._lacks_state = True
             return None
         self._has_state = True
-        if recorder is not None:
-            snapshot.note_commands(recorder.mark(), recorder.n_commands)
-        else:
-            snapshot.note_commands(None, len(self._session.kept or ()))
+        n_commands = len(self._session.kept or ()) if recorder is None else recorder.n_commands
+        snapshot.note_commands(mark, n_commands)
         launch, n_issues = self._launch, len(self._replayed.issues)
         snapshot.note_programs(n_issues, launch.running, self._register_cuts())
         return snapshot
@@ -214,10 +205,7 @@ class ProgramSkipper:
         self._replayed.visit_state(over, begun)
         for block in self._blocks or ():
             over.part(block)
-            for server in block.servers.values():
-                over.part(server)
-                for gate in server.own_gates:
-                    over.part(gate)
+            visit_servers(over, block.servers.values())
         for pe in self._pes:
             over.same(pe.tcm.state)
         over.part(self._chip.fabric)
@@ -244,8 +232,8 @@ class ProgramSkipper:
             assert found is not None
             self._replayed.go_on(number, later, found[1], period.loaded.get(later, {}))
         recorder = self._session.recorder
-        if recorder is not None and period.before.mark is not None:
-            recorder.repeat(period.before.mark, n, period.ps, period.by.ops)
+        if recorder is not None:
+            self._records.repeat(period.before.mark, n, period.ps, period.by.ops)
             self._notify_issued(commands, period.by.commands, n)
             recorder.issued_instead(period.before.n_commands, commands)
         elif self._session.kept:

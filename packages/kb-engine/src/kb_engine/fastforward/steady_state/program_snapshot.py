@@ -173,8 +173,7 @@ class ProgramShift(_ProgramVisitor, StateShift):
     def __init__(
         self, before: ProgramSnapshot, after: ProgramSnapshot, n: int, issued: Mapping[CommandInFlight, Issued]
     ) -> None:
-        grown = (n * (now - then) for then, now in zip(before.totals, after.totals, strict=True))
-        super().__init__(n * (after.now_ps - before.now_ps), grown)
+        super().__init__(before, after, n)
         self._turns = iter([n * (now[1] - then[1]) for then, now in zip(before.turned, after.turned, strict=True)])
         self._by = Numbers(*[n * (now - then) for then, now in zip(before.so_far, after.so_far, strict=True)])
         self._first = after.first

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from kb_engine.block.in_flight import TileToken
+from kb_engine.block.stage_server import StageServer
 from kb_engine.block.state_visitor import HasState, NotPeriodic, StateVisitor
 from kb_engine.fabric.sharing.stream import Stream
 
@@ -80,11 +81,11 @@ class StateSnapshot(PartsVisitor):
 
 
 class StateShift(PartsVisitor):
-    """Moves a state on by `ps`, and each total by its number in *grown*."""
+    """Moves a state on by *n* times the period from snapshot *before* to snapshot *after*, and so by `ps`."""
 
-    def __init__(self, ps: int, grown: Iterable[int]) -> None:
-        self.ps = ps
-        self._grown: Iterator[int] = iter(grown)
+    def __init__(self, before: StateSnapshot, after: StateSnapshot, n: int) -> None:
+        self.ps = n * (after.now_ps - before.now_ps)
+        self._grown = iter([n * (now - then) for then, now in zip(before.totals, after.totals, strict=True)])
         self._seen: dict[int, object] = {}
 
     @property
@@ -128,6 +129,14 @@ def visit_entries(over: StateVisitor, entries: Sequence[Any]) -> None:
     """Hands *entries* of the clock to *over*, the next one first. Raises NotPeriodic for an argument without state."""
     for argument in arguments_of(over, entries):
         _visit_argument(over, argument)
+
+
+def visit_servers(over: StateVisitor, servers: Iterable[StageServer]) -> None:
+    """Hands *servers* and their gates to *over*."""
+    for server in servers:
+        over.part(server)
+        for gate in server.own_gates:
+            over.part(gate)
 
 
 def arguments_of(over: StateVisitor, entries: Sequence[Any]) -> Iterator[Any]:

@@ -21,7 +21,7 @@ from kb_engine.fabric.paths import MemoryPath
 from kb_engine.fabric.sharing.stream import Stream
 from kb_engine.fabric.transfer import Transfer
 from kb_engine.fastforward.refusals import COMBINES, IN_PIECES, SPREAD, VIRTUAL
-from kb_engine.fastforward.steady_state.state_snapshot import arguments_of
+from kb_engine.fastforward.steady_state.state_snapshot import arguments_of, visit_servers
 from kb_engine.observe.slow_path import SkipRefusal
 from kb_messages import OFFSET_BITS, StageType, memory_side
 
@@ -55,10 +55,7 @@ class TilePath(NamedTuple):
             else:
                 raise NotPeriodic
         over.part(self.command)
-        for server in self.servers:
-            over.part(server)
-            for gate in server.own_gates:
-                over.part(gate)
+        visit_servers(over, self.servers)
         for block in self.blocks:
             over.part(block)
         for path in self.paths:

@@ -14,7 +14,7 @@ from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.pe_roles import Feeding
 from kb_engine.block.state_visitor import NotPeriodic
-from kb_engine.fastforward.steady_state.cycle_search import Signature, TileCycleSearch
+from kb_engine.fastforward.steady_state.cycle_search import HeldRecords, Signature, TileCycleSearch
 from kb_engine.fastforward.steady_state.tile_kinds import TileKinds
 from kb_engine.fastforward.steady_state.tile_path import TilePath, tile_path_of
 from kb_engine.fastforward.steady_state.tile_snapshot import TileShift, TileSnapshot
@@ -24,7 +24,7 @@ from kb_engine.observe.slow_path import NO_REMEDY, SkipRefusal, SlowPathCount, S
 from kb_engine.timing.clock import Clock
 
 LEAST_TILES: Final = 800
-"""With fewer tiles a search may cost more than it saves. Source: measured by benchmarks/speed/skipper.py."""
+"""With fewer tiles a search may cost more than it saves. Source: measured by benchmarks/speed/folding.py."""
 _FIRST_SNAPSHOT: Final = 8
 _ALONG_K: Final = 12
 """The tile along K from which on snapshots are compared within one output tile. Source: assumed; a pipeline fills."""
@@ -47,7 +47,7 @@ class TileSkipper:
         self._clock = clock
         self._path = path
         self._feeding = feeding
-        self._recorder = recorder
+        self._records = HeldRecords(recorder)
         self._kinds = TileKinds(path.command.plan, path.burst_nbytes)
         self._n_tiles = plan.n_tiles
         self._stages_a_tile = plan.n_stages / plan.n_tiles
@@ -60,7 +60,6 @@ class TileSkipper:
         self._spent = _COST_BEGIN
         self._skipped = 0
         self._pause = 1
-        self._holds = False
 
     @property
     def skipped(self) -> int:
@@ -112,7 +111,7 @@ class TileSkipper:
         if kept is None:
             return None
         n_ops = self._feeding.next_op - kept.next_op
-        if self._recorder is not None and kept.mark is not None and not self._recorder.can_repeat(kept.mark, n_ops):
+        if not self._records.can_repeat(kept.mark, n_ops):
             search.restart()
             return None
         period = made - kept.made
@@ -130,9 +129,7 @@ class TileSkipper:
     def _shift(self, before: TileSnapshot, after: TileSnapshot, n: int, entries: list[Any]) -> TileShift:
         shift = TileShift(before, after, n)
         self._path.visit(shift, entries)
-        if self._recorder is not None and before.mark is not None:
-            ps, ops = after.now_ps - before.now_ps, after.next_op - before.next_op
-            self._recorder.repeat(before.mark, n, ps, ops)
+        self._records.repeat(before.mark, n, after.now_ps - before.now_ps, after.next_op - before.next_op)
         self._clock.skip(shift.ps)
         self._skipped += shift.tiles
         return shift
@@ -142,12 +139,8 @@ class TileSkipper:
         if not self._can_afford(_COST_SNAPSHOT):
             return None
         self._spent += _COST_SNAPSHOT
-        recorder = self._recorder
-        if recorder is not None and not self._holds:
-            recorder.hold()
-            self._holds = True
-        mark = recorder.mark() if recorder is not None else None
-        snapshot = TileSnapshot(self._clock.now_ps, self._path.command, made, self._feeding.next_op, self._kinds, mark)
+        mark, next_op = self._records.mark(), self._feeding.next_op
+        snapshot = TileSnapshot(self._clock.now_ps, self._path.command, made, next_op, self._kinds, mark)
         try:
             self._path.visit(snapshot, entries)
         except NotPeriodic:
@@ -173,8 +166,8 @@ class TileSkipper:
         self._asked = tile
         if tile + _LEAST_SHIFT < self._n_tiles and self._can_afford(_COST_SIGNATURE):
             self._feeding.call_after_tile(tile, self._search_period)
-        elif self._recorder is not None and self._holds:
-            self._recorder.let_go()
+        else:
+            self._records.release()
 
 
 _TILES: Final = "tiles of a command"

@@ -154,8 +154,7 @@ class TileShift(StateShift):
     """
 
     def __init__(self, before: TileSnapshot, after: TileSnapshot, n: int) -> None:
-        grown = (n * (now - then) for then, now in zip(before.totals, after.totals, strict=True))
-        super().__init__(n * (after.now_ps - before.now_ps), grown)
+        super().__init__(before, after, n)
         self._n = n
         self._period = after.made - before.made
         self.tiles = n * self._period
