@@ -34,7 +34,7 @@ def interrupted(host, kernel):
 LARGE = ("size: 1 MiB", "size: 16 MiB")
 
 
-def test_kernels_that_stand_alike_are_told_once_and_those_that_ended_are_counted(toy_host):
+def test_kernels_at_one_line_have_one_report_and_ended_ones_are_counted(toy_host):
     host = toy_host(THREE, LARGE, observers=[Callbacks(on_housekeeping=interrupt)])
     assert host.engine.kernel_positions() == []
     assert host.engine.programs == (0, 0)

@@ -33,7 +33,7 @@ def launch(host, kernel, *others, pes="all"):
     return host.launch(kernel, flag, *others, pes=pes)
 
 
-def test_a_kernel_that_polls_for_ever_is_told_with_its_line(toy_host):
+def test_a_kernel_that_polls_for_ever_is_reported_with_its_line(toy_host):
     with pytest.raises(SimulationStuckError) as caught:
         launch(toy_host(TWO, most_repeated_loads=500), polls, pes=[0])
     text = str(caught.value)
@@ -50,7 +50,7 @@ def test_a_kernel_that_polls_for_ever_is_told_with_its_line(toy_host):
     assert int(last.split()[-4].replace(",", "")) >= 500
 
 
-def test_pes_that_poll_alike_are_told_once(toy_host):
+def test_pes_that_poll_the_same_bytes_are_reported_once(toy_host):
     with pytest.raises(SimulationStuckError) as caught:
         launch(toy_host(TWO, most_repeated_loads=500), polls)
     lines = str(caught.value).splitlines()

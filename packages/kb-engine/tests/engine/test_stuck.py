@@ -166,7 +166,7 @@ def test_a_handle_that_nobody_completes_is_what_is_missing(toy_host):
 MANY = ("pe_layout: {count: 1}", "pe_layout: {count: 512}")
 
 
-def test_many_pes_that_are_stuck_alike_are_told_once(toy_host):
+def test_many_pes_that_are_stuck_in_the_same_way_have_one_report(toy_host):
     *chain, missing, others = stuck(toy_host(LOSING, MANY), waits).splitlines()
     assert len(chain) == 4
     assert re.fullmatch(report(r"[\d.]+", who="512 of 512"), chain[0])
@@ -177,7 +177,7 @@ def test_many_pes_that_are_stuck_alike_are_told_once(toy_host):
     )
 
 
-def test_ways_of_being_stuck_are_told_apart_and_cut(toy_host):
+def test_different_ways_of_being_stuck_have_a_report_each_up_to_a_limit(toy_host):
     def kernel(tl, a, b, c):
         handle = tl.composite("gemm", a, b, out=c, tile=(16, 16, 16))
         if tl.program_id(0) == 1:

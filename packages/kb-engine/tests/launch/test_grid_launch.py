@@ -217,7 +217,7 @@ def test_wrong_grids_are_refused(toy_host, options, message):
     assert str(caught.value) == f"launch: got {message}"
 
 
-def test_a_barrier_over_more_programs_than_pes_is_told_as_such(toy_host):
+def test_a_barrier_over_more_programs_than_pes_is_reported_as_such(toy_host):
     """Each program raises its flag, and polls those of all others."""
 
     def kernel(tl, a, flags):
@@ -245,7 +245,7 @@ def test_a_barrier_over_more_programs_than_pes_is_told_as_such(toy_host):
     ) in text
 
 
-def test_a_stuck_program_is_named_and_the_queue_is_told(toy_host):
+def test_a_stuck_program_is_named_and_the_queue_is_reported(toy_host):
     def kernel(tl, s):
         if tl.program_id(0) == 1:
             tl.wait(tl.composite("gemm", s, s, out=s, tile=(16, 16, 16)))
@@ -260,7 +260,7 @@ def test_a_stuck_program_is_named_and_the_queue_is_told(toy_host):
     assert lines[0].startswith(f"  program 1 on {PES[0]}: the kernel waits at ")
 
 
-def test_standing_tells_of_programs_that_run_and_wait(toy_host):
+def test_kernel_positions_list_programs_that_run_and_wait(toy_host):
     def interrupt():
         raise KeyboardInterrupt
 

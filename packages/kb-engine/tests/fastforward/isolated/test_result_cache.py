@@ -36,7 +36,7 @@ def test_the_last_one_is_kept_however_large_it_is():
     assert (len(large.results), len(small.results)) == (0, 1)
 
 
-def test_outcomes_without_a_log_take_no_room():
+def test_results_without_a_log_take_no_room():
     cache = ResultCache(most_nbytes=1)
     for number in range(100):
         cache.keep(cache.of(number), result(None))
