@@ -28,8 +28,8 @@ from kb_topology import Topology
 
 ORDERS = ("mnk", "mnk", "nmk", "weight_stationary", "input_stationary")
 SIDES = (8, 12, 16, 24, 32)
-_LIMITS = "kb_engine.fastforward.steady_state.command_skipper", "kb_engine.fastforward.steady_state.tile_skipper"
-"""Where the limits are that let searches pay. Cases are short, and are searched whatever it costs."""
+_LIMITS = "kb_engine.fastforward.steady_state.tile_skipper"
+"""The module of the limits that let searches pay. Cases are short, and are searched whatever it costs."""
 
 
 class Product(NamedTuple):
@@ -114,7 +114,7 @@ def run(case: Case, topology: Topology, exact: Literal["closed", "events"]) -> O
     host = Host(engine, Path(__file__).parent)
     operands = [_operands(host, case, number) for number in range(len(case.products))]
     try:
-        with mock.patch(f"{_LIMITS[0]}.LEAST_TILES", 100), mock.patch(f"{_LIMITS[1]}._SHARE", 1e-6):
+        with mock.patch(f"{_LIMITS}.LEAST_TILES", 100), mock.patch(f"{_LIMITS}._SHARE", 1e-6):
             result = host.launch(kernel, operands, case.products)
     except KbError as error:
         return Outcome({"refusal": str(error)}, 0)

@@ -31,7 +31,7 @@ from kb_messages import KbError
 from kb_topology import Topology, loads_topology
 
 TOPOLOGIES = Path(__file__).parents[2] / "topologies"
-_LIMIT = "kb_engine.fastforward.steady_state.program_skipper._FREE_LOOKS"
+_LIMIT = "kb_engine.fastforward.steady_state.program_skipper._FREE_SNAPSHOTS"
 """How many looks are free. Cases are short, and are searched whatever it costs."""
 _LEAST_ISOLATED = "kb_engine.fastforward.isolated.isolated_commands.LEAST_ISOLATED_STAGES"
 """The stages from which on a command is isolated."""

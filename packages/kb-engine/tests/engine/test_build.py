@@ -99,7 +99,7 @@ def test_a_fetch_store_that_owns_no_registers_is_refused(toy_engine):
         ("output", "output buffers", "set `command.placement.output`"),
     ],
 )
-def test_a_command_without_a_place_in_the_op_log_is_told_in_a_sentence(toy_engine, monkeypatch, place, got, fix):
+def test_a_command_without_a_place_in_the_op_log_is_refused_in_a_sentence(toy_engine, monkeypatch, place, got, fix):
     def kernel(tl, a):
         tl.composite("gemm", a, a, out=a, tile=(16, 16, 16))
 
