@@ -29,7 +29,6 @@ from kb_engine.fastforward.replay.places_used import periods_with_equal_conflict
 from kb_engine.fastforward.steady_state.program_snapshot import Numbers, ProgramSnapshot
 from kb_engine.fastforward.steady_state.repeated_commands import IssuedAgain
 from kb_engine.launch.grid_launch import GridLaunch, ProgramRun
-from kb_engine.observe.recorder import LogMark
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.session import Session
@@ -57,25 +56,6 @@ class PeriodStep(NamedTuple):
 
 Again: TypeAlias = CommandInFlight | CommandPeriods
 """A command, or the commands of several periods."""
-
-
-class GridSnapshot(ProgramSnapshot):
-    """A snapshot with the counts of records, commands and programs, and the `cuts` of the PEs' register files."""
-
-    def __init__(self, now_ps: int, so_far: Numbers, first: Numbers) -> None:
-        super().__init__(now_ps, so_far, first)
-        self.mark: LogMark | None = None
-        self.n_issues = self.n_commands = 0
-        self.running: Sequence[int] = ()
-        self.cuts: dict[str, Any] = {}
-
-    def note_commands(self, mark: LogMark | None, n_commands: int) -> None:
-        """Notes the position of the recorder, and the number of commands that it or the session keeps."""
-        self.mark, self.n_commands = mark, n_commands
-
-    def note_programs(self, n_issues: int, running: Sequence[int], cuts: dict[str, Any]) -> None:
-        """Notes the programs *running*, and the *n_issues* commands of all programs with a template."""
-        self.n_issues, self.running, self.cuts = n_issues, running, cuts
 
 
 class _Source(NamedTuple):
@@ -112,8 +92,8 @@ class Period:
         session: Session,
         templates: Templates,
         pe: Callable[[str], ProcessingElement],
-        before: GridSnapshot,
-        after: GridSnapshot,
+        before: ProgramSnapshot,
+        after: ProgramSnapshot,
     ) -> None:
         self.before, self.after = before, after
         self.ps = after.now_ps - before.now_ps

@@ -16,15 +16,17 @@ from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.state_rules import can_visit_state
-from kb_engine.block.state_visitor import NotPeriodic
+from kb_engine.fastforward.isolated.isolated_commands import LEAST_ISOLATED_STAGES
 from kb_engine.fastforward.replay import Templates
-from kb_engine.fastforward.steady_state.cycle_search import CycleSearch, HeldRecords
-from kb_engine.fastforward.steady_state.program_period import Again, GridSnapshot, Period
-from kb_engine.fastforward.steady_state.program_snapshot import Numbers, ProgramShift
+from kb_engine.fastforward.steady_state.cycle_search import CycleSearch
+from kb_engine.fastforward.steady_state.period_skipper import PeriodSkipper
+from kb_engine.fastforward.steady_state.program_period import Again, Period
+from kb_engine.fastforward.steady_state.program_snapshot import Numbers, ProgramShift, ProgramSnapshot
 from kb_engine.fastforward.steady_state.state_snapshot import visit_entries, visit_servers
 from kb_engine.fastforward.steady_state.tile_path import why_no_state
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.observe.chip import Chip
+from kb_engine.observe.recorder import LogMark
 from kb_engine.observe.slow_path import NO_REMEDY, SkipRefusal
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
@@ -44,13 +46,21 @@ _TOO_FEW: Final = 4
 """Up to so many programs of a PE, a launch without a period is called short. Source: assumed."""
 _MOST_RECORDS: Final = 1 << 20
 """The records that one shift repeats at most, because they are kept until the log is written."""
+_WITHOUT_LOG: Final = "keep no op log, because without a log no rows have to be repeated"
+_ISOLATED: Final = SkipRefusal(
+    "its programs issue commands that are isolated, whose rows a period cannot repeat",
+    f"issue commands of fewer than {LEAST_ISOLATED_STAGES} stages, or {_WITHOUT_LOG}",
+)
+_WRITTEN: Final = SkipRefusal(
+    "a period has more rows than the op log holds back, and written rows cannot be repeated", _WITHOUT_LOG
+)
 
 
-class ProgramSkipper:
+class ProgramSkipper(PeriodSkipper[ProgramSnapshot, ProgramShift]):
     """Searches periods of programs of *launch*, which *templates* repeat, on *pes* of *chip*, and skips them.
 
     *on_issue* is called with each command of programs that are skipped, if there is an op log.
-    `skipped` counts programs that were not simulated, and `skipped_commands` counts their commands.
+    `skipped_commands` counts the commands of the programs that were not simulated.
     """
 
     def __init__(
@@ -62,6 +72,7 @@ class ProgramSkipper:
         pes: Sequence[ProcessingElement],
         on_issue: Callable[[CommandInFlight], None] | None,
     ) -> None:
+        super().__init__(chip.clock, session.recorder)
         self._launch = launch
         self._templates = templates
         self._replayed = templates.watch()
@@ -70,13 +81,13 @@ class ProgramSkipper:
         self._pes = pes
         self._pes_by_id = {pe.pe_id: pe for pe in pes}
         self._first = self._numbers()
-        self._search = CycleSearch[GridSnapshot]()
+        self._search = CycleSearch[ProgramSnapshot]()
         self._n_taken_before = 0
         self._n_snapshots = 0
-        self._records = HeldRecords(session.recorder)
         self._on_issue = on_issue
-        self.skipped = self.skipped_commands = 0
+        self.skipped_commands = 0
         self._found_other = self._has_state = self._lacks_state = self._has_too_many = False
+        self._lacks_records: SkipRefusal | None = None
         session.keep_commands(session.recorder is None and session.listeners.on_issue_again is not None)
         launch.watch(self._took)
 
@@ -113,13 +124,15 @@ class ProgramSkipper:
                 "later programs use other banks or blocks, or conflict with other commands, than earlier programs",
                 NO_REMEDY,
             )
+        if self._lacks_records is not None:
+            return self._lacks_records
         if len(self._launch.taken) <= _TOO_FEW * len(self._pes):
             return SkipRefusal("each PE has too few programs for a period to show", "give each PE more of them")
         if self._has_too_many and not self._n_snapshots:
             return SkipRefusal(f"more than {_MOST_ENTRIES} events are scheduled at once", NO_REMEDY)
         if self._lacks_state and not self._has_state:
-            cause = "between programs, work is in flight that has no snapshot, such as a command of many tiles"
-            return SkipRefusal(cause, NO_REMEDY)
+            cause = "between programs, work is in flight that has no snapshot"
+            return SkipRefusal(f"{cause}, such as a command that has many tiles or is isolated", NO_REMEDY)
         return SkipRefusal("the chip did not return to an earlier state", NO_REMEDY)
 
     def _numbers(self) -> Numbers:
@@ -132,13 +145,13 @@ class ProgramSkipper:
         if len(launch.taken) - self._n_taken_before >= len(self._pes):
             self._n_taken_before = len(launch.taken)
             if launch.queued > len(self._pes):
-                self._chip.clock.call_next(self._search_period, None)
+                self._clock.call_next(self._search_period, None)
         if launch.queued <= len(self._pes):
-            self._records.release()
+            self._release_records()
 
     def _search_period(self, _: object) -> None:
         """Searches a period, between two events, after PEs have taken programs in the event before."""
-        clock, search = self._chip.clock, self._search
+        clock = self._clock
         if self.kept > _MOST_PROGRAMS or len(self._session.kept or ()) > _MOST_COMMANDS:
             self._restart()
         entries = clock.entries(_MOST_ENTRIES)
@@ -146,15 +159,12 @@ class ProgramSkipper:
             self._has_too_many = True
             return
         signature = tuple([entry[0] - clock.now_ps for entry in entries])
-        found = search.earlier(signature, lambda: self._snapshot_if_cheap(entries), self._is_equal)
+        found = self._search.find(signature, lambda: self._snapshot_if_cheap(entries), self._may_repeat)
         if found is None:
             return
-        period = self._period(*found)
+        period = Period(self._launch, self._session, self._templates, self._pes_by_id.__getitem__, *found)
         if self._shift(period, entries):
             self._restart()
-
-    def _period(self, before: GridSnapshot, after: GridSnapshot) -> Period:
-        return Period(self._launch, self._session, self._templates, self._pes_by_id.__getitem__, before, after)
 
     def _restart(self) -> None:
         """Searches a period from now on, and forgets earlier snapshots."""
@@ -163,12 +173,14 @@ class ProgramSkipper:
         if self._session.kept:
             self._session.kept.clear()
 
-    def _is_equal(self, earlier: GridSnapshot, snapshot: GridSnapshot) -> bool:
-        """Whether *snapshot* has the state of the *earlier* snapshot, and the records since then can be repeated."""
-        n_ops = snapshot.so_far.ops - earlier.so_far.ops
-        return snapshot.is_like(earlier) and self._records.can_repeat(earlier.mark, n_ops)
+    def _may_repeat(self, earlier: ProgramSnapshot) -> bool:
+        """Whether the records since the *earlier* snapshot, which has the present state, can be repeated."""
+        if self._has_records_since(earlier):
+            return True
+        self._lacks_records = _WRITTEN if self._wrote_records_since(earlier) else _ISOLATED
+        return False
 
-    def _snapshot_if_cheap(self, entries: Sequence[Any]) -> GridSnapshot | None:
+    def _snapshot_if_cheap(self, entries: Sequence[Any]) -> ProgramSnapshot | None:
         """Returns a snapshot, or None where it would cost too much or a part has no snapshot now."""
         launch = self._launch
         if self._blocks is None or self._n_snapshots >= _FREE_SNAPSHOTS + len(launch.taken) // (
@@ -176,25 +188,24 @@ class ProgramSkipper:
         ):
             return None
         self._n_snapshots += 1
-        return self._take_snapshot(entries)
-
-    def _take_snapshot(self, entries: Sequence[Any]) -> GridSnapshot | None:
-        """Returns a snapshot, or None where a part has no snapshot now."""
-        recorder, mark = self._session.recorder, self._records.mark()
-        snapshot = GridSnapshot(self._chip.clock.now_ps, self._numbers(), self._first)
-        try:
-            self._visit(snapshot, entries)
-        except NotPeriodic:
+        snapshot = self._take_snapshot(entries)
+        if snapshot is None:
             self._lacks_state = True
             return None
         self._has_state = True
-        n_commands = len(self._session.kept or ()) if recorder is None else recorder.n_commands
-        snapshot.note_commands(mark, n_commands)
-        launch, n_issues = self._launch, len(self._replayed.issues)
-        snapshot.note_programs(n_issues, launch.running, self._register_cuts())
+        n_commands = len(self._session.kept or ()) if self._recorder is None else self._recorder.n_commands
+        cuts = {pe.pe_id: pe.registers.cuts() for pe in self._pes}
+        snapshot.note_programs(n_commands, len(self._replayed.issues), launch.running, cuts)
         return snapshot
 
-    def _visit(self, over: GridSnapshot | ProgramShift, entries: Sequence[Any]) -> None:
+    def _begin_snapshot(self, mark: LogMark | None) -> ProgramSnapshot:
+        return ProgramSnapshot(self._clock.now_ps, mark, self._numbers(), self._first)
+
+    @property
+    def _next_op(self) -> int:
+        return self._session.n_ops
+
+    def _visit(self, over: ProgramSnapshot | ProgramShift, entries: Sequence[Any]) -> None:
         launch, templates = self._launch, self._templates
         begun = launch.begun
         over.part(launch)
@@ -225,22 +236,20 @@ class ProgramSkipper:
         shift = ProgramShift(period.before, period.after, n, issued)
         ran = period.ran(n)
         begun = self._launch.begun
-        self._visit(shift, entries)
+        self._move_on(shift, entries)
         for number in begun:
             later = number + shift.numbers.programs
             found = self._templates.of(later)
             assert found is not None
             self._replayed.go_on(number, later, found[1], period.loaded.get(later, {}))
-        recorder = self._session.recorder
-        if recorder is not None:
-            self._records.repeat(period.before.mark, n, period.ps, period.by.ops)
+        if self._recorder is not None:
             self._notify_issued(commands, period.by.commands, n)
-            recorder.issued_instead(period.before.n_commands, commands)
+            self._recorder.issued_instead(period.before.n_commands, commands)
         elif self._session.kept:
             self._session.notify_again(self._session.kept[period.before.n_commands : period.after.n_commands], n)
         self._launch.skip(ran)
         self._session.skip(shift.numbers.commands, shift.numbers.ops)
-        self._chip.clock.skip(shift.ps)
+        self._clock.skip(shift.ps)
         self.skipped += shift.numbers.programs
         self.skipped_commands += shift.numbers.commands
         self._n_taken_before = len(self._launch.taken)
@@ -285,6 +294,3 @@ class ProgramSkipper:
                 bursts = burst_nbytes // gcd(spread.granule_nbytes, burst_nbytes)
                 moduli[owners == owner] = spread.round_nbytes * bursts
         return np.concatenate((owners, offsets % moduli), axis=1)
-
-    def _register_cuts(self) -> dict[str, Any]:
-        return {pe.pe_id: pe.registers.cuts() for pe in self._pes}

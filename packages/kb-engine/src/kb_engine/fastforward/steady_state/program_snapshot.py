@@ -8,15 +8,16 @@ A snapshot is relative to now, and to the numbers of the ops, commands and progr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from kb_dataexec.log.compressed import SlotRing
 from kb_engine.block.buffers import Slots
 from kb_engine.block.in_flight import CommandInFlight, Issued, TileToken
 from kb_engine.block.state_visitor import HasState, NotPeriodic
 from kb_engine.fastforward.steady_state.state_snapshot import PartsVisitor, StateShift, StateSnapshot
+from kb_engine.observe.recorder import LogMark
 from kb_messages import Place
 
 
@@ -57,27 +58,32 @@ class _ProgramVisitor(PartsVisitor):
 
 
 class ProgramSnapshot(_ProgramVisitor, StateSnapshot):
-    """The state at *now_ps*, with the counts `so_far`. The launch began at the counts *first*."""
+    """The state at *now_ps*, with the counts `so_far`. The launch began at the counts *first*.
 
-    def __init__(self, now_ps: int, so_far: Numbers, first: Numbers) -> None:
-        super().__init__(now_ps)
+    A snapshot is complete once `note_programs` has noted what no block hands over.
+    """
+
+    def __init__(self, now_ps: int, mark: LogMark | None, so_far: Numbers, first: Numbers) -> None:
+        super().__init__(now_ps, mark, first.ops, so_far.ops)
         self.so_far = so_far
         self.turned: list[tuple[tuple[str, Slots], int]] = []
         self.unlikes: list[int] = []
         self.in_flight: list[CommandInFlight] = []
         self.first = first
+        self.n_commands = self.n_issues = 0
+        self.running: Sequence[int] = ()
+        self.cuts: dict[str, Any] = {}
         self._to_visit = deque()
 
-    def op(self, op_id: int) -> int:
-        """Writes *op_id* down, relative to the next op. An op before the launch keeps its number."""
-        is_own = op_id >= self.first.ops
-        self.parts.append((is_own, op_id - self.so_far.ops if is_own else op_id))
-        return op_id
+    def note_programs(self, n_commands: int, n_issues: int, running: Sequence[int], cuts: dict[str, Any]) -> None:
+        """Notes the *n_commands* that the recorder or the session keeps, the *n_issues* commands of all programs with a
+        template, the programs *running*, and the *cuts* of the PEs' register files."""
+        self.n_commands, self.n_issues = n_commands, n_issues
+        self.running, self.cuts = running, cuts
 
     def seq(self, command_seq: int) -> int:
         """Writes *command_seq* down, relative to the next command."""
-        is_own = command_seq >= self.first.commands
-        self.parts.append((is_own, command_seq - self.so_far.commands if is_own else command_seq))
+        self._numbered(command_seq, self.first.commands, self.so_far.commands)
         return command_seq
 
     def program(self, number: int) -> int:
@@ -103,11 +109,11 @@ class ProgramSnapshot(_ProgramVisitor, StateSnapshot):
         """Notes how often the places of slots mattered so far."""
         self.unlikes.append(count)
 
-    def is_like(self, earlier: ProgramSnapshot) -> bool:
+    def is_like(self, earlier: Self) -> bool:
         """Whether the state is equal to the *earlier* snapshot."""
-        return self.parts == earlier.parts and self.turns_like(earlier)
+        return super().is_like(earlier) and self.turns_like(earlier)
 
-    def turns_like(self, earlier: ProgramSnapshot) -> bool:
+    def turns_like(self, earlier: Self) -> bool:
         """Whether slots lie as in the *earlier* snapshot, or all slots of a ring have moved on equally, without
         effect."""
         if self.turned == earlier.turned:
@@ -184,10 +190,6 @@ class ProgramShift(_ProgramVisitor, StateShift):
     def numbers(self) -> Numbers:
         """The growth of the counts."""
         return self._by
-
-    def op(self, op_id: int) -> int:
-        """Returns the op that takes the place of *op_id*."""
-        return op_id + self._by.ops if op_id >= self._first.ops else op_id
 
     def seq(self, command_seq: int) -> int:
         """Returns the number of the command that takes the place of *command_seq*."""

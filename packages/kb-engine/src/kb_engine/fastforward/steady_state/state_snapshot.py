@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import StageServer
 from kb_engine.block.state_visitor import HasState, NotPeriodic, StateVisitor
 from kb_engine.fabric.sharing.stream import Stream
+from kb_engine.observe.recorder import LogMark
 
 
 class PartsVisitor(StateVisitor):
@@ -29,10 +30,15 @@ class PartsVisitor(StateVisitor):
 
 
 class StateSnapshot(PartsVisitor):
-    """Writes a state down, at *now_ps*. States with equal `parts` are equal. `totals` has the counts that only grow."""
+    """Writes a state down, at *now_ps*. States with equal `parts` are equal. `totals` has the counts that only grow.
 
-    def __init__(self, now_ps: int) -> None:
+    `mark` is the position in the records. The next op is *next_op*. Ops from *first_op* on belong to what repeats.
+    """
+
+    def __init__(self, now_ps: int, mark: LogMark | None, first_op: int, next_op: int) -> None:
         self.now_ps = now_ps
+        self.mark = mark
+        self.first_op, self.next_op = first_op, next_op
         self.parts: list[object] = []
         self.totals: list[int] = []
         self._seen: dict[int, tuple[int, object]] = {}
@@ -42,6 +48,10 @@ class StateSnapshot(PartsVisitor):
     def jumps(self) -> bool:
         """False: a snapshot changes nothing."""
         return False
+
+    def is_like(self, earlier: Self) -> bool:
+        """Whether the state is equal to the *earlier* snapshot."""
+        return self.parts == earlier.parts
 
     def moment(self, t_ps: int) -> int:
         """Writes *t_ps* down, relative to now."""
@@ -58,6 +68,11 @@ class StateSnapshot(PartsVisitor):
         self.totals.append(count)
         return count
 
+    def op(self, op_id: int) -> int:
+        """Writes *op_id* down, relative to the next op. An op before those that repeat keeps its number."""
+        self._numbered(op_id, self.first_op, self.next_op)
+        return op_id
+
     def same(self, *values: object) -> None:
         """Writes *values* down."""
         self.parts.append(values)
@@ -67,6 +82,11 @@ class StateSnapshot(PartsVisitor):
         identity."""
         self.parts += map(id, objects)
         self._kept += objects
+
+    def _numbered(self, number: int, first: int, following: int) -> None:
+        """Writes *number* down, relative to the *following* one if it is not before the *first* one."""
+        is_own = number >= first
+        self.parts.append((is_own, number - following if is_own else number))
 
     def _is_new(self, part: object) -> bool:
         """Whether *part* is met for the first time. At later visits only its number is written down."""
@@ -81,10 +101,16 @@ class StateSnapshot(PartsVisitor):
 
 
 class StateShift(PartsVisitor):
-    """Moves a state on by *n* times the period from snapshot *before* to snapshot *after*, and so by `ps`."""
+    """Moves a state on by *n* times the period from snapshot *before* to snapshot *after*, which are equal.
+
+    `ps` and `ops` are the lengths of all *n* periods.
+    """
 
     def __init__(self, before: StateSnapshot, after: StateSnapshot, n: int) -> None:
+        self.before, self.n = before, n
         self.ps = n * (after.now_ps - before.now_ps)
+        self.ops = n * (after.next_op - before.next_op)
+        self._first_op = after.first_op
         self._grown = iter([n * (now - then) for then, now in zip(before.totals, after.totals, strict=True)])
         self._seen: dict[int, object] = {}
 
@@ -109,6 +135,10 @@ class StateShift(PartsVisitor):
     def count(self, count: int) -> int:
         """Returns *count*, with its growth."""
         return count + next(self._grown)
+
+    def op(self, op_id: int) -> int:
+        """Returns the op that takes the place of *op_id*."""
+        return op_id + self.ops if op_id >= self._first_op else op_id
 
     def same(self, *values: object) -> None:
         """Changes nothing."""

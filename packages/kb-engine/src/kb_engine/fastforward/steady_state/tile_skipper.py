@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.pe_roles import Feeding
-from kb_engine.block.state_visitor import NotPeriodic
-from kb_engine.fastforward.steady_state.cycle_search import HeldRecords, Signature, TileCycleSearch
+from kb_engine.fastforward.steady_state.cycle_search import SparseCycleSearch
+from kb_engine.fastforward.steady_state.period_skipper import PeriodSkipper
 from kb_engine.fastforward.steady_state.tile_kinds import TileKinds
 from kb_engine.fastforward.steady_state.tile_path import TilePath, tile_path_of
 from kb_engine.fastforward.steady_state.tile_snapshot import TileShift, TileSnapshot
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.recorder import Recorder
+from kb_engine.observe.recorder import LogMark, Recorder
 from kb_engine.observe.slow_path import NO_REMEDY, SkipRefusal, SlowPathCount, SlowPathReasons
 from kb_engine.timing.clock import Clock
 
@@ -39,32 +39,28 @@ _FUTILE: Final = 3
 """The output tiles without a period along K before the search along K ends."""
 
 
-class TileSkipper:
+_Search: TypeAlias = SparseCycleSearch[TileSnapshot]
+
+
+class TileSkipper(PeriodSkipper[TileSnapshot, TileShift]):
     """Skips tiles of the command of *path*, on *clock*. *recorder* repeats the records, if there is a log."""
 
     def __init__(self, clock: Clock, path: TilePath, feeding: Feeding, recorder: Recorder | None) -> None:
+        super().__init__(clock, recorder)
         plan = path.command.shared_plan
-        self._clock = clock
         self._path = path
         self._feeding = feeding
-        self._records = HeldRecords(recorder)
         self._kinds = TileKinds(path.command.plan, path.burst_nbytes)
         self._n_tiles = plan.n_tiles
         self._stages_a_tile = plan.n_stages / plan.n_tiles
         self._budget = plan.n_stages / _SHARE
-        self._rows, self._outputs, self._depth = TileCycleSearch(), TileCycleSearch(), TileCycleSearch()
+        self._rows, self._outputs, self._depth = _Search(), _Search(), _Search()
         self._k_grid = plan.grid[2]
         self._searches_along_k = self._k_grid >= 2 * _ALONG_K
         self._futile = 0
-        self._output = self._asked = 0
+        self._made = self._output = self._asked = 0
         self._spent = _COST_BEGIN
-        self._skipped = 0
         self._pause = 1
-
-    @property
-    def skipped(self) -> int:
-        """The number of tiles that were not simulated."""
-        return self._skipped
 
     @property
     def why_not(self) -> SkipRefusal:
@@ -83,73 +79,65 @@ class TileSkipper:
             self._plan_search(made + self._pause)
             self._pause *= 2
             return
-        now = self._clock.now_ps
+        self._made, now = made, self._clock.now_ps
         signature = (*[entry[0] - now for entry in entries], self._kinds.of(made - 1))
         self._spent += _COST_SIGNATURE
-        take = partial(self._snapshot, made, entries)
+        take = partial(self._affordable_snapshot, entries)
         for search in self._searches():
-            shift = self._compare(search, signature, made, entries)
-            if shift is not None:
+            found = search.find(signature, take, partial(self._may_repeat, search))
+            if found is not None:
+                made += self._shift(*found, entries)
                 search.restart()
-                made += shift.tiles
                 self._futile = 0
                 break
-            search.passes(signature, take)
         self._plan_search(made)
 
-    def _searches(self) -> list[TileCycleSearch]:
+    def _searches(self) -> list[_Search]:
         """Returns the searches at the planned tile, the one with the longest periods first."""
         if self._kinds.begins_row(self._asked):
             return [self._rows, self._outputs]
         return [self._outputs if self._kinds.begins_output(self._asked) else self._depth]
 
-    def _compare(
-        self, search: TileCycleSearch, signature: Signature, made: int, entries: list[Any]
-    ) -> TileShift | None:
-        """Makes a shift and returns it, if the state is equal to the snapshot of *search*."""
-        kept = search.earlier(signature)
-        if kept is None:
-            return None
-        n_ops = self._feeding.next_op - kept.next_op
-        if not self._records.can_repeat(kept.mark, n_ops):
-            search.restart()
-            return None
-        period = made - kept.made
-        n = self._kinds.n_periodic(made, period) // period
-        if n * period < _LEAST_SHIFT:
-            return None
-        snapshot = self._snapshot(made, entries)
-        if snapshot is None:
-            return None
-        if snapshot.parts != kept.parts:
-            search.false_alarm(snapshot)
-            return None
-        return self._shift(kept, snapshot, n, entries)
+    def _may_repeat(self, search: _Search, earlier: TileSnapshot) -> bool:
+        """Whether the tiles since the *earlier* snapshot of *search* can be repeated, and by enough tiles that come."""
+        if self._has_records_since(earlier):
+            return self._n_periods(earlier) * (self._made - earlier.made) >= _LEAST_SHIFT
+        search.restart()
+        return False
 
-    def _shift(self, before: TileSnapshot, after: TileSnapshot, n: int, entries: list[Any]) -> TileShift:
-        shift = TileShift(before, after, n)
-        self._path.visit(shift, entries)
-        self._records.repeat(before.mark, n, after.now_ps - before.now_ps, after.next_op - before.next_op)
+    def _n_periods(self, earlier: TileSnapshot) -> int:
+        """Returns how many periods follow whose tiles have the kinds of the tiles since the *earlier* snapshot."""
+        period = self._made - earlier.made
+        return self._kinds.n_periodic(self._made, period) // period
+
+    def _shift(self, before: TileSnapshot, after: TileSnapshot, entries: Sequence[Any]) -> int:
+        """Skips the periods that repeat the one from *before* to *after*. Returns the number of their tiles."""
+        shift = TileShift(before, after, self._n_periods(before))
+        self._move_on(shift, entries)
         self._clock.skip(shift.ps)
-        self._skipped += shift.tiles
-        return shift
+        self.skipped += shift.tiles
+        return shift.tiles
 
-    def _snapshot(self, made: int, entries: list[Any]) -> TileSnapshot | None:
+    def _affordable_snapshot(self, entries: Sequence[Any]) -> TileSnapshot | None:
         """Returns a snapshot, or None where it would cost too much or a part has no snapshot now."""
         if not self._can_afford(_COST_SNAPSHOT):
             return None
         self._spent += _COST_SNAPSHOT
-        mark, next_op = self._records.mark(), self._feeding.next_op
-        snapshot = TileSnapshot(self._clock.now_ps, self._path.command, made, next_op, self._kinds, mark)
-        try:
-            self._path.visit(snapshot, entries)
-        except NotPeriodic:
-            return None
-        return snapshot
+        return self._take_snapshot(entries)
+
+    def _begin_snapshot(self, mark: LogMark | None) -> TileSnapshot:
+        return TileSnapshot(self._clock.now_ps, mark, self._next_op, self._path.command, self._made, self._kinds)
+
+    def _visit(self, over: TileSnapshot | TileShift, entries: Sequence[Any]) -> None:
+        self._path.visit(over, entries)
+
+    @property
+    def _next_op(self) -> int:
+        return self._feeding.next_op
 
     def _can_afford(self, stages: int) -> bool:
         """Whether the search may cost *stages* more."""
-        gain = self._skipped * self._stages_a_tile
+        gain = self.skipped * self._stages_a_tile
         return self._spent + stages <= self._budget + gain / _SHARE_OF_GAIN
 
     def _plan_search(self, made: int) -> None:
@@ -167,7 +155,7 @@ class TileSkipper:
         if tile + _LEAST_SHIFT < self._n_tiles and self._can_afford(_COST_SIGNATURE):
             self._feeding.call_after_tile(tile, self._search_period)
         else:
-            self._records.release()
+            self._release_records()
 
 
 _TILES: Final = "tiles of a command"

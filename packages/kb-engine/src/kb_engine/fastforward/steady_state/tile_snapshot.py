@@ -5,14 +5,14 @@ Design: docs/design/steady-state.md
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
 
 from kb_dataexec.log.compressed import SlotRing
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.state_visitor import NotPeriodic
-from kb_engine.fastforward.steady_state.state_snapshot import StateShift, StateSnapshot
+from kb_engine.fastforward.steady_state.state_snapshot import PartsVisitor, StateShift, StateSnapshot
 from kb_engine.fastforward.steady_state.tile_kinds import TileKinds
 from kb_engine.observe.recorder import LogMark
 from kb_messages import Place
@@ -40,10 +40,19 @@ class PieceNumbers:
         output, k = divmod(made, self._k_grid)
         return output // self._inner * self._k_grid + k if place is Place.PANEL else output
 
-    def slot(self, slots: SlotRing, offset: int) -> int | None:
+    def slot(self, slots: SlotRing | None, offset: int) -> int | None:
         """Returns the number of the slot of *slots* at *offset*, or None."""
+        if slots is None:
+            return None
         number, rest = divmod(offset - slots.base, slots.nbytes)
         return number if not rest and 0 <= number < slots.count else None
+
+    def ring_of(self, offset: int, nbytes: int, rings: Sequence[tuple[Place, SlotRing | None]]) -> int | None:
+        """Returns the number of the first of *rings* that has a slot of *nbytes* at *offset*, or None."""
+        for number, (_, slots) in enumerate(rings):
+            if slots is not None and slots.nbytes == nbytes and self.slot(slots, offset) is not None:
+                return number
+        return None
 
     def rotations(self, made: int) -> list[int]:
         """Returns, for each ring, the slot of the piece of tile number *made*."""
@@ -54,45 +63,37 @@ class PieceNumbers:
         ]
 
 
-class TileSnapshot(StateSnapshot):
-    """The state of the blocks of *command* when `made` tiles were made. `next_op` is the first op of the next tile.
+class _TileVisitor(PartsVisitor):
+    """A visitor of the state of one command whose tiles are fed."""
 
-    `n_moved` counts the pieces outside of their slots, by place. `mark` is the position in the records.
-    """
-
-    def __init__(
-        self,
-        now_ps: int,
-        command: CommandInFlight,
-        made: int,
-        next_op: int,
-        kinds: TileKinds,
-        mark: LogMark | None,
-    ) -> None:
-        super().__init__(now_ps)
-        self.made = made
-        self.next_op = next_op
-        self.mark = mark
-        self.n_moved: dict[Place, int] = {}
-        self._command = command
-        self._kinds = kinds
-        self._pieces = PieceNumbers(command)
+    _command: CommandInFlight
 
     @property
     def command(self) -> CommandInFlight:
         """The command whose tiles are fed."""
         return self._command
 
+
+class TileSnapshot(_TileVisitor, StateSnapshot):
+    """The state of the blocks of *command* when `made` tiles were made. The next op is the first op of the next tile.
+
+    `n_moved` counts the pieces outside of their slots, by place.
+    """
+
+    def __init__(
+        self, now_ps: int, mark: LogMark | None, next_op: int, command: CommandInFlight, made: int, kinds: TileKinds
+    ) -> None:
+        super().__init__(now_ps, mark, command.first_op, next_op)
+        self.made = made
+        self.n_moved: dict[Place, int] = {}
+        self._command = command
+        self._kinds = kinds
+        self._pieces = PieceNumbers(command)
+
     @property
     def next_tile(self) -> int:
         """The tile that is fed next."""
         return self.made
-
-    def op(self, op_id: int) -> int:
-        """Writes *op_id* down, relative to the next op. An op before the command keeps its number."""
-        is_own = op_id >= self._command.first_op
-        self.parts.append((is_own, op_id - self.next_op if is_own else op_id))
-        return op_id
 
     def tiles_to_go(self, count: int) -> int:
         """Writes the number of tiles in flight down."""
@@ -120,24 +121,17 @@ class TileSnapshot(StateSnapshot):
 
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
         """Writes the slot at *offset* down, relative to the slot of the next tile."""
-        number = None if slots is None else self._pieces.slot(slots, offset)
-        if slots is None or number is None:
-            self.parts.append((place, offset))
-        else:
-            self.parts.append((number - slots.first - self._pieces.next(place, self.made)) % slots.count)
+        slot = self._slot(place, slots, offset)
+        self.parts.append((place, offset) if slot is None else slot)
         return offset
 
     def places(self, claims: dict[int, int], rings: list[tuple[Place, SlotRing | None]]) -> dict[int, int]:
         """Writes the claimed slots down, relative to the slots of the next tile."""
         found = []
         for offset, nbytes in claims.items():
-            where, at = -1, offset
-            for which, (place, slots) in enumerate(rings):
-                number = None if slots is None or slots.nbytes != nbytes else self._pieces.slot(slots, offset)
-                if slots is not None and number is not None:
-                    where, at = which, (number - slots.first - self._pieces.next(place, self.made)) % slots.count
-                    break
-            found.append((where, at, nbytes))
+            ring = self._pieces.ring_of(offset, nbytes, rings)
+            slot = None if ring is None else self._slot(*rings[ring], offset)
+            found.append((-1, offset, nbytes) if ring is None or slot is None else (ring, slot, nbytes))
         self.parts.append(sorted(found))
         return claims
 
@@ -146,19 +140,22 @@ class TileSnapshot(StateSnapshot):
         self.n_moved = {place: len(numbers) for place, numbers in moved.items()}
         self.parts.append(self._pieces.rotations(self.made) if moved else None)
 
+    def _slot(self, place: Place, slots: SlotRing | None, offset: int) -> int | None:
+        """Returns the slot of *slots* at *offset*, relative to the slot of the next tile, or None."""
+        number = self._pieces.slot(slots, offset)
+        if slots is None or number is None:
+            return None
+        return (number - slots.first - self._pieces.next(place, self.made)) % slots.count
 
-class TileShift(StateShift):
-    """Moves the state on by *n* times the period from snapshot *before* to snapshot *after*, which are equal.
 
-    `ps`, `tiles` and `ops` are the lengths of all these periods.
-    """
+class TileShift(_TileVisitor, StateShift):
+    """Moves the state on by *n* times the period from snapshot *before* to snapshot *after*, and so by `tiles`."""
 
     def __init__(self, before: TileSnapshot, after: TileSnapshot, n: int) -> None:
         super().__init__(before, after, n)
         self._n = n
         self._period = after.made - before.made
         self.tiles = n * self._period
-        self.ops = n * (after.next_op - before.next_op)
         self._made = after.made
         self._command = after.command
         self._tiles = after.command.tiles
@@ -166,18 +163,9 @@ class TileShift(StateShift):
         self._pieces = PieceNumbers(after.command)
 
     @property
-    def command(self) -> CommandInFlight:
-        """The command whose tiles are fed."""
-        return self._command
-
-    @property
     def next_tile(self) -> int:
         """The tile that is fed next, after the shift."""
         return self._made + self.tiles
-
-    def op(self, op_id: int) -> int:
-        """Returns the op that takes the place of *op_id*."""
-        return op_id + self.ops if op_id >= self._command.first_op else op_id
 
     def tiles_to_go(self, count: int) -> int:
         """Returns *count* without the skipped tiles."""
@@ -194,7 +182,7 @@ class TileShift(StateShift):
 
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
         """Returns the slot of a later tile in place of the slot at *offset*."""
-        number = None if slots is None else self._pieces.slot(slots, offset)
+        number = self._pieces.slot(slots, offset)
         if slots is None or number is None:
             return offset
         turned = self._pieces.next(place, self.next_tile) - self._pieces.next(place, self._made)
@@ -204,12 +192,8 @@ class TileShift(StateShift):
         """Returns *claims* with the slots of later tiles."""
         found = {}
         for offset, nbytes in claims.items():
-            at = offset
-            for place, slots in rings:
-                if slots is not None and slots.nbytes == nbytes and self._pieces.slot(slots, offset) is not None:
-                    at = self.place(place, slots, offset)
-                    break
-            found[at] = nbytes
+            ring = self._pieces.ring_of(offset, nbytes, rings)
+            found[offset if ring is None else self.place(*rings[ring], offset)] = nbytes
         return found
 
     def moved(self, moved: dict[Place, dict[int, int]]) -> None:
