@@ -31,7 +31,7 @@ ALLOWED = {
         "a transfer carries its times from link to link, and links and memories count what passes",
     ),
     "kb_engine.fastforward.isolated": (
-        "name free_ps busy_ps served read_nbytes written_nbytes count read_alone_ps write_alone_ps",
+        "name count read_alone_ps write_alone_ps",
         "a footprint leaves and puts back what a command leaves on a PE",
     ),
     "kb_engine.language.accumulators": ("forgotten place", "a sum leaves the registers when somebody asks for it"),

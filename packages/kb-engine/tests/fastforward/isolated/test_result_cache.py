@@ -9,10 +9,10 @@ from kb_engine.fastforward.isolated.result_cache import IsolatedResult, ResultCa
 def result(n_stages):
     """One whose records take 40 bytes a stage; None has no log."""
     if n_stages is None:
-        return IsolatedResult(1, (), (), (), (), (), {}, (), None)
+        return IsolatedResult(1, (), (), (), {}, (), None)
     records = CompressedRows(RECORDS, [np.zeros((n_stages, 5), np.int64)])
     others = [CompressedRows(form, []) for form in (WAITS, DISPATCHES, TRANSFERS)]
-    return IsolatedResult(1, (), (), (), (), (), {}, (), CompressedTables(records, *others))
+    return IsolatedResult(1, (), (), (), {}, (), CompressedTables(records, *others))
 
 
 def test_those_that_were_used_longest_ago_go_when_all_are_too_large():

@@ -19,18 +19,15 @@ the command and after. A time is -1 without a row in the op log."""
 class IsolatedResult(NamedTuple):
     """The result of a command that ran apart, relative to its begin.
 
-    Parts have their numbers in the footprint. `served` has a server, the picoseconds of its services, and their number;
-    `requested` a memory, the picoseconds of its requests, and the bytes read and written. `ports_free` has a port of a
-    memory, and `links_free` a link, with the picoseconds after the begin at which it is free again. `flows` has the
-    transfers. `moved` are the pieces that lie in no slot, and `firsts` the first slots of the command's cuts, on which
-    `moved` depends. `rows` is None without an op log.
+    Parts have their numbers in the footprint. `counts` has a server or a memory, and by how much each of its counts
+    grows. `free` has a port of a memory or a link, and the picoseconds after the begin at which it is free again.
+    `flows` has the transfers. `moved` are the pieces that lie in no slot, and `firsts` the first slots of the command's
+    cuts, on which `moved` depends. `rows` is None without an op log.
     """
 
     duration_ps: int
-    served: tuple[tuple[int, int, int], ...]
-    requested: tuple[tuple[int, int, int, int], ...]
-    ports_free: tuple[tuple[int, int], ...]
-    links_free: tuple[tuple[int, int], ...]
+    counts: tuple[tuple[int, ...], ...]
+    free: tuple[tuple[int, int], ...]
     flows: tuple[FlowCount, ...]
     moved: dict[Place, dict[int, int]]
     firsts: tuple[int, ...]
