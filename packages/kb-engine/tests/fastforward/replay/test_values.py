@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec import Struct
 
-from kb_engine.fastforward.replay.purity import impurity_of, parts_of
+from kb_engine.fastforward.replay.purity import impurity_of, only_computes
 
 CALLS = []
 RNG = random.Random(0)
@@ -125,7 +125,7 @@ class Calling(Struct, frozen=True):
 
 
 def is_plain(kind):
-    return parts_of(plain, [], [kind], lambda _: None, []) is not None
+    return only_computes(plain, [], [kind], lambda _: None, [])
 
 
 def made_from_text(text):

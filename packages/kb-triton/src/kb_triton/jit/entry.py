@@ -55,14 +55,15 @@ class KernelEntry:
 
     def is_repeatable(self) -> bool:
         """Whether programs of the launch differ by nothing but their number, so that one may repeat another's steps."""
-        from kb_engine.fastforward.replay import parts_of  # the wing alone asks, so a launch without it needs no import
+        # The wing alone asks, so a launch without it needs no import.
+        from kb_engine.fastforward.replay import only_computes
 
         to_check = _ToCheck([], [])
         if not all(self._is_fixed(each, name in self._constants, to_check) for name, each in self._arguments.items()):
             return False
         if not isinstance(self._fn, FunctionType):
             return False
-        return parts_of(self._fn, to_check.values, to_check.kinds, self._unfold, (tensor,)) is not None
+        return only_computes(self._fn, to_check.values, to_check.kinds, self._unfold, (tensor,))
 
     def _is_fixed(self, value: object, is_constant: bool, to_check: _ToCheck) -> bool:
         """Whether nothing changes the argument *value* while programs run, if *to_check* turns out pure.

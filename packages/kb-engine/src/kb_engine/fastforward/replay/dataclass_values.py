@@ -1,4 +1,4 @@
-"""Values of dataclasses among the arguments of kernels: the parts of their classes, and their attributes.
+"""Values of dataclasses among the arguments of kernels: the attributes of their classes, and their own.
 
 Design: docs/design/replay-and-purity.md
 
@@ -12,28 +12,22 @@ import dataclasses
 import reprlib
 from collections.abc import Iterator, Mapping
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 _FIELDS: Final = "__dataclass_fields__"
 _PARAMS: Final = "__dataclass_params__"
 _FILES: Final = (dataclasses.__file__, reprlib.__file__)
 _MADE: Final = "__create_fn__.<locals>."
 """The prefix of names of functions that Python generates for a dataclass. Source: dataclasses.py of CPython 3.11."""
-_DECIDING: Final = ("__repr__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
-_OF_DATACLASS: Final = ("__init__", "__setattr__", "__delattr__", *_DECIDING)
+_OF_DATACLASS: Final = (
+    "__init__", "__setattr__", "__delattr__", "__repr__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__",
+)  # fmt: skip
 _OF_COPIES: Final = ("__getstate__", "__setstate__", "__replace__")
 _UNUSED: Final = frozenset((
     "__module__", "__qualname__", "__doc__", "__annotations__", "__annotate_func__", "__annotations_cache__",
     "__match_args__", "__slots__", "__firstlineno__", "__static_attributes__", "__post_init__", _FIELDS, _PARAMS,
 ))  # fmt: skip
 """Names of a class that no kernel can use: their first character is `_`, and no operator looks for them."""
-
-
-class ClassParts(NamedTuple):
-    """The parts of a dataclass: generated methods that decide, as constants, and the author's attributes, by name."""
-
-    made: tuple[tuple[str, bytes, tuple[str, ...]], ...]
-    written: Mapping[str, Any]
 
 
 def is_dataclass(kind: type) -> bool:
@@ -48,18 +42,19 @@ def is_frozen(kind: type) -> bool:
     return bool(vars(kind)[_PARAMS].frozen)
 
 
-def parts_of_dataclass(kind: type) -> list[ClassParts] | None:
-    """Returns the parts of the dataclass *kind* and of its bases, or None where values may do more."""
+def written_attributes(kind: type) -> list[Mapping[str, Any]] | None:
+    """Returns the attributes that an author gave the dataclass *kind* and its bases, by name, or None where values may
+    do more."""
     kinds = kind.__mro__[:-1]
     has_dict = any("__dict__" in vars(each) for each in kinds)
     if has_dict and any(isinstance(part, MemberDescriptorType) for each in kinds for part in vars(each).values()):
         return None
-    found = [_parts_of(each) for each in kinds]
+    found = [_written_in(each) for each in kinds]
     return [each for each in found if each is not None] if None not in found else None
 
 
 def attributes_of(value: object) -> Mapping[str, Any]:
-    """Returns the attributes of a value of a dataclass, by name, if `parts_of_dataclass` knows its class."""
+    """Returns the attributes of a value of a dataclass, by name, if `written_attributes` knows its class."""
     if hasattr(value, "__dict__"):
         return vars(value)
     return {name: getattr(value, name) for name in _slots_of(type(value)) if hasattr(value, name)}
@@ -70,19 +65,17 @@ def _slots_of(kind: type) -> Iterator[str]:
         yield from (name for name, part in vars(each).items() if isinstance(part, MemberDescriptorType))
 
 
-def _parts_of(kind: type) -> ClassParts | None:
-    """Returns the parts of *kind* alone. Values that compare or print by their address may do more, and give None."""
+def _written_in(kind: type) -> Mapping[str, Any] | None:
+    """Returns the attributes in *kind* alone. Values that compare or print by their address may do more, and give
+    None."""
     params = vars(kind)[_PARAMS]
     if not (params.eq and params.repr) or params.unsafe_hash:
         return None
-    made, written = [], {}
+    written = {}
     for name, part in vars(kind).items():
         if name in _OF_DATACLASS or name in _OF_COPIES:
-            inner = _generated(name, part)
-            if inner is None and not (name == "__hash__" and part is None):
+            if _generated(name, part) is None and not (name == "__hash__" and part is None):
                 return None
-            if inner is not None and name in _DECIDING:
-                made.append((name, inner.__code__.co_code, inner.__code__.co_names))
         elif name in ("__dict__", "__weakref__"):
             if not isinstance(part, GetSetDescriptorType):
                 return None
@@ -90,7 +83,7 @@ def _parts_of(kind: type) -> ClassParts | None:
             written[name] = part
         elif name not in _UNUSED:
             return None
-    return ClassParts(tuple(made), written)
+    return written
 
 
 def _generated(name: str, part: object) -> FunctionType | None:

@@ -6,11 +6,11 @@ Design: docs/design/replay-and-purity.md
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
-from types import CodeType, EllipsisType, FunctionType, NoneType
+from types import CodeType, FunctionType
 from typing import Final, NamedTuple
 
 from kb_engine.observe.slow_path import SkipRefusal
@@ -28,48 +28,6 @@ def instructions_of(code: CodeType) -> Sequence[dis.Instruction]:
     inner = [each for each in code.co_consts if isinstance(each, CodeType)]
     own = [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
     return tuple(chain(own, *map(instructions_of, inner)))
-
-
-@lru_cache(maxsize=_MOST_CODES)
-def compares_by_identity(code: CodeType) -> bool:
-    """Whether *code*, or a function in it, compares values by `is`.
-
-    Comparisons with None, True, False and `...` do not count.
-    """
-    return any(each.opname == "IS_OP" and not _is_single(before) for before, each in pairwise(instructions_of(code)))
-
-
-def _is_single(operand: dis.Instruction) -> bool:
-    return operand.opname == "LOAD_CONST" and type(operand.argval) in (NoneType, bool, EllipsisType)
-
-
-def constants_of(code: CodeType) -> Iterable[object]:
-    """Yields the constants of *code*, and of the functions in it."""
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from constants_of(each)
-        else:
-            yield each
-
-
-def identities_among(values: Sequence[object]) -> tuple[int, ...]:
-    """Returns a number for each object among *values*, in tuples among them and in constants of code.
-
-    Equal numbers stand for one object. The result is empty where no code among *values* compares by `is`.
-    """
-    codes = [each for each in values if isinstance(each, CodeType)]
-    if not any(map(compares_by_identity, codes)):
-        return ()
-    numbers: dict[int, int] = {}
-    compared = chain(_with_parts(values), *map(constants_of, codes))
-    return tuple([numbers.setdefault(id(each), len(numbers)) for each in compared])
-
-
-def _with_parts(values: Iterable[object]) -> Iterable[object]:
-    for each in values:
-        yield each
-        if isinstance(each, tuple):
-            yield from _with_parts(each)
 
 
 def enclosed_by(function: FunctionType, name: str) -> object:

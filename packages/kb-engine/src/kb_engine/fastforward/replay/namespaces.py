@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
-from operator import is_
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
@@ -65,26 +64,8 @@ _IS_MADE: Final = 1 << 9
 """The flag in `__flags__` of a class that was made while Python ran. Source: Py_TPFLAGS_HEAPTYPE of CPython."""
 
 
-class Opaque:
-    """Stands for *value*, which may behave differently at the next launch although it is the same object."""
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-
-class ClassOperators:
-    """Stands for the operators of a class, which code calls without a name."""
-
-
-class _Seen(NamedTuple):
-    """The attributes of a class, its operators, and their stand-ins: the Opaque ones, or one object for all."""
-
-    has: dict[str, object]
-    operators: dict[str, object]
-    stand: list[Opaque] | list[ClassOperators]
-
-
-_OPERATORS: Final[WeakKeyDictionary[type, _Seen]] = WeakKeyDictionary()
+_OPERATORS: Final[WeakKeyDictionary[type, tuple[Mapping[str, object], Sequence[object]]]] = WeakKeyDictionary()
+"""The attributes of a class when its operators were looked at, and its operators that may do more than compute."""
 
 
 def package_of(of: type | FunctionType) -> str:
@@ -122,27 +103,22 @@ class Reads(NamedTuple):
     is_known: Callable[[Any], bool]
     is_constant: Callable[[object], bool]
 
-    def values(self, used: Iterable[object]) -> list[object]:
-        """Returns the values of the names in the namespaces among *used*, in the classes of the front end, and below.
-
-        A text lists the names of each namespace. An Opaque stands for a value whose behaviour is unknown.
-        """
+    def unclear(self, used: Iterable[object]) -> list[object]:
+        """Returns what may do more than compute among the values of the names in the namespaces among *used*, in the
+        classes of the front end, and below. Operators of the front end are among these values."""
         found: list[object] = []
-        places: list[str] = []
         unread = [*self.front, *filter(self._is_namespace, used)]
         seen = set(map(id, unread))
         while unread:
             for has in _names_of(unread.pop()):
-                names = [name for name in self.names if name in has]
-                values = [has[name] for name in names]
-                places += "", *names
+                values = [has[name] for name in self.names if name in has]
                 found += values
                 for each in values:
                     if self._is_namespace(each) and id(each) not in seen:
                         seen.add(id(each))
                         unread.append(each)
-        clear = [each if self._is_clear(each) else Opaque(each) for each in found]
-        return [*chain.from_iterable(map(_operators_of, self.front)), ".".join(places), *clear]
+        operators = chain.from_iterable(map(_unclear_operators_of, self.front))
+        return [*operators, *[each for each in found if not self._is_clear(each)]]
 
     def _is_clear(self, value: object) -> bool:
         return self._is_namespace(value) or self.is_constant(value) or is_transparent(value)
@@ -157,24 +133,18 @@ class Reads(NamedTuple):
         return package_of(type(value)) in _OWN and self.is_known(value)
 
 
-def _operators_of(kind: type) -> list[Opaque] | list[ClassOperators]:
-    """Returns stand-ins for the operators of *kind*: the stand-ins of the last time, if the operators are the same."""
-    found = _OPERATORS.get(kind)
-    if found is not None and _are_one(found.has, vars(kind)):
-        return found.stand
-    has = dict(vars(kind))
-    operators = {name: each for name, each in has.items() if name.startswith("__") and callable(each)}
-    if found is not None and _are_one(found.operators, operators):
-        stand = found.stand
-    else:
-        stand = [Opaque(each) for each in operators.values() if not is_transparent(each)] or [ClassOperators()]
-    _OPERATORS[kind] = _Seen(has, operators, stand)
-    return stand
+def _unclear_operators_of(kind: type) -> Sequence[object]:
+    """Returns the operators of *kind*, which code calls without a name, that may do more than compute.
 
-
-def _are_one(before: Mapping[str, object], now: Mapping[str, object]) -> bool:
-    """Whether both have the same objects under the same names, in one order."""
-    return [*before] == [*now] and all(map(is_, before.values(), now.values()))
+    They are those of the last time, if no attribute was replaced since then.
+    """
+    has, unclear = _OPERATORS.get(kind, ({}, ()))
+    now = vars(kind)
+    if has.keys() != now.keys() or not all(has[name] is each for name, each in now.items()):
+        operators = [each for name, each in now.items() if name.startswith("__") and callable(each)]
+        unclear = [each for each in operators if not is_transparent(each)]
+        _OPERATORS[kind] = dict(now), unclear
+    return unclear
 
 
 def is_transparent(value: object) -> bool:
@@ -193,7 +163,7 @@ def is_transparent(value: object) -> bool:
         return package_of(value) in _OWN or (not _is_made(value) and (is_number or value.__module__ == "builtins"))
     if isinstance(value, np.ufunc):
         return not value.__name__.endswith("(vectorized)")  # such a ufunc calls a function of an author
-    return isinstance(value, (*_OF_TYPES, ClassOperators)) or _is_clear_descriptor(value)
+    return isinstance(value, _OF_TYPES) or _is_clear_descriptor(value)
 
 
 def _is_clear_descriptor(value: object) -> bool:

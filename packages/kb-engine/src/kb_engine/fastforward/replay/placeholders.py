@@ -5,6 +5,7 @@ Design: docs/design/replay-and-purity.md
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -13,6 +14,11 @@ from msgspec.structs import replace
 
 from kb_engine.program.values.symbols import Ints, Peers, Symbol, plain
 from kb_messages import Matrix, VectorProgram
+
+
+def _by_number(function: Callable[[Any, Any], Any]) -> Callable[[GivenAddress, Any], Any]:
+    """Returns the method of an operator that takes the address as a number."""
+    return lambda self, other: function(self._number(), other)
 
 
 class GivenAddress:
@@ -51,35 +57,17 @@ class GivenAddress:
     def __hash__(self) -> int:
         return hash((self.slot, self.offset))
 
-    def __index__(self) -> int:
-        return self._number()
-
-    def __int__(self) -> int:
-        return self._number()
-
     def __getattr__(self, name: str) -> Any:
         return getattr(self._number(), name)
 
-    def __lt__(self, other: Any) -> Any:
-        return self._number() < other
+    __lt__, __le__ = _by_number(operator.lt), _by_number(operator.le)
+    __gt__, __ge__ = _by_number(operator.gt), _by_number(operator.ge)
+    __rshift__, __floordiv__, __mod__ = map(_by_number, (operator.rshift, operator.floordiv, operator.mod))
 
-    def __le__(self, other: Any) -> Any:
-        return self._number() <= other
+    def __index__(self) -> int:
+        return self._number()
 
-    def __gt__(self, other: Any) -> Any:
-        return self._number() > other
-
-    def __ge__(self, other: Any) -> Any:
-        return self._number() >= other
-
-    def __rshift__(self, other: Any) -> Any:
-        return self._number() >> other
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._number() // other
-
-    def __mod__(self, other: Any) -> Any:
-        return self._number() % other
+    __int__ = __index__
 
     def _number(self) -> int:
         self._peers.leave("reads the value of an address that it was given")

@@ -28,7 +28,7 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from msgspec import Struct
 
-from kb_engine.fastforward.replay.dataclass_values import attributes_of, is_dataclass, is_frozen, parts_of_dataclass
+from kb_engine.fastforward.replay.dataclass_values import attributes_of, is_dataclass, is_frozen, written_attributes
 from kb_engine.fastforward.replay.instructions import (
     ATTRIBUTES,
     CHANGES,
@@ -40,7 +40,6 @@ from kb_engine.fastforward.replay.instructions import (
 )
 from kb_engine.fastforward.replay.namespaces import (
     BUILTINS,
-    Opaque,
     Reads,
     computes,
     functions_in,
@@ -100,42 +99,33 @@ def impurity_of(kernel: object, arguments: Sequence[Any], front_end: object = No
     if not purity.is_pure(kernel):
         return purity.impurity
     front = [front_end, *GIVEN] if isinstance(front_end, type) else GIVEN
-    return Impurity(_REPLACED) if purity.found(front) is None else None
+    return None if purity.reads_what_computes(front) else Impurity(_REPLACED)
 
 
-def parts_of(
+def only_computes(
     kernel: FunctionType, values: Iterable[object], kinds: Iterable[type], unwrap: Unwrap, front: Sequence[type]
-) -> list[object] | None:
-    """Returns the parts of *kernel*, of all functions that it calls, of *values* and of the classes *kinds*, or None.
-
-    *kinds* are the classes of its arguments. Parts are code, functions of kernbench, constants, types, modules, and the
-    values that the code reads of these and of the classes *front*. An Opaque is among them for a part whose behaviour
-    is unknown. Another kernel with equal parts in the same order does the same with equal arguments. The result is None
-    where a part is impure.
+) -> bool:
+    """Whether *kernel*, all functions that it calls, *values*, and the classes *kinds* of its arguments only compute.
 
     *unwrap* returns the functions that a value of the front end stands for, of which each has to be pure too. *front*
     has the classes of the values that the front end gives.
     """
     purity = _Purity(unwrap)
     is_pure = all(map(purity.is_plain, kinds)) and purity.is_pure(kernel) and all(map(purity.is_usable, values))
-    return purity.found(front) if is_pure else None
+    return is_pure and purity.reads_what_computes(front)
 
 
 class _Purity:
-    """Checks functions and classes, each once. *unwrap* is as for `parts_of`.
+    """Checks functions and classes, each once. *unwrap* is as for `only_computes`.
 
-    `used` has the code of the functions and the values that they use, in the order of the checks: the number of
-    positional defaults of a function, and the names of the others; for a function that was checked before,
-    `FunctionType`, which is no constant, and its number; and the fields and constants of classes. After a list or a
-    dict among the arguments, no function may have code that could change one.
+    After a list or a dict among the arguments, no function may have code that could change one.
     """
 
     def __init__(self, unwrap: Unwrap) -> None:
         self._unwrap = unwrap
-        self.used: list[object] = []
+        self._used: list[object] = []
         self._attributes: dict[str, None] = {}
-        self._seen: dict[FunctionType, int] = {}
-        self._impure: set[FunctionType] = set()
+        self._known: dict[FunctionType, bool] = {}
         self._plain: dict[int, type] = {}
         self._bare: dict[int, object] = {}
         self._has_containers = self._has_changes = False
@@ -145,19 +135,14 @@ class _Purity:
 
     def is_pure(self, function: FunctionType) -> bool:
         """Whether *function*, and each function that it calls, is pure."""
-        if function in self._seen:
-            self.used += FunctionType, self._seen[function]
-            return function not in self._impure
-        self._seen[function] = len(self._seen)
-        if self._is_pure_alone(function):
-            return True
-        self._impure.add(function)
-        return False
+        if function not in self._known:
+            self._known[function] = True  # a function that calls itself is as pure as the rest of it
+            self._known[function] = self._is_pure_alone(function)
+        return self._known[function]
 
     def _is_pure_alone(self, function: FunctionType) -> bool:
         """Whether a function that is checked for the first time is pure."""
         defaults, by_name = function.__defaults__ or (), function.__kwdefaults__ or {}
-        self.used += function.__code__, len(defaults), tuple(by_name)
         if type(function.__globals__) is not dict:
             return False  # its code finds its names by that dict's methods
         try:
@@ -179,7 +164,8 @@ class _Purity:
         if instruction.opname in TAKES and computes(name):
             value = vars(np)[name]
             clear = is_transparent(value) or isinstance(value, ModuleType) or self._is_constant(value)
-            self.used.append(value if clear else Opaque(value))
+            if clear:
+                self._used.append(value)
             if clear or self._is_same_in_a_launch(value):
                 return True
         self._note(instruction, function)
@@ -199,24 +185,23 @@ class _Purity:
                 cause = f"the kernel changes or reads more than its own values, by {name}"
             self.impurity = Impurity(cause, code.co_filename, lineno)
 
-    def found(self, front: Sequence[type]) -> list[object] | None:
-        """Returns `used`, and the values of the attributes that the code reads in its namespaces and classes.
+    def reads_what_computes(self, front: Sequence[type]) -> bool:
+        """Whether the attributes that the code reads in its namespaces and classes are the same for each program.
 
         The classes are the classes of its values and arguments, and *front*. Any object may have an attribute of such a
-        name. The result is None where an author's code among these values, which may read more, is impure.
+        name. An author's code among these values may read more, and has to be pure.
         """
         checked: set[int] = set()
         while True:
             given = [*front, *filter(is_struct_of_own, self._plain.values())]
             reads = Reads([*self._attributes], given, lambda each: self._unwrap(each) is not None, self._is_constant)
-            read = reads.values([*self.used, *self._plain.values()])
-            opaque = [each.value for each in read if isinstance(each, Opaque) and id(each.value) not in checked]
-            if not opaque:
-                own = [each for each in self.used if isinstance(each, FunctionType) and not is_transparent(each)]
-                return [*self.used, *read, *map(Opaque, own)]
-            if not all(map(self._is_same_in_a_launch, opaque)):
-                return None
-            checked.update(map(id, opaque))
+            read = reads.unclear([*self._used, *self._plain.values()])
+            unclear = [each for each in read if id(each) not in checked]
+            if not all(map(self._is_same_in_a_launch, unclear)):
+                return False
+            if not unclear:
+                return True
+            checked.update(map(id, unclear))
 
     def _is_same_in_a_launch(self, value: object) -> bool:
         """Whether each program of a launch finds *value* in a namespace as the first one does."""
@@ -269,13 +254,11 @@ class _Purity:
         return is_plain
 
     def _is_plain_dataclass(self, kind: type) -> bool:
-        """Whether the dataclass *kind* is plain. Methods that Python generated are compared by their code."""
-        parts = parts_of_dataclass(kind)
-        if parts is None:
+        """Whether the dataclass *kind* is plain."""
+        attributes = written_attributes(kind)
+        if attributes is None:
             return False
-        self.used.append(kind.__qualname__)
-        for made, written in parts:
-            self.used.append(made)
+        for written in attributes:
             if any(isinstance(part, (staticmethod, classmethod)) for part in written.values()):
                 return False
             if not all(self._is_plain_part(kind, name, part) for name, part in written.items()):
@@ -284,9 +267,7 @@ class _Purity:
 
     def _is_plain_part(self, kind: type, name: str, part: object) -> bool:
         """Whether *part*, the attribute *name* of *kind*, only computes."""
-        self.used += name, type(part).__name__
         if isinstance(part, FIELDS):
-            self.used.append(part)
             return True
         parts = [part]
         if type(part) is property:
@@ -305,7 +286,7 @@ class _Purity:
                 if is_bound or of_author or isinstance(each, (MethodType, property)):
                     return False
             elif self._is_constant(each):
-                self.used.append(each)
+                self._used.append(each)
             else:
                 return False
         return True
@@ -375,14 +356,13 @@ class _Purity:
             or value.__name__ not in BUILTINS
         ):
             return self.is_usable(value)
-        self.used.append(value)
         return True
 
     def is_usable(self, value: object) -> bool:
         """Whether *value* is a constant, or a function or a module that a kernel may use."""
         if isinstance(value, FunctionType) and not is_own(value.__code__.co_filename):
             return self.is_pure(value)
-        self.used.append(value)
+        self._used.append(value)
         if isinstance(value, FunctionType):
             return self._is_bare(value)
         if self._is_constant(value):
