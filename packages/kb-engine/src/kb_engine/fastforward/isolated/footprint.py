@@ -96,7 +96,8 @@ class Footprint:
         """Undoes `apply`. *before* is `free_ps` of the time before."""
         self._count(result, -1)
         for (number, _), free_ps in zip(result.free, before, strict=True):
-            setattr(*self._free[number], free_ps)
+            part, name = self._free[number]
+            setattr(part, name, free_ps)
         for number, nbytes, count, alone, _ in result.flows:
             self._legs[number].counted(nbytes).add(-count, *alone)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from simpy.events import NORMAL
 
@@ -64,12 +64,11 @@ _SHARED: Final = SkipRefusal(
 )
 
 
-class Shape:
+class Shape(NamedTuple):
     """Commands of one plan on one PE: their footprint, and the cached results for their key."""
 
-    def __init__(self, footprint: Footprint, cached: CachedResults) -> None:
-        self.footprint = footprint
-        self.cached = cached
+    footprint: Footprint
+    cached: CachedResults
 
 
 class IsolatedCommand:
@@ -103,11 +102,6 @@ class IsolatedCommand:
     def entry(self) -> Any:
         """The clock entry of the end. It is made anew each time, because it refers to this object."""
         return *self._at, self._end, self
-
-    @property
-    def memories(self) -> list[str]:
-        """The ids of its memories."""
-        return self.footprint.memories
 
 
 class IsolatedCommands:
@@ -202,9 +196,7 @@ class IsolatedCommands:
         if not (is_free and footprint.is_idle(now_ps)):
             self.takes_slow_path(work.command, _SHARED)
             return False
-        if not (
-            shape.cached.see() or self._has_peers
-        ):  # the command may be the only one of its key, and an isolated run would gain nothing
+        if not (shape.cached.see() or self._has_peers):  # it may be the only one of its key, and gain nothing
             self.takes_slow_path(work.command, FIRST)
             self._reasons.first()
             return False
@@ -222,7 +214,7 @@ class IsolatedCommands:
         isolated = IsolatedCommand(work, now_ps, shape, result, self._end, event_order)
         if self._recorder is not None and result.rows is not None:
             span_ps = now_ps, now_ps + result.duration_ps
-            self._recorder.expect(work.command, result.rows, span_ps, isolated.memories)
+            self._recorder.expect(work.command, result.rows, span_ps, shape.footprint.memories)
         self.n_isolated += 1
         self._clock.push(isolated.entry)
         self._isolated.update(dict.fromkeys(places, isolated))
@@ -262,7 +254,7 @@ class IsolatedCommands:
             return None
         rows = None
         if recorder is not None and mark is not None:
-            rows = recorder.cut(mark, command, now_ps, [path.dst for path in footprint.paths])
+            rows = recorder.cut(mark, command, now_ps, footprint.memories)
         changes = footprint.changes(state, now_ps)
         moved = {place: dict(pieces) for place, pieces in command.placement.moved.items()}
         result = IsolatedResult(ends_ps[0] - now_ps, *changes, moved, command.placement.firsts, rows)
