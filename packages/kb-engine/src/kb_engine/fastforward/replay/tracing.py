@@ -60,6 +60,12 @@ class Tape:
         else:
             self.peers.leave("does too many steps")
 
+    def alone(self, matrix: Matrix, why: str) -> Matrix:
+        """Returns *matrix* for this program. No other program can repeat what follows, because it *why*."""
+        self.peers.leave(why)
+        fixed: Matrix = self.placeholders.parametrize(matrix)[0]
+        return fixed
+
     def keep_loaded(self, at: int, kept: KeptTile) -> None:
         """Notes that a later step stores the values of the load in step number *at*."""
         if at < len(self.steps):
@@ -128,13 +134,11 @@ class TracingPending:
 
     def producer(self, matrix: Matrix) -> Producer | None:
         """Returns the producer of pending bytes. No other program can repeat that."""
-        self._tape.peers.leave("asks what is pending")
-        return self._pending.producer(self._tape.placeholders.parametrize(matrix)[0])
+        return self._pending.producer(self._tape.alone(matrix, "asks what is pending"))
 
     def clear(self, matrix: Matrix) -> None:
         """Marks bytes as known. No other program can repeat that."""
-        self._tape.peers.leave("makes known what is pending")
-        self._pending.clear(self._tape.placeholders.parametrize(matrix)[0])
+        self._pending.clear(self._tape.alone(matrix, "makes known what is pending"))
 
     def mark(self, matrix: Matrix, producer: Producer) -> None:
         """Marks bytes as pending, and records that."""
@@ -193,18 +197,15 @@ class TracingMemory:
 
     def read(self, matrix: Matrix) -> npt.NDArray[Any]:
         """Reads bytes. No other program can repeat that."""
-        self._tape.peers.leave("reads memory")
-        return self._port.memory.read(self._tape.placeholders.parametrize(matrix)[0])
+        return self._port.memory.read(self._tape.alone(matrix, "reads memory"))
 
     def read_copy(self, matrix: Matrix) -> npt.NDArray[Any]:
         """Reads a copy of bytes. No other program can repeat that."""
-        self._tape.peers.leave("reads memory")
-        return self._port.memory.read_copy(self._tape.placeholders.parametrize(matrix)[0])
+        return self._port.memory.read_copy(self._tape.alone(matrix, "reads memory"))
 
     def write(self, matrix: Matrix, data: npt.NDArray[Any]) -> None:
         """Writes known values. No other program can repeat that."""
-        self._tape.peers.leave("stores known values")
-        self._port.memory.write(self._tape.placeholders.parametrize(matrix)[0], data)
+        self._port.memory.write(self._tape.alone(matrix, "stores known values"), data)
 
 
 class TracingRegisters:
@@ -323,8 +324,7 @@ class TracingPort:
 
     def translate(self, matrix: Matrix) -> Matrix:
         """Returns *matrix* at its physical address. No other program can repeat that."""
-        self._tape.peers.leave("uses virtual addresses")
-        return self._port.translate(self._tape.placeholders.parametrize(matrix)[0])
+        return self._port.translate(self._tape.alone(matrix, "uses virtual addresses"))
 
     def waits_for_value(self, line: str) -> AbstractContextManager[None]:
         """Returns a context in which the kernel waits for a value. No other program can repeat that."""
@@ -333,8 +333,7 @@ class TracingPort:
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """Computes a pending value. No other program can repeat that."""
-        self._tape.peers.leave("looks at a computed value")
-        return self._port.materialize(self._tape.placeholders.parametrize(matrix)[0], line)
+        return self._port.materialize(self._tape.alone(matrix, "looks at a computed value"), line)
 
     def constant(self, element: bytes, count: int) -> GivenAddress:
         """Returns the address of a constant, and records that."""
