@@ -21,62 +21,36 @@ from kb_engine.fastforward.replay import (
     MemoryStep,
     PendingMark,
     Repetition,
-    Submission,
     Templates,
 )
 from kb_engine.fastforward.replay.placeholders import Build
 from kb_engine.fastforward.replay.places_used import periods_with_equal_conflicts
 from kb_engine.fastforward.steady_state.program_snapshot import Numbers, ProgramSnapshot
-from kb_engine.fastforward.steady_state.repeated_commands import IssuedAgain
+from kb_engine.fastforward.steady_state.repeated_commands import IssuedAgain, IssueSource
 from kb_engine.launch.grid_launch import GridLaunch, ProgramRun
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.pe_port import PePort
 from kb_engine.program.session import Session
 from kb_messages import OFFSET_BITS, KbError, Matrix, Rectangle
 
 
 class PeriodStep(NamedTuple):
-    """A step of program number `program` of a period, at `port`. The program was `given` addresses.
-
-    `numbers` has the numbers of the program, and of its repetition in each period that follows.
+    """A step of the program of `source`. `numbers` has the numbers of the program, and of its repetition in each period
+    that follows.
     """
 
-    program: int
+    source: IssueSource
     step: MemoryStep
-    given: Sequence[int]
-    port: PePort
     numbers: Sequence[list[int]]
 
     def repeated(self, i: int, loaded: dict[int, Loaded] | None = None) -> Repetition:
         """Returns the repetition of the program *i* periods later, which has *loaded* the given values."""
-        run = Repetition(self.port, self.numbers[i], loaded=loaded)
-        run.given += self.given
+        run = Repetition(self.source.run.port, self.numbers[i], loaded=loaded)
+        run.given += self.source.given
         return run
 
 
 Again: TypeAlias = CommandInFlight | CommandPeriods
 """A command, or the commands of several periods."""
-
-
-class _Source(NamedTuple):
-    """A command of a period, from which the commands of later periods are made.
-
-    Program `program` issued it as number `number` of all commands, when `run` was at `submission`, after the memory
-    steps `memory_steps`. The program is `given` addresses. `command` is the command itself, or None if the log has it
-    already. `example` is the same command if it is done, or else the command of the period before. `turns` has the
-    slots by which its registers move on in a period.
-    """
-
-    number: int
-    program: int
-    run: Repetition
-    given: Sequence[int]
-    memory_steps: Sequence[MemoryStep]
-    submission: Submission
-    pe: ProcessingElement
-    command: CommandInFlight | None
-    example: CommandInFlight | None
-    turns: tuple[int, int] | None
 
 
 class _OtherPlan(Exception):
@@ -112,7 +86,7 @@ class Period:
         self.loaded: dict[int, dict[int, Loaded]] = {}
 
     @cached_property
-    def _sources(self) -> Sequence[_Source]:
+    def _sources(self) -> Sequence[IssueSource]:
         first = self.before.so_far.commands
         return [self._source(first + at, *issue) for at, issue in enumerate(self._issues)]
 
@@ -146,9 +120,9 @@ class Period:
         runs, steps, in_tcm = self._replayed.runs, list[PeriodStep](), list[PeriodStep]()
         self.loaded = {number: runs[number][1].loaded for number in self.after.running if number in runs}
         for source in self._sources:
-            port, numbers = source.run.port, self._numbers_of(source.program, n)
-            for step in source.memory_steps:
-                each = PeriodStep(source.program, step, source.given, port, numbers)
+            numbers = self._numbers_of(source.program, n)
+            for step in source.issue.memory_steps:
+                each = PeriodStep(source, step, numbers)
                 if _is_in_tcm(source, step):
                     in_tcm.append(each)
                 elif not _finds_bytes(each, n):
@@ -165,7 +139,7 @@ class Period:
             loaded = {number: dict(each) for number, each in self.loaded.items()}
             try:
                 for each in steps:
-                    number = each.program + i * self.by.programs
+                    number = each.source.program + i * self.by.programs
                     each.step.repeat(each.repeated(i, self._loaded_by(number, loaded)))
             except KbError:
                 return i - 1
@@ -238,7 +212,7 @@ class Period:
                     found.append(ProgramRun(number + by, pe_id, start_ps + by_ps, end_ps + by_ps if has_end else -1))
         return found
 
-    def _source(self, number: int, program: int, which: int) -> _Source:
+    def _source(self, number: int, program: int, which: int) -> IssueSource:
         """Returns the source of command *number*, which *program* issued as its command *which*."""
         command = example = self._commands.get(number)
         if command is not None and command.remaining:
@@ -249,7 +223,7 @@ class Period:
         issue = template.issues[which]
         turns = (0, 0) if example is None else self._turns(example)
         pe = self._pe(run.port.pe_id)
-        return _Source(number, program, run, given, issue.memory_steps, issue.submission, pe, command, example, turns)
+        return IssueSource(number, program, run, given, issue, pe, command, example, turns)
 
     def _turns(self, command: CommandInFlight) -> tuple[int, int] | None:
         """Returns by how many slots the registers and accumulators of *command* move on in a period, or None."""
@@ -263,17 +237,16 @@ class Period:
             turns.append(turn)
         return turns[0], turns[1]
 
-    def _issued(self, source: _Source, first: int, n: int) -> IssuedAgain:
+    def _issued(self, source: IssueSource, first: int, n: int) -> IssuedAgain:
         """Returns the commands that repetitions of *source* issue *first* to *n* periods later.
 
         Raises _OtherPlan where one of them has another plan.
         """
         assert source.command is not None
-        submission, scheduler, plan = source.submission, source.pe.scheduler, source.command.shared_plan
+        scheduler, plan = source.pe.scheduler, source.command.shared_plan
         numbers, columns = self._numbers_of(source.program, n)[first : n + 1], self._columns_of(source.program, n)
-        seq = source.number + first * self.by.commands
-        issued = IssuedAgain(submission, source.pe.pe_id, source.given, numbers, first, seq, self.by.commands, ())
-        together = submission.command([each[first:] for each in columns], source.given)
+        issued = IssuedAgain(source, numbers, first, self.by.commands, ())
+        together = source.issue.submission.command([each[first:] for each in columns], source.given)
         found = scheduler.plan_of_all(issued.command(first), together)  # plans are looked up for all periods at once
         if found is not None and found[0] is plan:
             return issued._replace(addresses=found[1])
@@ -286,7 +259,7 @@ class Period:
         return issued._replace(addresses=addresses, alone=True)
 
     def _again(
-        self, source: _Source, like: CommandInFlight, issued: Sequence[Issued], by: int = 1
+        self, source: IssueSource, like: CommandInFlight, issued: Sequence[Issued], by: int = 1
     ) -> list[CommandInFlight]:
         """Returns copies of *like*, a command of *source*, for each of *issued*, one every *by* periods."""
         assert source.turns is not None
@@ -294,7 +267,7 @@ class Period:
         shift = self.ps, self.by.ops, self.by.commands
         return like.again(issued, (by * shift[0], by * shift[1], by * shift[2]), (by * operands, by * sums))
 
-    def _repeated(self, source: _Source, like: CommandInFlight, issued: IssuedAgain, n: int) -> RepeatedCommand:
+    def _repeated(self, source: IssueSource, like: CommandInFlight, issued: IssuedAgain, n: int) -> RepeatedCommand:
         """Returns *like*, the command of *source* in the first period, with its repetitions before period *n*."""
         assert source.turns is not None
         operands, sums = source.turns
@@ -331,21 +304,21 @@ def _finds_bytes(step: PeriodStep, n: int) -> bool:
 
 def _are_all_known(step: PeriodStep, make: Build, n: int) -> bool:
     """Whether the bytes of a matrix in each of the next *n* periods, and all bytes between, are known in one memory."""
-    first: Matrix = make(step.numbers[1], step.given)
+    first: Matrix = make(step.numbers[1], step.source.given)
     columns = list(np.array(step.numbers[1 : n + 1], dtype=np.int64).T)  # matrices of all periods at once
-    address: Any = make(columns, step.given).address
+    address: Any = make(columns, step.source.given).address
     bases = np.broadcast_to(np.asarray(address, dtype=np.int64), n)
     low, high, shape = int(bases.min()), int(bases.max()), first.rectangle
     if low >> OFFSET_BITS != high >> OFFSET_BITS or bool((bases % first.dtype.nbytes).any()):
         return False
     nbytes = high - low + shape.end - shape.base
     try:
-        return step.port.memory.store.place(*Rectangle(low, 1, nbytes, nbytes).in_memory) is not None
+        return step.source.run.port.memory.store.place(*Rectangle(low, 1, nbytes, nbytes).in_memory) is not None
     except KbError:  # not all of that is in the memory
         return False
 
 
-def _is_in_tcm(source: _Source, step: MemoryStep) -> bool:
+def _is_in_tcm(source: IssueSource, step: MemoryStep) -> bool:
     """Whether *step* marks bytes of TCM that a program was given. They are the same bytes in each period."""
     if not isinstance(step, PendingMark):
         return False
