@@ -10,6 +10,7 @@ import pytest
 from fast_forward import skipper_of
 
 from kb_dataexec import Executor, FolderLogWriter, MemoryLogWriter, read_log
+from kb_dataexec.log.compressed import LogRows
 from kb_engine import Engine, Host, Language, TensorRef, read_tensor
 from kb_engine.observe import Callbacks
 from kb_engine.observe.recorder import Recorder
@@ -88,7 +89,7 @@ def test_commands_that_are_skipped_are_columns_up_to_the_log_on_disk(issue: str,
         assert skipper_of(engine).skipped > 100
         recorder = engine.session.recorder
         assert recorder is not None
-        assert (recorder.n_commands < 2 * PROGRAMS) is (name == "columns")
+        assert (recorder.rows.n_commands < 2 * PROGRAMS) is (name == "columns")
         assert sum(counted) == 3 * PROGRAMS
         counted.clear()
         engine.close_log()
@@ -203,7 +204,7 @@ def test_a_check_finds_rows_that_a_jump_loses(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(KbError, match=r"got \d+ rows of 3000 ops that were issued, needs a row for each op"):
         launched(600)
     assert lost
-    monkeypatch.setattr(Recorder, "n_rows", 3000)
+    monkeypatch.setattr(LogRows, "n_rows", 3000)
     with pytest.raises(KbError, match="op log: number of rows"):
         launched(600, exact="check")
 

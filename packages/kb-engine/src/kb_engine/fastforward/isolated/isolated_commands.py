@@ -224,7 +224,7 @@ class IsolatedCommands:
         closed = IsolatedCommand(work, now_ps, shape, outcome, self._end, event_order)
         if self._recorder is not None and outcome.rows is not None:
             span_ps = now_ps, now_ps + outcome.duration_ps
-            self._recorder.expect(work.command, outcome.rows, span_ps, closed.memories)
+            self._recorder.rows.expect(work.command.first_op, outcome.rows, span_ps, closed.memories)
         self.n_isolated += 1
         self._clock.push(closed.entry)
         self._closed.update(dict.fromkeys(places, closed))
@@ -249,7 +249,7 @@ class IsolatedCommands:
         """Run *work* apart, and leave everything as it was before. None if *work* never ends."""
         footprint, command, recorder, now_ps = shape.footprint, work.command, self._recorder, self._clock.now_ps
         state, cuts = footprint.state(), work.cuts()
-        mark = recorder.mark() if recorder is not None else None
+        mark = recorder.rows.mark() if recorder is not None else None
         ends_ps: list[int] = []
         self._is_apart = True
         try:
@@ -261,7 +261,7 @@ class IsolatedCommands:
             return None
         rows = None
         if recorder is not None and mark is not None:
-            rows = recorder.cut(mark, command, now_ps, [path.dst for path in footprint.paths])
+            rows = recorder.rows.cut(mark, command.first_op, now_ps, [path.dst for path in footprint.paths])
         changes = footprint.changes(state, now_ps)
         moved = {place: dict(pieces) for place, pieces in command.placement.moved.items()}
         outcome = IsolatedResult(ends_ps[0] - now_ps, *changes, moved, command.placement.firsts, rows)
@@ -297,8 +297,8 @@ class IsolatedCommands:
         closed.footprint.undo(closed.outcome, closed.before)
         mark = None
         if recorder is not None:
-            recorder.drop(work.command)
-            mark = recorder.mark()
+            recorder.rows.withdraw(work.command.first_op)
+            mark = recorder.rows.mark()
         work.put_back(closed.cuts)
         with clock.apart() as heap, self._event_by_event():
             clock.turn_back(closed.begin_ps)
@@ -308,7 +308,7 @@ class IsolatedCommands:
         for entry in sorted(heap):
             clock.push(entry)
         if recorder is not None and mark is not None:
-            recorder.drop_written(mark)
+            recorder.rows.drop_written(mark)
         self.n_opened += 1
         self.n_isolated -= 1
         self.takes_slow_path(work.command, _SHARED)

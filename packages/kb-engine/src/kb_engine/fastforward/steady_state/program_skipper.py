@@ -167,7 +167,7 @@ class ProgramSkipper:
         if not look.is_like(earlier):
             return False
         n_ops = look.so_far.ops - earlier.so_far.ops
-        return recorder is None or (earlier.mark is not None and recorder.can_repeat(earlier.mark, n_ops))
+        return recorder is None or (earlier.mark is not None and recorder.rows.can_repeat(earlier.mark, n_ops))
 
     def _take(self, entries: Sequence[Any]) -> GridSnapshot | None:
         """The whole state now. None where it would cost too much, or where something cannot be folded now."""
@@ -193,7 +193,7 @@ class ProgramSkipper:
             return None
         self._has_state = True
         if recorder is not None:
-            look.note_records(recorder.mark(), recorder.n_commands)
+            look.note_records(recorder.rows.mark(), recorder.rows.n_commands)
         look.note_kept(len(self._session.kept or ()))
         launch, n_issues = self._launch, len(self._played.issues)
         look.note_programs(n_issues, launch.running, launch.going_on, self._register_cuts())
@@ -243,7 +243,7 @@ class ProgramSkipper:
         if recorder is not None and period.before.mark is not None:
             recorder.repeat(period.before.mark, n, period.ps, period.by.ops)
             self._tell_issued(commands, period.by.commands, n)
-            recorder.issued_instead(period.before.n_commands, commands)
+            recorder.rows.replace_commands(period.before.n_commands, commands)
         elif self._session.kept:
             self._session.notify_again(self._session.kept[period.before.n_kept : period.after.n_kept], n)
         self._launch.skip(ran)

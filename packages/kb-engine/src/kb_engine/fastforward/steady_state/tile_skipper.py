@@ -106,7 +106,11 @@ class TileSkipper:
         if kept is None:
             return None
         n_ops = self._feeding.next_op - kept.next_op
-        if self._recorder is not None and kept.mark is not None and not self._recorder.can_repeat(kept.mark, n_ops):
+        if (
+            self._recorder is not None
+            and kept.mark is not None
+            and not self._recorder.rows.can_repeat(kept.mark, n_ops)
+        ):
             search.restart()
             return None
         period = made - kept.made
@@ -140,7 +144,7 @@ class TileSkipper:
         if recorder is not None and not self._holds:
             recorder.hold()
             self._holds = True
-        mark = recorder.mark() if recorder is not None else None
+        mark = recorder.rows.mark() if recorder is not None else None
         look = TileSnapshot(self._clock.now_ps, self._site.command, made, self._feeding.next_op, self._kinds, mark)
         try:
             self._site.visit(look, entries)
