@@ -36,6 +36,7 @@ SUB_ROOMS = {
     "kb_cli.run": ["base", "observe", "records", "folders", "simulation", "saving"],
     "kb_cli.report": ["data", "elements", "pictures", "tables", "html"],
     "kb_cli.web": ["answers"],
+    "kb_cli.commands": ["finished_runs"],
     "kb_engine.program": ["values", "author"],
     "kb_engine.language": ["vector", "rules", "access"],
 }

@@ -35,7 +35,8 @@ def test_help_imports_nothing_heavy() -> None:
 def test_commands_that_read_runs_load_no_simulator() -> None:
     code = (
         "import sys\n"
-        "from kb_cli.commands import compare, pack, runs, trace, web\n"
+        "from kb_cli.commands import web\n"
+        "from kb_cli.commands.finished_runs import compare, pack, runs, trace\n"
         "print(sorted({'simpy', 'kb_components', 'kb_dataexec.execute.executor', 'http.server'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

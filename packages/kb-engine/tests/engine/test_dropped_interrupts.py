@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kb_engine.memory.allocator import Allocator, Lease
-from kb_engine.program.tcm_holder import COLLECTOR
+from kb_engine.timing.collector import COLLECTOR
 from kb_messages import KbError
 
 

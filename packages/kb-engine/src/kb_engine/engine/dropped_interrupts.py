@@ -18,7 +18,7 @@ from time import sleep
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from kb_engine.program.session import Session
-from kb_engine.program.tcm_holder import COLLECTOR
+from kb_engine.timing.collector import COLLECTOR
 
 _AGAIN_S = 0.05
 """Seconds until the signal comes again. By then Python has left the code that drops exceptions."""
