@@ -46,7 +46,7 @@ def chip(change: Change | None = None, base: str = "one_cube") -> dict[str, Any]
 def run(
     kernel: Callable[..., None],
     spec: dict[str, Any],
-    exact: Any = "closed",
+    exact: Any = "isolated",
     n_pes: int = 4,
     slices: Callable[[int], int] = lambda pe: pe,
     virtual: bool = False,
@@ -261,7 +261,7 @@ def test_a_failed_run_has_the_records_and_the_counts_up_to_its_end() -> None:
         engine.flush_log()
         return writer.close().ops, cases.counts_of(engine)
 
-    (events, counted), (closed, found) = left("events"), left("closed")
+    (events, counted), (closed, found) = left("events"), left("isolated")
     assert len(events)
     assert np.array_equal(events, closed)
     assert counted == found

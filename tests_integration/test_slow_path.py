@@ -182,7 +182,7 @@ CASES = [
     Case(
         COMMANDS,
         "`exact` is `events`",
-        "simulate with `exact` as `closed`",
+        "simulate with `exact` as `isolated`",
         partial(multiplied, engine=made_with(exact="events")),
         multiplied,
     ),

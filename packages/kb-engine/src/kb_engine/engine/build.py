@@ -28,7 +28,7 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
 from kb_topology import Node, NodeKind, Topology
 
-Exactness: TypeAlias = Literal["closed", "events", "check"]
+Exactness: TypeAlias = Literal["isolated", "events", "check"]
 """The choices of how much is simulated event by event. Engine explains them."""
 
 
