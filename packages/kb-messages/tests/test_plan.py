@@ -29,7 +29,6 @@ MOVES = {StageType.DMA_READ: Role.SRC, StageType.DMA_WRITE: Role.DST}
 
 def test_stages_are_counted_without_iterating() -> None:
     plan = copy_plan(3, 2, 4)
-    assert plan.n_every == 1
     assert plan.n_stages == 3 * 2 * 4 + 3 * 2 == sum(len(tile.stages) for tile in plan.tiles)
 
 

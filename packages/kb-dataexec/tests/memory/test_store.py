@@ -1,5 +1,4 @@
 import re
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -333,29 +332,6 @@ def test_rectangles_of_one_shape_are_read_together():
         memory.read_each(1, [2, 3], 2, 4, 6, DType.U16)
     with pytest.raises(StoreError, match="whose bytes from 0x30 on were never written"):
         memory.read_each(1, [2, 42], 2, 4, 6, DType.U16)
-
-
-@pytest.mark.parametrize("cuts", [(0, 96), (0, 32, 96)], ids=["one run of bytes", "two runs"])
-def test_rectangles_of_one_shape_are_written_at_once(cuts: tuple[int, ...]):
-    memory = MemoryStore([(1, 96, "hbm")])
-    for low, high in pairwise(cuts):
-        memory.write_tensor(1, low, np.arange(low, high, dtype=np.uint8))
-    memory.release(1, 60, 1, 4, 4)
-    before, expected = memory.snapshot(), np.arange(96)
-    tiles = [np.array([[n, n + 1], [n + 2, n + 3]], dtype=np.uint16) for n in (300, 400, 500, 600)]
-    places = (4, 52, 20, 56)
-    for place, tile in zip(places, tiles, strict=True):
-        for row in range(2):
-            expected[place + 8 * row : place + 8 * row + 4] = tile[row].view(np.uint8)
-    memory.write_each(1, places, tiles, 8)
-    assert memory.read(1, 0, 1, 60, 60, DType.U8)[0].tolist() == expected[:60].tolist()
-    assert memory.held(1, 60, 1, 12, 12)[1][0].tolist() == [True] * 12
-    assert memory.read(1, 60, 1, 12, 12, DType.U8)[0].tolist() == expected[60:72].tolist()
-    assert before.read(1, 0, 1, 60, 60, DType.U8)[0].tolist() == [*range(60)]
-    with pytest.raises(StoreError, match="a range within its 0x60 bytes"):
-        memory.write_each(1, (4, 86), tiles[:2], 8)
-    with pytest.raises(StoreError, match="rows that do not overlap"):
-        memory.write_each(1, (4, 8), tiles[:2], 2)
 
 
 def test_what_is_held_of_a_rectangle_is_told_byte_by_byte():

@@ -7,7 +7,6 @@ tile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -89,16 +88,6 @@ class Extent:
         self.rectangle(self.data, offset, array.shape, stride, array.dtype)[...] = array
         if self.n_valid < self.nbytes:
             self._mark(offset, array.shape[0], array.shape[1] * array.dtype.itemsize, stride, True)
-
-    def assign_each(self, offsets: Sequence[int], arrays: Sequence[Array], stride: int) -> None:
-        """Stores *arrays*, (rows, cols) of one shape and type, at *offsets*, and marks their bytes valid."""
-        self._own_data()
-        data, base, shape, dtype = self.data, self.base, arrays[0].shape, arrays[0].dtype
-        strides = stride, dtype.itemsize
-        for offset, array in zip(offsets, arrays, strict=True):
-            np.ndarray(shape, dtype, data, offset - base, strides)[...] = array
-            if self.n_valid < self.nbytes:
-                self._mark(offset, shape[0], shape[1] * dtype.itemsize, stride, True)
 
     def invalidate(self, offset: int, rows: int, row_nbytes: int, stride: int) -> None:
         """Marks the bytes of a rectangle as invalid."""

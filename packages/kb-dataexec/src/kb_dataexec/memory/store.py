@@ -120,22 +120,6 @@ class MemoryStore:
             )
         region.own_extents.write(offset, array, stride)
 
-    def write_each(self, owner: int, offsets: Sequence[int], arrays: Sequence[Array], stride: int) -> None:
-        """Copys each of *arrays*, which have one shape (rows, elements of a row) and type, to its place among
-        *offsets*.
-
-        Rows begin *stride* bytes apart. Of arrays that overlap, the later one stays. Raises StoreError for rows that
-        overlap.
-        """
-        rows, row_nbytes = arrays[0].shape[0], arrays[0].shape[1] * arrays[0].itemsize
-        low, high = min(offsets), max(offsets) + (rows - 1) * stride + row_nbytes
-        extent = self._checked(owner, low, 1, high - low, 0).own_extents.covering(low, high)
-        if extent is None or (stride < row_nbytes and rows > 1):
-            for offset, array in zip(offsets, arrays, strict=True):
-                self.write(owner, offset, array, stride)
-        else:
-            extent.assign_each(offsets, arrays, stride)
-
     def write_tensor(self, owner: int, offset: int, array: Array, copy: bool = True) -> None:
         """Stores a whole tensor (any shape, row-major) contiguously at *offset*.
 

@@ -5,9 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from kb_dataexec.log.compressed.compressed_rows import CompressedRows, RowForm, joined
+from kb_dataexec.log.compressed.compressed_rows import CompressedRows, PendingRows, RowForm, joined
 from kb_dataexec.log.compressed.expected_rows import RowStream
-from kb_dataexec.log.compressed.pending_rows import PendingRows
 from kb_messages import LogError
 
 FORM = RowForm(3, ops=(0,), times=(2,), came=2, absent=-1)

@@ -7,12 +7,12 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from kb_engine.block.fabric_roles import MemoryComponent
-from kb_engine.block.state_visitor import DEADLINE, OP, PART, SAME, State, Stateful, StateVisitor, each
+from kb_engine.block.state_visitor import BY_HAND, DEADLINE, MOMENT, OP, PART, SAME, State, Stateful, StateVisitor, each
 from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, FairShare, SteadyPace
 from kb_messages import CountedPieces, Rectangle, cut
 
 
-class IncomingWrite:
+class IncomingWrite(Stateful):
     """The write of *rectangle* to *memory*, from its start to the commit.
 
     A memory works on bytes in the order in which they come. When another request comes in between, the memory gets the
@@ -22,6 +22,13 @@ class IncomingWrite:
     """
 
     __slots__ = ("_committed_ps", "_memory", "_n_handed", "_pace", "_payload", "_rectangle", "_since_ps", "came_ps")
+    state: ClassVar[State] = {
+        "_n_handed": SAME,
+        "_committed_ps": DEADLINE,
+        "_pace": each(MOMENT, PART, SAME, SAME),
+        "came_ps": BY_HAND,
+        "_since_ps": BY_HAND,
+    }
 
     def __init__(self, memory: MemoryComponent[Any], rectangle: Rectangle) -> None:
         self._memory = memory
@@ -33,16 +40,13 @@ class IncomingWrite:
         self.came_ps = 0
 
     def visit_state(self, over: StateVisitor) -> None:
-        """Hands the state to *over*, without the rectangle, which `become` replaces."""
-        over.same(self._n_handed, len(self._pace))
-        self._committed_ps = over.deadline(self._committed_ps)
-        if not self._pace:
-            return
-        self.came_ps, self._since_ps = over.moment(self.came_ps), over.moment(self._since_ps)
-        for number, (from_ps, pace, delay_ps, offset) in enumerate(self._pace):
-            over.part(pace)
-            over.same(delay_ps, offset)
-            self._pace[number] = over.moment(from_ps), pace, delay_ps, offset
+        """Hands the state to *over*, without the rectangle, which `become` replaces.
+
+        The moments of the first bytes matter from the first byte on.
+        """
+        super().visit_state(over)
+        if self._pace:
+            self.came_ps, self._since_ps = over.moment(self.came_ps), over.moment(self._since_ps)
 
     def has_headers(self, payload: float) -> None:
         """Notes that of the bytes that come, the share *payload* belongs to the rectangle. The others are headers."""

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from kb_engine.block.in_flight import TileToken
-from kb_engine.block.state_visitor import NotPeriodic, StateVisitor, moment_or_none
+from kb_engine.block.state_visitor import (
+    BY_HAND,
+    CALL,
+    IDENTICAL,
+    MOMENT,
+    MOMENT_OR_NONE,
+    OP,
+    PART,
+    NotPeriodic,
+    State,
+    Stateful,
+    StateVisitor,
+    optional,
+    row,
+)
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering
 from kb_engine.fabric.paths import Flow, MemoryPath
@@ -20,7 +34,7 @@ not say), and when the first and the last of them leave.
 """
 
 
-class Transfer:
+class Transfer(Stateful):
     """One transfer of *flow*. `finish(argument)` is called when the transfer is done.
 
     `head_ps` and `tail_ps` are the times at which the first and the last byte leave the links before the first shared
@@ -29,6 +43,20 @@ class Transfer:
     With an op log, `served` is the data of a read that are known since its memory began with the read.
     """
 
+    state: ClassVar[State] = {
+        "argument": BY_HAND,
+        "memory": BY_HAND,
+        "finish": CALL,
+        "flow": IDENTICAL,
+        "path": IDENTICAL,
+        "last_link": PART,
+        "t_start_ps": MOMENT,
+        "head_ps": MOMENT,
+        "tail_ps": MOMENT,
+        "due_ps": MOMENT_OR_NONE,
+        "served": optional(row(OP, OP, MOMENT_OR_NONE, MOMENT, MOMENT)),
+        "incoming": BY_HAND,
+    }
     __slots__ = (
         "argument",
         "due_ps",
@@ -79,15 +107,7 @@ class Transfer:
                     self.memory = moved
         else:
             raise NotPeriodic
-        over.call(self.finish)
-        over.identical(self.flow, self.path)
-        over.same(self.last_link is None)
-        if self.last_link is not None:
-            over.part(self.last_link)
-        self.t_start_ps = over.moment(self.t_start_ps)
-        self.head_ps, self.tail_ps = over.moment(self.head_ps), over.moment(self.tail_ps)
-        self.due_ps = moment_or_none(over, self.due_ps)
-        self._visit_served(over)
+        super().visit_state(over)
         if self.incoming is not None and self.memory is not None:
             self.incoming.become(self.memory)
             over.part(self.incoming)
@@ -97,14 +117,6 @@ class Transfer:
             return params.memory
         assert self.path is not None, "the way to a memory"
         return CountedPieces.of(params.pieces, self.path.burst_nbytes)
-
-    def _visit_served(self, over: StateVisitor) -> None:
-        over.same(self.served is None)
-        if self.served is None:
-            return
-        op_id, behind_op, served_ps, first_ps, last_ps = self.served
-        op_id, behind_op, served_ps = over.op(op_id), over.op(behind_op), moment_or_none(over, served_ps)
-        self.served = op_id, behind_op, served_ps, over.moment(first_ps), over.moment(last_ps)
 
     def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
         """From *from_ps* on, the bytes at the end of the leg are the level of *pace*, *delay_ps* ago, less *offset*."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import error
-from typing import Any
+from typing import Any, ClassVar
 
 from kb_dataexec.log.compressed import int64s
 from kb_engine.block.fabric_roles import MemoryComponent, said_read_latency_ps
 from kb_engine.block.in_flight import TileToken
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import BY_HAND, MOMENT, OP, State, StateVisitor, optional, row
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering
 from kb_engine.fabric.lazy_reads import NOT_YET, LazyTransfers, ReadWay, pack_row
@@ -31,6 +31,12 @@ class WatchedWrite(IncomingWrite):
     """
 
     __slots__ = ("_holders", "_port", "behind_op", "held_ps", "op_id", "since_ps")
+    state: ClassVar[State] = {
+        "op_id": OP,
+        "behind_op": OP,
+        "held_ps": optional(row(MOMENT, MOMENT)),
+        "since_ps": BY_HAND,
+    }
 
     def __init__(self, memory: MemoryComponent[Any], rectangle: Rectangle, holders: list[int], op_id: int) -> None:
         super().__init__(memory, rectangle)
@@ -42,13 +48,10 @@ class WatchedWrite(IncomingWrite):
         self.held_ps: tuple[int, int] | None = None
 
     def visit_state(self, over: StateVisitor) -> None:
-        """Hands the state to *over*, with the times of the last part."""
+        """Hands the state to *over*, and the begin of the last part, if there was one."""
         super().visit_state(over)
-        self.op_id, self.behind_op = over.op(self.op_id), over.op(self.behind_op)
-        over.same(self.held_ps is None)
         if self.held_ps is not None:
             self.since_ps = over.moment(self.since_ps)
-            self.held_ps = over.moment(self.held_ps[0]), over.moment(self.held_ps[1])
 
     def _reserve(self, parts: list[Rectangle], now_ps: int) -> None:
         if not parts:

@@ -68,11 +68,6 @@ def state_of(block: ComponentBase[Any], own: bool = False) -> dict[str, object]:
     return {name: _picture(value, set(), opaque) for name, value in _own(block) if name != "servers"}
 
 
-def picture_of(value: object) -> object:
-    """A picture of *value*: pictures are equal when their values have equal contents."""
-    return _picture(value, set(), _OPAQUE)
-
-
 def reachable(root: object) -> Iterator[tuple[str, object]]:
     """Every object that *root*'s attributes lead to, with the way there: `_queue[0].owner`."""
     todo: list[tuple[str, object]] = [("", root)]

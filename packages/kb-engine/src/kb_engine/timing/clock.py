@@ -174,11 +174,6 @@ class Clock(_Now, simpy.Environment):
         finally:
             self.push, self.now_ps, self._queue = push, now_ps, queue
 
-    @property
-    def is_apart(self) -> bool:
-        """Whether the block of `apart` runs."""
-        return self._queue is not self.heap
-
     def turn_back(self, t_ps: int) -> None:
         """Sets the time back to *t_ps*, which is before now.
 

@@ -259,11 +259,6 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         m, n, k = self.grid
         return m * n * k
 
-    @property
-    def n_every(self) -> int:
-        """The number of stages that every tile has."""
-        return sum(stage.when is When.EVERY_TILE and not stage.fills_panel for stage in self.stages)
-
     @cached_property
     def lifetimes(self) -> Mapping[Place, Lifetime]:
         """The lifetime of each place in the PE: the stages from which and to which a tile holds the place."""

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from kb_dataexec.log.compressed.command_periods import RepeatedCommand as RepeatedCommand
     from kb_dataexec.log.compressed.compressed_rows import TRANSFERS as TRANSFERS
     from kb_dataexec.log.compressed.compressed_rows import CompressedTables as CompressedTables
+    from kb_dataexec.log.compressed.compressed_rows import PendingRows as PendingRows
     from kb_dataexec.log.compressed.compressed_rows import Table as Table
     from kb_dataexec.log.compressed.int_arrays import INT64 as INT64
     from kb_dataexec.log.compressed.int_arrays import addresses_of as addresses_of
     from kb_dataexec.log.compressed.int_arrays import int64s as int64s
     from kb_dataexec.log.compressed.log_rows import LogMark as LogMark
     from kb_dataexec.log.compressed.log_rows import LogRows as LogRows
-    from kb_dataexec.log.compressed.pending_rows import PendingRows as PendingRows
     from kb_dataexec.log.compressed.row_maker import Chunk as Chunk
     from kb_dataexec.log.compressed.row_maker import Places as Places
 
@@ -33,10 +33,9 @@ _NAMES = {
     "kb_dataexec.log.compressed.command": ("SlotRing",),
     "kb_dataexec.log.compressed.command_log": ("CommandLog",),
     "kb_dataexec.log.compressed.command_periods": ("CommandPeriods", "CommandShift", "RepeatedCommand"),
-    "kb_dataexec.log.compressed.compressed_rows": ("CompressedTables", "TRANSFERS", "Table"),
+    "kb_dataexec.log.compressed.compressed_rows": ("CompressedTables", "PendingRows", "TRANSFERS", "Table"),
     "kb_dataexec.log.compressed.int_arrays": ("INT64", "addresses_of", "int64s"),
     "kb_dataexec.log.compressed.log_rows": ("LogMark", "LogRows"),
-    "kb_dataexec.log.compressed.pending_rows": ("PendingRows",),
     "kb_dataexec.log.compressed.row_maker": ("Chunk", "Places"),
 }
 if not TYPE_CHECKING:

@@ -16,9 +16,16 @@ from kb_dataexec.log.compressed.chunk_writer import CompressedWriter
 from kb_dataexec.log.compressed.command import CommandLike
 from kb_dataexec.log.compressed.command_group import intern_blocks, intern_texts
 from kb_dataexec.log.compressed.command_periods import CommandPeriods, each_command
-from kb_dataexec.log.compressed.compressed_rows import DISPATCHES, RECORDS, WAITS, CompressedTables, Table
+from kb_dataexec.log.compressed.compressed_rows import (
+    DISPATCHES,
+    RECORDS,
+    WAITS,
+    CompressedTables,
+    Mark,
+    PendingRows,
+    Table,
+)
 from kb_dataexec.log.compressed.expected_rows import IsolatedRows, RowSource
-from kb_dataexec.log.compressed.pending_rows import Mark, PendingRows
 from kb_dataexec.log.compressed.row_maker import Places, RowMaker, n_finished
 from kb_messages import PipelinePlan
 

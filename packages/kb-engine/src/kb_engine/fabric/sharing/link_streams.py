@@ -11,11 +11,11 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from simpy.events import NORMAL
 
-from kb_engine.block.state_visitor import StateVisitor, moment_or_none
+from kb_engine.block.state_visitor import BY_HAND, MOMENT_OR_NONE, SAME, SIZE, State, Stateful, StateVisitor
 from kb_engine.fabric.sharing.arrival_curve import MORE, NO_BYTES, ArrivalCurve, FairShare, SteadyPace
 from kb_engine.fabric.sharing.flow_group import FlowGroup, GroupKey
 from kb_engine.fabric.sharing.stream import HERE, Passage, Stream
@@ -23,7 +23,7 @@ from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import Rate
 
 
-class Departures:
+class Departures(Stateful):
     """The end of a link, which sends heads, tails and changes of pace on.
 
     *deliver* gets each passage that has reached the end of its leg.
@@ -116,6 +116,22 @@ class LinkStreams(Departures, ABC):
     `_divides` says that it divides its bandwidth at the end of this picosecond; the streams in `_heads` leave then.
     """
 
+    state: ClassVar[State] = {
+        "_promised": SAME,
+        "_divides": SAME,
+        "_watches": SAME,
+        "_n_waiting": SAME,
+        "_slowest": SAME,
+        "_tick_ps": MOMENT_OR_NONE,
+        "_heads": SIZE,
+        "_finishes": SIZE,
+        "_loose": SIZE,
+        "_groups": SIZE,
+        "_ends": SIZE,
+        "_alone": BY_HAND,
+        "_alone_pace": BY_HAND,
+        "_share": BY_HAND,
+    }
     __slots__ = (
         "_alone",
         "_alone_pace",
@@ -163,12 +179,14 @@ class LinkStreams(Departures, ABC):
         self._heads: list[Stream] = []
 
     def visit_state(self, over: StateVisitor) -> None:
-        """Hands the streams to *over*. Of streams that have ended, only the rate is left."""
+        """Hands the streams to *over*. Of streams that have ended, only the rate is left.
+
+        The order matters to a visitor that moves parts on: whether a part is ahead of now is asked before it moves.
+        """
         now = self._clock.now_ps
         alone = self._alone if self._alone_pace.end_ps > now else None
-        over.same(alone is None, self._promised, len(self._loose), len(self._ends), len(self._heads))
-        over.same(self._divides, self._watches, self._n_waiting, self._slowest, len(self._groups), len(self._finishes))
-        self._tick_ps = moment_or_none(over, self._tick_ps)
+        super().visit_state(over)
+        over.same(alone is None)
         if alone is not None:
             over.part(alone)
             over.part(self._alone_pace)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import BY_HAND, PART, SAME, State, Stateful, StateVisitor
 from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, SteadyPace
 
 
@@ -69,7 +69,7 @@ HERE: Final = object()
 """Stands for the next stream of a stream whose head has not left."""
 
 
-class Stream:
+class Stream(Stateful):
     """One transfer on the shared link of *hop*.
 
     The bytes that have come are the level of `pace`, `delay_ps` ago, less `offset`. A stream that `waits` is served at
@@ -79,6 +79,20 @@ class Stream:
     link, and HERE as long as the head has not left.
     """
 
+    state: ClassVar[State] = {
+        "passage": PART,
+        "pace": PART,
+        "delay_ps": SAME,
+        "offset": SAME,
+        "waits": SAME,
+        "complete": SAME,
+        "done": SAME,
+        "hop": BY_HAND,
+        "behind": BY_HAND,
+        "own_offset": BY_HAND,
+        "finish": BY_HAND,
+        "group": BY_HAND,
+    }
     __slots__ = (
         "after_ps",
         "behind",
@@ -107,12 +121,10 @@ class Stream:
         self.waits = self.complete = self.done = False
 
     def visit_state(self, over: StateVisitor) -> None:
-        """Hands the state of the stream to *over*."""
-        over.part(self.passage)
-        over.part(self.pace)
+        """Hands the state of the stream to *over*. Its own levels matter only while it waits."""
+        super().visit_state(over)
         over.identical(self.hop.link)
-        over.same(self.delay_ps, self.offset)
-        over.same(self.waits, self.complete, self.done, self.behind is HERE, self.behind is None)
+        over.same(self.behind is HERE, self.behind is None)
         if self.waits:
             over.same(self.own_offset, self.finish)
         if hasattr(self.group, "visit_state"):

@@ -352,14 +352,6 @@ class TensorRef:
         return f"{self.tensor.name}[{rows[0]}:{rows[1]}, {inside}]"
 
 
-def spans_of(ref: TensorRef) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-    """The rows and columns of the rectangle *ref* in the whole tensor, and the ends that the kernel asked for.
-
-    Kernels have no use for them.
-    """
-    return ref._rows, ref._cols, ref._asked
-
-
 class TransposedRef(Transposed[TensorRef]):
     """A rectangle of a tensor, transposed. Slices too have rows and columns exchanged: `a.T[k, m]` is `a[m, k].T`."""
 
