@@ -191,7 +191,7 @@ class LogRows(Generic[C]):
         pending = CompressedTables(*[rows.in_order() for rows in self._taken()])
         commands, n_done = [*self._commands], n_finished(self._commands, before_ps)
         del self._commands[:n_done]
-        if self.takes_compressed:  # what comes later stays here, because rows may follow instead of compressed
+        if self.takes_compressed:  # later rows stay here, because rows may follow instead of compressed
             halves = [rows.split(before_ps) for rows in pending]
             self._put_back([later for _, later in halves], n_records)
             self._write_compressed(CompressedTables(*[before for before, _ in halves]), commands, before_ps, ending)
