@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.compressed.auxiliary_rows import command_table, int_columns, table
 from kb_dataexec.log.compressed.chunk_writer import CompressedWriter
 from kb_dataexec.log.compressed.command import CommandLike
 from kb_dataexec.log.compressed.command_group import intern_blocks, intern_texts
@@ -26,6 +25,7 @@ from kb_dataexec.log.compressed.compressed_rows import (
     Table,
 )
 from kb_dataexec.log.compressed.expected_rows import IsolatedRows, RowSource
+from kb_dataexec.log.compressed.record_tables import command_table, int_columns, table
 from kb_dataexec.log.compressed.row_maker import Places, RowMaker, n_finished
 from kb_messages import PipelinePlan
 
