@@ -157,7 +157,7 @@ def numbers(lines: list[str]) -> list[str]:
     return re.findall(r"(?<!\S)[\d.,]+ (?:%|GB/s|[kM]?B)(?!\S)", "\n".join(rows))
 
 
-@pytest.mark.parametrize(("chip", "widths"), [("one_pe", (50, 80, 200)), ("four_sip", (80, 200))])
+@pytest.mark.parametrize(("chip", "widths"), [("one_pe", (50, 80, 200)), ("one_sip", (80, 200))])
 def test_tables_fold_to_the_terminal_and_no_number_is_cut(tmp_path: Path, chip: str, widths: tuple[int, ...]) -> None:
     args = ("run", "gemm", *SMALL, "--topology", chip)
     plain = lines_of(run(tmp_path, *args, tty="err").out)

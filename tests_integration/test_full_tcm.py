@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import yaml
+from sampled_cases import sampled
 
 from kb_dataexec import Executor, MemoryLogWriter, sanitize
 from kb_engine import Engine, Host, read_tensor
@@ -108,7 +109,7 @@ def run(case: Case, issue: str, templates: bool = True) -> str:
     return log.digest
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", sampled(range(5), 2))
 def test_math_over_more_blocks_than_tcm_holds_needs_no_bookkeeping(seed: int) -> None:
     case = draw(seed)
     for issue in ("blocking", "scoreboard", "decoupled"):

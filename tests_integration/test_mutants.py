@@ -11,7 +11,7 @@ with pytest.MonkeyPatch.context() as patch:
     sweeps, cases, values = (import_module(f"mutation_{name}") for name in ("sweep", "cases", "values"))
 
 SAMPLE = {
-    "gemm": 41,
+    "gemm": 71,
     "gemm_with_epilogue": 43,
     "softmax": 31,
     "overlapping": 11,

@@ -29,7 +29,7 @@ links that streams share."""
 MEETING = 257
 """A random case under a scoreboard whose programs meet the bytes of others at times."""
 
-PROGRAMS, COLUMNS = 640, 1024
+PROGRAMS, COLUMNS = 320, 1024
 
 
 def doubled(tl: Language, x: TensorRef, y: TensorRef) -> None:

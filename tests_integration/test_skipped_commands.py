@@ -16,7 +16,7 @@ from kb_messages import KernelError
 from kb_topology import load_topology
 
 ROOT = Path(__file__).parents[1]
-ROWS = 600
+ROWS = 320
 
 
 class Tally(Observer):
