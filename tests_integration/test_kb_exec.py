@@ -206,8 +206,8 @@ def test_programs_that_wait_for_ever_end_with_3(tmp_path: Path) -> None:
     done = kb(tmp_path, "exec", "--topology=one_pe", "barrier.py")
     assert done.returncode == 3
     assert (
-        "1 programs have not begun, because a program waits for a PE that is free: programs that wait for each other, "
-        "as at a barrier over the grid, need a PE each, and the launch has 1"
+        "1 program has not begun, because no PE is free: programs that wait for each other, as at a barrier over the "
+        "grid, need a PE each, and the launch has 1"
     ) in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -60,7 +60,7 @@ def test_version_and_mistyped_commands(invoke: Invoke) -> None:
     ("error", "exit_code", "text"),
     [
         (KbError("here", "x", "y"), 2, "error: here: got x, needs y\n"),
-        (SimulationStuckError("simulation", "x", "y"), 3, "error: simulation: got x, needs y\n"),
+        (SimulationStuckError("simulation", "x", "y"), 3, "error: simulation: x; needs y\n"),
         (KeyboardInterrupt(), 130, ""),
         (MemoryError(), 2, "error: kb: got out of memory, needs a smaller problem or a machine with more\n"),
         (RecursionError("x"), 2, "error: kb: got input that is nested too deeply, needs less nesting\n"),
