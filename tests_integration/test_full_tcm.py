@@ -1,4 +1,4 @@
-"""Random math over more blocks than TCM holds, against numpy: under every way of issue, repeated, folded and not."""
+"""Random math over more blocks than TCM holds, against numpy: under every way of issue, with templates and not."""
 
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,7 @@
-"""Random chips and kernels whose commands can be closed, and met: each PE works on its own memory, and now and then on
-that of another one. The kernel is launched several times, on the same tensors and on others, and the host may write in
-between. A run says all that can be compared: its log, counts of every block and link, launch times, and what is to be
-computed later."""
+"""Random chips and kernels whose commands can be isolated, and met: each PE works on its own memory, and now and then
+on that of another one. The kernel is launched several times, on the same tensors and on others, and the host may write
+in between. A run says all that can be compared: its log, counts of every block and link, launch times, and what is to
+be computed later."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class ClosedCase(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What two runs of a case have to have in common, and how many commands ran apart, took a result, were opened."""
+    """What two runs of a case have to have in common, and how many commands ran apart, took a result or were undone."""
 
     digest: str
     counts: list[object]
     launches: list[object]
     pending: list[object]
-    closed: tuple[int, int, int]
+    isolated: tuple[int, int, int]
 
 
 def draw(seed: int) -> ClosedCase:
@@ -88,10 +88,10 @@ def _run(case: ClosedCase, exact: Any) -> Compared:
         if writes:
             host.write(sets[number][0][1], zeros)
         launches.append(host.launch(kernel, sets[number], case.programs, pes=range(len(case.programs))))
-    log, closed = engine.close_log(), isolated_of(engine)
-    n_closed = (0, 0, 0) if closed is None else (closed.n_simulated, closed.n_reused, closed.n_undone)
+    log, isolated = engine.close_log(), isolated_of(engine)
+    n_isolated = (0, 0, 0) if isolated is None else (isolated.n_simulated, isolated.n_reused, isolated.n_undone)
     digest = "" if log is None else str(log.digest)
-    return Compared(digest, counts_of(engine), launches, _pending(engine, sets), n_closed)
+    return Compared(digest, counts_of(engine), launches, _pending(engine, sets), n_isolated)
 
 
 def kernel(tl: Language, tensors: list[list[TensorRef]], programs: list[list[Step]]) -> None:
