@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
+from chip_specs import changed_chip, chip_spec, nodes_of_pe
 from fast_forward import isolated_of
 
 from kb_components.pe.pe_dma import PeDma
@@ -18,7 +18,6 @@ from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
 from kb_engine.fastforward.isolated import isolated_commands
 from kb_engine.observe import Callbacks
 from kb_messages import KbError, StageParams
-from kb_topology import loads_topology
 
 ROOT = Path(__file__).parents[1]
 with pytest.MonkeyPatch.context() as patch:
@@ -37,7 +36,7 @@ def isolates_small_commands(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def chip(change: Change | None = None, base: str = "one_cube") -> dict[str, Any]:
-    spec: dict[str, Any] = yaml.safe_load((ROOT / "topologies" / f"{base}.yaml").read_text(encoding="utf-8"))
+    spec = chip_spec(base)
     if change is not None:
         change(spec)
     return spec
@@ -53,7 +52,7 @@ def run(
     observers: Any = (),
 ) -> tuple[Any, Engine]:
     """The digest of a launch of *kernel* with a matrix triple for each PE, in the HBM slice that *slices* gives."""
-    topology = loads_topology(yaml.safe_dump(spec, sort_keys=False), "changed.yaml")
+    topology = changed_chip(spec)
     engine = Engine(topology, MemoryLogWriter(), observers, exact=exact)
     host = Host(engine, Path(__file__).parent)
     zeros = np.zeros((64, 96), np.float16)
@@ -143,11 +142,6 @@ def test_a_value_that_is_computed_meanwhile_ends_all_isolation() -> None:
     assert found == run(asks, chip(), "events", n_pes=2)[0]
 
 
-def pe(spec: dict[str, Any]) -> dict[str, Any]:
-    nodes: dict[str, Any] = spec["cube"]["pe_template"]["nodes"]
-    return nodes
-
-
 def streams(tl: Language, tensors: list[list[TensorRef]]) -> None:
     tl.wait(product(tl, tensors, b_stream=True))
 
@@ -164,19 +158,25 @@ def test_streams_and_epilogues_can_be_isolated(kernel: Callable[..., None]) -> N
 
 
 def several_reads(spec: dict[str, Any]) -> None:
-    pe(spec)["pe_dma"]["outstanding"] = 2
+    nodes_of_pe(spec)["pe_dma"]["outstanding"] = 2
 
 
 def scoreboard(spec: dict[str, Any]) -> None:
-    pe(spec)["pe_cpu"]["issue"] = "scoreboard"
+    nodes_of_pe(spec)["pe_cpu"]["issue"] = "scoreboard"
 
 
 def decoupled(spec: dict[str, Any]) -> None:
-    pe(spec)["pe_cpu"]["issue"] = "decoupled"
+    nodes_of_pe(spec)["pe_cpu"]["issue"] = "decoupled"
 
 
 def with_mmu(spec: dict[str, Any]) -> None:
-    pe(spec)["pe_mmu"] = {"kind": "pe_mmu", "impl": "builtin.pe_mmu", "tlb_entries": 4, "levels": 2, "level_ns": 50}
+    nodes_of_pe(spec)["pe_mmu"] = {
+        "kind": "pe_mmu",
+        "impl": "builtin.pe_mmu",
+        "tlb_entries": 4,
+        "levels": 2,
+        "level_ns": 50,
+    }
     spec["cube"]["pe_template"]["wires"].append("pe_dma -> pe_mmu")
 
 
@@ -250,7 +250,7 @@ def test_a_failed_run_has_the_records_and_the_counts_up_to_its_end() -> None:
         raise ZeroDivisionError  # while the product is under way
 
     def left(exact: Any) -> tuple[Any, list[object]]:
-        topology, writer = loads_topology(yaml.safe_dump(chip(), sort_keys=False), "one.yaml"), MemoryLogWriter()
+        topology, writer = changed_chip(chip()), MemoryLogWriter()
         engine = Engine(topology, writer, exact=exact)
         host = Host(engine, Path(__file__).parent)
         tensors = [
