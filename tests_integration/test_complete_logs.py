@@ -6,7 +6,6 @@ programs come in a period then skips programs with isolated commands in them.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,6 @@ from kb_dataexec import Executor, MemoryLogWriter, OpLog
 from kb_engine import Engine, Host, Language, read_tensor
 from kb_engine.launch import LaunchResult
 
-TOPOLOGIES = Path(__file__).parents[1] / "topologies"
 COLUMNS, VALUE = 256, 0.5
 
 

@@ -13,7 +13,6 @@ from kb_dataexec import Executor, MemoryLogWriter, sanitize
 from kb_engine import Engine, Host, read_tensor
 from kb_messages import DType
 
-ROOT = Path(__file__).parent.parent
 STEPS = ("add", "squares", "largest", "centered", "doubled")
 
 

@@ -14,7 +14,6 @@ from kb_dataexec import Executor, MemoryLogWriter, OpLog, cast, numpy_dtype, san
 from kb_engine import Engine, Host, read_tensor
 from kb_messages import DType, KernelError, OpKind
 
-ROOT = Path(__file__).parents[1]
 KINDS = {numpy_dtype(dtype): dtype for dtype in DType}
 Array = npt.NDArray[Any]
 X = np.random.default_rng(0).standard_normal((3, 1000)).astype(np.float32)

@@ -17,7 +17,6 @@ from fast_forward import isolated_of, least_stages
 from kb_dataexec import MemoryLogWriter
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
 
-ROOT = Path(__file__).parents[2]
 SIDE, N_SLICES, N_SETS = 96, 8, 2
 WIDTHS_GBS = (16, 25.6, 51.2, 64, 100, 102.4, 128, 256)
 Step = tuple[Any, ...]
