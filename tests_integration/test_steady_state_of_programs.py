@@ -10,6 +10,7 @@ import pytest
 from fast_forward import skipper_of
 
 from kb_dataexec import Executor, FolderLogWriter, MemoryLogWriter, read_log
+from kb_dataexec.log.compressed import LogRows
 from kb_engine import Engine, Host, Language, TensorRef, read_tensor
 from kb_engine.observe import Callbacks
 from kb_engine.observe.recorder import Recorder
@@ -89,7 +90,7 @@ def test_commands_that_are_skipped_are_columns_up_to_the_log_on_disk(issue: str,
         assert skipper_of(engine).skipped > 100
         recorder = engine.session.recorder
         assert recorder is not None
-        assert (recorder.n_commands < 2 * PROGRAMS) is (name == "columns")
+        assert (recorder.rows.n_commands < 2 * PROGRAMS) is (name == "columns")
         assert sum(counted) == 3 * PROGRAMS
         counted.clear()
         engine.close_log()
@@ -204,7 +205,7 @@ def test_a_check_finds_rows_that_a_jump_loses(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(KbError, match=rf"got \d+ rows of {5 * PROGRAMS} ops that were issued, needs a row for each op"):
         launched(PROGRAMS)
     assert lost
-    monkeypatch.setattr(Recorder, "n_rows", 5 * PROGRAMS)
+    monkeypatch.setattr(LogRows, "n_rows", 5 * PROGRAMS)
     with pytest.raises(KbError, match="op log: number of rows"):
         launched(PROGRAMS, exact="check")
 

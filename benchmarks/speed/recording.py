@@ -49,18 +49,18 @@ def simulate(topology: str, operands: str, shape: str, exact: Exact, records: bo
     from kb_dataexec import MemoryLogWriter
     from kb_engine import Engine, Host, TileShape
     from kb_engine.engine import build
-    from kb_engine.observe.run_rows import RunTables
+    from kb_engine.observe.recorder import Recorder
     from kb_topology import load_topology
 
     if not records:
         build.TransferRows = lambda *_: None  # type: ignore[assignment, misc]
-        begin = RunTables.__init__
+        begin = Recorder.__init__
 
-        def without_dispatches(self: RunTables, *arguments: Any) -> None:
+        def without_dispatches(self: Recorder, *arguments: Any) -> None:
             begin(self, *arguments)
             self.tile_waited = lambda _: None
 
-        RunTables.__init__ = without_dispatches  # type: ignore[method-assign]
+        Recorder.__init__ = without_dispatches  # type: ignore[method-assign]
     engine = Engine(load_topology(CHECKOUT / f"topologies/{topology}.yaml"), MemoryLogWriter(), exact=exact)
     host = Host(engine, CHECKOUT / "benchmarks")
     gemm = run_path(str(CHECKOUT / "benchmarks/gemm.py"))["Gemm"]()
@@ -105,21 +105,22 @@ class Inside:
 
 def share_inside(case: Case, exact: Exact) -> float:
     """The share of pass 1 inside the code that makes rows of `transfers` and `dispatches`, at most."""
+    from kb_engine.fabric.lazy_reads import LazyTransfers
     from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite
-    from kb_engine.observe.run_rows import LazyTransfers, RunTables
+    from kb_engine.observe.recorder import Recorder
 
     inside = Inside()
     for recording in (TransferRows, WatchedWrite, LazyTransfers):
         for name, method in list(vars(recording).items()):
             if isfunction(method):
                 setattr(recording, name, inside.timed(method))
-    begin = RunTables.__init__
+    begin = Recorder.__init__
 
-    def with_timed_dispatches(self: RunTables, *arguments: Any) -> None:
+    def with_timed_dispatches(self: Recorder, *arguments: Any) -> None:
         begin(self, *arguments)
         self.tile_waited = inside.timed(self.tile_waited)
 
-    RunTables.__init__ = with_timed_dispatches  # type: ignore[method-assign]
+    Recorder.__init__ = with_timed_dispatches  # type: ignore[method-assign]
     took = simulate(*case, exact, records=True)
     return inside.seconds / took
 

@@ -152,4 +152,4 @@ def test_one_recorder_is_called_by_every_server_itself(toy_engine, writer):
     """Between a server and the list of records there is no call of ours."""
     engine = toy_engine(writer=writer)
     assert {server.record for server in engine.servers} == {engine.session.recorder.on_stage}
-    assert engine.session.recorder.on_stage.__self__ is engine.session.recorder._records.tail
+    assert engine.session.recorder.on_stage.__self__ is engine.session.recorder.rows.records.tail

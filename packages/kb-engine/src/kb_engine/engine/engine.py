@@ -324,8 +324,8 @@ class Engine:
         session, recorder = self.session, self.session.recorder
         if recorder is None:
             return None
-        if not self.clock.is_broken and recorder.n_rows != session.n_ops:
-            got = f"{recorder.n_rows} rows of {session.n_ops} ops that were issued"
+        if not self.clock.is_broken and recorder.rows.n_rows != session.n_ops:
+            got = f"{recorder.rows.n_rows} rows of {session.n_ops} ops that were issued"
             raise KbError("op log", got, "a row for each op", "run with --exact events, and report the kernel")
         log = recorder.close()
         if self._check is not None and not self.clock.is_broken:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
+from kb_dataexec.log.compressed import LogMark
 from kb_engine.fastforward.steady_state.tile_snapshot import TileSnapshot
-from kb_engine.observe.recorder import LogMark, Recorder
+from kb_engine.observe.recorder import Recorder
 
 SnapshotT = TypeVar("SnapshotT")
 
@@ -34,11 +35,11 @@ class HeldRecords:
         if not self._are_held:
             self._recorder.hold()
             self._are_held = True
-        return self._recorder.mark()
+        return self._recorder.rows.mark()
 
     def can_repeat(self, mark: LogMark | None, n_ops: int) -> bool:
         """Whether the records since *mark* are complete for *n_ops* ops."""
-        return self._recorder is None or mark is None or self._recorder.can_repeat(mark, n_ops)
+        return self._recorder is None or mark is None or self._recorder.rows.can_repeat(mark, n_ops)
 
     def repeat(self, mark: LogMark | None, n: int, ps: int, ops: int) -> None:
         """Repeats the records since *mark* *n* times, each time later by *ps* and *ops*."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kb_dataexec.log.compressed import CommandPeriods, CommandShift, RepeatedCommand
+from kb_dataexec.log.compressed import CommandPeriods, CommandShift, LogMark, RepeatedCommand
 from kb_engine.block.buffers import Slots
 from kb_engine.block.in_flight import CommandInFlight, Issued
 from kb_engine.fastforward.replay import (
@@ -29,7 +29,6 @@ from kb_engine.fastforward.replay.places_used import periods_with_equal_conflict
 from kb_engine.fastforward.steady_state.program_snapshot import Numbers, ProgramSnapshot
 from kb_engine.fastforward.steady_state.repeated_commands import IssuedAgain
 from kb_engine.launch.grid_launch import GridLaunch, ProgramRun
-from kb_engine.observe.recorder import LogMark
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.session import Session
@@ -125,7 +124,7 @@ class Period:
         self._taken = launch.taken[before.so_far.programs : after.so_far.programs]
         self._issues = replayed.issues[before.n_issues : after.n_issues]
         recorder = session.recorder
-        known = after.in_flight if recorder is None else recorder.commands
+        known = after.in_flight if recorder is None else recorder.rows.commands
         self._commands = {each.submitted.command_seq: each for each in known}
         self._numbers: dict[int, list[list[int]]] = {}
         self._columns: dict[tuple[int, int], Sequence[Any]] = {}

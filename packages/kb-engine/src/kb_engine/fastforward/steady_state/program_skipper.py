@@ -188,7 +188,7 @@ class ProgramSkipper:
             self._lacks_state = True
             return None
         self._has_state = True
-        n_commands = len(self._session.kept or ()) if recorder is None else recorder.n_commands
+        n_commands = len(self._session.kept or ()) if recorder is None else recorder.rows.n_commands
         snapshot.note_commands(mark, n_commands)
         launch, n_issues = self._launch, len(self._replayed.issues)
         snapshot.note_programs(n_issues, launch.running, self._register_cuts())
@@ -235,7 +235,7 @@ class ProgramSkipper:
         if recorder is not None:
             self._records.repeat(period.before.mark, n, period.ps, period.by.ops)
             self._notify_issued(commands, period.by.commands, n)
-            recorder.issued_instead(period.before.n_commands, commands)
+            recorder.rows.replace_commands(period.before.n_commands, commands)
         elif self._session.kept:
             self._session.notify_again(self._session.kept[period.before.n_commands : period.after.n_commands], n)
         self._launch.skip(ran)
