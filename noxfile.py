@@ -236,7 +236,7 @@ def program_folding(session: nox.Session) -> None:
 def closed(session: nox.Session) -> None:
     """Random kernels with isolated commands equal runs of every event: `nox -s closed -- 10000`."""
     install(session, *EDITABLE)
-    session.run("python", "tests_integration/closed/closed_fuzz.py", *session.posargs)
+    session.run("python", "tests_integration/isolated/isolated_fuzz.py", *session.posargs)
 
 
 @nox.session(default=False)
@@ -259,7 +259,7 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def cases(session: nox.Session) -> None:
-    """Every case and random example of which the tests try some: those of all packages, probes, where times went."""
+    """Every case and random example of which the tests try some, of all packages and of integration."""
     install(session, "--group", "test", *EDITABLE)
     suites = [f"{folder}/tests" for folder in FOLDERS]
     suites += [
@@ -269,7 +269,11 @@ def cases(session: nox.Session) -> None:
             "attribution_reference",
             "gemm_data",
             "pieces",
+            "full_tcm",
             "probe_closed_form",
+            "random_kernels",
+            "sanitize",
+            "suggested_tiles",
             "where_windows",
         )
     ]

@@ -22,7 +22,7 @@ from kb_dataexec.log import write_log
 
 KB = str(Path(sys.executable).with_name("kb"))
 SMALL = ["-p", "M=40", "-p", "N=24", "-p", "K=72", "-p", "tile=16x16x32", "--topology", "one_pe"]
-MINUTES = [*(text for name in "MNK" for text in ("-p", f"{name}=4096")), "-p", "tile=64x64x64", "--exact", "events"]
+MINUTES = ["-p", "M=1024", "-p", "N=1024", "-p", "K=4096", "-p", "tile=16x16x16", "--exact", "events"]
 """A run that takes minutes, so that it is under way whenever a signal comes."""
 
 
@@ -87,7 +87,7 @@ def test_the_folder_holds_what_a_repetition_needs(made: Path) -> None:
 
 
 def test_a_repetition_is_the_same_to_the_byte(tmp_path: Path) -> None:
-    results = [started_with_hash_seed(seed, tmp_path, "run", "gemm", *SMALL, "--out", f"out{seed}") for seed in "001"]
+    results = [started_with_hash_seed(seed, tmp_path, "run", "gemm", *SMALL, "--out", f"out{seed}") for seed in "01"]
     assert len({result["log_digest"] for result in results}) == 1
     folders = [tmp_path / result["run_dir"] for result in results]
     for file in sorted(path.relative_to(folders[0]) for path in folders[0].rglob("*") if path.is_file()):

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
+from python_copies import kb, python
 
 from kb_cli.main import COMMANDS
 
@@ -72,12 +73,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cold")
     for name, text in (("script.py", SCRIPT), ("captured.py", CAPTURED)):
         (folder / name).write_text(text, encoding="utf-8")
-    for command in ((sys.executable, "captured.py"), (KB, *f"run gemm {SMALL} --keep all".split())):
-        assert started(folder, *command).returncode == 0
+    assert python(folder, "captured.py").returncode == 0
+    assert kb(folder, *f"run gemm {SMALL} --keep all".split()).returncode == 0
     for name, kept in (("RUN", "gemm-*"), ("CAPTURED", "kernel-*")):
         (run,) = folder.glob(f"kb-runs/{kept}")
         (folder / name).symlink_to(run, target_is_directory=True)
-    assert started(folder, KB, "pack", "RUN", "-o", "small.kbrun").returncode == 0
+    assert kb(folder, "pack", "RUN", "-o", "small.kbrun").returncode == 0
     return folder
 
 

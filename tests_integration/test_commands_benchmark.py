@@ -11,8 +11,9 @@ commands = speed_script("commands")
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs in this process."""
+    """Runs in this process, of few commands."""
     monkeypatch.setattr(commands, "in_process", commands.measure)
+    monkeypatch.setattr(commands, "COUNTED", (128, 64))
 
 
 @pytest.mark.usefixtures("at_once")

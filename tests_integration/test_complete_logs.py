@@ -6,19 +6,16 @@ programs come in a period then skips programs with isolated commands in them.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import yaml
+from chip_specs import changed_chip, chip_spec, nodes_of_pe
 
 from kb_dataexec import Executor, MemoryLogWriter, OpLog
 from kb_engine import Engine, Host, Language, read_tensor
 from kb_engine.launch import LaunchResult
-from kb_topology import loads_topology
 
-TOPOLOGIES = Path(__file__).parents[1] / "topologies"
 COLUMNS, VALUE = 256, 0.5
 
 
@@ -61,9 +58,9 @@ def run(case: Case, exact: Any) -> Run:
             x = x * v + 1.0
         tl.store(b[first : first + case.rows, :], x)
 
-    spec = yaml.safe_load((TOPOLOGIES / "one_cube.yaml").read_text(encoding="utf-8"))
-    spec["cube"]["pe_template"]["nodes"]["pe_fetch_store"]["memory"]["size"] = case.registers
-    engine = Engine(loads_topology(yaml.safe_dump(spec, sort_keys=False), "x.yaml"), MemoryLogWriter(), exact=exact)
+    spec = chip_spec("one_cube")
+    nodes_of_pe(spec)["pe_fetch_store"]["memory"]["size"] = case.registers
+    engine = Engine(changed_chip(spec), MemoryLogWriter(), exact=exact)
     host = Host(engine)
     data = np.full((case.rows * case.programs, COLUMNS), VALUE, np.float16)
     c, b = host.tensor("c", data, "f16", slices=[0]), host.tensor("b", np.zeros_like(data), "f16", slices=[0])
@@ -76,7 +73,7 @@ def run(case: Case, exact: Any) -> Run:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_log_has_a_row_for_each_op_and_the_data_is_right(case: Case) -> None:
-    skipped, every = run(case, "closed"), run(case, "events")
+    skipped, every = run(case, "isolated"), run(case, "events")
     assert (skipped.log.n_ops, skipped.log.digest) == (skipped.n_ops, every.log.digest)
     assert skipped.result == every.result
     expected = VALUE
@@ -88,7 +85,7 @@ def test_a_log_has_a_row_for_each_op_and_the_data_is_right(case: Case) -> None:
 @pytest.mark.speed
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_programs_or_commands_of_these_grids_are_skipped(case: Case) -> None:
-    assert run(case, "closed").n_skipped > 0
+    assert run(case, "isolated").n_skipped > 0
 
 
 @pytest.mark.parametrize("case", [CASES["one PE"]], ids=["one PE"])

@@ -27,15 +27,15 @@ with pytest.MonkeyPatch.context() as patch:
         import_module(f"contention_{n}") for n in ("cases", "chips", "compare", "engine", "multicast")
     )
 
-SAMPLE, BATCH = range(200, 400), 20
+SAMPLE, BATCH = range(200, 400), 10
 MOST_BURST_HOPS = 6000
 READ_THROUGH_A_PORT = 50_963
 """A case whose fourth read is the only one on a link and a port of 32 GB/s, behind a shared link of 64 GB/s."""
-TINY_CASES = 12
+TINY_CASES = 5
 """Cases of few bytes, which tiny bursts do not make long."""
 
 
-@pytest.mark.parametrize("first", SAMPLE[:: 2 * BATCH])
+@pytest.mark.parametrize("first", SAMPLE[:: 4 * BATCH])
 def test_the_fabric_agrees_with_bursts_in_turn(first: int) -> None:
     verdicts = [contention.judge(seed, MOST_BURST_HOPS) for seed in range(first, first + BATCH)]
     print(contention.summary(verdicts))

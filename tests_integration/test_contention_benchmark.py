@@ -28,8 +28,8 @@ def test_shared_operands_cost_events(main: Any) -> None:
     code, printed, _ = main("--json")
     local, shared = json.loads(printed)["rows"]
     assert code == 0
-    # 256 x 512 of C in tiles of 32 x 32 are 128 tiles. K is one tile: two reads, FETCH, GEMM, STORE and a write each.
-    assert local["stages"] == shared["stages"] == 128 * 6
+    # 128 x 256 of C in tiles of 32 x 32 are 32 tiles. K is one tile: two reads, FETCH, GEMM, STORE and a write each.
+    assert local["stages"] == shared["stages"] == 32 * 6
     assert shared["latency_ps"] > local["latency_ps"]
     assert 0 <= local["calls_a_stage"] < shared["calls_a_stage"]
     assert 1 <= local["events_a_stage"] < shared["events_a_stage"]

@@ -1,14 +1,12 @@
 """The sweeps of docs/sweeps print what the docs quote, and draw the same pictures. `nox -s docs` runs all three."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_copies import kb
 
 ROOT = Path(__file__).parents[1]
-KB = str(Path(sys.executable).with_name("kb"))
 PAGE = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
 ALL = bool(os.environ.get("KB_ALL_DOCS"))
 
@@ -17,8 +15,8 @@ ALL = bool(os.environ.get("KB_ALL_DOCS"))
 def test_a_sweep_prints_what_is_quoted(name: str, tmp_path: Path) -> None:
     command = f"kb sweep docs/sweeps/{name}.yaml --rows 6"
     quoted = PAGE[PAGE.index(f"{command}\n") :].partition("```text\n")[2].partition("\n```")[0]
-    args = [KB, *command.split()[1:], "--out", str(tmp_path), "--jobs", "2" if ALL else "1"]
-    done = subprocess.run(args, cwd=ROOT, capture_output=True, text=True, timeout=100, check=True)
+    done = kb(ROOT, *command.split()[1:], "--out", str(tmp_path), "--jobs", "2" if ALL else "1")
+    assert done.returncode == 0, done.stderr
     printed, _, report = done.stdout.rstrip().rpartition("\n\n")
     assert printed == quoted
     drawn = Path(report.partition("report.html")[0]) / "axes.svg"

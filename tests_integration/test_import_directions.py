@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,7 @@ def modules_imported_by(file: Path) -> set[str]:
     return found
 
 
+@cache
 def imports_of(package: str) -> dict[str, set[str]]:
     """Top-level names that *package* imports, each with the files that do; the standard library and itself apart."""
     root = PACKAGES / package.replace("_", "-") / "src"

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from python_copies import kb
+from python_copies import kb, python
 
 ENDLESS = """
 import numpy as np
@@ -73,10 +73,8 @@ def test_ctrl_c_says_where_the_kernel_stood_and_keeps_what_there_is(tmp_path: Pa
     assert done.stdout.endswith(f" in all\nrun folder {run}\n")
     assert sorted(path.name for path in folder.iterdir()) == ["0000", "0001", "progress.json"]
     assert [path.name for path in (folder / "0001").iterdir()] == ["log"]
-    info = subprocess.run(
-        [sys.executable, "-m", "kb_dataexec", "info", str(folder / "0001" / "log"), "--json"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    info = python(tmp_path, "-m", "kb_dataexec", "info", str(folder / "0001" / "log"), "--json")
+    assert info.returncode == 0, info.stderr
     told = json.loads(info.stdout)
     assert (told["records"] > 100, told["complete"]) == (True, False)
     report = kb(tmp_path, "report", f"{run}/0000", "--json")
@@ -104,9 +102,7 @@ import signal
 def test_ctrl_c_outside_of_launches_names_the_line_of_the_script(tmp_path: Path) -> None:
     text = HOST_CODE.format(before=f"{ENDLESS.replace('endless_kernel[(', '#')}\nif True:", after="")
     (tmp_path / "script.py").write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [KB, "exec", "--json", "--keep=none", "script.py"], cwd=tmp_path, capture_output=True, text=True
-    )
+    done = kb(tmp_path, "exec", "--json", "--keep=none", "script.py")
     result = json.loads(done.stdout)
     run = result["run_dir"]
     assert (done.returncode, result["exit_code"]) == (130, 130)
@@ -120,7 +116,7 @@ def test_a_script_may_go_on_after_ctrl_c(tmp_path: Path) -> None:
     once = ENDLESS.replace("endless_kernel[(", "#")
     text = HOST_CODE.format(before=f"{once}\ntry:", after="except KeyboardInterrupt:\n    once_kernel[(1,)](x)")
     (tmp_path / "script.py").write_text(text, encoding="utf-8")
-    done = subprocess.run([KB, "exec", "--json", "script.py"], cwd=tmp_path, capture_output=True, text=True)
+    done = kb(tmp_path, "exec", "--json", "script.py")
     assert (done.returncode, done.stderr) == (0, "")
     result = json.loads(done.stdout)
     assert len(result["launches"]) == 2

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-import yaml
+from chip_specs import changed_chip, chip_spec, nodes_of_pe
 
 from kb_dataexec import Executor, MemoryLogWriter, OpLog, cast, numpy_dtype, sanitize
 from kb_engine import Engine, Host, read_tensor
 from kb_messages import DType, KernelError, OpKind
-from kb_topology import loads_topology
 
-ROOT = Path(__file__).parents[1]
 KINDS = {numpy_dtype(dtype): dtype for dtype in DType}
 Array = npt.NDArray[Any]
 X = np.random.default_rng(0).standard_normal((3, 1000)).astype(np.float32)
@@ -23,11 +21,11 @@ X = np.random.default_rng(0).standard_normal((3, 1000)).astype(np.float32)
 
 def run(kernel: Callable[..., None], arrays: list[Array], registers: str = "2 KiB", issue: str = "blocking") -> OpLog:
     """Run *kernel* on a PE with so many *registers*; the last of *arrays* takes the result of pass 2."""
-    spec = yaml.safe_load((ROOT / "topologies/one_pe.yaml").read_text(encoding="utf-8"))
-    nodes = spec["cube"]["pe_template"]["nodes"]
+    spec = chip_spec("one_pe")
+    nodes = nodes_of_pe(spec)
     nodes["pe_fetch_store"]["memory"]["size"] = registers
     nodes["pe_cpu"]["issue"] = issue
-    engine = Engine(loads_topology(yaml.safe_dump(spec, sort_keys=False), "small.yaml"), MemoryLogWriter())
+    engine = Engine(changed_chip(spec), MemoryLogWriter())
     host = Host(engine, Path(__file__).parent)
     tensors = [host.tensor(f"t{n}", each, KINDS[each.dtype]) for n, each in enumerate(arrays)]
     host.launch(kernel, *tensors, pes=[0])

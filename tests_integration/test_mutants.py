@@ -11,19 +11,19 @@ with pytest.MonkeyPatch.context() as patch:
     sweeps, cases, values = (import_module(f"mutation_{name}") for name in ("sweep", "cases", "values"))
 
 SAMPLE = {
-    "gemm": 41,
-    "gemm_with_epilogue": 43,
+    "gemm": 71,
+    "gemm_with_epilogue": 67,
     "softmax": 31,
-    "overlapping": 11,
-    "masked": 11,
-    "sums": 23,
+    "overlapping": 17,
+    "masked": 17,
+    "sums": 43,
     "pieces": 17,
-    "vector": 23,
-    "layouts": 29,
+    "vector": 37,
+    "layouts": 53,
     "blocks": 97,
-    "axes": 61,
-    "atomics": 11,
-    "sharded_gemm": 13,
+    "axes": 113,
+    "atomics": 15,
+    "sharded_gemm": 23,
 }
 
 

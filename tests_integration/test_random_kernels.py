@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from sampled_cases import examples
 
 from kb_dataexec import Executor, MemoryLogWriter, OpLog, sanitize
 from kb_engine import Engine, Host, read_tensor
@@ -209,7 +210,7 @@ def kernel(tl: Any, x: Any, ys: list[Any], program: list[Any], looks: dict[int, 
 
 
 @pytest.mark.parametrize("issue", ["blocking", "scoreboard", "decoupled"])
-@settings(max_examples=30, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.filter_too_much])
 @given(programs, st.sampled_from([1, 2, 3, 8]), st.integers(0, 9))
 def test_both_modes_leave_the_bytes_that_numpy_computes(
     issue: str, program: list[Any], outstanding: int, seed: int

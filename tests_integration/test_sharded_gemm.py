@@ -5,6 +5,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from kb_cli.main import kb
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).parents[1] / "benchmarks/validation")
@@ -24,7 +27,17 @@ def main(monkeypatch, capsys):
     return run
 
 
-def test_a_small_gemm_is_right_on_every_chip(main):
+def in_this_process(topology, shape, tile):
+    """As `sharded_gemm.run`, whose processes the tests below start."""
+    sizes = [text for name, size in zip("MNK", shape, strict=True) for text in ("-p", f"{name}={size}")]
+    options = ["--topology", topology, *sizes, "-p", "dtype=f16", "--keep", "none", "--json"]
+    assert tile is None
+    return sharded_gemm.Ran(json.loads(CliRunner().invoke(kb, ["run", "gemm", *options]).stdout), 1.0, 1.0)
+
+
+def test_a_small_gemm_is_right_on_every_chip(main, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sharded_gemm, "run", in_this_process)
     code, printed = main("--quick", "--json")
     rows = json.loads(printed)["rows"]
     assert code == 0

@@ -20,7 +20,7 @@ from kb_messages import KbError
 from kb_topology import loads_topology
 
 ROOT = Path(__file__).parents[1]
-SIZE, MANY = 64, 400
+SIZE, MANY = 64, 200
 SEEN: list[int] = []
 _SKIPPED = {COMMANDS: "isolated_commands", PROGRAMS: "skipped_programs"}
 
@@ -182,7 +182,7 @@ CASES = [
     Case(
         COMMANDS,
         "`exact` is `events`",
-        "simulate with `exact` as `closed`",
+        "simulate with `exact` as `isolated`",
         partial(multiplied, engine=made_with(exact="events")),
         multiplied,
     ),

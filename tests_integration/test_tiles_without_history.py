@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-import yaml
+from chip_specs import changed_chip, chip_spec
 
 from kb_engine import Engine, Host, Language, TensorRef
-from kb_topology import Topology, load_topology, loads_topology
+from kb_topology import Topology, load_topology
 
 TOPOLOGIES = Path(__file__).parents[1] / "topologies"
 _KNOWN = "kb_components.pe.scheduling.tile_choice._known"
@@ -27,8 +27,7 @@ def latency_ps(topology: Topology, wide: int) -> int:
 
 def interleaved(granule_nbytes: int) -> Topology:
     """`one_cube` with granules of *granule_nbytes*."""
-    spec = yaml.safe_load((TOPOLOGIES / "one_cube.yaml").read_text())
-    return loads_topology(yaml.safe_dump(spec | {"hbm_interleave_nbytes": granule_nbytes}))
+    return changed_chip(chip_spec("one_cube") | {"hbm_interleave_nbytes": granule_nbytes})
 
 
 def test_rows_that_are_far_apart_do_not_take_the_tile_of_rows_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -233,7 +233,7 @@ def test_folded_waves_take_as_long_as_waves_that_run(monkeypatch):
 
 
 def test_a_batch_takes_longer_than_one_product_and_shorter_than_as_many(data, capsys):
-    gemm.main(["--data", data(HEADER + ROW + ROW.replace("K=64", "K=64 batch=150")), "--json"])
+    gemm.main(["--data", data(HEADER + ROW + ROW.replace("K=64", "K=64 batch=40")), "--json"])
     one, many = (row["simulated"] for row in json.loads(capsys.readouterr().out)["rows"])
     assert one < many < 10 * one
 

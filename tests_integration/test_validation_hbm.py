@@ -135,6 +135,6 @@ def test_addresses_follow_the_mapping():
 def test_mappings_and_strides_matter():
     stride, all_of_it = hbm.traffic.throughput_gbs, 256 * hbm.MIB
     # Every read of 64 bytes opens a row of one bank: tRAS 16 + tRP 7 cycles. Both groups' bursts go in parallel.
-    assert stride(16 * hbm.KIB, 64, all_of_it, 512) == pytest.approx(64 / (23 / 0.45) * (1 - 124 / 1755), rel=0.02)
+    assert stride(16 * hbm.KIB, 64, all_of_it, 256) == pytest.approx(64 / (23 / 0.45) * (1 - 124 / 1755), rel=0.02)
     # Bursts of one bank group are two cycles apart.
-    assert stride(64, 64, all_of_it, 2048, "14R-2BG-2B-5C") == pytest.approx(THROUGHPUT_GBS / 2, rel=0.02)
+    assert stride(64, 64, all_of_it, 1024, "14R-2BG-2B-5C") == pytest.approx(THROUGHPUT_GBS / 2, rel=0.02)

@@ -44,10 +44,10 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("sizes", "order", "times"),
     [
-        ((320, 320, 80), "mnk", 1),
-        ((320, 320, 160), "nmk", 2),
-        ((310, 330, 170), "mnk", 1),
-        ((256, 320, 160), "input_stationary", 1),
+        ((160, 320, 80), "mnk", 1),
+        ((160, 160, 160), "nmk", 2),
+        ((150, 170, 170), "mnk", 1),
+        ((128, 160, 160), "input_stationary", 1),
     ],
 )
 @pytest.mark.usefixtures("small_chunks")

@@ -107,7 +107,7 @@ class PythonCopies:
 
 def _started() -> tuple[subprocess.Popen[bytes], socket.socket]:
     """A Python to copy, and the socket on which it is asked to."""
-    env = {**os.environ, "PYTHONPATH": "", "OPENBLAS_NUM_THREADS": "1"}  # a copy has no threads of its source
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a copy has no threads of its source
     asking, asked = socket.socketpair()
     with asked:
         command = [sys.executable, "-P", str(COPIED), str(asked.fileno())]

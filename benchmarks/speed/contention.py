@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 CHECKOUT = Path(__file__).parents[2]
-FULL, QUICK = {"M": 512, "N": 1024, "K": 256}, {"M": 256, "N": 512, "K": 64}
+FULL, QUICK = {"M": 512, "N": 1024, "K": 256}, {"M": 128, "N": 256, "K": 64}
 TILE = (32, 32, 64)
 CASES = (("one_sip", "local"), ("one_sip", "shared"), ("four_sip", "shared"))
 """(topology, operands)."""

@@ -7,7 +7,7 @@
     python benchmarks/speed/recording.py --million --inside       # time inside the code that records: half a minute
 
 Each run has a process of its own. Seconds are the median CPU time of the rounds, from the kernel's call to the closed
-log, event by event unless `--exact closed` is given. Without recording, the fabric makes no rows of transfers and the
+log, event by event unless `--exact isolated` is given. Without recording, the fabric makes no rows of transfers and the
 feeders none of dispatches. `95 %` is the interval that holds the added share in 95 of 100 drawings: each drawing takes
 as many rounds as there are, some of them twice.
 
@@ -31,7 +31,7 @@ from typing import Any, Literal
 
 CHECKOUT = Path(__file__).parents[2]
 Case = tuple[str, str, str]
-Exact = Literal["events", "closed"]
+Exact = Literal["events", "isolated"]
 CASES: tuple[Case, ...] = (
     ("one_pe", "local", "3072x3072x3072"),
     ("one_cube", "local", "2048x2048x2048"),
@@ -49,18 +49,18 @@ def simulate(topology: str, operands: str, shape: str, exact: Exact, records: bo
     from kb_dataexec import MemoryLogWriter
     from kb_engine import Engine, Host, TileShape
     from kb_engine.engine import build
-    from kb_engine.observe.run_rows import RunTables
+    from kb_engine.observe.recorder import Recorder
     from kb_topology import load_topology
 
     if not records:
         build.TransferRows = lambda *_: None  # type: ignore[assignment, misc]
-        begin = RunTables.__init__
+        begin = Recorder.__init__
 
-        def without_dispatches(self: RunTables, *arguments: Any) -> None:
+        def without_dispatches(self: Recorder, *arguments: Any) -> None:
             begin(self, *arguments)
             self.tile_waited = lambda _: None
 
-        RunTables.__init__ = without_dispatches  # type: ignore[method-assign]
+        Recorder.__init__ = without_dispatches  # type: ignore[method-assign]
     engine = Engine(load_topology(CHECKOUT / f"topologies/{topology}.yaml"), MemoryLogWriter(), exact=exact)
     host = Host(engine, CHECKOUT / "benchmarks")
     gemm = run_path(str(CHECKOUT / "benchmarks/gemm.py"))["Gemm"]()
@@ -105,21 +105,22 @@ class Inside:
 
 def share_inside(case: Case, exact: Exact) -> float:
     """The share of pass 1 inside the code that makes rows of `transfers` and `dispatches`, at most."""
+    from kb_engine.fabric.lazy_reads import LazyTransfers
     from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite
-    from kb_engine.observe.run_rows import LazyTransfers, RunTables
+    from kb_engine.observe.recorder import Recorder
 
     inside = Inside()
     for recording in (TransferRows, WatchedWrite, LazyTransfers):
         for name, method in list(vars(recording).items()):
             if isfunction(method):
                 setattr(recording, name, inside.timed(method))
-    begin = RunTables.__init__
+    begin = Recorder.__init__
 
-    def with_timed_dispatches(self: RunTables, *arguments: Any) -> None:
+    def with_timed_dispatches(self: Recorder, *arguments: Any) -> None:
         begin(self, *arguments)
         self.tile_waited = inside.timed(self.tile_waited)
 
-    RunTables.__init__ = with_timed_dispatches  # type: ignore[method-assign]
+    Recorder.__init__ = with_timed_dispatches  # type: ignore[method-assign]
     took = simulate(*case, exact, records=True)
     return inside.seconds / took
 
@@ -149,7 +150,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one round")
     parser.add_argument("--million", action="store_true", help="the run of a million records alone")
     parser.add_argument("--inside", action="store_true", help="the share of time inside the code that records")
-    parser.add_argument("--exact", choices=("events", "closed"), default="events", help="closed: as kb run does it")
+    parser.add_argument("--exact", choices=("events", "isolated"), default="events", help="isolated: as kb run does it")
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:

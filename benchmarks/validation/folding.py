@@ -108,7 +108,7 @@ def kernel(tl: Language, operands: Sequence[Sequence[TensorRef]], products: Sequ
         tl.wait(done)
 
 
-def run(case: Case, topology: Topology, exact: Literal["closed", "events"]) -> Outcome:
+def run(case: Case, topology: Topology, exact: Literal["isolated", "events"]) -> Outcome:
     """*case*, folded or event by event."""
     engine = Engine(topology, MemoryLogWriter(), exact=exact)
     host = Host(engine, Path(__file__).parent)
@@ -140,7 +140,7 @@ def compare(seed: int) -> Comparison:
         topology = random_chips.topology_of(case.spec)
     except KbError as error:
         return Comparison(seed, [], 0, str(error))
-    folded, simulated = run(case, topology, "closed"), run(case, topology, "events")
+    folded, simulated = run(case, topology, "isolated"), run(case, topology, "events")
     return compared(seed, folded, simulated)
 
 

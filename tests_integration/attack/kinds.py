@@ -22,6 +22,7 @@ from misbehaving import benchmark_files
 
 NOT_COVERED = {"wall.json"}
 """Files of a run folder that `kb verify` makes no claim about."""
+NOT_REGULAR = "pipe", "device", "folder", "link", "nothing"
 
 
 PRELOADED = (
@@ -180,8 +181,9 @@ def _inputs(stage: Stage) -> list[str]:
 def no_regular_files(stage: Stage) -> Iterator[Tried]:
     """Pipes, devices, folders and links where files are expected: an open that waits would hang."""
     names = sorted(path.relative_to(stage.run_dir).as_posix() for path in stage.run_dir.rglob("*") if path.is_file())
-    for name in names:
-        for kind in ("pipe", "device", "folder", "link", "nothing"):
+    for number, name in enumerate(names):
+        turn = number % len(NOT_REGULAR)
+        for kind in (*NOT_REGULAR[turn:], *NOT_REGULAR[:turn])[: stage.most]:
             folder = _copy_with(stage, stage.run_dir, name, None)
             _make(folder / name, kind, stage.run_dir / name)
             ended = run(kb, ["verify", str(folder)])

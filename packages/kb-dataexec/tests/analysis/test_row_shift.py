@@ -3,7 +3,7 @@
 import numpy as np
 
 from kb_dataexec.analysis.windows.row_shift import RowShift
-from kb_dataexec.log.compressed import CompressedRows, Repeat, RowForm
+from kb_dataexec.log.compressed.compressed_rows import CompressedRows, Repeat, RowForm
 from kb_dataexec.log.table_dtypes import OPS_DTYPE, TABLE_DTYPES
 
 SHIFT = RowShift(ops=10, tiles=2, ps=700)

@@ -32,7 +32,7 @@ def test_blocks_are_built_in_the_order_of_the_topology(toy_engine):
 def test_a_word_for_exactness_that_nobody_knows_is_refused(toy_engine):
     with pytest.raises(KbError) as caught:
         toy_engine(exact="folded")
-    assert str(caught.value) == "Engine: got exact='folded', needs 'closed' or 'events' or 'check'"
+    assert str(caught.value) == "Engine: got exact='folded', needs 'isolated' or 'events' or 'check'"
 
 
 def test_pes_of_one_template_share_their_spec(toy_engine):
@@ -152,4 +152,4 @@ def test_one_recorder_is_called_by_every_server_itself(toy_engine, writer):
     """Between a server and the list of records there is no call of ours."""
     engine = toy_engine(writer=writer)
     assert {server.record for server in engine.servers} == {engine.session.recorder.on_stage}
-    assert engine.session.recorder.on_stage.__self__ is engine.session.recorder._records.tail
+    assert engine.session.recorder.on_stage.__self__ is engine.session.recorder.rows.records.tail

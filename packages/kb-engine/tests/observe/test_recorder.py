@@ -200,7 +200,7 @@ def test_records_wait_for_a_look_unless_many_commands_have_few(toy_host, monkeyp
     engine, _, log = run(toy_host, kernel)
     recorder = engine.session.recorder
     assert (recorder.writer.summary.n_ops == 0) == wait
-    assert len(recorder.commands) < max(20, most_small)
+    assert len(recorder.rows.commands) < max(20, most_small)
     assert log.digest == whole.digest
 
 

@@ -28,7 +28,7 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
 from kb_topology import Node, NodeKind, Topology
 
-Exactness: TypeAlias = Literal["closed", "events", "check"]
+Exactness: TypeAlias = Literal["isolated", "events", "check"]
 """The choices of how much is simulated event by event. Engine explains them."""
 
 
@@ -51,8 +51,8 @@ def build(topology: Topology, registry: Registry, writer: LogWriter | None, obse
     on_trace = listener(observers, "on_trace")
     tracer = Tracer(on_trace) if on_trace is not None else None
     listeners = Listeners([each for each in (recorder, tracer, *observers) if each is not None])
-    directory = BlockDirectory(recorder.tables.message_arrived if recorder is not None else None)
-    rows = TransferRows(recorder.tables.transfers, recorder.tables.number_of) if recorder is not None else None
+    directory = BlockDirectory(recorder.message_arrived if recorder is not None else None)
+    rows = TransferRows(recorder.transfers, recorder.number_of) if recorder is not None else None
     chip = watched_chip(topology, registry, directory, listeners, (tracer, rows))
     regions = (*topology.address_map.regions, *topology.address_map.interleaved.values())
     burst_nbytes = lcm(*(each.burst_nbytes for each in chip.components.values() if isinstance(each, MemoryComponent)))
@@ -60,7 +60,7 @@ def build(topology: Topology, registry: Registry, writer: LogWriter | None, obse
     memory = DeviceMemory(store, burst_nbytes)
     pes = {pe_id: _pe(pe_id, chip) for pe_id in topology.graph.pe_ids}
     for pe in pes.values():
-        pe.scheduler.on_tile_waited = recorder.tables.tile_waited if recorder is not None else None
+        pe.scheduler.on_tile_waited = recorder.tile_waited if recorder is not None else None
     materialize = without_log
     if recorder is not None:
         materialize = Materializer(recorder, list(pes.values()), memory)

@@ -48,7 +48,7 @@ from kb_messages import (
 )
 from kb_topology import Topology
 
-EVENTS_ASKED_FOR: Final = SkipRefusal("`exact` is `events`", "simulate with `exact` as `closed`")
+EVENTS_ASKED_FOR: Final = SkipRefusal("`exact` is `events`", "simulate with `exact` as `isolated`")
 NO_WING: Final = SkipRefusal("the wing `kb_engine.fastforward` is not installed", "install all of kb-engine")
 
 SharedT = TypeVar("SharedT")
@@ -63,8 +63,8 @@ class Engine:
     in a row that can only repeat earlier results. `host_calls` makes the host's calls, and is None for a topology
     without a host.
 
-    *exact* chooses how much is simulated event by event. `closed` skips work that follows exactly from other work, by
-    the strategies of `fast_forward`; `events` skips nothing, and `fast_forward` is None; `check` skips like `closed`,
+    *exact* chooses how much is simulated event by event. `isolated` skips work that follows exactly from other work, by
+    the strategies of `fast_forward`; `events` skips nothing, and `fast_forward` is None; `check` skips like `isolated`,
     simulates each launch once more on a second engine that skips nothing, and raises KbError where times, counts, bytes
     or rows of the log differ. Times, counts and the op log are the same in all three. With *templates*, programs of a
     grid that repeat an earlier program are replayed without their kernel. `work` counts the skipped work.
@@ -82,7 +82,7 @@ class Engine:
         no_progress_events: int = NO_PROGRESS_EVENTS,
         most_repeated_loads: int = MOST_REPEATED_LOADS,
         templates: bool = True,
-        exact: Exactness = "closed",
+        exact: Exactness = "isolated",
     ) -> None:
         if exact not in get_args(Exactness):
             raise KbError("Engine", f"exact={exact!r}", " or ".join(map(repr, get_args(Exactness))))
@@ -324,8 +324,8 @@ class Engine:
         session, recorder = self.session, self.session.recorder
         if recorder is None:
             return None
-        if not self.clock.is_broken and recorder.n_rows != session.n_ops:
-            got = f"{recorder.n_rows} rows of {session.n_ops} ops that were issued"
+        if not self.clock.is_broken and recorder.rows.n_rows != session.n_ops:
+            got = f"{recorder.rows.n_rows} rows of {session.n_ops} ops that were issued"
             raise KbError("op log", got, "a row for each op", "run with --exact events, and report the kernel")
         log = recorder.close()
         if self._check is not None and not self.clock.is_broken:

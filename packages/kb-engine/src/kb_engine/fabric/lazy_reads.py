@@ -1,14 +1,14 @@
-"""Rows of the op log's table `transfers`, which are packed when they come. Rows of reads are completed later."""
+"""LazyTransfers: rows of the op log's table `transfers`, packed when they come. Rows of reads are completed later."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
-from typing import Final, NamedTuple, Protocol
+from struct import Struct, error
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from kb_dataexec.log.compressed import INT64, TRANSFERS, Table
+from kb_dataexec.log.compressed import INT64, TRANSFERS, PendingRows, Table, int64s
 
 NOT_YET: Final = -1
 """The latency of a row that is to be completed."""
@@ -31,25 +31,48 @@ class ReadWay(NamedTuple):
     slowest_ps: int
 
 
-class KeptTransfers(Protocol):
-    """The table that rows go to. `tail` takes the bytes of a row.
+class LazyTransfers(PendingRows):
+    """The rows of `transfers`, of which the rows of reads are completed when they are taken out.
 
-    The row of a read may have the number of its way in place of the memory, its end in place of its arrival, and
-    NOT_YET as its latency. In place of its wait on shared links it has the least time of its bytes, which may exceed
-    that of its way: the bytes may share a link with the bytes of other requests of their transfer.
+    A row begins with the time at which it is known. The row of a read may have the number of its way in place of the
+    memory, its end in place of its arrival, and NOT_YET as its latency. In place of its wait on shared links it has the
+    least time of its bytes, which may exceed that of its way: the bytes may share a link with the bytes of other
+    requests of their transfer.
+
+    `tail` takes bytes, because packing a row at once takes less time than keeping its integers. The columns that follow
+    from the way and the end of a read are computed for many rows at once. With a log in memory, that is not on the path
+    of the simulation.
     """
 
-    tail: list[bytes]
+    def __init__(self) -> None:
+        super().__init__(TRANSFERS)
+        self._ways: list[ReadWay] = []
 
     def number_of(self, way: ReadWay) -> int:
         """The number of *way*, which is new."""
+        self._ways.append(way)
+        return len(self._ways) - 1
 
     def add(self, came_ps: int, row: tuple[int, ...]) -> None:
         """Takes *row*, which is complete at *came_ps*. Raises LogError for a time that does not fit 64 bits."""
+        try:
+            self.tail.append(pack_row(came_ps, *row))
+        except error:
+            int64s((came_ps, *row))
+
+    @property
+    def _n_pending(self) -> int:
+        return len(self.tail) * self.form.width
+
+    def _made_of_tail(self) -> Table:
+        return np.frombuffer(b"".join(self.tail), np.int64).reshape(-1, self.form.width)
+
+    def _completed(self, rows: Table) -> Table:
+        return completed(rows, self._ways)
 
 
 def completed(rows: Table, ways: Sequence[ReadWay]) -> Table:
-    """*rows* with all that follows from ways and ends."""
+    """Returns *rows* with all columns that follow from ways and ends."""
     late = rows[:, _LATENCY] == NOT_YET
     if not late.any():
         return rows

@@ -17,7 +17,7 @@ from kb_engine.block.in_flight import TileToken
 from kb_engine.block.state_visitor import BY_HAND, MOMENT, OP, State, StateVisitor, optional, row
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering
-from kb_engine.fabric.lazy_reads import NOT_YET, KeptTransfers, ReadWay, pack_row
+from kb_engine.fabric.lazy_reads import NOT_YET, LazyTransfers, ReadWay, pack_row
 from kb_engine.fabric.paths import Flow, MemoryPath
 from kb_engine.fabric.transfer import ServedRead
 from kb_messages import Rectangle
@@ -74,10 +74,10 @@ class WatchedWrite(IncomingWrite):
 class TransferRows:
     """Makes the rows of one chip.
 
-    *rows* takes them, and *number_of* gives the number of a memory's id in the log. `add` belongs to KeptTransfers.
+    *rows* takes them, and *number_of* gives the number of a memory's id in the log. `add` is that of *rows*.
     """
 
-    def __init__(self, rows: KeptTransfers, number_of: Callable[[str], int]) -> None:
+    def __init__(self, rows: LazyTransfers, number_of: Callable[[str], int]) -> None:
         self._rows = rows
         self._keep = rows.tail.append
         self.add = rows.add

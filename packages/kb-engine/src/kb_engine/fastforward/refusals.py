@@ -42,12 +42,12 @@ _EVENTS_OF: Final = {
 """The events that an observer listens to, by its method."""
 
 
-def heard_of_programs(observers: Sequence[Observer]) -> list[str]:
+def methods_of_programs(observers: Sequence[Observer]) -> list[str]:
     """Returns the methods of *observers* that would miss a program that is skipped."""
-    heard = [name for name in _OF_PROGRAMS if listener(observers, name) is not None]
+    listening = [name for name in _OF_PROGRAMS if listener(observers, name) is not None]
     if listener_of_each(observers, "on_issue", "on_issue_again") is not None:
-        heard.insert(0, "on_issue")
-    return heard
+        listening.insert(0, "on_issue")
+    return listening
 
 
 def why_nothing_skips(is_foreseen: bool, methods: Sequence[str]) -> SkipRefusal:
@@ -56,21 +56,21 @@ def why_nothing_skips(is_foreseen: bool, methods: Sequence[str]) -> SkipRefusal:
     *is_foreseen* says whether the order of transfers follows from their times. *methods* names the methods of observers
     that are called for each event.
     """
-    return why_heard(methods) if is_foreseen else _TIES
+    return _listening(methods) if is_foreseen else _TIES
 
 
 def why_nothing_isolates(is_foreseen: bool, methods: Sequence[str]) -> SkipRefusal:
     """Returns the reason why no command is isolated. The arguments are as for `why_nothing_skips`; *methods* may be
     empty."""
     if methods:
-        return why_heard(methods)
+        return _listening(methods)
     if not is_foreseen:
         return _TIES
     cause = "a block of the chip begins transfers without a command of its PE"
     return SkipRefusal(cause, "give the block's class `needs_no_queue`, if its transfers follow from tokens alone")
 
 
-def why_heard(methods: Sequence[str]) -> SkipRefusal:
+def _listening(methods: Sequence[str]) -> SkipRefusal:
     """Returns the reason that an observer listens to single events, by the methods *methods*."""
     hears = " and ".join([_EVENTS_OF.get(name, name) for name in methods])
     change = f"keep the op log, or {_OF_MANY}" if list(methods) == ["on_issue"] else _NO_OBSERVER

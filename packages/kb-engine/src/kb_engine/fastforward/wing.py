@@ -19,7 +19,7 @@ from kb_engine.fastforward.isolated.pe_isolation import ISSUES_AHEAD, NoIsolatio
 from kb_engine.fastforward.refusals import (
     OF_STAGES,
     WITHOUT_TEMPLATES,
-    heard_of_programs,
+    methods_of_programs,
     why_nothing_isolates,
     why_nothing_skips,
 )
@@ -49,14 +49,14 @@ class Wing:
             paused = nullcontext if self.tiles is None else self.tiles.paused
             self.isolated = IsolatedCommands(chip, recorder, paused, reasons)
         self._hook(built, None if self.isolated is not None else why_nothing_isolates(is_foreseen, methods), reasons)
-        heard = heard_of_programs(observers)
+        listening = methods_of_programs(observers)
         has_log = recorder is not None
         refusal: SkipRefusal | None = None
         if not templates:
             refusal = WITHOUT_TEMPLATES
-        elif self.tiles is None or not (not heard or (heard == ["on_issue"] and has_log)):
+        elif self.tiles is None or not (not listening or (listening == ["on_issue"] and has_log)):
             refusal = why_nothing_skips(
-                is_foreseen, methods + [name for name in heard if name != "on_issue" or not has_log]
+                is_foreseen, methods + [name for name in listening if name != "on_issue" or not has_log]
             )
         on_issue = listener_of_each(observers, "on_issue", "on_issue_again")
         self.grids = Grids(chip, templates, refusal, on_issue)

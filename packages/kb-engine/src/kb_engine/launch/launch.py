@@ -152,7 +152,7 @@ class Launch(ABC):
         """Logs a program that ran on PE *pe_id*."""
         recorder = self._session.recorder
         if recorder is not None:
-            recorder.tables.kernel_ended(pe_id, (self.number, self._called_ps, target_ps, start_ps, end_ps))
+            recorder.kernel_ended(pe_id, (self.number, self._called_ps, target_ps, start_ps, end_ps))
 
 
 class PeLaunch(Launch):

@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from kb_dataexec.log.compressed import DISPATCHES, RECORDS, TRANSFERS, WAITS, CompressedRows, CompressedTables
+from kb_dataexec.log.compressed.compressed_rows import (
+    DISPATCHES,
+    RECORDS,
+    TRANSFERS,
+    WAITS,
+    CompressedRows,
+    CompressedTables,
+)
 from kb_engine.fastforward.isolated.result_cache import IsolatedResult, ResultCache
 
 

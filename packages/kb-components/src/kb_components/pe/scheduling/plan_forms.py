@@ -1,6 +1,7 @@
 """Plans of GEMMs on equal PEs, made from one another: the same plan on other blocks and at other addresses.
 
-A launch starts the same product on hundreds of PEs. Its plan is generated and checked for one of them.
+A launch starts the same product on hundreds of PEs. Its plan is generated and checked for one of them. Only the first
+command of a kind on each PE comes here: SharedPlans (shared_plans.py) keeps the plans of a PE for later commands.
 """
 
 from __future__ import annotations

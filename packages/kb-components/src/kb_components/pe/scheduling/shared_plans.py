@@ -2,6 +2,11 @@
 
 A kernel issues the same few commands again and again, at other addresses. Such commands have equal keys. The plan of
 the first command serves all of them, beside the addresses of each command (`PipelinePlan.addresses`).
+
+A command that finds no plan here is planned, and a product asks PlanForms (plan_forms.py) on the way. These are two
+stores, because they answer two questions. SharedPlans returns one object to all commands of a kind on a PE, and the log
+and fast-forwarding recognise equal commands by that object. PlanForms returns a new object for each PE, because a plan
+names the blocks of its PE. So a command after the first asks SharedPlans alone, and the first of each PE asks both.
 """
 
 from __future__ import annotations

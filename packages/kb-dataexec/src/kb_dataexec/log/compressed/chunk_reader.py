@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from kb_dataexec.log.compressed.auxiliary_rows import command_table
 from kb_dataexec.log.compressed.chunk_format import KINDS, ints, part_sizes, unpack_chunk
 from kb_dataexec.log.compressed.compressed_rows import CompressedTables, Table
 from kb_dataexec.log.compressed.decoded_commands import DecodedCommands, read_as_written
 from kb_dataexec.log.compressed.expected_rows import RowSource
+from kb_dataexec.log.compressed.record_tables import command_table
 from kb_dataexec.log.compressed.row_maker import Chunk, RowMaker, n_finished
 from kb_dataexec.log.tables import LeftOut
 from kb_messages import LogError

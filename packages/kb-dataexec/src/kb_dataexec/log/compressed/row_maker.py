@@ -15,13 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.compressed.auxiliary_rows import tile_tables
 from kb_dataexec.log.compressed.command import CommandLike
 from kb_dataexec.log.compressed.command_periods import CommandPeriods
 from kb_dataexec.log.compressed.compressed_rows import DISPATCHES, RECORDS, TRANSFERS, RowForm, Table
 from kb_dataexec.log.compressed.expected_rows import ExpectedRows, RowSource
 from kb_dataexec.log.compressed.int_arrays import Ints
-from kb_dataexec.log.compressed.record_tables import OwnersByPe, groups_of, operand_table, ops_table
+from kb_dataexec.log.compressed.record_tables import OwnersByPe, groups_of, operand_table, ops_table, tile_tables
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE
 from kb_dataexec.log.tables import LeftOut
 

@@ -214,7 +214,7 @@ class IsolatedCommands:
         isolated = IsolatedCommand(work, now_ps, shape, result, self._end, event_order)
         if self._recorder is not None and result.rows is not None:
             span_ps = now_ps, now_ps + result.duration_ps
-            self._recorder.expect(work.command, result.rows, span_ps, shape.footprint.memories)
+            self._recorder.rows.expect(work.command.first_op, result.rows, span_ps, shape.footprint.memories)
         self.n_isolated += 1
         self._clock.push(isolated.entry)
         self._isolated.update(dict.fromkeys(places, isolated))
@@ -242,7 +242,7 @@ class IsolatedCommands:
         """Runs *work* apart, and restores the state. Returns the result, or None if *work* never ends."""
         footprint, command, recorder, now_ps = shape.footprint, work.command, self._recorder, self._clock.now_ps
         state, cuts = footprint.state(), work.cuts()
-        mark = recorder.mark() if recorder is not None else None
+        mark = recorder.rows.mark() if recorder is not None else None
         ends_ps: list[int] = []
         self._is_apart = True
         try:
@@ -254,7 +254,7 @@ class IsolatedCommands:
             return None
         rows = None
         if recorder is not None and mark is not None:
-            rows = recorder.cut(mark, command, now_ps, footprint.memories)
+            rows = recorder.rows.cut(mark, command.first_op, now_ps, footprint.memories)
         changes = footprint.changes(state, now_ps)
         moved = {place: dict(pieces) for place, pieces in command.placement.moved.items()}
         result = IsolatedResult(ends_ps[0] - now_ps, *changes, moved, command.placement.firsts, rows)
@@ -290,8 +290,8 @@ class IsolatedCommands:
         isolated.footprint.undo(isolated.result, isolated.before)
         mark = None
         if recorder is not None:
-            recorder.drop(work.command)
-            mark = recorder.mark()
+            recorder.rows.withdraw(work.command.first_op)
+            mark = recorder.rows.mark()
         work.put_back(isolated.cuts)
         with clock.apart() as heap, self._event_by_event():
             clock.turn_back(isolated.begin_ps)
@@ -301,7 +301,7 @@ class IsolatedCommands:
         for entry in sorted(heap):
             clock.push(entry)
         if recorder is not None and mark is not None:
-            recorder.drop_written(mark)
+            recorder.rows.drop_written(mark)
         self.n_undone += 1
         self.n_isolated -= 1
         self.takes_slow_path(work.command, _SHARED)

@@ -9,9 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from kb_dataexec.log.compressed import LogMark
 from kb_engine.block.state_visitor import NotPeriodic
 from kb_engine.fastforward.steady_state.state_snapshot import StateShift, StateSnapshot
-from kb_engine.observe.recorder import LogMark, Recorder
+from kb_engine.observe.recorder import Recorder
 from kb_engine.timing.clock import Clock
 
 SnapshotT = TypeVar("SnapshotT", bound=StateSnapshot)
@@ -52,7 +53,7 @@ class PeriodSkipper(ABC, Generic[SnapshotT, ShiftT]):
             if not self._holds_records:
                 self._recorder.hold()
                 self._holds_records = True
-            mark = self._recorder.mark()
+            mark = self._recorder.rows.mark()
         snapshot = self._begin_snapshot(mark)
         try:
             self._visit(snapshot, entries)
@@ -64,13 +65,13 @@ class PeriodSkipper(ABC, Generic[SnapshotT, ShiftT]):
         """Whether the records since the *earlier* snapshot can be repeated."""
         if self._recorder is None or earlier.mark is None:
             return True
-        return self._recorder.can_repeat(earlier.mark, self._next_op - earlier.next_op)
+        return self._recorder.rows.can_repeat(earlier.mark, self._next_op - earlier.next_op)
 
     def _wrote_records_since(self, earlier: SnapshotT) -> bool:
         """Whether records since the *earlier* snapshot are written already."""
         if self._recorder is None or earlier.mark is None:
             return False
-        return self._recorder.mark().flushes != earlier.mark.flushes
+        return self._recorder.rows.mark().flushes != earlier.mark.flushes
 
     def _move_on(self, shift: ShiftT, entries: Sequence[Any]) -> None:
         """Moves the state on by *shift*, and repeats the records of its period."""

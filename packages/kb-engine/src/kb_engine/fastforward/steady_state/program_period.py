@@ -79,7 +79,7 @@ class Period:
         self._taken = launch.taken[before.so_far.programs : after.so_far.programs]
         self._issues = replayed.issues[before.n_issues : after.n_issues]
         recorder = session.recorder
-        known = after.in_flight if recorder is None else recorder.commands
+        known = after.in_flight if recorder is None else recorder.rows.commands
         self._commands = {each.submitted.command_seq: each for each in known}
         self._numbers: dict[int, list[list[int]]] = {}
         self._columns: dict[tuple[int, int], Sequence[Any]] = {}

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kb_dataexec.log.compressed import LogMark
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.in_flight import CommandInFlight
@@ -26,7 +27,6 @@ from kb_engine.fastforward.steady_state.state_snapshot import visit_entries, vis
 from kb_engine.fastforward.steady_state.tile_path import why_no_state
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.recorder import LogMark
 from kb_engine.observe.slow_path import NO_REMEDY, SkipRefusal
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
@@ -193,7 +193,7 @@ class ProgramSkipper(PeriodSkipper[ProgramSnapshot, ProgramShift]):
             self._lacks_state = True
             return None
         self._has_state = True
-        n_commands = len(self._session.kept or ()) if self._recorder is None else self._recorder.n_commands
+        n_commands = len(self._session.kept or ()) if self._recorder is None else self._recorder.rows.n_commands
         cuts = {pe.pe_id: pe.registers.cuts() for pe in self._pes}
         snapshot.note_programs(n_commands, len(self._replayed.issues), launch.running, cuts)
         return snapshot
@@ -244,7 +244,7 @@ class ProgramSkipper(PeriodSkipper[ProgramSnapshot, ProgramShift]):
             self._replayed.go_on(number, later, found[1], period.loaded.get(later, {}))
         if self._recorder is not None:
             self._notify_issued(commands, period.by.commands, n)
-            self._recorder.issued_instead(period.before.n_commands, commands)
+            self._recorder.rows.replace_commands(period.before.n_commands, commands)
         elif self._session.kept:
             self._session.notify_again(self._session.kept[period.before.n_commands : period.after.n_commands], n)
         self._launch.skip(ran)

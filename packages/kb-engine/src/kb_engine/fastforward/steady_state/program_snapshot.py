@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any, NamedTuple, Self
 
-from kb_dataexec.log.compressed import SlotRing
+from kb_dataexec.log.compressed import LogMark, SlotRing
 from kb_engine.block.buffers import Slots
 from kb_engine.block.in_flight import CommandInFlight, Issued, TileToken
 from kb_engine.block.state_visitor import HasState, NotPeriodic
 from kb_engine.fastforward.steady_state.state_snapshot import PartsVisitor, StateShift, StateSnapshot
-from kb_engine.observe.recorder import LogMark
 from kb_messages import Place
 
 

@@ -9,11 +9,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Self
 
+from kb_dataexec.log.compressed import LogMark
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import StageServer
 from kb_engine.block.state_visitor import HasState, NotPeriodic, StateVisitor
 from kb_engine.fabric.sharing.stream import Stream
-from kb_engine.observe.recorder import LogMark
 
 
 class PartsVisitor(StateVisitor):

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from kb_dataexec.log.compressed import LogMark
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.pe_roles import Feeding
@@ -19,7 +20,7 @@ from kb_engine.fastforward.steady_state.tile_kinds import TileKinds
 from kb_engine.fastforward.steady_state.tile_path import TilePath, tile_path_of
 from kb_engine.fastforward.steady_state.tile_snapshot import TileShift, TileSnapshot
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.recorder import LogMark, Recorder
+from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.slow_path import NO_REMEDY, SkipRefusal, SlowPathCount, SlowPathReasons
 from kb_engine.timing.clock import Clock
 

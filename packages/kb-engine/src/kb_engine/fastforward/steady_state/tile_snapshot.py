@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
 
-from kb_dataexec.log.compressed import SlotRing
+from kb_dataexec.log.compressed import LogMark, SlotRing
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.state_visitor import NotPeriodic
 from kb_engine.fastforward.steady_state.state_snapshot import PartsVisitor, StateShift, StateSnapshot
 from kb_engine.fastforward.steady_state.tile_kinds import TileKinds
-from kb_engine.observe.recorder import LogMark
 from kb_messages import Place
 
 

@@ -1,5 +1,5 @@
-"""Closed commands: they come to what they come to event by event, those that others meet are opened, and the rest runs
-as ever."""
+"""Isolated commands come to what they come to event by event. Those that others meet are simulated after all, and the
+rest runs as ever."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
+from chip_specs import changed_chip, chip_spec, nodes_of_pe
 from fast_forward import isolated_of
 
 from kb_components.pe.pe_dma import PeDma
@@ -18,12 +18,11 @@ from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
 from kb_engine.fastforward.isolated import isolated_commands
 from kb_engine.observe import Callbacks
 from kb_messages import KbError, StageParams
-from kb_topology import loads_topology
 
 ROOT = Path(__file__).parents[1]
 with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(ROOT / "tests_integration" / "closed")
-    cases, fuzz = (import_module(name) for name in ("closed_cases", "closed_fuzz"))
+    patch.syspath_prepend(ROOT / "tests_integration" / "isolated")
+    cases, fuzz = (import_module(name) for name in ("isolated_cases", "isolated_fuzz"))
 
 TILE = TileShape(32, 32, 32)
 Change = Callable[[dict[str, Any]], None]
@@ -37,7 +36,7 @@ def isolates_small_commands(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def chip(change: Change | None = None, base: str = "one_cube") -> dict[str, Any]:
-    spec: dict[str, Any] = yaml.safe_load((ROOT / "topologies" / f"{base}.yaml").read_text(encoding="utf-8"))
+    spec = chip_spec(base)
     if change is not None:
         change(spec)
     return spec
@@ -46,14 +45,14 @@ def chip(change: Change | None = None, base: str = "one_cube") -> dict[str, Any]
 def run(
     kernel: Callable[..., None],
     spec: dict[str, Any],
-    exact: Any = "closed",
+    exact: Any = "isolated",
     n_pes: int = 4,
     slices: Callable[[int], int] = lambda pe: pe,
     virtual: bool = False,
     observers: Any = (),
 ) -> tuple[Any, Engine]:
     """The digest of a launch of *kernel* with a matrix triple for each PE, in the HBM slice that *slices* gives."""
-    topology = loads_topology(yaml.safe_dump(spec, sort_keys=False), "changed.yaml")
+    topology = changed_chip(spec)
     engine = Engine(topology, MemoryLogWriter(), observers, exact=exact)
     host = Host(engine, Path(__file__).parent)
     zeros = np.zeros((64, 96), np.float16)
@@ -79,8 +78,8 @@ def one(tl: Language, tensors: list[list[TensorRef]]) -> None:
 
 
 def counts(engine: Engine) -> tuple[int, int, int] | None:
-    closed = isolated_of(engine)
-    return None if closed is None else (closed.n_simulated, closed.n_reused, closed.n_undone)
+    isolated = isolated_of(engine)
+    return None if isolated is None else (isolated.n_simulated, isolated.n_reused, isolated.n_undone)
 
 
 @pytest.mark.parametrize("seed", [*range(12), 141])
@@ -95,7 +94,7 @@ def test_equal_commands_run_once() -> None:
     assert isolated_of(run(one, chip(), "events")[1]) is None
 
 
-def test_a_lone_program_runs_apart_what_it_does_again() -> None:
+def test_a_program_on_one_pe_takes_what_it_did_before() -> None:
     def thrice(tl: Language, tensors: list[list[TensorRef]]) -> None:
         for _ in range(3):
             one(tl, tensors)
@@ -115,13 +114,13 @@ def later_loads(tl: Language, tensors: list[list[TensorRef]]) -> None:
         tl.load(tensors[0][0][:32, :32])
 
 
-def test_a_command_that_is_met_is_opened() -> None:
+def test_a_command_that_another_one_meets_is_simulated_after_all() -> None:
     found, engine = run(later_loads, chip(), n_pes=2)
     assert counts(engine) == (1, 0, 1)
     assert found == run(later_loads, chip(), "events", n_pes=2)[0]
 
 
-def test_where_commands_meet_none_is_closed_again() -> None:
+def test_where_commands_meet_none_is_isolated_again() -> None:
     def twice(tl: Language, tensors: list[list[TensorRef]]) -> None:
         one(tl, tensors)
         one(tl, tensors)
@@ -131,7 +130,7 @@ def test_where_commands_meet_none_is_closed_again() -> None:
     assert found == run(twice, chip(), "events", slices=lambda _: 0)[0]
 
 
-def test_a_value_that_is_computed_meanwhile_opens_all() -> None:
+def test_a_value_that_is_computed_meanwhile_ends_all_isolation() -> None:
     def asks(tl: Language, tensors: list[list[TensorRef]]) -> None:
         if tl.program_id() == 0:
             one(tl, tensors)
@@ -143,11 +142,6 @@ def test_a_value_that_is_computed_meanwhile_opens_all() -> None:
     assert found == run(asks, chip(), "events", n_pes=2)[0]
 
 
-def pe(spec: dict[str, Any]) -> dict[str, Any]:
-    nodes: dict[str, Any] = spec["cube"]["pe_template"]["nodes"]
-    return nodes
-
-
 def streams(tl: Language, tensors: list[list[TensorRef]]) -> None:
     tl.wait(product(tl, tensors, b_stream=True))
 
@@ -157,26 +151,32 @@ def scales_each_tile(tl: Language, tensors: list[list[TensorRef]]) -> None:
 
 
 @pytest.mark.parametrize("kernel", [streams, scales_each_tile])
-def test_streams_and_epilogues_can_be_closed(kernel: Callable[..., None]) -> None:
+def test_streams_and_epilogues_can_be_isolated(kernel: Callable[..., None]) -> None:
     found, engine = run(kernel, chip())
     assert counts(engine) == (1, 3, 0)
     assert found == run(kernel, chip(), "events")[0]
 
 
 def several_reads(spec: dict[str, Any]) -> None:
-    pe(spec)["pe_dma"]["outstanding"] = 2
+    nodes_of_pe(spec)["pe_dma"]["outstanding"] = 2
 
 
 def scoreboard(spec: dict[str, Any]) -> None:
-    pe(spec)["pe_cpu"]["issue"] = "scoreboard"
+    nodes_of_pe(spec)["pe_cpu"]["issue"] = "scoreboard"
 
 
 def decoupled(spec: dict[str, Any]) -> None:
-    pe(spec)["pe_cpu"]["issue"] = "decoupled"
+    nodes_of_pe(spec)["pe_cpu"]["issue"] = "decoupled"
 
 
 def with_mmu(spec: dict[str, Any]) -> None:
-    pe(spec)["pe_mmu"] = {"kind": "pe_mmu", "impl": "builtin.pe_mmu", "tlb_entries": 4, "levels": 2, "level_ns": 50}
+    nodes_of_pe(spec)["pe_mmu"] = {
+        "kind": "pe_mmu",
+        "impl": "builtin.pe_mmu",
+        "tlb_entries": 4,
+        "levels": 2,
+        "level_ns": 50,
+    }
     spec["cube"]["pe_template"]["wires"].append("pe_dma -> pe_mmu")
 
 
@@ -190,13 +190,13 @@ def with_mmu(spec: dict[str, Any]) -> None:
         (lambda _: None, "one_cube_banked", False),
     ],
 )
-def test_what_cannot_be_closed_runs_as_ever(change: Change, base: str, virtual: bool) -> None:
+def test_what_cannot_be_isolated_runs_as_ever(change: Change, base: str, virtual: bool) -> None:
     found, engine = run(one, chip(change, base), virtual=virtual)
     assert counts(engine) == (0, 0, 0)
     assert found == run(one, chip(change, base), "events", virtual=virtual)[0]
 
 
-def test_physical_addresses_beside_an_mmu_can_be_closed() -> None:
+def test_physical_addresses_beside_an_mmu_can_be_isolated() -> None:
     found, engine = run(one, chip(with_mmu))
     assert counts(engine) == (1, 3, 0)
     assert found == run(one, chip(with_mmu), "events")[0]
@@ -250,7 +250,7 @@ def test_a_failed_run_has_the_records_and_the_counts_up_to_its_end() -> None:
         raise ZeroDivisionError  # while the product is under way
 
     def left(exact: Any) -> tuple[Any, list[object]]:
-        topology, writer = loads_topology(yaml.safe_dump(chip(), sort_keys=False), "one.yaml"), MemoryLogWriter()
+        topology, writer = changed_chip(chip()), MemoryLogWriter()
         engine = Engine(topology, writer, exact=exact)
         host = Host(engine, Path(__file__).parent)
         tensors = [
@@ -261,9 +261,9 @@ def test_a_failed_run_has_the_records_and_the_counts_up_to_its_end() -> None:
         engine.flush_log()
         return writer.close().ops, cases.counts_of(engine)
 
-    (events, counted), (closed, found) = left("events"), left("closed")
+    (events, counted), (isolated, found) = left("events"), left("isolated")
     assert len(events)
-    assert np.array_equal(events, closed)
+    assert np.array_equal(events, isolated)
     assert counted == found
 
 

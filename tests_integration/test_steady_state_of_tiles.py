@@ -1,4 +1,4 @@
-"""Commands whose tiles come in periods are folded, and nothing can be told from a run of every event but its length."""
+"""Tiles of a command that reach a steady state are skipped, and a run shows what a run of every event shows."""
 
 from importlib import import_module
 from pathlib import Path
@@ -18,10 +18,10 @@ TILE = TileShape(128, 128, 128)
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT / "benchmarks/validation")
-    folding = import_module("folding")
+    both_ways = import_module("folding")
 
-FOLDED = (0, 5, 7, 14)
-"""Random cases that are folded, of which two have several commands and two several transfers under way."""
+SKIPPING = (0, 5, 7, 14)
+"""Random cases in which tiles are skipped, of which two have several commands and two several transfers under way."""
 
 
 def kernel(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> None:
@@ -37,9 +37,9 @@ def product(sizes: tuple[int, int, int], log: bool, **options: Any) -> Engine:
     return engine
 
 
-@pytest.mark.parametrize("seed", FOLDED)
-def test_a_folded_run_is_that_of_every_event(seed: int) -> None:
-    found = folding.compare(seed)
+@pytest.mark.parametrize("seed", SKIPPING)
+def test_a_run_that_skips_tiles_is_that_of_every_event(seed: int) -> None:
+    found = both_ways.compare(seed)
     assert (found.differs, found.is_refused) == ([], False)
     assert found.skipped > 100
 
@@ -48,24 +48,24 @@ def test_the_comparison_sees_a_difference(monkeypatch: pytest.MonkeyPatch) -> No
     """A jump of one picosecond too many changes the log, the launch and the end."""
     skip = Clock.skip
     monkeypatch.setattr("kb_engine.timing.clock.Clock.skip", lambda clock, ps: skip(clock, ps + 1))
-    assert {"end", "launch", "log"} <= set(folding.compare(FOLDED[0]).differs)
+    assert {"end", "launch", "log"} <= set(both_ways.compare(SKIPPING[0]).differs)
 
 
 def test_of_a_product_of_4096_cubed_a_few_tiles_are_simulated() -> None:
     """32 x 32 x 32 tiles, of which those of some output tiles are simulated."""
-    folded, simulated = product((4096, 4096, 4096), log=False), product((4096, 4096, 4096), log=False, exact="events")
-    assert tiles_of(folded) is not None
-    assert 32 * 32 * 32 - tiles_of(folded).skipped < 20 * 32
-    assert folded.clock.now_ps == simulated.clock.now_ps
+    skipping, simulated = product((4096, 4096, 4096), log=False), product((4096, 4096, 4096), log=False, exact="events")
+    assert tiles_of(skipping) is not None
+    assert 32 * 32 * 32 - tiles_of(skipping).skipped < 20 * 32
+    assert skipping.clock.now_ps == simulated.clock.now_ps
 
 
 @pytest.mark.parametrize("sizes", [(2000, 1900, 2100), (256, 5000, 3000)])
 def test_ragged_products_have_the_log_of_every_event(sizes: tuple[int, int, int]) -> None:
-    folded, simulated = product(sizes, log=True), product(sizes, log=True, exact="events")
-    assert tiles_of(folded) is not None
+    skipping, simulated = product(sizes, log=True), product(sizes, log=True, exact="events")
+    assert tiles_of(skipping) is not None
     assert tiles_of(simulated) is None
-    assert tiles_of(folded).skipped > 200
-    assert folded.close_log().digest == simulated.close_log().digest
+    assert tiles_of(skipping).skipped > 200
+    assert skipping.close_log().digest == simulated.close_log().digest
 
 
 def test_an_observer_of_stages_is_told_of_every_one() -> None:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kb_engine.fabric.lazy_reads import NOT_YET, ReadWay, pack_row
-from kb_engine.observe.run_rows import LazyTransfers
+from kb_engine.fabric.lazy_reads import NOT_YET, LazyTransfers, ReadWay, pack_row
 from kb_messages import LogError
 
 NEAR, FAR = ReadWay(7, 1000, 1000, 500), ReadWay(8, 3000, 4000, 900)

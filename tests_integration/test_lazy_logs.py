@@ -1,4 +1,4 @@
-"""Logs of folded runs and of closed commands make their rows when somebody looks: the rows of every event."""
+"""Logs of skipped tiles and of isolated commands make their rows when somebody looks: the rows of every event."""
 
 import gc
 import json
@@ -22,7 +22,7 @@ from kb_topology import load_topology
 
 ROOT = Path(__file__).parents[1]
 SIZES = {"one_pe": (2048, 1280, 1280), "one_cube": (1024, 512, 512)}
-"""M, N, K of a launch. The first has 1,600 tiles of one PE, some of which are folded, and the second 128 of each PE."""
+"""M, N, K of a launch. The first has 1,600 tiles of one PE, some of them skipped, and the second 128 of each PE."""
 TILE = TileShape(128, 128, 128)
 
 
@@ -38,7 +38,7 @@ def kernel(tl: Language, triples: list[tuple[TensorRef, TensorRef, TensorRef]], 
     tl.wait(tl.composite("gemm", a, b, out=c, tile=TILE))
 
 
-def begun(name: str, writer: Any, exact: Any = "closed", observers: Any = ()) -> tuple[Engine, Any]:
+def begun(name: str, writer: Any, exact: Any = "isolated", observers: Any = ()) -> tuple[Engine, Any]:
     """An engine, and a function that launches the kernel once."""
     topology = load_topology(ROOT / f"topologies/{name}.yaml")
     engine = Engine(topology, writer, observers, exact=exact)
@@ -55,13 +55,13 @@ def begun(name: str, writer: Any, exact: Any = "closed", observers: Any = ()) ->
 
 @pytest.mark.parametrize("name", ["one_pe", "one_cube"])
 def test_rows_are_made_when_somebody_looks(name: str) -> None:
-    (late, launch), (plain, launch_plain) = begun(name, MemoryLogWriter()), begun(name, MemoryLogWriter(), "events")
+    (lazy, launch), (plain, launch_plain) = begun(name, MemoryLogWriter()), begun(name, MemoryLogWriter(), "events")
     launch(), launch_plain()
-    log, expected = late.close_log(), plain.close_log()
+    log, expected = lazy.close_log(), plain.close_log()
     assert type(log) is LazyOpLog
     assert expected is not None
-    assert late.session.recorder is not None
-    assert late.session.recorder.writer.summary.n_ops == 0
+    assert lazy.session.recorder is not None
+    assert lazy.session.recorder.writer.summary.n_ops == 0
     assert log.digest == expected.digest
 
 
@@ -146,7 +146,7 @@ def test_formulas_on_disk_are_the_rows_of_every_event(name: str, nbytes: int, tm
     assert summary == source.summary == log.summary
 
 
-def test_late_operands_of_formulas_are_made_when_somebody_asks(tmp_path: Path) -> None:
+def test_operands_of_formulas_are_made_when_somebody_asks(tmp_path: Path) -> None:
     on_disk("one_cube", tmp_path)
     whole, seen = read_log(tmp_path), list[int]()
     log = LogFolder(tmp_path).whole(lazy_operands=True, look=lambda chunk: seen.append(len(chunk.operands)))
@@ -202,11 +202,11 @@ def test_rows_follow_formulas_where_the_host_writes_and_a_kernel_looks(tmp_path:
 
     seen: list[float] = []
     digests = []
-    for exact, writer in (("closed", FolderLogWriter(tmp_path / "log")), ("events", MemoryLogWriter())):
+    for exact, writer in (("isolated", FolderLogWriter(tmp_path / "log")), ("events", MemoryLogWriter())):
         engine = small_products(writer, exact, [multiplying, multiplying, looking])
-        closed = engine.close_log()
-        assert closed is not None
-        digests.append(closed.digest)
+        log = engine.close_log()
+        assert log is not None
+        digests.append(log.digest)
     assert seen == [3 * 2 * 64.0] * 2
     assert digests[0] == digests[1] == read_log(tmp_path / "log").digest
     names = {file.name.partition("-")[0] for file in (tmp_path / "log").iterdir()}
@@ -220,7 +220,7 @@ def looking_often(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> Non
     tl.wait(tl.composite("gemm", a, b, out=c, tile=TileShape(16, 16, 16)))
 
 
-@pytest.mark.parametrize("exact", ["events", "closed"])
+@pytest.mark.parametrize("exact", ["events", "isolated"])
 def test_chunks_of_events_on_disk_are_formulas_until_a_kernel_looks(
     exact: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,7 +250,9 @@ def test_chunks_of_events_of_many_pes_are_cut_at_any_record(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("least", [64, 1 << 20], ids=["isolated", "after tiles that repeat"])
-def test_rows_that_are_known_ahead_follow_a_look(least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_a_command_whose_times_are_known_follow_a_look(
+    least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Program 0 looks while a command of program 1 is under way, whose times are known to its end."""
 
     def multiplying(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> None:
@@ -269,7 +271,7 @@ def test_rows_that_are_known_ahead_follow_a_look(least: int, tmp_path: Path, mon
 
     monkeypatch.setattr("kb_engine.fastforward.isolated.isolated_commands.LEAST_ISOLATED_STAGES", least)
     digests = []
-    for exact, writer in (("closed", FolderLogWriter(tmp_path)), ("events", MemoryLogWriter())):
+    for exact, writer in (("isolated", FolderLogWriter(tmp_path)), ("events", MemoryLogWriter())):
         topology = load_topology(ROOT / "topologies/one_cube.yaml")
         engine = Engine(topology, writer, exact=exact)  # type: ignore[arg-type]
         host = Host(engine, ROOT)
@@ -278,9 +280,9 @@ def test_rows_that_are_known_ahead_follow_a_look(least: int, tmp_path: Path, mon
         operands = [host.empty(name, (2048, 2048), DType.F16, slices=here) for name in "abc"]
         host.launch(multiplying, *operands, pes=[0])
         host.launch(kernel, x, y, pes=range(2))
-        closed = engine.close_log()
-        assert closed is not None
-        digests.append(closed.digest)
+        log = engine.close_log()
+        assert log is not None
+        digests.append(log.digest)
     assert digests[0] == digests[1]
 
 
@@ -313,7 +315,7 @@ def test_a_log_with_formulas_that_was_cut_off_is_read_as_far_as_it_got(tmp_path:
 
 
 def test_a_damaged_or_forged_chunk_of_formulas_is_a_sentence(tmp_path: Path) -> None:
-    small_products(FolderLogWriter(tmp_path), "closed", [multiplying] * 2).close_log()
+    small_products(FolderLogWriter(tmp_path), "isolated", [multiplying] * 2).close_log()
     path, rng = min(tmp_path.glob("formulas-*.z")), np.random.default_rng(0)
     data = path.read_bytes()
     for n in (0, 5, 60, len(data) // 2, len(data) - 1):

@@ -1,4 +1,4 @@
-"""Programs of a grid that come in periods are folded, and nothing can be told from a run of every event."""
+"""Programs of a grid that reach a steady state are skipped, and a run shows what a run of every event shows."""
 
 from importlib import import_module
 from itertools import count
@@ -10,6 +10,7 @@ import pytest
 from fast_forward import skipper_of
 
 from kb_dataexec import Executor, FolderLogWriter, MemoryLogWriter, read_log
+from kb_dataexec.log.compressed import LogRows
 from kb_engine import Engine, Host, Language, TensorRef, read_tensor
 from kb_engine.observe import Callbacks
 from kb_engine.observe.recorder import Recorder
@@ -21,15 +22,16 @@ ROOT = Path(__file__).parents[1]
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT / "benchmarks/validation")
-    folding = import_module("program_folding")
+    both_ways = import_module("program_folding")
 
-FOLDED = (0, 7, 12, 25, 39, 5033)
-"""Random cases that are folded: under blocking issue, under a scoreboard and decoupled, on two PEs and on eight, with
-links that streams share."""
+SKIPPING = (0, 7, 12, 25, 39, 5033)
+"""Random cases in which programs are skipped: under blocking issue, under a scoreboard and decoupled, on two PEs and on
+eight, with links that streams share."""
 MEETING = 257
 """A random case under a scoreboard whose programs meet the bytes of others at times."""
 
-PROGRAMS, COLUMNS = 640, 1024
+PROGRAMS, COLUMNS = 320, 1024
+"""Of eight PEs, forty programs each: some rounds are simulated, and more than a third are skipped."""
 
 
 def doubled(tl: Language, x: TensorRef, y: TensorRef) -> None:
@@ -88,7 +90,7 @@ def test_commands_that_are_skipped_are_columns_up_to_the_log_on_disk(issue: str,
         assert skipper_of(engine).skipped > 100
         recorder = engine.session.recorder
         assert recorder is not None
-        assert (recorder.n_commands < 2 * PROGRAMS) is (name == "columns")
+        assert (recorder.rows.n_commands < 2 * PROGRAMS) is (name == "columns")
         assert sum(counted) == 3 * PROGRAMS
         counted.clear()
         engine.close_log()
@@ -97,9 +99,9 @@ def test_commands_that_are_skipped_are_columns_up_to_the_log_on_disk(issue: str,
     assert {*logs.values()} == {launched(PROGRAMS, issue, COLUMNS, exact="events")[2]}
 
 
-@pytest.mark.parametrize("seed", FOLDED)
-def test_a_folded_launch_is_that_of_every_event(seed: int) -> None:
-    found = folding.compare(seed)
+@pytest.mark.parametrize("seed", SKIPPING)
+def test_a_launch_that_skips_programs_is_that_of_every_event(seed: int) -> None:
+    found = both_ways.compare(seed)
     assert (found.differs, found.refusal) == ([], "")
     assert found.skipped > 30
 
@@ -116,37 +118,37 @@ def test_what_a_program_put_into_tl_is_called_by_each_program(monkeypatch: pytes
             return load(tl, ref)
 
         monkeypatch.setattr(Language, "load", counted)
-        _, data, digest = launched(256, **options)
+        _, data, digest = launched(160, **options)
         digests.append(digest)
         found.append((data.tolist(), next(calls)))
     assert digests[0] == digests[1]
     assert found[0] == found[1]
-    assert found[0][1] == 256
+    assert found[0][1] == 160
 
 
 def test_the_comparison_sees_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     """A jump of one picosecond too many changes the log, the launch and the end."""
     skip = Clock.skip
     monkeypatch.setattr("kb_engine.timing.clock.Clock.skip", lambda clock, ps: skip(clock, ps + 1))
-    assert {"end", "launch", "log"} <= set(folding.compare(FOLDED[1]).differs)
+    assert {"end", "launch", "log"} <= set(both_ways.compare(SKIPPING[1]).differs)
 
 
 def test_the_comparison_sees_programs_that_meet_other_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody compares which bytes meet, commands do not wait for others that they meet in later periods alone."""
-    assert folding.compare(MEETING).differs == []
+    assert both_ways.compare(MEETING).differs == []
     monkeypatch.setattr(
         "kb_engine.fastforward.steady_state.program_period.Period.n_with_equal_conflicts", lambda _, n: n
     )
-    assert {"end", "launch", "log"} <= set(folding.compare(MEETING).differs)
+    assert {"end", "launch", "log"} <= set(both_ways.compare(MEETING).differs)
 
 
 @pytest.mark.parametrize(("issue", "columns"), [("blocking", 512), ("scoreboard", 4096)])
 def test_skipped_programs_compute_what_they_would_compute(issue: str, columns: int) -> None:
-    engine, y, digest = launched(600, issue, columns)
+    engine, y, digest = launched(PROGRAMS, issue, columns)
     assert skipper_of(engine) is not None
-    assert skipper_of(engine).skipped > 300
-    np.testing.assert_array_equal(y, np.arange(600 * columns, dtype=np.float32).reshape(600, columns) * 2)
-    assert digest == launched(600, issue, columns, exact="events")[2]
+    assert skipper_of(engine).skipped > PROGRAMS // 3
+    np.testing.assert_array_equal(y, np.arange(PROGRAMS * columns, dtype=np.float32).reshape(PROGRAMS, columns) * 2)
+    assert digest == launched(PROGRAMS, issue, columns, exact="events")[2]
 
 
 def test_looks_leave_transfers_in_pieces_as_they_are() -> None:
@@ -159,23 +161,23 @@ def test_looks_leave_transfers_in_pieces_as_they_are() -> None:
 def test_observers_are_told_of_every_command() -> None:
     told: list[tuple[int, int]] = []
     engine, _, _ = launched(
-        600, observers=[Callbacks(on_issue=lambda each: told.append((each.submitted.command_seq, each.first_op)))]
+        PROGRAMS, observers=[Callbacks(on_issue=lambda each: told.append((each.submitted.command_seq, each.first_op)))]
     )
     assert skipper_of(engine) is not None
-    assert skipper_of(engine).skipped > 300
+    assert skipper_of(engine).skipped > PROGRAMS // 3
     seqs, ops = zip(*sorted(told), strict=True)
-    assert seqs == tuple(range(1800)), "a load, a vector program and a store of each"
+    assert seqs == tuple(range(3 * PROGRAMS)), "a load, a vector program and a store of each"
     assert list(ops) == sorted(ops)
 
 
 def test_programs_without_a_period_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A launch of a million programs does not keep a million of them."""
     monkeypatch.setattr("kb_engine.fastforward.steady_state.program_skipper._MOST_PROGRAMS", 8)
-    engine, _, digest = launched(600)
+    engine, _, digest = launched(PROGRAMS)
     assert skipper_of(engine) is not None
     assert skipper_of(engine).skipped == 0
     assert skipper_of(engine).kept < 40
-    assert digest == launched(600, exact="events")[2]
+    assert digest == launched(PROGRAMS, exact="events")[2]
 
 
 def test_programs_that_read_the_copy_near_their_pe_are_not_kept() -> None:
@@ -185,10 +187,10 @@ def test_programs_that_read_the_copy_near_their_pe_are_not_kept() -> None:
 
 
 def test_a_check_simulates_the_launch_on_a_second_engine() -> None:
-    engine, _, digest = launched(600, exact="check")
+    engine, _, digest = launched(PROGRAMS, exact="check")
     assert engine.n_checked == 1
-    assert skipper_of(engine).skipped > 300
-    assert digest == launched(600, exact="events")[2]
+    assert skipper_of(engine).skipped > PROGRAMS // 3
+    assert digest == launched(PROGRAMS, exact="events")[2]
 
 
 def test_a_check_finds_rows_that_a_jump_loses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,12 +202,12 @@ def test_a_check_finds_rows_that_a_jump_loses(monkeypatch: pytest.MonkeyPatch) -
         repeat(recorder, mark, n - 1, ps, ops)
 
     monkeypatch.setattr(Recorder, "repeat", loses)
-    with pytest.raises(KbError, match=r"got \d+ rows of 3000 ops that were issued, needs a row for each op"):
-        launched(600)
+    with pytest.raises(KbError, match=rf"got \d+ rows of {5 * PROGRAMS} ops that were issued, needs a row for each op"):
+        launched(PROGRAMS)
     assert lost
-    monkeypatch.setattr(Recorder, "n_rows", 3000)
+    monkeypatch.setattr(LogRows, "n_rows", 5 * PROGRAMS)
     with pytest.raises(KbError, match="op log: number of rows"):
-        launched(600, exact="check")
+        launched(PROGRAMS, exact="check")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +223,7 @@ def test_a_check_refuses_a_jump_that_moves_a_part_too_far_or_not_at_all(
 ) -> None:
     monkeypatch.setattr(what, otherwise)
     with pytest.raises(KbError, match=r"where parts were skipped, needs .*, the result of every event"):
-        launched(400, "scoreboard", 4096, exact="check")
+        launched(PROGRAMS, "scoreboard", 4096, exact="check")
 
 
 @pytest.mark.parametrize("options", [{"exact": "events"}, {"templates": False}])

@@ -1,7 +1,7 @@
-"""Random chips and kernels whose commands can be closed, and met: each PE works on its own memory, and now and then on
-that of another one. The kernel is launched several times, on the same tensors and on others, and the host may write in
-between. A run says all that can be compared: its log, counts of every block and link, launch times, and what is to be
-computed later."""
+"""Random chips and kernels whose commands can be isolated, and met: each PE works on its own memory, and now and then
+on that of another one. The kernel is launched several times, on the same tensors and on others, and the host may write
+in between. A run says all that can be compared: its log, counts of every block and link, launch times, and what is to
+be computed later."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
+from chip_specs import changed_chip, chip_spec
 from fast_forward import isolated_of, least_stages
 
 from kb_dataexec import MemoryLogWriter
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
-from kb_topology import loads_topology
 
-ROOT = Path(__file__).parents[2]
 SIDE, N_SLICES, N_SETS = 96, 8, 2
 WIDTHS_GBS = (16, 25.6, 51.2, 64, 100, 102.4, 128, 256)
 Step = tuple[Any, ...]
 
 
-class ClosedCase(NamedTuple):
+class IsolatedCase(NamedTuple):
     """A chip, the steps of each program, and the launches of the kernel: on which set of tensors, and whether the host
     writes to one of them before. `logs` says whether there is an op log."""
 
@@ -35,16 +33,16 @@ class ClosedCase(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What two runs of a case have to have in common, and how many commands ran apart, took a result, were opened."""
+    """What two runs of a case have to have in common, and how many commands ran apart, took a result or were undone."""
 
     digest: str
     counts: list[object]
     launches: list[object]
     pending: list[object]
-    closed: tuple[int, int, int]
+    isolated: tuple[int, int, int]
 
 
-def draw(seed: int) -> ClosedCase:
+def draw(seed: int) -> IsolatedCase:
     """The case of *seed*."""
     rng = random.Random(seed)
     spec = _chip(rng, "one_sip" if seed % 8 == 6 else "one_cube")
@@ -61,19 +59,18 @@ def draw(seed: int) -> ClosedCase:
     launches += [(again.randrange(N_SETS), again.random() < 0.2) for _ in range(again.choice((0, 2, 5)))]
     if again.random() < 0.3:
         kinds = [[_alone(again.choice(steps))] for steps in programs]
-        return ClosedCase(spec, again.choices(kinds, k=again.randint(4, N_SLICES)), launches, again.random() < 0.5)
-    return ClosedCase(spec, programs, launches, again.random() < 0.7)
+        return IsolatedCase(spec, again.choices(kinds, k=again.randint(4, N_SLICES)), launches, again.random() < 0.5)
+    return IsolatedCase(spec, programs, launches, again.random() < 0.7)
 
 
-def run(case: ClosedCase, exact: Any, least: int = 1) -> Compared:
+def run(case: IsolatedCase, exact: Any, least: int = 1) -> Compared:
     """Simulate *case*. Commands of *least* stages or more are isolated, if *exact* says so."""
     with least_stages(least):
         return _run(case, exact)
 
 
-def _run(case: ClosedCase, exact: Any) -> Compared:
-    topology = loads_topology(yaml.safe_dump(case.spec, sort_keys=False), "random.yaml")
-    engine = Engine(topology, MemoryLogWriter() if case.logs else None, exact=exact)
+def _run(case: IsolatedCase, exact: Any) -> Compared:
+    engine = Engine(changed_chip(case.spec), MemoryLogWriter() if case.logs else None, exact=exact)
     host = Host(engine, Path(__file__).parent)
     zeros = np.zeros((SIDE, SIDE), np.float16)
     sets = [
@@ -88,10 +85,10 @@ def _run(case: ClosedCase, exact: Any) -> Compared:
         if writes:
             host.write(sets[number][0][1], zeros)
         launches.append(host.launch(kernel, sets[number], case.programs, pes=range(len(case.programs))))
-    log, closed = engine.close_log(), isolated_of(engine)
-    n_closed = (0, 0, 0) if closed is None else (closed.n_simulated, closed.n_reused, closed.n_undone)
+    log, isolated = engine.close_log(), isolated_of(engine)
+    n_isolated = (0, 0, 0) if isolated is None else (isolated.n_simulated, isolated.n_reused, isolated.n_undone)
     digest = "" if log is None else str(log.digest)
-    return Compared(digest, counts_of(engine), launches, _pending(engine, sets), n_closed)
+    return Compared(digest, counts_of(engine), launches, _pending(engine, sets), n_isolated)
 
 
 def kernel(tl: Language, tensors: list[list[TensorRef]], programs: list[list[Step]]) -> None:
@@ -171,7 +168,7 @@ def _add_packets_and_port(rng: random.Random, spec: dict[str, Any]) -> None:
 
 
 def _chip(rng: random.Random, name: str) -> dict[str, Any]:
-    spec: dict[str, Any] = yaml.safe_load((ROOT / "topologies" / f"{name}.yaml").read_text(encoding="utf-8"))
+    spec = chip_spec(name)
     cube = spec["cube"]
     pe, hbm = cube["pe_template"]["nodes"], cube["nodes"]["hbm"]
     for link in cube["links"]:

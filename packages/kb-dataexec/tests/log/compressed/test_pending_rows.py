@@ -5,9 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from kb_dataexec.log.compressed.compressed_rows import CompressedRows, RowForm, joined
+from kb_dataexec.log.compressed.compressed_rows import CompressedRows, PendingRows, RowForm, joined
 from kb_dataexec.log.compressed.expected_rows import RowStream
-from kb_engine.observe.run_rows import RepeatedRows
 from kb_messages import LogError
 
 FORM = RowForm(3, ops=(0,), times=(2,), came=2, absent=-1)
@@ -15,7 +14,7 @@ PAIRS = RowForm(2, ops=(0,), times=(1,), came=1)
 
 
 def test_rows_repeat_those_since_a_mark_and_ops_and_times_grow():
-    rows = RepeatedRows(FORM)
+    rows = PendingRows(FORM)
     rows.tail.extend((1, 7, -1))
     mark = rows.mark()
     rows.tail.extend((2, 8, 5))
@@ -33,7 +32,7 @@ def test_rows_repeat_those_since_a_mark_and_ops_and_times_grow():
 
 
 def test_nothing_is_repeated_where_nothing_came_since_the_mark():
-    rows = RepeatedRows(PAIRS)
+    rows = PendingRows(PAIRS)
     rows.repeat(rows.mark(), 5, ops=1, ps=0)
     rows.tail.extend((1, 2))
     rows.repeat(rows.mark(), 5, ops=1, ps=0)
@@ -41,7 +40,7 @@ def test_nothing_is_repeated_where_nothing_came_since_the_mark():
 
 
 def test_rows_that_are_put_back_come_before_those_that_come_later():
-    rows = RepeatedRows(PAIRS)
+    rows = PendingRows(PAIRS)
     rows.tail.extend((1, 2, 3, 4))
     table = rows.cut().rows
     rows.put_back(table[1:])
@@ -51,7 +50,7 @@ def test_rows_that_are_put_back_come_before_those_that_come_later():
 
 
 def test_a_time_beyond_64_bits_is_refused():
-    rows = RepeatedRows(PAIRS)
+    rows = PendingRows(PAIRS)
     rows.tail.extend((1, 1 << 63))
     with pytest.raises(LogError, match="a time that does not fit 64 bits"):
         rows.cut()
@@ -60,7 +59,7 @@ def test_a_time_beyond_64_bits_is_refused():
 @pytest.mark.parametrize("seed", range(40))
 def test_nested_repeats_are_those_of_a_plain_list(seed):
     """Marks are kept and used in any order, and before and behind other repeats, as several searches do."""
-    rng, rows, plain, marks = random.Random(seed), RepeatedRows(PAIRS), [], []
+    rng, rows, plain, marks = random.Random(seed), PendingRows(PAIRS), [], []
     for _ in range(30):
         choice = rng.randrange(4)
         if choice == 0:
@@ -84,7 +83,7 @@ def test_nested_repeats_are_those_of_a_plain_list(seed):
 
 
 def test_what_is_left_after_a_cut_is_what_came_before_the_mark():
-    rows = RepeatedRows(PAIRS)
+    rows = PendingRows(PAIRS)
     rows.tail.extend((1, 1, 2, 2))
     rows.repeat((2, 0), 1, ops=1, ps=1)
     mark = rows.mark()
@@ -100,7 +99,7 @@ def test_what_is_left_after_a_cut_is_what_came_before_the_mark():
 def test_a_stream_gives_rows_up_to_a_time_once_each(shared, monkeypatch):
     monkeypatch.setattr("kb_dataexec.log.compressed.compressed_rows._SHARED_ROWS", shared)
     monkeypatch.setattr("kb_dataexec.log.compressed.expected_rows._CHUNK_ROWS", 3)
-    rows = RepeatedRows(PAIRS)
+    rows = PendingRows(PAIRS)
     rows.tail.extend((0, 0, 1, 4))
     rows.repeat((0, 0), 4, ops=2, ps=5)
     stream = RowStream(rows.cut(), ops=100, ps=1000)
@@ -120,7 +119,7 @@ def test_rows_in_order_are_not_made_anew():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_formula_is_split_at_any_time(seed):
-    rng, rows, ps = random.Random(seed), RepeatedRows(PAIRS), 0
+    rng, rows, ps = random.Random(seed), PendingRows(PAIRS), 0
     marks = [(rows.mark(), 0)]
     for _ in range(8):
         for _ in range(rng.randint(1, 3)):
