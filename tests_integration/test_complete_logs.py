@@ -40,13 +40,14 @@ CASES = {
 
 
 class Run(NamedTuple):
-    """The result of a launch, its log and what it stored."""
+    """The result of a launch, its log, what it stored, and the causes for which its programs were not skipped."""
 
     result: LaunchResult
     log: OpLog
     n_ops: int
     n_skipped: int
     stored: np.ndarray[Any, np.dtype[np.float64]]
+    causes: list[str]
 
 
 def run(case: Case, exact: Any) -> Run:
@@ -68,7 +69,9 @@ def run(case: Case, exact: Any) -> Run:
     log = engine.close_log()
     assert isinstance(log, OpLog)
     stored = read_tensor(Executor(log, engine.initial_memory).run(), b).astype(np.float64)
-    return Run(result, log, engine.session.n_ops, engine.work.skipped_programs + engine.work.isolated_commands, stored)
+    work = engine.work
+    causes = [each.why.cause for each in work.slow_path if each.what == "programs of a grid"]
+    return Run(result, log, engine.session.n_ops, work.skipped_programs + work.isolated_commands, stored, causes)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -91,3 +94,9 @@ def test_programs_or_commands_of_these_grids_are_skipped(case: Case) -> None:
 @pytest.mark.parametrize("case", [CASES["one PE"]], ids=["one PE"])
 def test_a_check_compares_such_a_run_with_another_engine(case: Case) -> None:
     assert run(case, "check").log.digest == run(case, "events").log.digest
+
+
+@pytest.mark.speed
+def test_the_refusal_names_the_isolated_commands() -> None:
+    cause = "its programs issue commands that are isolated, whose rows a period cannot repeat"
+    assert run(CASES["one PE"], "isolated").causes == [cause]
