@@ -45,14 +45,6 @@ class VirtualMemory:
         self._mappings = mappings
         self.elapsed_ps = 0
 
-    def send(self, message: MmuMessage) -> None:
-        """Sends *message* to the MMUs of the PEs that it names. When one MMU refuses the message, none obeys.
-
-        Raises AddressError when an MMU refuses or when the physical bytes are in no memory, and KernelError for a PE
-        that is missing or has no MMU.
-        """
-        self._send_all([message])
-
     def map(self, tensor: Tensor, virtual: int | None, pe_ids: Sequence[str]) -> Tensor:
         """Maps *tensor* to virtual addresses from *virtual* on. Each block takes whole pages. Raises the errors of
         `send`."""
@@ -69,7 +61,7 @@ class VirtualMemory:
                 at += nbytes
             along = len(tensor.col_bounds) - 1
             grids.append(tuple(tuple(addresses[row : row + along]) for row in range(0, len(addresses), along)))
-        self._send_all(messages)
+        self.send(messages)
         self._mappings.add(first, -(-at // page_nbytes) * page_nbytes, tensor, messages)
         return replace(tensor, virtual=tuple(grids))
 
@@ -79,12 +71,16 @@ class VirtualMemory:
         physical, messages = self._mappings.mapped.get(first, (None, []))
         if physical != replace(tensor, virtual=()):
             raise KernelError(f"unmap of {tensor.name}", "a tensor that is not mapped", "one from host.map")
-        self._send_all([MmuUnmap(virtual=each.virtual, nbytes=each.nbytes, pes=each.pes) for each in messages])
+        self.send([MmuUnmap(virtual=each.virtual, nbytes=each.nbytes, pes=each.pes) for each in messages])
         del self._mappings.mapped[first]
 
-    def _send_all(self, messages: Sequence[MmuMessage]) -> None:
-        """Sends *messages* in one call, after a trial on copies of the page tables, which raises the errors of
-        refusals."""
+    def send(self, messages: Sequence[MmuMessage]) -> None:
+        """Sends *messages* in one call to the MMUs of the PEs that they name. When one MMU refuses a message, none
+        obeys: the messages are tried on copies of the page tables first.
+
+        Raises AddressError when an MMU refuses or when the physical bytes are in no memory, and KernelError for a PE
+        that is missing or has no MMU.
+        """
         tried: dict[str, PageTable] = {}
         for message in messages:
             if isinstance(message, MmuMap):

@@ -6,7 +6,7 @@ Design: docs/design/kernel-language.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 from typing import Any, TypeAlias
 
@@ -18,7 +18,6 @@ from kb_engine.language.math import MathOps
 from kb_engine.language.vector.recorded import RecordedTensor
 from kb_engine.memory.pending import Producer
 from kb_engine.program.author.arguments import describe, dtype_named, loop_order_named, tile_shape
-from kb_engine.program.language_base import allocate
 from kb_engine.program.port import Completion
 from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.values.tensors import TensorRef
@@ -133,7 +132,7 @@ class GemmOps(MathOps):
     @cached_property
     def _sums(self) -> Accumulators:
         """The results of `dot` that lie in registers."""
-        return Accumulators(self._port, partial(allocate, self._port), self._later)
+        return Accumulators(self._port, self._later)
 
     def _check_accumulator(self, acc: object, wanted: Matrix, dtype: DType, line: str) -> None:
         needs = f"a value in TCM, {wanted.rows} x {wanted.cols} of {wanted.dtype}, as sums of these factors are"

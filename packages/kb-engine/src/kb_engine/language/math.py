@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, cast
 
+import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language.along_axis import AxisFunctions
@@ -20,8 +21,6 @@ from kb_engine.language.rules.math_results import (
     filled_integers,
     is_wide,
     known_value,
-    math_attributes,
-    numpy_name,
     sort_arguments,
     spreads,
     steps_of,
@@ -106,7 +105,7 @@ class MathOps(AxisFunctions):
             raise KernelError(line, f"{value!r} as {wanted}", "a number that the dtype has")
         if is_wide(value) and not wanted.is_float:
             return self._call("copy", [self._wide(value, shape, line)], dtype=wanted)
-        return self._record(math_attributes("fill", scalars=(scalar_of(value),)), (), shape, wanted, None, line)
+        return self._record(MathAttributes(op="fill", scalars=(scalar_of(value),)), (), shape, wanted, None, line)
 
     def zeros(self, shape: tuple[int, ...], dtype: DType | str) -> LoadedTensor:
         """A tensor of *shape* whose elements are all 0. Raises KernelError as `full` does."""
@@ -178,7 +177,7 @@ class MathOps(AxisFunctions):
     def _spread(self, value: Handle, shape: tuple[int, ...], op: str, line: str) -> Handle:
         """*value* with its rows repeated to match a value of *shape*. One row stays one row."""
         for group, wider in spreads(value.shape, shape):
-            attributes = math_attributes("spread", group=group)
+            attributes = MathAttributes(op="spread", group=group)
             known = known_value(attributes, [value], wider, value.dtype)
             value = self._record(attributes, self._sources([value], op, line), wider, value.dtype, known, line)
         return value
@@ -217,7 +216,7 @@ class MathOps(AxisFunctions):
         if not -(2**63) <= number < 2**64:
             raise KernelError(line, f"the number {number}", "one of 64 bits")
         high = (number >> 32) - (number >= 2**63) * 2**32
-        fill = math_attributes("fill", scalars=(scalar_of(high),))
+        fill = MathAttributes(op="fill", scalars=(scalar_of(high),))
         word = self._record(fill, (), shape, DType.I64, filled_integers(high, shape), line)
         return self._call("bit_or", [self._call("lshift", [word, 32]), number & 0xFFFFFFFF])
 
@@ -238,8 +237,8 @@ class MathOps(AxisFunctions):
             dtype = known.integers
             steps = form.steps if len(form.steps) == 2 else (0, *form.steps)
             scalars = tuple(scalar_of(each) for each in (form.base, *steps))
-            values = form.data().astype(numpy_name(dtype))
-            return self._record(math_attributes("index", scalars=scalars), (), form.shape, dtype, values, line)
+            values = form.data().astype(np.int32 if dtype is DType.I32 else np.int64)
+            return self._record(MathAttributes(op="index", scalars=scalars), (), form.shape, dtype, values, line)
         if isinstance(form, HalfSpace):
             return self._call("ge", [self._index(HostValue.of(form.integers, self._port.line), line), 0])
         return self._box(form, line)

@@ -135,20 +135,14 @@ class Language(EpilogueOps, GemmOps, LookAhead, InspectionOps, AtomicOps):
             self._sums.forget(given)
             return
         if isinstance(given, Handle) and handle.freed:
-            raise self._not_freeable(handle)
+            raise KernelError(self._port.line(), "a second tl.free of the same handle", "one")
         self._programs.close()
         holder = handle.holder if isinstance(given, Handle) else None
         if holder is None:
-            raise self._not_freeable(handle)
+            raise KernelError(self._port.line(), f"tl.free of {describe(handle)}", "a handle that holds TCM")
         if not self._port.issues_ahead:
             self._check_unused(handle)
         holder.free()
-
-    def _not_freeable(self, handle: object) -> KernelError:
-        line = self._port.line()
-        if isinstance(handle, Handle) and handle.freed:
-            return KernelError(line, "a second tl.free of the same handle", "one")
-        return KernelError(line, f"tl.free of {describe(handle)}", "a handle that holds TCM")
 
     def _check_unused(self, handle: Handle) -> None:
         """Raises KernelError for a handle that a command has yet to write or read."""

@@ -82,7 +82,9 @@ def probe(
     stride = checked_stride(engine, target, nbytes, flows, chosen)
     ends = _simulate(engine, sources, target, nbytes, chosen, stride)
     alone = in_closed_form(topology, source, target, nbytes, chosen)
-    alone_ps = alone.total_ps if engine.fabric.is_foreseen else _alone_ps(topology, source, target, nbytes, chosen)
+    alone_ps = alone.total_ps
+    if not engine.fabric.is_foreseen:  # full buffers can delay one flow alone, too
+        alone_ps = _simulate(Engine(topology), [source], target, nbytes, chosen)[0]
     bottleneck, gbs = _bottleneck(alone, engine, sources, target, nbytes)
     last = max(ends)
     return Probe(
@@ -119,11 +121,6 @@ def _simulate(
         move(fabric.path(src, region.owner), memory, 0, done, number)
     engine.clock.drain()
     return ends
-
-
-def _alone_ps(topology: Topology, src: str, dst: str, nbytes: int, operation: Operation) -> int:
-    """The end of one flow alone in ps, simulated, because full buffers can delay it too."""
-    return _simulate(Engine(topology), [src], dst, nbytes, operation)[0]
 
 
 def _parts(alone: ClosedForm, alone_ps: int, end_ps: int, bottleneck: str) -> tuple[LatencyPart, ...]:

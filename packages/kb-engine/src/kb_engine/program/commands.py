@@ -12,7 +12,7 @@ from simpy.events import NORMAL
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.state_visitor import NotPeriodic, StateVisitor
 from kb_engine.program.author.kernel_lines import at_line
-from kb_engine.program.command_stream import CommandStream
+from kb_engine.program.command_stream import CommandStream, engine_of
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, Deferring
@@ -149,8 +149,8 @@ class ProgramCommands:
         waiter = completion.finish()
         if self._scoreboard is not None:
             self._scoreboard.retire(context.submitted)
-            if self._stream.queues is not None:
-                self._stream.queues.advance()
+            for queue in self._stream.queues:
+                queue.submit_ready()
         if session.tracer is not None:
             session.tracer.command_completed(record, context.submitted.line)
         if waiter is not None:
@@ -194,9 +194,12 @@ class ProgramCommands:
         """Enqueues the command; with a scoreboard, once the commands that it depends on are done."""
         context, scoreboard = issued.command, self._scoreboard
         submitted = context.submitted
-        if self._stream.queues is not None:
-            completion = self.in_flight[submitted.command_seq][1]
-            self._stream.queues.put(context, completion, self._trace_submitted, self._go_on)
+        if self._stream.queues:
+            queue, completion = (
+                self._stream.queues[engine_of(submitted.command)],
+                self.in_flight[submitted.command_seq][1],
+            )
+            queue.put(context, completion, self._trace_submitted, self._go_on)
             return
         if scoreboard is not None:
             earlier = scoreboard.conflict(submitted)

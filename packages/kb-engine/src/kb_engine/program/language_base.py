@@ -121,8 +121,11 @@ class LanguageBase:
         """The place of *ref* in physical memory. Raises KernelError where this PE does not map its virtual address."""
         pe_id = self._port.pe_id
         matrix = ref.plain_matrix(pe_id) or ref.matrix(pe_id)
-        if matrix.address >= VIRTUAL_END:
-            return matrix
+        return matrix if matrix.address >= VIRTUAL_END else self._translated(matrix, ref, line)
+
+    def _translated(self, matrix: Matrix, ref: TensorRef, line: str) -> Matrix:
+        """*matrix*, a part of *ref* at a virtual address, in physical memory. Raises KernelError where this PE does not
+        map the address."""
         try:
             return self._port.translate(matrix)
         except AddressError as error:

@@ -17,6 +17,7 @@ from kb_engine.language.access.element_pieces import (
     last_of_each,
     pieces_of_affine,
     pieces_of_elements,
+    places_left_out,
 )
 from kb_engine.program.values.affine import Affine, places_before, sides_of
 from kb_engine.program.values.affine_masks import IndexBox, where_not_negative
@@ -50,13 +51,8 @@ class ElementAccess(NamedTuple):
     def left_out(self) -> list[TilePiece]:
         """The places of a tile that no element moves to. Their addresses have no meaning."""
         if isinstance(self.chosen, IndexBox):
-            if self.chosen.is_everywhere:
-                return []
-            chosen = self.chosen.data()
-        else:
-            chosen = self.chosen
-        places = np.flatnonzero(~chosen)
-        return pieces_of_elements(places, places, np.zeros_like(places), 1)
+            return [] if self.chosen.is_everywhere else places_left_out(self.chosen.data())
+        return places_left_out(self.chosen)
 
 
 def access_of(ref: TensorRef, mask: HostValue | None, line: str) -> ElementAccess:

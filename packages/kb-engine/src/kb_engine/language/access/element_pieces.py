@@ -71,6 +71,12 @@ def pieces_of_elements(
     return _joined(address[first], place[first], length, fits, nbytes)
 
 
+def places_left_out(chosen: npt.NDArray[np.bool_]) -> list[TilePiece]:
+    """The places of a tile that *chosen* leaves out. Their addresses have no meaning."""
+    places = np.flatnonzero(~chosen)
+    return pieces_of_elements(places, places, np.zeros_like(places), 1)
+
+
 def _joined(address: Ints, place: Ints, length: Ints, fits: npt.NDArray[np.bool_], nbytes: int) -> list[TilePiece]:
     """Joins each run with the runs behind it that are at equal distances, where *fits* allows it."""
     stride, pitch = np.diff(address), np.diff(place)

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 from kb_engine.language.rules.math_results import (
     Argument,
     is_wide,
-    math_attributes,
     needs_floats,
     result_shape,
     rows_of_axis,
@@ -20,7 +19,7 @@ from kb_engine.program.values.affine import sides_of
 from kb_engine.program.values.handles import Handle
 from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
-from kb_messages import DType, KernelError, VectorValue
+from kb_messages import DType, KernelError, MathAttributes, VectorValue
 
 _RULES: Final[BoundedCache[tuple[Hashable, ...], CallRule]] = BoundedCache()
 
@@ -72,7 +71,7 @@ def _computed(
     result = dtype or result_dtype(op, dtypes, numbers)
     shape = result_shape(op, [each.shape for each in values], axis, line)
     rows = (None, None) if axis is None else rows_of_axis(values[0].shape, axis)
-    math = math_attributes(op, rows[0], scalars, scalar_at, reverse, rows[1])
+    math = MathAttributes(op=op, axis=rows[0], scalars=scalars, scalar_at=scalar_at, reverse=reverse, group=rows[1])
     return CallRule(
         recorded_function(math, VectorValue(*sides_of(shape), result)),
         shape,

@@ -29,7 +29,7 @@ def sort_arguments(
 
     Raises KernelError for transposed tensors and other types, for numbers alone, and for the wrong number of arguments.
     """
-    arguments = list(map(_of_python, arguments))
+    arguments = [each.item() if isinstance(each, np.generic) else each for each in arguments]  # type: ignore[redundant-expr]
     for argument in arguments:
         refuse(argument, f"{call} of", line)
         if not isinstance(argument, (TensorRef, Handle, int, float)):
@@ -44,11 +44,6 @@ def sort_arguments(
     at = tuple(number for number, each in enumerate(arguments) if isinstance(each, (int, float)))
     scalars = tuple(scalar_of(each) for each in arguments if isinstance(each, (int, float)))
     return values, scalars, () if at == tuple(range(len(values), len(arguments))) else at
-
-
-def _of_python(argument: Any) -> Any:
-    """*argument*, where a number of numpy becomes a number of Python."""
-    return argument.item() if isinstance(argument, np.generic) else argument
 
 
 def broadcast(shapes: Sequence[tuple[int, ...]], op: str, line: str) -> tuple[int, ...]:
@@ -66,18 +61,6 @@ def result_shape(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None, l
     if not MATH_FUNCTIONS[op].reduces:
         return shape
     return tuple(1 if number == axis else size for number, size in enumerate(shape))
-
-
-def math_attributes(
-    op: str,
-    axis: int | None = None,
-    scalars: tuple[Scalar, ...] = (),
-    scalar_at: tuple[int, ...] = (),
-    reverse: bool = False,
-    group: tuple[int, int] | None = None,
-) -> MathAttributes:
-    """The attributes of a record of *op*."""
-    return MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at, reverse=reverse, group=group)
 
 
 def rows_of_axis(shape: tuple[int, ...], axis: int) -> tuple[int, tuple[int, int] | None]:
@@ -139,11 +122,6 @@ def filled_integers(number: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
 def steps_of(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The distance of neighbours along each axis of a value of *shape* that lies row by row."""
     return tuple(reversed(list(accumulate((1, *reversed(shape[1:])), mul))))
-
-
-def numpy_name(dtype: DType) -> str:
-    """The name of the integer type *dtype* in numpy."""
-    return {DType.I32: "i4", DType.I64: "i8"}[dtype]
 
 
 def known_value(

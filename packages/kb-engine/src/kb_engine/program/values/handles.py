@@ -55,19 +55,12 @@ def _no_operators(op: str) -> NoReturn:
 
 
 def _operator(op: str) -> Callable[[Handle, Any], LoadedTensor]:
-    def computed(self: Handle, other: Any) -> LoadedTensor:
-        return (self.operators or _no_operators(op)).arithmetic(op, self, other)
-
-    return computed
+    return lambda self, other: (self.operators or _no_operators(op)).arithmetic(op, self, other)
 
 
 def _reflected(op: str) -> Callable[[Handle, Any], LoadedTensor]:
     """The operator of a handle that stands on the right of a number."""
-
-    def computed(self: Handle, other: Any) -> LoadedTensor:
-        return (self.operators or _no_operators(op)).arithmetic(op, other, self)
-
-    return computed
+    return lambda self, other: (self.operators or _no_operators(op)).arithmetic(op, other, self)
 
 
 _OPERATORS_OF_NUMPY: Final = {
@@ -268,15 +261,11 @@ class Handle:
 
     def to(self, dtype: DType | str) -> LoadedTensor:
         """The elements as *dtype*: floats are rounded to nearest even, integers lose the fraction and wrap."""
-        if self.operators is None:
-            raise TypeError("a value that no kernel made")
-        return self.operators.convert(self, dtype)
+        return (self.operators or _no_operators("to")).convert(self, dtype)
 
     def reordered(self, order: tuple[int, ...]) -> LoadedTensor:
         """The elements with the axes in *order*, as a value of its own, which is computed where it is needed."""
-        if self.operators is None:
-            raise TypeError("a value that no kernel made")
-        return self.operators.reordered(self, order)
+        return (self.operators or _no_operators("a transpose")).reordered(self, order)
 
     __add__, __radd__ = _operator("add"), _reflected("add")
     __sub__, __rsub__ = _operator("sub"), _reflected("sub")

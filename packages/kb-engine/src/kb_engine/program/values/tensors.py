@@ -279,38 +279,22 @@ class TensorRef:
             return None
         tensor, (top, bottom), (left, right) = self.tensor, self._rows, self._cols
         rows, cols, nbytes = tensor.row_bounds, tensor.col_bounds, tensor.dtype.nbytes
-        if type(top) is not int and len(rows) > 2 and is_symbol(top):  # the block depends on the program
-            return self._matrix_in_some_block(pe_id)
-        i, j = bisect_right(rows, top) - 1, bisect_right(cols, left) - 1
-        if bottom > rows[i + 1] or right > cols[j + 1]:
+        # Rows that are computed from the program's number lie in a block that depends on the program.
+        in_some_block = type(top) is not int and len(rows) > 2 and is_symbol(top)
+        i, j = 0 if in_some_block else bisect_right(rows, top) - 1, bisect_right(cols, left) - 1
+        if (not in_some_block and bottom > rows[i + 1]) or right > cols[j + 1]:
             return None
         copy = self.copy_near(pe_id) if tensor.copies else 0
         grid = tensor.virtual[copy] if tensor.virtual else tensor.copies[copy - 1] if copy else tensor.addresses
         stride = (cols[j + 1] - cols[j]) * nbytes
+        if in_some_block:
+            first = row_address(rows, [each[j] for each in grid], (top, bottom), stride)
+            if first is None:
+                return None
+        else:
+            first = grid[i][j] + (top - rows[i]) * stride
         return Matrix(
-            address=grid[i][j] + (top - rows[i]) * stride + (left - cols[j]) * nbytes,
-            rows=bottom - top,
-            cols=right - left,
-            stride=stride,
-            dtype=tensor.dtype,
-        )
-
-    def _matrix_in_some_block(self, pe_id: str) -> Matrix | None:
-        """The matrix of rows that are computed from the program's number, each program's in a block of its own; or
-        None."""
-        tensor, (top, bottom), (left, right) = self.tensor, self._rows, self._cols
-        cols, nbytes = tensor.col_bounds, tensor.dtype.nbytes
-        j = bisect_right(cols, left) - 1
-        if right > cols[j + 1]:
-            return None
-        copy = self.copy_near(pe_id) if tensor.copies else 0
-        grid = tensor.virtual[copy] if tensor.virtual else tensor.copies[copy - 1] if copy else tensor.addresses
-        stride = (cols[j + 1] - cols[j]) * nbytes
-        address = row_address(tensor.row_bounds, [each[j] for each in grid], (top, bottom), stride)
-        if address is None:
-            return None
-        return Matrix(
-            address=address + (left - cols[j]) * nbytes,
+            address=first + (left - cols[j]) * nbytes,
             rows=bottom - top,
             cols=right - left,
             stride=stride,
