@@ -242,8 +242,7 @@ class Host:
         self._place(tensor, data, {})
 
     def _place(self, tensor: Tensor, data: npt.NDArray[Any], kept: _Blocks) -> None:
-        """Overwrites every copy of *tensor* with *data*. The memories share one array for equal blocks: *kept* caches
-        the arrays."""
+        """Overwrites every copy of *tensor* with *data*. Equal blocks share one array, cached in *kept*."""
         if data.shape != tensor.shape or data.dtype != numpy_dtype(tensor.dtype):
             raise KernelError(
                 f"write of {tensor.name}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -12,6 +13,13 @@ from kb_engine.memory.page_table import PageTable
 from kb_engine.program.values.tensors import Tensor
 from kb_messages import AddressError, KernelError, MmuMap, MmuMessage, MmuUnmap
 from kb_topology import did_you_mean
+
+ItemT = TypeVar("ItemT")
+
+
+def batched(items: Sequence[ItemT], n: int) -> tuple[tuple[ItemT, ...], ...]:
+    """*items* in tuples of *n*: addresses of blocks as rows of blocks."""
+    return tuple(tuple(items[start : start + n]) for start in range(0, len(items), n))
 
 
 class Mappings:
@@ -23,8 +31,7 @@ class Mappings:
         self.end = 0
 
     def add(self, first: int, end: int, tensor: Tensor, messages: list[MmuMap]) -> None:
-        """Notes that *messages* mapped *tensor* at the virtual addresses from *first* on. *end* is the first page after
-        them."""
+        """Notes that *messages* mapped *tensor* at virtual addresses from *first* up to *end*, the next free page."""
         self.mapped[first] = replace(tensor, virtual=()), messages
         self.end = max(self.end, end)
 
@@ -59,8 +66,7 @@ class VirtualMemory:
                 messages.append(MmuMap(virtual=at, physical=matrix.address, nbytes=nbytes, pes=tuple(pe_ids)))
                 addresses.append(at)
                 at += nbytes
-            along = len(tensor.col_bounds) - 1
-            grids.append(tuple(tuple(addresses[row : row + along]) for row in range(0, len(addresses), along)))
+            grids.append(batched(addresses, len(tensor.col_bounds) - 1))
         self.send(messages)
         self._mappings.add(first, -(-at // page_nbytes) * page_nbytes, tensor, messages)
         return replace(tensor, virtual=tuple(grids))

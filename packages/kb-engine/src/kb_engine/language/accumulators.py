@@ -86,8 +86,7 @@ class _Deferred(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """A sum in registers, and the kernel line that began it. `handle` returns None when the kernel has no reference to
-    it."""
+    """A sum in registers, and the kernel line that began it. `handle` returns None when the kernel dropped the sum."""
 
     matrix: Matrix
     handle: Callable[[], AccumulatorTensor | None]
@@ -241,8 +240,7 @@ class Accumulators:
             self._drain(next(iter(self._sums)), line)
 
     def _drain(self, address: int, line: str) -> None:
-        """Moves the sum at *address* to TCM. A sum without references is moved too, because the registers have to be
-        emptied."""
+        """Moves the sum at *address* to TCM, also a sum without references: the registers have to be emptied."""
         held, find, _ = self._sums[address]
         handle, port = find(), self._port
         holder = allocate(port, held.rows, held.cols, held.dtype, line)

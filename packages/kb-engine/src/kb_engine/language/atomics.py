@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language.access import masks
-from kb_engine.language.access.accesses import ElementAccess, pieces_of
-from kb_engine.language.access.element_pieces import places_left_out
+from kb_engine.language.access.accesses import ElementAccess, pieces_of, places_left_out
 from kb_engine.language.deferred_calls import AtomicCall, AtomicPlace, DeferredAtomics, OldValue
 from kb_engine.language.rules.math_results import Argument, known_value
 from kb_engine.language.transfers import Transfers

@@ -21,8 +21,7 @@ from kb_messages import AtomicCommand, Command, LoadCommand, Matrix, Piece
 
 
 class DeferredCalls:
-    """The `Deferring` of a program: the parts of the language that defer calls. At most one part has a deferred
-    call."""
+    """The `Deferring` of a program: the parts of the language that defer calls. At most one call is deferred."""
 
     def __init__(self, port: ProgramPort) -> None:
         self._port = port

@@ -250,8 +250,7 @@ def _turned(stored: Matrix, transposed: bool) -> tuple[int, int]:
 
 
 def _result_dtype(dtype: DType, epilogue: tuple[EpilogueOp, ...]) -> DType:
-    """The dtype of a result without `out`, from that of the operands: integers give i32, and the epilogue may
-    convert."""
+    """The dtype of a result without `out`: that of the operands, i32 of integers, or that of a conversion."""
     result = dtype if dtype.is_float else dtype.accumulator
     for op in epilogue:
         if op.op == "dequant" and not result.is_float:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kb_engine.language.along_axis import AxisFunctions
 from kb_engine.language.deferred_calls import DeferredCalls
-from kb_engine.language.rules.call_rules import call_rule
+from kb_engine.language.rules.call_rules import call_rule, result_dtype
 from kb_engine.language.rules.math_results import (
     Argument,
     broadcast,
@@ -26,7 +26,6 @@ from kb_engine.language.rules.math_results import (
     steps_of,
     wrapped_at,
 )
-from kb_engine.language.rules.result_types import result_dtype
 from kb_engine.language.vector.recorded import RecordedOp, RecordedTensor, VectorInput, recorded_function
 from kb_engine.language.vector.vector_programs import VectorPrograms
 from kb_engine.memory.pending import Producer
@@ -60,7 +59,7 @@ class MathOps(AxisFunctions):
     depends on in registers, and stores the result.
 
     Arguments are handles, numbers, and known integers and masks, where the types allow them; their shapes broadcast by
-    numpy's rules. The dtype of the result is that of Triton (`result_types`); numbers do not count unless they are of a
+    numpy's rules. The dtype of the result is that of Triton (`call_rules`); numbers do not count unless they are of a
     higher kind. A result of floats is pending; a result of integers is known if the arguments are.
 
     Every function raises KernelError for arguments that are not in TCM, and for shapes that do not broadcast.

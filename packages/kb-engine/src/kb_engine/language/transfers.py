@@ -17,6 +17,7 @@ from kb_engine.language.access.piece_transfers import exchanged, permuted, turne
 from kb_engine.language.epilogue import Epilogue
 from kb_engine.language.layout_functions import ViewOps
 from kb_engine.language.random_numbers import RandomNumbers
+from kb_engine.memory.tiles import MadeTile
 from kb_engine.program.author.arguments import describe
 from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.port import Completion
@@ -97,7 +98,9 @@ class Transfers(RandomNumbers, ViewOps):
         made = fill = None
         if not access.is_whole:
             element = masks.constant(other, src.dtype, line).tobytes()
-            made, fill = masks.padded(src, access, element), self._fill(access, src, element)
+            made = MadeTile(access.rows * access.cols, src.dtype, element, (access.part,))
+            constants = port.constant(element, access.rows * access.cols - src.rows * src.cols)
+            fill = Fill(row=access.down.start, col=access.along.start, immediate=constants)
         producer, known = port.memory.load([src], holder.matrix, made)
         known = None if known is None else known.reshape(access.shape)
         loaded = LoadedTensor(holder.matrix, access.shape, known, producer, self, holder)
@@ -194,12 +197,6 @@ class Transfers(RandomNumbers, ViewOps):
             got_text = f"tl.store of {texts[0]} {src.dtype} to {ref} of {texts[1]} {ref.dtype}"
             fix = f".to({str(ref.dtype)!r}) converts the value" if texts[0] == texts[1] else ""
             raise KernelError(line, got_text, "equal shapes and dtypes", fix)
-
-    def _fill(self, access: masks.MaskedAccess, src: Matrix, element: bytes) -> Fill:
-        """The constants around the elements that are moved, for the op log."""
-        n_around = access.rows * access.cols - src.rows * src.cols
-        at = self._port.constant(element, n_around)
-        return Fill(row=access.down.start, col=access.along.start, immediate=at)
 
 
 def _fix_of(stored: object) -> str:

@@ -105,8 +105,7 @@ class ProgramCommands:
         self.in_flight = {each[0].submitted.command_seq: each for each in self.in_flight.values()}
 
     def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
-        """Issues *command* and returns when the command is in the queue of its PE, or, with *wait_until_done*, is
-        done."""
+        """Issues *command* and returns when it is in the queue of its PE, or, with *wait_until_done*, is done."""
         if self.deferred_calls is not None:
             self._issue_deferred(lambda deferred_calls: deferred_calls.before(command, line))
         session, pe, kernel = self._session, self._pe, self._kernel
@@ -142,8 +141,7 @@ class ProgramCommands:
             self.wait(completion, line)
 
     def _complete(self, record: CompletionRecord) -> None:
-        """Ends the command of *record*, and resumes its waiter: the kernel, or a command, also one of a later
-        program."""
+        """Ends the command of *record*, and resumes its waiter: the kernel, or a command, also of a later program."""
         session = self._session
         context, completion = self.in_flight.pop(record.command_seq)
         waiter = completion.finish()
@@ -166,13 +164,11 @@ class ProgramCommands:
             self._issue_deferred(lambda deferred_calls: deferred_calls.end())
 
     def forget_program(self) -> None:
-        """Drops the reference to the program, which has ended. So the program is freed without the collector of
-        cycles."""
+        """Drops the reference to the ended program, which is so freed without the collector of cycles."""
         self._on_unawaited = None
 
     def register_nbytes(self, command: Command, line: str) -> int:
-        """The bytes of registers that the smallest tile of *command* takes. Raises KernelError at *line* for no
-        plan."""
+        """The bytes of registers of the smallest tile of *command*. Raises KernelError at *line* for no plan."""
         submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line=line, command=command)
         try:
             buffers = self._pe.scheduler.shared_plan(submitted)[0].buffers
@@ -181,8 +177,7 @@ class ProgramCommands:
         return buffers.register_nbytes + buffers.accumulator_nbytes
 
     def _issue_deferred(self, call: Callable[[Deferring], None]) -> None:
-        """Has the front end issue the commands that it deferred. The deferring is off meanwhile, so they pass at
-        once."""
+        """Has the front end issue the commands that it deferred. They pass at once: the deferring is off meanwhile."""
         deferred_calls, self.deferred_calls = self.deferred_calls, None
         assert deferred_calls is not None
         try:

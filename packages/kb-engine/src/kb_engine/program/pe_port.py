@@ -63,8 +63,7 @@ class PePort:
         self.line = _give_way
 
     def forget_kernel(self) -> None:
-        """Has later uses of the kernel's values raise KernelError: the kernel has ended, so another program uses
-        them."""
+        """Has later uses of the kernel's values raise KernelError: the kernel has ended."""
         self.line = self._lines.of_ended
 
     @property
@@ -113,8 +112,7 @@ class PePort:
 
 
 def _give_way(_: tuple[str, ...] = ()) -> str:
-    """Switches from an abandoned kernel to the greenlet that abandoned it. The kernel may catch the exit and call
-    again."""
+    """Switches from an abandoned kernel, which may catch the exit and call again, to the greenlet that abandoned it."""
     parent = getcurrent().parent
     assert parent is not None
     parent.switch()

@@ -161,8 +161,7 @@ class ProgramPort(Protocol):
         """
 
     def waits_for_value(self, line: str) -> AbstractContextManager[None]:
-        """A context manager: the time within is a wait for a value that the kernel reads at *line*. Notifies the
-        observers."""
+        """A context manager: within, the kernel waits for a value that it reads at *line*. Notifies the observers."""
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """The elements of *matrix* after all commands issued so far, `rows x cols`, read-only.

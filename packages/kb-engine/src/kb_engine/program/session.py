@@ -64,8 +64,7 @@ class Session:
             self.materialize.restart()
 
     def keep_commands(self, keeps: bool) -> None:
-        """Keeps the commands that are issued from now on in `kept`, or, without *keeps*, no commands. Forgets earlier
-        ones."""
+        """Keeps the commands that are issued from now on in `kept`, or, without *keeps*, none. Forgets earlier ones."""
         self.kept = [] if keeps else None
 
     def notify_again(self, commands: Sequence[CommandInFlight], n: int = 1) -> None:
@@ -88,8 +87,7 @@ class Session:
         return self._commands
 
     def next_command_seq(self) -> int:
-        """Takes the number of the command that is issued now. Pass 2 executes commands in the order of their
-        numbers."""
+        """Takes the number of the command that is issued now. Pass 2 executes commands in the order of numbers."""
         self._commands += 1
         return self._commands - 1
 

@@ -16,8 +16,7 @@ from kb_messages import Matrix
 
 
 class _CycleCollector(local):
-    """Whether Python's collector of reference cycles runs now in this thread. Other threads have a state of their
-    own."""
+    """Whether Python's collector of reference cycles runs now in this thread. Each thread has a state of its own."""
 
     runs = False
 

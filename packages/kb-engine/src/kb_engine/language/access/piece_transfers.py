@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from kb_engine.language.access.accesses import ElementAccess, pieces_of
-from kb_engine.language.access.element_pieces import TilePiece
+from kb_engine.language.access.accesses import ElementAccess, TilePiece, pieces_of
 from kb_engine.language.access.masks import constant, constants
 from kb_engine.language.math import MathOps
 from kb_engine.language.rules.math_results import Argument
@@ -26,8 +25,10 @@ from kb_messages import OFFSET_BITS, DType, LoadCommand, Matrix, Piece, StoreCom
 
 
 class PieceTransfers(MathOps):
-    """Moves the elements of an `ElementAccess`. The pieces of a command lie in one memory, at most as many as a DMA
-    takes."""
+    """Moves the elements of an `ElementAccess`. The pieces of a command lie in one memory, as many as a DMA takes.
+
+    Known integers and masks that have no form, such as `tl.arange(0, 8) & 3`, come to TCM as constants of the op log.
+    """
 
     def _load_pieces(self, access: ElementAccess, other: float, line: str, waits: bool) -> LoadedTensor:
         """Loads a tile of the elements of *access*, with *other* at the places that it leaves out."""
@@ -148,6 +149,25 @@ class PieceTransfers(MathOps):
             for first in range(0, len(mine), self._port.max_pieces):
                 yield tuple(mine[first : first + self._port.max_pieces])
 
+    def _as_operand(self, argument: Argument, line: str) -> Argument:
+        given = self._with_bytes(argument) if isinstance(argument, HostValue) else argument
+        return given if isinstance(given, LoadedTensor) else super()._as_operand(given, line)
+
+    def stored(self, known: HostValue, dtype: DType, line: str) -> LoadedTensor:
+        """*known* in TCM as *dtype*: computed if it has a form, else constants.
+
+        Raises KernelError for a number that an integer *dtype* cannot represent.
+        """
+        data = constants(known.data, dtype, line)
+        return self._call("copy", [known], dtype=dtype) if _is_computed(known) else self.constants(data, dtype, line)
+
+    def _with_bytes(self, known: HostValue) -> HostValue | LoadedTensor:
+        """*known* as constants in TCM, i32 where all fit, or unchanged if math computes it."""
+        if _is_computed(known):
+            return known
+        line, dtype = self._port.line(), known.integers
+        return self.constants(constants(known.data, dtype, line), dtype, line)
+
 
 def _packed_as(like: Matrix, tile: Matrix) -> Matrix:
     """The bytes of *tile*, which are packed, with the rows and columns of *like*."""
@@ -225,29 +245,6 @@ def _part(piece: Piece, tile: Matrix) -> TilePart:
     nbytes = tile.dtype.nbytes
     pitch, rows, cols = plain(piece.place_stride) // nbytes, plain(piece.rows), plain(piece.cols)
     return TilePart((piece.place - tile.address) // nbytes, pitch, rows, cols)
-
-
-class HostOperands(PieceTransfers):
-    """Math with known integers and masks that have no form, such as `tl.arange(0, 8) & 3`: constants of the op log."""
-
-    def _as_operand(self, argument: Argument, line: str) -> Argument:
-        given = self._with_bytes(argument) if isinstance(argument, HostValue) else argument
-        return given if isinstance(given, LoadedTensor) else super()._as_operand(given, line)
-
-    def stored(self, known: HostValue, dtype: DType, line: str) -> LoadedTensor:
-        """*known* in TCM as *dtype*: computed if it has a form, else constants.
-
-        Raises KernelError for a number that an integer *dtype* cannot represent.
-        """
-        data = constants(known.data, dtype, line)
-        return self._call("copy", [known], dtype=dtype) if _is_computed(known) else self.constants(data, dtype, line)
-
-    def _with_bytes(self, known: HostValue) -> HostValue | LoadedTensor:
-        """*known* as constants in TCM, i32 where all fit, or unchanged if math computes it."""
-        if _is_computed(known):
-            return known
-        line, dtype = self._port.line(), known.integers
-        return self.constants(constants(known.data, dtype, line), dtype, line)
 
 
 def _is_computed(known: HostValue) -> bool:

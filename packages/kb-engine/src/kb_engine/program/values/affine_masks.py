@@ -15,8 +15,7 @@ Interval: TypeAlias = tuple[int, int]
 
 
 class IndexBox(NamedTuple):
-    """A mask that is true where the index along each axis is in the interval of that axis (start, end), end
-    excluded."""
+    """A mask that is true where the index along each axis is in that axis's interval (start, end), end excluded."""
 
     shape: tuple[int, ...]
     intervals: tuple[Interval, ...]
@@ -142,8 +141,7 @@ def where_not_negative(integers: Affine) -> MaskForm:
 
 
 def compared(function: Callable[[Any, Any], Any], difference: Affine) -> MaskForm | None:
-    """The mask of *function*, a comparison, of *difference* and 0; None where the mask is neither box nor half
-    space."""
+    """The mask of *function*, a comparison, of *difference* and 0; None for neither a box nor a half space."""
     if function in (eq, ne):
         return _equal(difference, function is eq)
     sign, offset = {lt: (-1, -1), le: (-1, 0), gt: (1, -1), ge: (1, 0)}[function]

@@ -153,7 +153,8 @@ class Handle:
             elif not self.completion.done:
                 self.operators.wait(self)
         if self.known is None:
-            self._refuse(touched_by)
+            assert self.producer is not None
+            raise self.producer.error(touched_by)
         self._notify_wrap(touched_by)
         return self.known
 
@@ -173,10 +174,6 @@ class Handle:
     def settle(self, elements: npt.NDArray[Any]) -> None:
         """Sets *elements*, as many as the handle has, as the known elements."""
         self.known = elements.reshape(self.shape)
-
-    def _refuse(self, touched_by: str) -> NoReturn:
-        assert self.producer is not None
-        raise self.producer.error(touched_by)
 
     @property
     def data(self) -> npt.NDArray[Any]:
@@ -204,8 +201,7 @@ class Handle:
         return np.array(array, dtype=dtype) if copy or dtype is not None else array
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
-        """Makes an operator whose left operand is of numpy a math function; other functions of numpy get the
-        elements."""
+        """Makes an operator with a left operand of numpy a math function; other functions of numpy get the elements."""
         name = _OPERATORS_OF_NUMPY.get(ufunc.__name__)
         if name is not None and method == "__call__" and len(inputs) == 2 and not named and inputs[1] is self:
             left = inputs[0]
