@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from kb_engine.language.access import masks
 from kb_engine.language.access.accesses import ElementAccess, pieces_of, places_left_out
+from kb_engine.language.call_rules import Argument, known_value
 from kb_engine.language.deferred_calls import AtomicCall, AtomicPlace, DeferredAtomics, OldValue
-from kb_engine.language.rules.math_results import Argument, known_value
 from kb_engine.language.transfers import Transfers
 from kb_engine.memory.pending import Producer
 from kb_engine.program.author.arguments import describe

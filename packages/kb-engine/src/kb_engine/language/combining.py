@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
+from kb_engine.language.call_rules import steps_of
 from kb_engine.language.layout_functions import LayoutFunctions
-from kb_engine.language.rules.math_results import steps_of
 from kb_engine.program.values.affine import Affine
 from kb_engine.program.values.handles import Handle, LoadedTensor
 from kb_engine.program.values.host_values import HostValue

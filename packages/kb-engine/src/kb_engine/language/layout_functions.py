@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language.access.piece_transfers import PieceTransfers, permuted
-from kb_engine.language.rules.call_rules import promoted
-from kb_engine.language.rules.math_results import broadcast, steps_of
+from kb_engine.language.call_rules import broadcast, promoted, steps_of
 from kb_engine.program.author.arguments import describe, dtype_named
 from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.values.handles import Handle, LoadedTensor, Permuted, TensorView

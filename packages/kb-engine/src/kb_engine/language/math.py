@@ -12,20 +12,21 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language.along_axis import AxisFunctions
-from kb_engine.language.deferred_calls import DeferredCalls
-from kb_engine.language.rules.call_rules import call_rule, result_dtype
-from kb_engine.language.rules.math_results import (
+from kb_engine.language.call_rules import (
     Argument,
     broadcast,
+    call_rule,
     filled_integers,
     is_wide,
     known_value,
+    result_dtype,
     sort_arguments,
     spreads,
     steps_of,
     wrapped_at,
 )
+from kb_engine.language.deferred_calls import DeferredCalls
+from kb_engine.language.functions import AxisFunctions
 from kb_engine.language.vector.recorded import RecordedOp, RecordedTensor, VectorInput, recorded_function
 from kb_engine.language.vector.vector_programs import VectorPrograms
 from kb_engine.memory.pending import Producer

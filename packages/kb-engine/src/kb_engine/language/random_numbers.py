@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from kb_engine.language.call_rules import Argument
 from kb_engine.language.combining import CombiningFunctions
-from kb_engine.language.rules.math_results import Argument
 from kb_engine.program.values.handles import Handle, LoadedTensor
 from kb_engine.program.values.host_values import HostValue
 from kb_messages import DType, KernelError

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from kb_engine.language.access.accesses import ElementAccess, TilePiece, pieces_of
 from kb_engine.language.access.masks import constant, constants
+from kb_engine.language.call_rules import Argument
 from kb_engine.language.math import MathOps
-from kb_engine.language.rules.math_results import Argument
 from kb_engine.memory.tiles import MadeTile, TilePart
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import TcmHolder
