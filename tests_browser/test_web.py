@@ -77,7 +77,8 @@ def test_every_view_opens_with_an_empty_console(opened: Open, runs: dict[str, Pa
         assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1"), view
         assert page.page.evaluate(CONTRAST) >= 4.5, view
         if view in ("runs", "compare"):
-            assert "M=2048" in page.page.locator("main").text_content(), "runs of one benchmark are told apart"
+            text = page.page.locator("main").text_content()
+            assert "M=2048" in text, "runs of one benchmark show parameters that differ"
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -165,8 +165,8 @@ def test_a_run_that_is_stuck_says_who_waits_for_what_and_ends_with_3(tmp_path: P
     assert (done.returncode, done.stdout) == (3, "")
     first, *lines, others, kept = done.stderr.splitlines()
     assert re.fullmatch(
-        r"error: simulation: got nothing left to happen after [\d.]+ ns with 8 of 8 kernels unfinished, needs an event "
-        r"that lets one of them go on; who waits for whom:",
+        r"error: deadlock at [\d.]+ ns: 8 of 8 kernels cannot go on, and no event is scheduled; needs an event that "
+        r"lets one of them go on; who waits for whom:",
         first,
     )
     assert re.fullmatch(
@@ -174,8 +174,8 @@ def test_a_run_that_is_stuck_says_who_waits_for_what_and_ends_with_3(tmp_path: P
         r"flight completes",
         lines[0],
     )
-    assert lines[1:] == ["  missing: the handle waited for at waiting.py:14: no command in flight completes it"]
-    assert others == "  and 7 more PEs wait alike: sip0.cube0.pe1, sip0.cube0.pe2, sip0.cube0.pe3 and 4 more"
+    assert lines[1:] == ["  missing: the end of the handle at waiting.py:14, because no command in flight completes it"]
+    assert others == "  and 7 more PEs wait in the same way: sip0.cube0.pe1, sip0.cube0.pe2, sip0.cube0.pe3 and 4 more"
     assert (tmp_path / "trace.jsonl").read_text().count("command_complete") == 8
     [folder] = (tmp_path / "kb-runs").iterdir()
     assert kept.endswith(f"the files written so far are in kb-runs/{folder.name}")

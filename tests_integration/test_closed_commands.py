@@ -46,7 +46,7 @@ def chip(change: Change | None = None, base: str = "one_cube") -> dict[str, Any]
 def run(
     kernel: Callable[..., None],
     spec: dict[str, Any],
-    exact: Any = "closed",
+    exact: Any = "isolated",
     n_pes: int = 4,
     slices: Callable[[int], int] = lambda pe: pe,
     virtual: bool = False,
@@ -80,7 +80,7 @@ def one(tl: Language, tensors: list[list[TensorRef]]) -> None:
 
 def counts(engine: Engine) -> tuple[int, int, int] | None:
     closed = isolated_of(engine)
-    return None if closed is None else (closed.n_run, closed.n_taken, closed.n_opened)
+    return None if closed is None else (closed.n_simulated, closed.n_reused, closed.n_undone)
 
 
 @pytest.mark.parametrize("seed", [*range(12), 141])
@@ -225,7 +225,9 @@ def test_the_check_finds_a_cost_that_is_not_pure(monkeypatch: pytest.MonkeyPatch
 
     slower_each_time.n = 0  # type: ignore[attr-defined]
     monkeypatch.setattr(PeGemm, "service_ps", slower_each_time)
-    with pytest.raises(KbError, match=r"launch 0: end_ps: got \d+ with parts skipped, needs \d+, as with every event"):
+    with pytest.raises(
+        KbError, match=r"launch 0: end_ps: got \d+ where parts were skipped, needs \d+, the result of every event"
+    ):
         run(one, chip(), "check")
 
 
@@ -259,7 +261,7 @@ def test_a_failed_run_has_the_records_and_the_counts_up_to_its_end() -> None:
         engine.flush_log()
         return writer.close().ops, cases.counts_of(engine)
 
-    (events, counted), (closed, found) = left("events"), left("closed")
+    (events, counted), (closed, found) = left("events"), left("isolated")
     assert len(events)
     assert np.array_equal(events, closed)
     assert counted == found

@@ -76,7 +76,7 @@ def run(case: Case, exact: Any) -> Run:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_log_has_a_row_for_each_op_and_the_data_is_right(case: Case) -> None:
-    skipped, every = run(case, "closed"), run(case, "events")
+    skipped, every = run(case, "isolated"), run(case, "events")
     assert (skipped.log.n_ops, skipped.log.digest) == (skipped.n_ops, every.log.digest)
     assert skipped.result == every.result
     expected = VALUE
@@ -88,7 +88,7 @@ def test_a_log_has_a_row_for_each_op_and_the_data_is_right(case: Case) -> None:
 @pytest.mark.speed
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_programs_or_commands_of_these_grids_are_skipped(case: Case) -> None:
-    assert run(case, "closed").n_skipped > 0
+    assert run(case, "isolated").n_skipped > 0
 
 
 @pytest.mark.parametrize("case", [CASES["one PE"]], ids=["one PE"])

@@ -38,7 +38,7 @@ def kernel(tl: Language, triples: list[tuple[TensorRef, TensorRef, TensorRef]], 
     tl.wait(tl.composite("gemm", a, b, out=c, tile=TILE))
 
 
-def begun(name: str, writer: Any, exact: Any = "closed", observers: Any = ()) -> tuple[Engine, Any]:
+def begun(name: str, writer: Any, exact: Any = "isolated", observers: Any = ()) -> tuple[Engine, Any]:
     """An engine, and a function that launches the kernel once."""
     topology = load_topology(ROOT / f"topologies/{name}.yaml")
     engine = Engine(topology, writer, observers, exact=exact)
@@ -202,7 +202,7 @@ def test_rows_follow_formulas_where_the_host_writes_and_a_kernel_looks(tmp_path:
 
     seen: list[float] = []
     digests = []
-    for exact, writer in (("closed", FolderLogWriter(tmp_path / "log")), ("events", MemoryLogWriter())):
+    for exact, writer in (("isolated", FolderLogWriter(tmp_path / "log")), ("events", MemoryLogWriter())):
         engine = small_products(writer, exact, [multiplying, multiplying, looking])
         closed = engine.close_log()
         assert closed is not None
@@ -220,7 +220,7 @@ def looking_often(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef) -> Non
     tl.wait(tl.composite("gemm", a, b, out=c, tile=TileShape(16, 16, 16)))
 
 
-@pytest.mark.parametrize("exact", ["events", "closed"])
+@pytest.mark.parametrize("exact", ["events", "isolated"])
 def test_chunks_of_events_on_disk_are_formulas_until_a_kernel_looks(
     exact: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,7 +269,7 @@ def test_rows_that_are_known_ahead_follow_a_look(least: int, tmp_path: Path, mon
 
     monkeypatch.setattr("kb_engine.fastforward.isolated.isolated_commands.LEAST_ISOLATED_STAGES", least)
     digests = []
-    for exact, writer in (("closed", FolderLogWriter(tmp_path)), ("events", MemoryLogWriter())):
+    for exact, writer in (("isolated", FolderLogWriter(tmp_path)), ("events", MemoryLogWriter())):
         topology = load_topology(ROOT / "topologies/one_cube.yaml")
         engine = Engine(topology, writer, exact=exact)  # type: ignore[arg-type]
         host = Host(engine, ROOT)
@@ -313,7 +313,7 @@ def test_a_log_with_formulas_that_was_cut_off_is_read_as_far_as_it_got(tmp_path:
 
 
 def test_a_damaged_or_forged_chunk_of_formulas_is_a_sentence(tmp_path: Path) -> None:
-    small_products(FolderLogWriter(tmp_path), "closed", [multiplying] * 2).close_log()
+    small_products(FolderLogWriter(tmp_path), "isolated", [multiplying] * 2).close_log()
     path, rng = min(tmp_path.glob("formulas-*.z")), np.random.default_rng(0)
     data = path.read_bytes()
     for n in (0, 5, 60, len(data) // 2, len(data) - 1):

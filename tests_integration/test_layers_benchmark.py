@@ -25,7 +25,7 @@ def test_a_product_repeats_another_one_of_its_sizes() -> None:
 def test_a_layer_comes_to_the_same_by_every_event(tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layers, "CHIP", "one_cube")
     monkeypatch.setattr(layers, "LLAMA_3_70B", layers.Model(256, 512, heads=4, kv_heads=1, head_dim=64))
-    closed, events = (layers.simulate(tokens, True, exact, 2) for exact in ("closed", "events"))
+    closed, events = (layers.simulate(tokens, True, exact, 2) for exact in ("isolated", "events"))
     assert (closed.end_ps, closed.stages) == (events.end_ps, events.stages)
     assert len(closed.layers_s) == 2
 

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kb_cli.main import kb
-from kb_cli.run import data, read_back
+from kb_cli.run.records import data
+from kb_cli.run.simulation import read_back
 from kb_dataexec import Executor, MemoryStore, OpLog, StoreError
 from kb_dataexec.analysis.provenance import last_release, last_writer, origin
 from kb_dataexec.execute import Look

@@ -34,12 +34,6 @@ def counts(tl, flag):
         tl.free(total)
 
 
-def loads_own_row(tl, rows):
-    row = tl.program_id() % PES
-    for _ in range(TURNS):
-        tl.load(rows[row : row + 1, :])
-
-
 def loads_row_of_pe(tl, rows):
     row = tl.program_id() % PES
     tl.load(rows[row : row + 1, :])
@@ -69,17 +63,13 @@ def test_arithmetic_on_floats_ends_the_row():
 
 
 @pytest.mark.parametrize("log", [MemoryLogWriter, lambda: None])
-@pytest.mark.parametrize(
-    ("kernel", "options"),
-    [(loads_own_row, {}), (loads_row_of_pe, {"grid": PES * TURNS, "schedule": "static"})],
-)
-def test_loads_that_are_known_to_end_are_no_poll(kernel, options, log):
-    """A jump tells of all loads that it skips at once; 500 in a row would be a poll."""
+def test_loads_that_are_known_to_end_are_no_poll(log):
+    """A shift reports all loads that it skips at once; 500 in a row would be a poll."""
     engine = Engine(load_topology(ONE_CUBE), log(), most_repeated_loads=500)
     host = Host(engine, Path(__file__).parent)
     near = {"blocks": (PES, 1), "slices": range(PES)}
     rows = host.tensor("rows", np.ones((PES, 16), np.float32), "f32", **near)
-    host.launch(kernel, rows, pes=range(PES), **options)
+    host.launch(loads_row_of_pe, rows, pes=range(PES), grid=PES * TURNS, schedule="static")
     assert skipper_of(engine).skipped > PES * TURNS // 2
     assert sum(
         block.read_nbytes for block in engine.components.values() if block.node_id.startswith("sip0.cube0.hbm")

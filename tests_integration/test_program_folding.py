@@ -220,7 +220,7 @@ def test_a_check_refuses_a_jump_that_moves_a_part_too_far_or_not_at_all(
     monkeypatch: pytest.MonkeyPatch, what: str, otherwise: Any
 ) -> None:
     monkeypatch.setattr(what, otherwise)
-    with pytest.raises(KbError, match=r"with parts skipped, needs .*, as with every event"):
+    with pytest.raises(KbError, match=r"where parts were skipped, needs .*, the result of every event"):
         launched(400, "scoreboard", 4096, exact="check")
 
 

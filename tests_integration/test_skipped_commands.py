@@ -55,7 +55,7 @@ def folded(has_log: bool, observers: Sequence[Observer], **options: Any) -> Engi
 
 
 @pytest.mark.parametrize("has_log", [True, False])
-@pytest.mark.parametrize("exact", ["closed", "check"])
+@pytest.mark.parametrize("exact", ["isolated", "check"])
 def test_programs_that_are_skipped_are_told_together(has_log: bool, exact: Any) -> None:
     tally, every = Tally(), Tally()
     work = folded(has_log, [tally], exact=exact).work

@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from types import ModuleType
 
-from kb_cli.main import COMMANDS
+from kb_cli.main import COMMANDS, command_module
 
 PRELOADED = (
-    *(f"kb_cli.commands.{name}" for name in COMMANDS),
+    *map(command_module, COMMANDS),
     "kb_cli.entry",
     "kb_components.pe.pe_scheduler",
     "kb_dataexec.execute.executor",

@@ -170,8 +170,8 @@ def compare(tokens: int, log: bool, other: tuple[Path, str | None], rounds: int)
     """
     found = []
     for _ in range(rounds):
-        before, two = alone(other[0], tokens, log, other[1], 1), alone(CHECKOUT, tokens, log, "closed", 2)
-        one = alone(CHECKOUT, tokens, log, "closed", 1)
+        before, two = alone(other[0], tokens, log, other[1], 1), alone(CHECKOUT, tokens, log, "isolated", 2)
+        one = alone(CHECKOUT, tokens, log, "isolated", 1)
         if before.end_ps != one.end_ps:
             raise RuntimeError(f"{tokens} tokens: got the ends {before.end_ps} and {one.end_ps}, needs equal ones")
         before_s = before.layers_s[0] + before.close_s
@@ -193,7 +193,7 @@ def starts(tokens: int, log: bool, checkout: Path, rounds: int) -> str:
     layer = products(LLAMA_3_70B)
     found = []
     for _ in range(rounds):
-        first_s, next_s = alone(checkout, tokens, log, "closed", 2).launches_s
+        first_s, next_s = alone(checkout, tokens, log, "isolated", 2).launches_s
         new_s = [each for each, is_new in zip(first_s, of_new_sizes(layer), strict=True) if is_new]
         repeated_s = [each for each, is_new in zip(first_s, of_new_sizes(layer), strict=True) if not is_new]
         found.append((new_s[0], mean(new_s[1:]), mean(repeated_s), mean(next_s)))
@@ -228,7 +228,7 @@ def main() -> None:
         if options.layers < 1 or options.tokens < 1:
             parser.error(f"got {options.layers} layers of {options.tokens} tokens, needs one or more of each")
         began = time.perf_counter()
-        side = simulate(options.tokens, False, "closed", options.layers, tells=True)
+        side = simulate(options.tokens, False, "isolated", options.layers, tells=True)
         wall_s = time.perf_counter() - began
         print(f"{side.stages} stages, {wall_s:.1f} s with the chip and the tensors, {side.peak_gib:.1f} GiB at most")
         return

@@ -106,16 +106,16 @@ def run(kernel: Callable[..., None], rows: int, way: Way, exact: Any) -> tuple[f
 
 def measured(kernel: Callable[..., None], rows: int, way: Way, times: int) -> Row:
     """The best seconds of both runs, in turns."""
-    seconds: dict[str, list[float]] = {"events": [], "closed": []}
+    seconds: dict[str, list[float]] = {"events": [], "isolated": []}
     found: dict[str, object] = {}
     skipped = 0
     for _ in range(times):
         for exact, known in seconds.items():
             took, skipped, found[exact] = run(kernel, rows, way, exact)
             known.append(took)
-    if found["events"] != found["closed"]:
+    if found["events"] != found["isolated"]:
         raise SystemExit(f"{kernel.__name__}: the runs differ")
-    return Row(kernel.__name__, rows, way.log, skipped, min(seconds["events"]), min(seconds["closed"]))
+    return Row(kernel.__name__, rows, way.log, skipped, min(seconds["events"]), min(seconds["isolated"]))
 
 
 def text(rows: list[Row]) -> str:

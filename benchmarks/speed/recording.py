@@ -7,7 +7,7 @@
     python benchmarks/speed/recording.py --million --inside       # time inside the code that records: half a minute
 
 Each run has a process of its own. Seconds are the median CPU time of the rounds, from the kernel's call to the closed
-log, event by event unless `--exact closed` is given. Without recording, the fabric makes no rows of transfers and the
+log, event by event unless `--exact isolated` is given. Without recording, the fabric makes no rows of transfers and the
 feeders none of dispatches. `95 %` is the interval that holds the added share in 95 of 100 drawings: each drawing takes
 as many rounds as there are, some of them twice.
 
@@ -31,7 +31,7 @@ from typing import Any, Literal
 
 CHECKOUT = Path(__file__).parents[2]
 Case = tuple[str, str, str]
-Exact = Literal["events", "closed"]
+Exact = Literal["events", "isolated"]
 CASES: tuple[Case, ...] = (
     ("one_pe", "local", "3072x3072x3072"),
     ("one_cube", "local", "2048x2048x2048"),
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one round")
     parser.add_argument("--million", action="store_true", help="the run of a million records alone")
     parser.add_argument("--inside", action="store_true", help="the share of time inside the code that records")
-    parser.add_argument("--exact", choices=("events", "closed"), default="events", help="closed: as kb run does it")
+    parser.add_argument("--exact", choices=("events", "isolated"), default="events", help="isolated: as kb run does it")
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:

@@ -31,7 +31,7 @@ GRIDS = {1: (1, 1), 8: (2, 4), 128: (8, 16), 512: (32, 16)}
 """The grid of PEs along M and along N."""
 FULL, QUICK = (4096, 14336, 4096), (2048, 4096, 512)
 TILE = TileShape(128, 128, 128)
-Exactness = Literal["closed", "events"]
+Exactness = Literal["isolated", "events"]
 
 
 class Row(NamedTuple):
@@ -143,7 +143,7 @@ def main() -> None:
     options = parser.parse_args()
     shape = tuple(options.shape) if options.shape else QUICK if options.quick else FULL
     tile = TileShape(options.tile, options.tile, options.tile)
-    exact: Exactness = "closed" if options.closed else "events"
+    exact: Exactness = "isolated" if options.closed else "events"
     rows = measure(shape, tile, 1 if options.quick else options.rounds, options.log, exact)
     if options.json:
         found = {"shape": shape, "log": options.log, "exact": exact, "rows": [row._asdict() for row in rows]}

@@ -28,8 +28,8 @@ from kb_topology import Topology
 
 ORDERS = ("mnk", "mnk", "nmk", "weight_stationary", "input_stationary")
 SIDES = (8, 12, 16, 24, 32)
-_LIMITS = "kb_engine.fastforward.steady_state.command_skipper", "kb_engine.fastforward.steady_state.tile_skipper"
-"""Where the limits are that let searches pay. Cases are short, and are searched whatever it costs."""
+_LIMITS = "kb_engine.fastforward.steady_state.tile_skipper"
+"""The module of the limits that let searches pay. Cases are short, and are searched whatever it costs."""
 
 
 class Product(NamedTuple):
@@ -108,13 +108,13 @@ def kernel(tl: Language, operands: Sequence[Sequence[TensorRef]], products: Sequ
         tl.wait(done)
 
 
-def run(case: Case, topology: Topology, exact: Literal["closed", "events"]) -> Outcome:
+def run(case: Case, topology: Topology, exact: Literal["isolated", "events"]) -> Outcome:
     """*case*, folded or event by event."""
     engine = Engine(topology, MemoryLogWriter(), exact=exact)
     host = Host(engine, Path(__file__).parent)
     operands = [_operands(host, case, number) for number in range(len(case.products))]
     try:
-        with mock.patch(f"{_LIMITS[0]}.LEAST_TILES", 100), mock.patch(f"{_LIMITS[1]}._SHARE", 1e-6):
+        with mock.patch(f"{_LIMITS}.LEAST_TILES", 100), mock.patch(f"{_LIMITS}._SHARE", 1e-6):
             result = host.launch(kernel, operands, case.products)
     except KbError as error:
         return Outcome({"refusal": str(error)}, 0)
@@ -140,7 +140,7 @@ def compare(seed: int) -> Comparison:
         topology = random_chips.topology_of(case.spec)
     except KbError as error:
         return Comparison(seed, [], 0, str(error))
-    folded, simulated = run(case, topology, "closed"), run(case, topology, "events")
+    folded, simulated = run(case, topology, "isolated"), run(case, topology, "events")
     return compared(seed, folded, simulated)
 
 

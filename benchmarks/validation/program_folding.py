@@ -31,7 +31,7 @@ from kb_messages import KbError
 from kb_topology import Topology, loads_topology
 
 TOPOLOGIES = Path(__file__).parents[2] / "topologies"
-_LIMIT = "kb_engine.fastforward.steady_state.program_skipper._FREE_LOOKS"
+_LIMIT = "kb_engine.fastforward.steady_state.program_skipper._FREE_SNAPSHOTS"
 """How many looks are free. Cases are short, and are searched whatever it costs."""
 _LEAST_ISOLATED = "kb_engine.fastforward.isolated.isolated_commands.LEAST_ISOLATED_STAGES"
 """The stages from which on a command is isolated."""
@@ -210,7 +210,7 @@ def shorten_tcm(pe: dict[str, Any], rng: random.Random) -> None:
 
 
 def run(case: Case, topology: Topology, exact: Any, log: bool = True) -> Outcome:
-    """Runs *case*, and skips programs where *exact* is `closed`."""
+    """Runs *case*, and skips programs where *exact* is `isolated`."""
     engine = Engine(topology, MemoryLogWriter() if log else None, exact=exact)
     host = Host(engine, Path(__file__).parent)
     shape = case.programs * case.rows, case.wide
@@ -235,7 +235,7 @@ def compare(seed: int) -> Comparison:
     """The case of *seed* both ways; one in four without a log."""
     case = draw(seed)
     topology = loads_topology(yaml.safe_dump(case.spec))
-    simulated, skipping = (run(case, topology, exact, bool(seed % 4)) for exact in ("events", "closed"))
+    simulated, skipping = (run(case, topology, exact, bool(seed % 4)) for exact in ("events", "isolated"))
     return compared(seed, skipping, simulated)
 
 

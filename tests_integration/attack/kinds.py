@@ -26,7 +26,7 @@ NOT_COVERED = {"wall.json"}
 
 PRELOADED = (
     "kb_cli.commands.run",
-    "kb_cli.commands.verify",
+    "kb_cli.commands.finished_runs.verify",
     "kb_components.pe.pe_scheduler",
     "kb_dataexec.cli.convert",
     "kb_dataexec.cli.info",

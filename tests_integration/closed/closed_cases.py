@@ -89,7 +89,7 @@ def _run(case: ClosedCase, exact: Any) -> Compared:
             host.write(sets[number][0][1], zeros)
         launches.append(host.launch(kernel, sets[number], case.programs, pes=range(len(case.programs))))
     log, closed = engine.close_log(), isolated_of(engine)
-    n_closed = (0, 0, 0) if closed is None else (closed.n_run, closed.n_taken, closed.n_opened)
+    n_closed = (0, 0, 0) if closed is None else (closed.n_simulated, closed.n_reused, closed.n_undone)
     digest = "" if log is None else str(log.digest)
     return Compared(digest, counts_of(engine), launches, _pending(engine, sets), n_closed)
 

@@ -29,11 +29,11 @@ def compare(seed: int) -> tuple[int, str, Counts]:
         events = run(case, "events")
     except KbError as refused:
         try:
-            run(case, "closed")
+            run(case, "isolated")
         except KbError as error:
             return seed, "" if str(error) == str(refused) else f"{error}, and {refused} event by event", (0,) * 3
         return seed, f"no error, and {refused} event by event", (0,) * 3
-    closed = run(case, "check" if seed % 5 == 0 else "closed")
+    closed = run(case, "check" if seed % 5 == 0 else "isolated")
     parts = "digest", "counts", "launches", "pending"
     names = [name for name in parts if getattr(events, name) != getattr(closed, name)]
     return seed, f"other {', '.join(names)}" if names else "", closed.closed

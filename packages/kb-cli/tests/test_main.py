@@ -35,7 +35,8 @@ def test_help_imports_nothing_heavy() -> None:
 def test_commands_that_read_runs_load_no_simulator() -> None:
     code = (
         "import sys\n"
-        "from kb_cli.commands import compare, pack, runs, trace, web\n"
+        "from kb_cli.commands import web\n"
+        "from kb_cli.commands.finished_runs import compare, pack, runs, trace\n"
         "print(sorted({'simpy', 'kb_components', 'kb_dataexec.execute.executor', 'http.server'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -59,7 +60,7 @@ def test_version_and_mistyped_commands(invoke: Invoke) -> None:
     ("error", "exit_code", "text"),
     [
         (KbError("here", "x", "y"), 2, "error: here: got x, needs y\n"),
-        (SimulationStuckError("simulation", "x", "y"), 3, "error: simulation: got x, needs y\n"),
+        (SimulationStuckError("simulation", "x", "y"), 3, "error: simulation: x; needs y\n"),
         (KeyboardInterrupt(), 130, ""),
         (MemoryError(), 2, "error: kb: got out of memory, needs a smaller problem or a machine with more\n"),
         (RecursionError("x"), 2, "error: kb: got input that is nested too deeply, needs less nesting\n"),

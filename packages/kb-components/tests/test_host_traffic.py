@@ -11,6 +11,7 @@ from components_two_cubes import TWO_SIPS, nothing
 from kb_dataexec import MemoryLogWriter
 from kb_engine.block import AddressTranslator
 from kb_engine.observe import Callbacks
+from kb_engine.timing.units import ns_text
 from kb_messages import FabricTransfer, KbError, KernelError, MmuMap, Refusal, SimulationStuckError, TopologyError
 
 DATA = np.arange(256, dtype=np.float16).reshape(16, 16)
@@ -142,8 +143,8 @@ def test_a_message_that_is_lost_is_a_deadlock(host, monkeypatch):
     with pytest.raises(SimulationStuckError) as caught:
         chip.launch(nothing)
     assert str(caught.value) == (
-        "simulation: got nothing left to happen while messages are not answered: host waits for answers to 1 messages; "
-        "sip0.io0.io_cpu waits for 1 answers, needs an answer to every request"
+        f"deadlock at {ns_text(chip.engine.clock.now_ps)}: no event is scheduled, and messages have no answer: host "
+        "waits for answers to 1 message, sip0.io0.io_cpu waits for 1 answers; needs an answer to every request"
     )
     with pytest.raises(KbError, match="simulation: got a call after one that failed or got stuck"):
         chip.launch(nothing)

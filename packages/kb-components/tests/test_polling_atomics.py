@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from kb_engine import Engine, Host
-from kb_engine.engine import polling
+from kb_engine.engine import livelock
 from kb_messages import SimulationStuckError
 
 
 @pytest.fixture
 def two_pes_host(chip, two_pes, monkeypatch):
-    monkeypatch.setattr(polling, "_LEAST_REPEATS", 40)
+    monkeypatch.setattr(livelock, "_LEAST_REPEATS", 40)
     return lambda: Host(Engine(chip(*two_pes), most_repeated_loads=200), Path(__file__).parent)
 
 
@@ -38,7 +38,7 @@ def test_a_barrier_of_atomics_that_add_nothing_is_a_poll(two_pes_host):
     with pytest.raises(SimulationStuckError) as caught:
         launch_of_count(two_pes_host(), barrier, 0, grid=3)
     text = str(caught.value)
-    assert "1 programs have not begun, because a program waits for a PE that is free" in text
+    assert "1 program has not begun, because no PE is free" in text
     assert text.splitlines()[-1].endswith(f" times at test_polling_atomics.py:{barrier.__code__.co_firstlineno + 3}")
 
 

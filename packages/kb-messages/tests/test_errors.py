@@ -25,13 +25,14 @@ def test_the_fix_may_be_left_out() -> None:
 def test_an_error_survives_being_rebuilt_from_its_arguments(kind: type[KbError]) -> None:
     error = kind("chip.yaml:3", "0", ">= 1", "use 1")
     again = kind(*error.args)
-    assert (type(again), str(again), again.fix) == (kind, "chip.yaml:3: got 0, needs >= 1; use 1", "use 1")
+    assert (type(again), str(again), again.fix) == (kind, str(error), "use 1")
 
 
 @pytest.mark.parametrize("kind", EVERY_ERROR)
 def test_an_error_survives_pickling(kind: type[KbError]) -> None:
-    again = pickle.loads(pickle.dumps(kind("kernel.py:7", "a", "b")))
-    assert (type(again), str(again), again.where) == (kind, "kernel.py:7: got a, needs b", "kernel.py:7")
+    error = kind("kernel.py:7", "a", "b")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.where) == (kind, str(error), "kernel.py:7")
 
 
 @pytest.mark.parametrize("kind", EVERY_ERROR)
@@ -52,4 +53,4 @@ def test_a_part_of_a_sentence_is_cut_where_it_becomes_too_long() -> None:
 
 def test_what_a_stuck_simulation_waits_for_takes_several_lines() -> None:
     text = str(SimulationStuckError("simulation", "a\nb\x1b", "c"))
-    assert text == "simulation: got a\nb\\x1b, needs c"
+    assert text == "simulation: a\nb\\x1b; needs c"

@@ -20,7 +20,7 @@ ONE_PE = Path(__file__).parents[3] / "topologies" / "one_pe.yaml"
 def repeats(monkeypatch):
     """The numbers of programs that were repeated."""
     monkeypatch.setattr(
-        "kb_engine.fastforward.steady_state.program_skipper._FREE_LOOKS", -1 << 20
+        "kb_engine.fastforward.steady_state.program_skipper._FREE_SNAPSHOTS", -1 << 20
     )  # and no program is skipped
     found, repeat = [], Templates._repeat
     monkeypatch.setattr(Templates, "_repeat", lambda *given: (found.append(given[2]), repeat(*given)))

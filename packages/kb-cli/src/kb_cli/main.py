@@ -42,10 +42,16 @@ COMMANDS = {
     "whatif": "Repeat a finished run on its chip with other values, and measure the gain.",
 }
 """Each command's sentence in `kb --help`. The sentences stand here so that the help imports no command."""
+_OF_FINISHED_RUNS = {"compare", "pack", "replay", "report", "runs", "show", "trace", "verify", "whatif"}
+
+
+def command_module(name: str) -> str:
+    """Returns the name of the module of the command *name*."""
+    return f"kb_cli.commands.{'finished_runs.' if name in _OF_FINISHED_RUNS else ''}{name}"
 
 
 class LazyGroup(click.Group):
-    """A group that imports `kb_cli.commands.NAME` when command NAME is used. The module's `command` is the command."""
+    """A group that imports the module of a command when the command is used. The module's `command` is the command."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Makes the context. Help and version are printed here, and their reader may have closed the pipe."""
@@ -63,7 +69,7 @@ class LazyGroup(click.Group):
         """Imports the command *cmd_name*; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"kb_cli.commands.{cmd_name}").command
+        command: click.Command = importlib.import_module(command_module(cmd_name)).command
         return command
 
     def resolve_command(

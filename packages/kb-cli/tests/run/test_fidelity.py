@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kb_cli.run.base.result import Fidelity, Traffic, fidelity_text
+from kb_cli.run.base.fidelity_band import Fidelity, fidelity_text
+from kb_cli.run.base.result import Traffic
 from kb_cli.run.observe.metrics import Metrics, Use, fidelity_of, kind_of
 from kb_topology import load_topology, loads_topology
 

@@ -56,7 +56,7 @@ def test_the_json_and_the_table_say_why_commands_were_not_isolated(invoke):
     call = "run", "gemm", *SMALL_TILES, "--no-verify", "--exact", "events"
     reasons = json.loads(invoke(*call, "--json").stdout)["simulated"]["slow_path"]
     assert [(each["what"], each["commands"]) for each in reasons] == [("commands", 8)]
-    assert reasons[0]["change"] == "simulate with `exact` as `closed`"
+    assert reasons[0]["change"] == "simulate with `exact` as `isolated`"
     shown = invoke(*call, "--sim-stats").stdout
     assert "on the slow path, event by event" in shown
     assert "`exact` is `events`" in shown
@@ -97,10 +97,10 @@ def test_the_note_and_the_table_belong_to_the_run(invoke, monkeypatch):
 def test_skipped_work_counts_as_simulated_work(asked, skipped, log, invoke):
     """Without a log too: what a run counts of its commands needs none of them one by one."""
     results = []
-    for exact in ("closed", "events"):
+    for exact in ("isolated", "events"):
         done = invoke("run", *asked, *log, "--no-verify", "--exact", exact, "--json")
         result = json.loads(done.stdout)
-        assert (result.pop("simulated")[skipped] > 0) == (exact == "closed")
+        assert (result.pop("simulated")[skipped] > 0) == (exact == "isolated")
         results.append({name: each for name, each in result.items() if name not in OF_A_RUN})
     assert results[0] == results[1]
     assert results[0]["bytes"]

@@ -58,11 +58,11 @@ def test_a_stuck_run_ends_with_3_a_report_and_its_trace(invoke: Invoke, bench_fi
     assert isinstance(end, CommandComplete)
     ns = f"{end.t_ps / 1000:g} ns"
     assert done.stderr == (
-        f"error: simulation: got nothing left to happen after {ns} with 1 of 1 kernels unfinished, needs an event that "
-        "lets one of them go on; who waits for whom:\n"
+        f"error: deadlock at {ns}: 1 of 1 kernels cannot go on, and no event is scheduled; needs an event that lets "
+        "one of them go on; who waits for whom:\n"
         f"  sip0.cube0.pe0: the kernel waits at small.py:13 since {ns} for a handle that no command in flight "
         "completes\n"
-        "  missing: the handle waited for at small.py:13: no command in flight completes it\n"
+        "  missing: the end of the handle at small.py:13, because no command in flight completes it\n"
         f"  the files written so far are in {folder}\n"
     )
     progress = json.loads((folder / "progress.json").read_text())

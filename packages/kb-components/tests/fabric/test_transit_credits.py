@@ -96,7 +96,7 @@ def test_full_buffers_that_wait_for_each_other_are_an_error_that_names_their_cir
     n0, n1, n2 = (f"sip0.cube0.n{number}" for number in range(3))
     links = (f"{n0} -> {n1}", f"{n1} -> {n2}", f"{n2} -> {n0}", f"{n0} -> {n1}")
     waits = ", which waits for room behind ".join(links)
-    assert f"fabric: got a circle of 3 full buffers at 2 ns: {waits}, needs a packet" in str(raised.value)
+    assert f"fabric: a circle of 3 full buffers at 2 ns: {waits}; needs a packet" in str(raised.value)
     assert raised.value.exit_code == 3
 
 

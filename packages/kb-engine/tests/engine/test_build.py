@@ -32,7 +32,7 @@ def test_blocks_are_built_in_the_order_of_the_topology(toy_engine):
 def test_a_word_for_exactness_that_nobody_knows_is_refused(toy_engine):
     with pytest.raises(KbError) as caught:
         toy_engine(exact="folded")
-    assert str(caught.value) == "Engine: got exact='folded', needs 'closed' or 'events' or 'check'"
+    assert str(caught.value) == "Engine: got exact='folded', needs 'isolated' or 'events' or 'check'"
 
 
 def test_pes_of_one_template_share_their_spec(toy_engine):
@@ -99,7 +99,7 @@ def test_a_fetch_store_that_owns_no_registers_is_refused(toy_engine):
         ("output", "output buffers", "set `command.placement.output`"),
     ],
 )
-def test_a_command_without_a_place_in_the_op_log_is_told_in_a_sentence(toy_engine, monkeypatch, place, got, fix):
+def test_a_command_without_a_place_in_the_op_log_is_refused_in_a_sentence(toy_engine, monkeypatch, place, got, fix):
     def kernel(tl, a):
         tl.composite("gemm", a, a, out=a, tile=(16, 16, 16))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kb_engine.memory.allocator import Allocator, Lease
-from kb_engine.program.tcm_holder import COLLECTOR
+from kb_engine.timing.collector import COLLECTOR
 from kb_messages import KbError
 
 
@@ -29,12 +29,12 @@ class Failing:
 
 
 @pytest.fixture
-def told(monkeypatch):
-    """What the hook that was there before is told of. It is there again afterwards."""
-    told = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: told.append(dropped.exc_type))
+def passed_on(monkeypatch):
+    """The exceptions that the hook of before gets. The hook is there again afterwards."""
+    passed_on = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: passed_on.append(dropped.exc_type))
     hook = sys.unraisablehook
-    yield told
+    yield passed_on
     assert sys.unraisablehook is hook
 
 
@@ -50,7 +50,7 @@ def launched(host, kernel):
     host.launch(kernel, host.tensor("a", np.zeros((16, 16), np.float32), "f32"))
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("passed_on")
 def test_a_kernel_that_computes_for_long_is_interrupted_soon(toy_host):
     began = monotonic()
 
@@ -64,7 +64,7 @@ def test_a_kernel_that_computes_for_long_is_interrupted_soon(toy_host):
     assert monotonic() < began + 20
 
 
-@pytest.mark.usefixtures("told", "ignores_signals")
+@pytest.mark.usefixtures("passed_on", "ignores_signals")
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_launch_raises_an_interrupt_that_was_dropped_at_its_end(toy_host, fails):
     def kernel(tl, a):
@@ -81,7 +81,7 @@ def test_a_launch_raises_an_interrupt_that_was_dropped_at_its_end(toy_host, fail
 
 
 @pytest.mark.usefixtures("ignores_signals")
-def test_an_interrupt_within_a_release_ends_the_launch(toy_host, told, monkeypatch):
+def test_an_interrupt_within_a_release_ends_the_launch(toy_host, passed_on, monkeypatch):
     release = Allocator.release
 
     def interrupted(self, start):
@@ -96,7 +96,7 @@ def test_an_interrupt_within_a_release_ends_the_launch(toy_host, told, monkeypat
 
     with pytest.raises(KeyboardInterrupt):
         launched(toy_host(), kernel)
-    assert told == []
+    assert passed_on == []
 
 
 def test_a_release_that_was_interrupted_is_not_done_again():
@@ -115,7 +115,7 @@ def test_a_release_that_was_interrupted_is_not_done_again():
     assert allocator.free_nbytes == 256
 
 
-@pytest.mark.usefixtures("told", "ignores_signals")
+@pytest.mark.usefixtures("passed_on", "ignores_signals")
 def test_the_end_of_a_collection_counts_where_its_note_was_interrupted(toy_host):
     def kernel(tl, a):
         COLLECTOR.note("start", {})
@@ -129,7 +129,7 @@ def test_the_end_of_a_collection_counts_where_its_note_was_interrupted(toy_host)
     assert not COLLECTOR.runs
 
 
-def test_the_hook_that_was_there_is_told_of_all_else(toy_host, told):
+def test_the_hook_of_before_gets_all_other_exceptions(toy_host, passed_on):
     def kernel(tl, a):
         Failing()
         other = Thread(target=Interrupted)
@@ -137,10 +137,10 @@ def test_the_hook_that_was_there_is_told_of_all_else(toy_host, told):
         other.join()
 
     launched(toy_host(), kernel)
-    assert told == [ValueError, KeyboardInterrupt]
+    assert passed_on == [ValueError, KeyboardInterrupt]
 
 
-def test_a_hook_that_is_installed_meanwhile_stays(toy_host, told):
+def test_a_hook_that_is_installed_meanwhile_stays(toy_host, passed_on):
     newer, before = [], sys.unraisablehook
 
     def kernel(tl, a):
@@ -151,10 +151,10 @@ def test_a_hook_that_is_installed_meanwhile_stays(toy_host, told):
     launched(toy_host(), kernel)
     Failing()
     sys.unraisablehook = before
-    assert newer == told == [ValueError, ValueError]
+    assert newer == passed_on == [ValueError, ValueError]
 
 
-def test_a_launch_of_another_thread_leaves_the_hook_alone(toy_host, told):
+def test_a_launch_of_another_thread_leaves_the_hook_alone(toy_host, passed_on):
     hooks = []
     before = sys.unraisablehook
     launch = Thread(target=launched, args=(toy_host(), lambda tl, a: hooks.append(sys.unraisablehook)))
@@ -163,7 +163,7 @@ def test_a_launch_of_another_thread_leaves_the_hook_alone(toy_host, told):
     assert hooks == [before]
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("passed_on")
 def test_a_signal_within_a_value_that_goes_interrupts_the_launch(toy_host):
     class Signalled:
         def __del__(self):

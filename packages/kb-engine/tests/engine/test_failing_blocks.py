@@ -60,7 +60,7 @@ def test_a_process_that_fails_is_named_with_the_line_of_its_helper(bought, reque
     assert said.startswith("bought_unit.py:7: got KeyError: 3, needs Unit.process to raise no exception")
 
 
-def test_what_a_block_refuses_is_told_at_the_authors_line(bought, monkeypatch, request):
+def test_what_a_block_refuses_is_reported_at_the_authors_line(bought, monkeypatch, request):
     """Also where the block's file is no library, as in an editable install."""
     monkeypatch.setattr(author_errors, "_LIBRARIES", author_errors._LIBRARIES[:-1])
     engine = bought("    def begin(self, token, finish):\n        raise PlanError('unit', 'this plan', 'another')")
@@ -88,7 +88,7 @@ def test_what_a_block_refuses_at_its_wires_passes_as_it_is(bought):
         ("    def __init__(self, *a): pass", "__init__ calls no super().__init__(spec, context), needs a block that"),
     ],
 )
-def test_a_block_that_cannot_be_made_and_wired_is_told_at_its_place_in_the_file(bought, text, said):
+def test_a_block_that_cannot_be_made_and_wired_is_named_at_its_place_in_the_file(bought, text, said):
     with pytest.raises(TopologyError) as caught:
         bought(text)
     assert str(caught.value).startswith(f"{PLACE}got bought.gemm, whose {said}")

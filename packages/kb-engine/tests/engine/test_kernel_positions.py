@@ -28,20 +28,20 @@ def interrupted(host, kernel):
     tensors = [host.tensor(name, np.zeros(shape, np.float16), "f16") for name, shape in shapes.items()]
     with pytest.raises(KeyboardInterrupt):
         host.launch(kernel, *tensors, pes="all")
-    return host.engine.standing()
+    return host.engine.kernel_positions()
 
 
 LARGE = ("size: 1 MiB", "size: 16 MiB")
 
 
-def test_kernels_that_stand_alike_are_told_once_and_those_that_ended_are_counted(toy_host):
+def test_kernels_at_one_line_have_one_report_and_ended_ones_are_counted(toy_host):
     host = toy_host(THREE, LARGE, observers=[Callbacks(on_housekeeping=interrupt)])
-    assert host.engine.standing() == []
+    assert host.engine.kernel_positions() == []
     assert host.engine.programs == (0, 0)
     first, ended = interrupted(host, multiplies)
     at = line(multiplies, 3)
     assert first.startswith(
-        f"sip0.cube0.pe0 (and 1 more PE alike, up to sip0.cube0.pe1): the kernel waits at {at} since 3 ns, "
+        f"sip0.cube0.pe0 (and 1 more PE at the same line, up to sip0.cube0.pe1): the kernel waits at {at} since 3 ns, "
         f"1 command in flight: gemm of {at} with "
     )
     assert first.endswith(" of 3000 tiles done")

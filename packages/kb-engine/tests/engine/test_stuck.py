@@ -1,6 +1,8 @@
 """A run that cannot go on says who waits for whom, since when, and what it ends in; a block that breaks the rules is
 named. A tile of the toy chip takes two reads of 42240, 700 for its fetch and 5000 for its product."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -34,10 +36,9 @@ def line(kernel, offset):
     return f"test_stuck.py:{kernel.__code__.co_firstlineno + offset}"
 
 
-def report(got, *lines):
-    return f"simulation: got {got} kernels unfinished, needs an event that lets one of them go on; " + "\n  ".join(
-        ["who waits for whom:", *lines]
-    )
+def report(ns, *lines, who="1 of 1", kind="deadlock", why="no event is scheduled"):
+    first = f"{kind} at {ns} ns: {who} kernels cannot go on, and {why}; needs an event that lets one of them go on; "
+    return first + "\n  ".join(["who waits for whom:", *lines])
 
 
 def stuck(host, kernel, k=48):
@@ -57,7 +58,7 @@ def test_a_block_that_never_finishes_is_what_is_missing(toy_host):
     # Tile 0 of three is done. Tile 1 has been read at 3000 + 4 x 42240 and fetched 700 later, and stays in GEMM. The
     # last that happens is tile 2's fetch, at 3000 + 6 x 42240 + 700.
     assert stuck(toy_host(STUCK), waits) == report(
-        "nothing left to happen after 257.14 ns with 1 of 1",
+        "257.14",
         WAITS,
         f"{COMMAND} has 2 of 3 tiles to go since 3 ns",
         f"tile 1 of command 0 is served by {PE}.pe_gemm (GEMM) since 172.66 ns",
@@ -75,7 +76,7 @@ def test_an_engine_takes_no_launch_after_one_that_got_stuck(toy_host):
 def test_a_kernel_that_has_returned_waits_for_its_commands(toy_host):
     command = f"command 0 (gemm of {line(does_not_wait, 1)})"
     assert stuck(toy_host(STUCK), does_not_wait) == report(
-        "nothing left to happen after 257.14 ns with 1 of 1",
+        "257.14",
         f"{PE}: the kernel has returned and waits for {command}",
         f"{command} has 2 of 3 tiles to go since 3 ns",
         f"tile 1 of command 0 is served by {PE}.pe_gemm (GEMM) since 172.66 ns",
@@ -90,7 +91,7 @@ def test_a_lost_response_is_what_is_missing(toy_host):
     # Tile 1 is read from 3000 + 2 x 42240 on. Its bytes arrive 42240 later, which is the last that happens, and nobody
     # hears of it. Tiles 2 to 5 fill the queue behind it, and tile 6 of seven waits for room there.
     assert stuck(toy_host(LOSING), waits, k=7 * 16) == report(
-        "nothing left to happen after 129.72 ns with 1 of 1",
+        "129.72",
         WAITS,
         f"{COMMAND} has 6 of 7 tiles to go since 3 ns",
         (
@@ -116,7 +117,7 @@ def circle(tiles, change):
     # Tile 0 is fetched until 3700 and multiplied until 8700. Tile 1 queues for GEMM, tile 2 is fetched until
     # 3000 + 3 x 700 and finds that queue full; tile 3 queues for FETCH, which tile 0 finds full.
     return report(
-        "nothing left to happen after 8.7 ns with 1 of 1",
+        "8.7",
         WAITS,
         f"{COMMAND} has {tiles} of {tiles} tiles to go since 3 ns",
         (
@@ -156,28 +157,27 @@ def test_a_handle_that_nobody_completes_is_what_is_missing(toy_host):
     # The load is submitted at 3000 and done 42240 later.
     waiting = line(waits_for_nothing, 3)
     assert stuck(toy_host(), waits_for_nothing) == report(
-        "nothing left to happen after 45.24 ns with 1 of 1",
+        "45.24",
         f"{PE}: the kernel waits at {waiting} since 45.24 ns for a handle that no command in flight completes",
-        f"missing: the handle waited for at {waiting}: no command in flight completes it",
+        f"missing: the end of the handle at {waiting}, because no command in flight completes it",
     )
 
 
 MANY = ("pe_layout: {count: 1}", "pe_layout: {count: 512}")
 
 
-def test_many_pes_that_are_stuck_alike_are_told_once(toy_host):
+def test_many_pes_that_are_stuck_in_the_same_way_have_one_report(toy_host):
     *chain, missing, others = stuck(toy_host(LOSING, MANY), waits).splitlines()
     assert len(chain) == 4
-    assert chain[0].startswith("simulation: got nothing left to happen after ")
-    assert chain[0].endswith(
-        " with 512 of 512 kernels unfinished, needs an event that lets one of them go on; who waits for whom:"
-    )
+    assert re.fullmatch(report(r"[\d.]+", who="512 of 512"), chain[0])
     assert chain[1] == f"  {WAITS}"
     assert missing == f"  missing: {PE}.pe_dma (DMA_READ) waits for a response of sip0.cube0.hbm0 that never came"
-    assert others == ("  and 511 more PEs wait alike: sip0.cube0.pe1, sip0.cube0.pe2, sip0.cube0.pe3 and 508 more")
+    assert others == (
+        "  and 511 more PEs wait in the same way: sip0.cube0.pe1, sip0.cube0.pe2, sip0.cube0.pe3 and 508 more"
+    )
 
 
-def test_ways_of_being_stuck_are_told_apart_and_cut(toy_host):
+def test_different_ways_of_being_stuck_have_a_report_each_up_to_a_limit(toy_host):
     def kernel(tl, a, b, c):
         handle = tl.composite("gemm", a, b, out=c, tile=(16, 16, 16))
         if tl.program_id(0) == 1:
@@ -197,7 +197,7 @@ def test_ways_of_being_stuck_are_told_apart_and_cut(toy_host):
 
     found = stuck(toy_host(STUCK, ("pe_layout: {count: 1}", "pe_layout: {count: 9}")), kernel).splitlines()
     assert found[1].startswith("  sip0.cube0.pe0: the kernel has returned")
-    assert found[5] == "  and 1 more PEs wait alike: sip0.cube0.pe8"
+    assert found[5] == "  and 1 more PEs wait in the same way: sip0.cube0.pe8"
     assert [text.split(":")[0] for text in found if "the kernel" in text] == [f"  sip0.cube0.pe{n}" for n in range(6)]
     assert found[-1] == "  and 2 more PEs in 2 other ways"
 
@@ -211,14 +211,16 @@ def test_events_that_lead_nowhere_are_a_stuck_simulation(toy_host):
     # if all else took less than 2 x 16384 events from 172660 on; it took 257140 - 172660 > 5 x 16384.
     text = stuck(toy_host(POLLING, no_progress_events=20000), waits)
     first, *chain = text.splitlines()
-    at = float(first.removeprefix("simulation: got 32768 events without the end of a stage, up to ").split()[0])
+    at = float(first.removeprefix("livelock at ").split()[0])
     assert 257.14 + 32.768 <= at <= 257.14 + 2 * 32.768
     assert text == report(
-        f"32768 events without the end of a stage, up to {at:g} ns, with 1 of 1",
+        f"{at:g}",
         WAITS,
         f"{COMMAND} has 2 of 3 tiles to go since 3 ns",
         f"tile 1 of command 0 is served by {PE}.pe_gemm (GEMM) since 172.66 ns",
         f"missing: the end of tile 1 of command 0 in {PE}.pe_gemm (GEMM)",
+        kind="livelock",
+        why="no stage has ended for 32,768 events",
     )
     assert len(chain) == 4
 

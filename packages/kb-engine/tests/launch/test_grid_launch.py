@@ -217,7 +217,7 @@ def test_wrong_grids_are_refused(toy_host, options, message):
     assert str(caught.value) == f"launch: got {message}"
 
 
-def test_a_barrier_over_more_programs_than_pes_is_told_as_such(toy_host):
+def test_a_barrier_over_more_programs_than_pes_is_reported_as_such(toy_host):
     """Each program raises its flag, and polls those of all others."""
 
     def kernel(tl, a, flags):
@@ -238,14 +238,14 @@ def test_a_barrier_over_more_programs_than_pes_is_told_as_such(toy_host):
     with pytest.raises(SimulationStuckError) as caught:
         launch(4)
     text = str(caught.value)
-    assert "with 4 of 4 kernels unfinished" in text
+    assert ": 4 of 4 kernels have polled " in text
     assert (
-        "2 programs have not begun, because a program waits for a PE that is free: programs that wait for each other, "
-        "as at a barrier over the grid, need a PE each, and the launch has 2; let a kernel that runs"
+        "2 programs have not begun, because no PE is free: programs that wait for each other, as at a barrier over the "
+        "grid, need a PE each, and the launch has 2; kernels that poll:"
     ) in text
 
 
-def test_a_stuck_program_is_named_and_the_queue_is_told(toy_host):
+def test_a_stuck_program_is_named_and_the_queue_is_reported(toy_host):
     def kernel(tl, s):
         if tl.program_id(0) == 1:
             tl.wait(tl.composite("gemm", s, s, out=s, tile=(16, 16, 16)))
@@ -254,13 +254,13 @@ def test_a_stuck_program_is_named_and_the_queue_is_told(toy_host):
     with pytest.raises(SimulationStuckError) as caught:
         host.launch(kernel, square(host, side=32), grid=3)
     first, *lines = str(caught.value).split("\n")
-    assert "with 2 of 3 kernels unfinished" in first
-    assert "; 1 programs have not begun, because " in first
+    assert ": 2 of 3 kernels cannot go on, " in first
+    assert "; 1 program has not begun, because " in first
     assert first.endswith(" need a PE each, and the launch has 1; who waits for whom:")
     assert lines[0].startswith(f"  program 1 on {PES[0]}: the kernel waits at ")
 
 
-def test_standing_tells_of_programs_that_run_and_wait(toy_host):
+def test_kernel_positions_list_programs_that_run_and_wait(toy_host):
     def interrupt():
         raise KeyboardInterrupt
 
@@ -271,9 +271,9 @@ def test_standing_tells_of_programs_that_run_and_wait(toy_host):
     host = toy_host(TWO, COST, observers=[Callbacks(on_housekeeping=interrupt)])
     with pytest.raises(KeyboardInterrupt):
         host.launch(kernel, square(host, side=64), grid=8)
-    first, queued, ended = host.engine.standing()
+    first, queued, ended = host.engine.kernel_positions()
     assert first.startswith(
-        f"program 2 on {PES[0]} (and 1 more PE alike, up to program 1 on {PES[1]}): the kernel waits"
+        f"program 2 on {PES[0]} (and 1 more PE at the same line, up to program 1 on {PES[1]}): the kernel waits"
     )
     assert (queued, ended) == ("5 of 8 programs wait for a PE", "1 of 8 kernels have ended")
 

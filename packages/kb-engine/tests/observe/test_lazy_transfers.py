@@ -52,7 +52,6 @@ def test_rows_are_cut_at_a_mark_and_put_back():
     rows.tail.append(row)
     mark = rows.mark()
     rows.tail.append(row)
-    rows.settle()
     last = rows.cut(mark).rows
     rows.put_back(last)
     rows.tail.append(row)

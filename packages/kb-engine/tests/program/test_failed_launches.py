@@ -45,7 +45,7 @@ def test_keyboard_interrupt_and_system_exit_pass_through_a_kernel(toy_host, ends
     with pytest.raises(ends) as caught:
         host.launch(kernel, numbers(host))
     assert caught.value.args == (3,)
-    assert host.engine.standing() == [
+    assert host.engine.kernel_positions() == [
         f"sip0.cube0.pe0: the kernel ran at {line(kernel, 2)}, no commands in flight",
     ]
 
@@ -62,9 +62,10 @@ def test_an_engine_whose_launch_failed_goes_with_its_last_reference(toy_host):
     engine = ref(host.engine)
     with pytest.raises(UserCodeError):
         host.launch(kernel, numbers(host), pes="all")
-    standing = host.engine.standing()
+    standing = host.engine.kernel_positions()
     assert standing[0].startswith(
-        f"sip0.cube0.pe0 (and 1 more PE alike, up to sip0.cube0.pe1): the kernel waits at {line(kernel, 3)} since 0 ns"
+        f"sip0.cube0.pe0 (and 1 more PE at the same line, up to sip0.cube0.pe1): the kernel waits at "
+        f"{line(kernel, 3)} since 0 ns"
     )
     del host
     gc.collect()
@@ -130,6 +131,6 @@ def test_calls_of_kernels_after_a_failed_launch_change_nothing(toy_host, in_the_
         with pytest.raises(UserCodeError, match="ValueError"):
             host.launch(kernel, a, b, finish, pes="all", **grid)
         (_, matrix), *_ = b.every_block()
-        return engine.standing(), engine.memory.read(matrix).max(), engine.close_log().digest
+        return engine.kernel_positions(), engine.memory.read(matrix).max(), engine.close_log().digest
 
     assert failed(in_the_end) == failed(lambda *_: None)

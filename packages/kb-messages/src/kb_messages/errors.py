@@ -72,5 +72,10 @@ class SimulationStuckError(KbError):
 
     exit_code = 3
 
+    def __str__(self) -> str:
+        where, got, needs, fix = map(self._shown, (self.where, self.got, self.needs, self.fix))
+        text = f"{where}: {got}; needs {needs}"  # *got* is a sentence, such as "8 of 8 kernels cannot go on"
+        return f"{text}; {fix}" if fix else text
+
     def _shown(self, part: str) -> str:
         return "\n".join(map(_one_line, part.split("\n")))

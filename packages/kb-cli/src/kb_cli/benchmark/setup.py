@@ -29,7 +29,7 @@ class Setup(NamedTuple):
     compute: bool = False
     templates: bool = True
     check: CheckMode = CheckMode.AUTO
-    exact: Literal["closed", "events", "check"] = "closed"
+    exact: Literal["isolated", "events", "check"] = "isolated"
 
     @property
     def checks(self) -> bool:

@@ -77,8 +77,8 @@ from kb_topology import load_topology
 )
 @click.option(
     "--exact",
-    type=click.Choice(["closed", "events", "check"]),
-    default="closed",
+    type=click.Choice(["isolated", "events", "check"]),
+    default="isolated",
     show_default=True,
     help="How to find the times, which are the same: closed isolates commands and skips programs in a steady state; "
     "events simulates every event; check simulates each launch both ways and compares.",
@@ -105,7 +105,7 @@ def command(
     trace_path: Path | None,
     sanitize: bool,
     no_templates: bool,
-    exact: Literal["closed", "events", "check"],
+    exact: Literal["isolated", "events", "check"],
     show_stats: bool,
     as_json: bool,
 ) -> None:

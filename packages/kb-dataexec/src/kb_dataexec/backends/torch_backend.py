@@ -112,9 +112,7 @@ class TorchBackend:
 
 
 def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
-    """The functions of `MATH_FUNCTIONS`, like those of `arrays/functions.py`, without `copy` and some of
-    bits.
-    """
+    """Returns the functions of `MATH_FUNCTIONS` by name, without `copy` and some functions of bits."""
 
     def sigmoid(x: Any) -> Any:
         return 1 / (1 + torch.exp(-x))

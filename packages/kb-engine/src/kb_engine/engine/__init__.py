@@ -1,4 +1,4 @@
-"""Builds a chip from its topology, runs it, and explains a simulation that is stuck."""
+"""The engine: builds a chip from its topology, runs it, and explains a simulation that is stuck."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""Builds a finished chip from a topology: makes every block, wires the blocks, and connects the observers."""
+"""Builds a chip from a topology: makes every block, wires the blocks, and connects the observers.
+
+Design: docs/design/architecture.md
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,9 @@ from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.engine.chips import watched_chip
 from kb_engine.engine.registry import Registry
 from kb_engine.fabric.transfer_rows import TransferRows
-from kb_engine.launch.host_calls import HostCalls
+from kb_engine.launch.host_calls import HostCalls, PeMessages
 from kb_engine.launch.host_path_check import find_host
 from kb_engine.launch.launch import Launch
-from kb_engine.launch.pe_messages import PeMessages
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Listeners, Observer, listener
@@ -26,12 +28,12 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.session import Session
 from kb_topology import Node, NodeKind, Topology
 
-Exactness: TypeAlias = Literal["closed", "events", "check"]
-"""How much is simulated event by event: see Engine."""
+Exactness: TypeAlias = Literal["isolated", "events", "check"]
+"""The choices of how much is simulated event by event. Engine explains them."""
 
 
 class Built(NamedTuple):
-    """A finished chip and the way to run programs on it. `launches` are those under way, by number."""
+    """A finished chip, its PEs and the session that runs programs on it. `launches` has the launches under way."""
 
     chip: Chip
     pes: dict[str, ProcessingElement]
@@ -41,7 +43,7 @@ class Built(NamedTuple):
 
 
 def build(topology: Topology, registry: Registry, writer: LogWriter | None, observers: Sequence[Observer]) -> Built:
-    """Everything that *topology* describes, watched by *observers*. With a *writer* there is an op log.
+    """Builds everything that *topology* describes, watched by *observers*. With a *writer* there is an op log.
 
     Raises TopologyError when the topology names blocks that are not installed, or attributes that they do not take.
     """
@@ -80,7 +82,7 @@ def _pe(pe_id: str, chip: Chip) -> ProcessingElement:
 
 
 def _memory_of_kind(pe_id: str, nodes: Sequence[Node], kind: NodeKind, topology: Topology) -> Node:
-    """The one node of *kind* in a PE. Raises TopologyError unless there is one, and it has a memory."""
+    """Returns the node of *kind* in a PE. Raises TopologyError unless there is exactly one, and it has a memory."""
     found = [node for node in nodes if node.kind is kind]
     if len(found) == 1 and found[0].memory is not None:
         return found[0]
@@ -97,7 +99,7 @@ def _host(
     launches: dict[int, Launch],
     listeners: Listeners,
 ) -> HostCalls | None:
-    """The host's end of the bus, with every PE's CPU listening; None for a topology without a host."""
+    """Returns the calls of the host, with every PE's CPU listening, or None for a topology without a host."""
     port = find_host(chip.topology, chip.components, chip.fabric)
     if port is None:
         return None

@@ -1,4 +1,7 @@
-"""Makes the blocks of a topology and wires them."""
+"""Makes the blocks of a topology and its fabric, and wires them.
+
+Design: docs/design/architecture.md
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from kb_engine.block.block_directory import BlockDirectory
 from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.stage_server import StageServer
 from kb_engine.block.transfer_server import server_of
-from kb_engine.engine.fabric_of import check_buffers, fabric_of
 from kb_engine.engine.registry import Registry
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Listeners
@@ -23,10 +25,22 @@ if TYPE_CHECKING:
     from kb_engine.observe.tracer import Tracer
 
 
-def chip_of(topology: Topology) -> Chip:
-    """The blocks of *topology* and its fabric, to be asked for their ways and bandwidths. Nothing runs on them.
+from collections.abc import Callable, Mapping
 
-    A fifth of the modules of an engine are loaded. Raises TopologyError as `watched_chip` does.
+from msgspec import UnsetType
+
+from kb_engine.block.fabric_roles import BufferedComponent
+from kb_engine.fabric.fabric import Fabric
+from kb_engine.fabric.multicast.multicast_fabric import MulticastFabric
+from kb_engine.fabric.packets.packet_fabric import PacketFabric
+from kb_engine.fabric.transfer_rows import TransferRows
+from kb_messages import FabricTransfer
+
+
+def chip_of(topology: Topology) -> Chip:
+    """Returns the blocks of *topology* and its fabric, for questions about paths and bandwidths. Nothing runs on them.
+
+    This loads a fifth of the modules of an engine. Raises TopologyError as `watched_chip` does.
     """
     return watched_chip(topology, Registry(), BlockDirectory(None), Listeners(()), (None, None))
 
@@ -38,7 +52,7 @@ def watched_chip(
     listeners: Listeners,
     watchers: tuple[Tracer | None, TransferRows | None],
 ) -> Chip:
-    """Every block of *topology* and its fabric, without PEs. *listeners* and *watchers* hear of what happens.
+    """Makes every block of *topology* and its fabric, without PEs. *listeners* and *watchers* are notified of events.
 
     Raises TopologyError when the topology names blocks that are not installed, or attributes that they do not take.
     """
@@ -58,7 +72,7 @@ def watched_chip(
 
 
 def _blocks(topology: Topology, registry: Registry, context: Any) -> dict[str, ComponentBase[Any]]:
-    """Every block by node id. Nodes that share their attributes share one checked Spec."""
+    """Makes every block, by node id. Nodes that share their attributes share one checked Spec."""
     kinds: dict[int, tuple[type[ComponentBase[Any]], Any]] = {}
     components: dict[str, ComponentBase[Any]] = {}
     for node in topology.graph.nodes.values():
@@ -80,7 +94,7 @@ def _blocks(topology: Topology, registry: Registry, context: Any) -> dict[str, C
 
 
 def _place(error: Exception, node: Node, topology: Topology) -> None:
-    """Raise an *error* about an attribute of the block of *node* (`sip0.cube0.hbm0.sets`) at its place in the file."""
+    """Raises an *error* about an attribute of the block of *node* (`sip0.cube0.hbm0.sets`) at its place in the file."""
     if isinstance(error, TopologyError):
         name = error.where.removeprefix(f"{node.id}.")
         if name in node.attrs:
@@ -90,7 +104,7 @@ def _place(error: Exception, node: Node, topology: Topology) -> None:
 def _refuse(
     error: Exception, block_type: type[ComponentBase[Any]], method: str, node: Node, topology: Topology
 ) -> None:
-    """Raise a TopologyError for an *error* in *method* of the block of *node*, if somebody else made the block."""
+    """Raises a TopologyError for an *error* in *method* of the block of *node*, if another author made the block."""
     if not isinstance(error, KbError) and is_foreign(block_type):
         said = f"{method} raised {error!r} at {last_line(error.__traceback__)}"
         raise _impl_error(node, topology, said, "a block that can be made and wired") from error
@@ -134,3 +148,61 @@ def _server(
     if tracer is None:
         return server_of(component, stage_type, listeners.on_stage, listeners.on_wait)
     return traced_server_of(component, stage_type, listeners.on_stage, listeners.on_wait, tracer)
+
+
+def fabric_of(
+    topology: Topology,
+    registry: Registry,
+    clock: Clock,
+    on_transfer: Callable[[FabricTransfer], None] | None,
+    rows: TransferRows | None,
+) -> Fabric:
+    """Makes the fabric of *topology*, without its blocks. *on_transfer* and *rows* are passed on to Fabric.
+
+    A chip has transfers at rates, or transfers that multicast, or packets where a block has buffers of a given size.
+
+    Raises TopologyError for blocks that are not installed, and for buffers on a chip that multicasts, or whose
+    transfers have no packets.
+    """
+    packets, multicast = topology.spec.packets, topology.spec.multicast
+    graph, address_map = topology.graph, topology.address_map
+    buffered = _buffered(topology, registry)
+    if buffered is None:
+        on_links = None if isinstance(packets, UnsetType) else packets.on_links
+        if isinstance(multicast, UnsetType):
+            return Fabric(clock, graph, address_map, on_transfer, rows, on_links)
+        return MulticastFabric(multicast.receivers, clock, graph, address_map, on_transfer, rows, on_links)
+    if not isinstance(multicast, UnsetType):
+        got = f"multicast, and buffers of a size ({buffered.impl} of {buffered.id})"
+        raise topology.error(("multicast",), got, "nodes with room for everything", "use `builtin.transit` there")
+    if isinstance(packets, UnsetType):
+        path, got = (*buffered.yaml_path, "impl"), f"{buffered.impl}, and transfers without packets"
+        raise topology.error(
+            path, got, "packets, for which a buffer has room", "add `packets: {payload_nbytes: 256, header_nbytes: 0}`"
+        )
+    packet_nbytes = packets.payload_nbytes + packets.header_nbytes
+    return PacketFabric(clock, graph, address_map, on_transfer, rows, packets.on_links, packet_nbytes)
+
+
+def check_buffers(topology: Topology, components: Mapping[str, ComponentBase[Any]]) -> None:
+    """Raises TopologyError for a block whose buffers are smaller than a packet, because none could ever enter."""
+    packets = topology.spec.packets
+    if isinstance(packets, UnsetType):
+        return
+    least = packets.payload_nbytes + packets.header_nbytes
+    for node_id, block in components.items():
+        if isinstance(block, BufferedComponent) and block.buffer_nbytes < least:
+            path = (*topology.graph.nodes[node_id].yaml_path, "buffer_nbytes")
+            got = f"{block.buffer_nbytes} bytes for each link to {node_id}"
+            raise topology.error(path, got, f"at least {least}, the bytes of a whole packet with its header")
+
+
+def _buffered(topology: Topology, registry: Registry) -> Node | None:
+    """Returns the first node whose block has buffers of a given size, or None."""
+    by_impl = dict[str, Node]()
+    for node in topology.graph.nodes.values():
+        by_impl.setdefault(node.impl, node)
+    for node in by_impl.values():
+        if issubclass(registry.component_type(node, topology.source), BufferedComponent):
+            return node
+    return None

@@ -1,7 +1,9 @@
-"""KeyboardInterrupts that Python drops: it ignores what is raised within `__del__` or a callback of `gc`.
+"""Raises the KeyboardInterrupts that Python drops. Python ignores exceptions within `__del__` or a callback of `gc`.
 
-A kernel gives TCM back in `__del__`, so an interrupt may well come there. It would leave the release half done, and the
-launch would go on. So a launch during which Python dropped a KeyboardInterrupt ends with it.
+Design: docs/design/robustness.md
+
+A kernel gives TCM back in `__del__`, so an interrupt may well come there. The release would be half done, and the
+launch would go on. So a launch during which Python dropped a KeyboardInterrupt ends with a KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from time import sleep
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from kb_engine.program.session import Session
-from kb_engine.program.tcm_holder import COLLECTOR
+from kb_engine.timing.collector import COLLECTOR
 
 _AGAIN_S = 0.05
 """Seconds until the signal comes again. By then Python has left the code that drops exceptions."""
@@ -33,9 +35,9 @@ ResultT = TypeVar("ResultT")
 
 
 class _Watch:
-    """Takes the place of `sys.unraisablehook`, which is told of what else is dropped, from `begin` to `end`.
+    """Replaces `sys.unraisablehook` from `begin` to `end`, and passes all other dropped exceptions on to the old hook.
 
-    `has_dropped` says whether Python has dropped a KeyboardInterrupt since.
+    `has_dropped` says whether Python has dropped a KeyboardInterrupt since `begin`.
     """
 
     def __init__(self) -> None:
@@ -44,17 +46,17 @@ class _Watch:
         self._before = sys.unraisablehook
 
     def begin(self) -> None:
-        """Be told of dropped exceptions."""
+        """Installs the hook for dropped exceptions."""
         self._is_on = True
-        sys.unraisablehook = self._told
+        sys.unraisablehook = self._on_dropped
 
     def end(self) -> None:
-        """Be told no more. Another hook that was installed meanwhile stays."""
+        """Removes the hook. Another hook that was installed meanwhile stays."""
         self._is_on = False
-        if sys.unraisablehook == self._told:
+        if sys.unraisablehook == self._on_dropped:
             sys.unraisablehook = self._before
 
-    def _told(self, dropped: Any) -> None:
+    def _on_dropped(self, dropped: Any) -> None:
         if not self._is_on or dropped.exc_type is not KeyboardInterrupt or get_ident() != main_thread().ident:
             self._before(dropped)
             return
@@ -64,7 +66,7 @@ class _Watch:
         _thread.start_new_thread(self._interrupt_again, ())  # a `Thread` waits, within the hook, until it has begun
 
     def _interrupt_again(self) -> None:
-        """Interrupt a kernel that computes for long without a call of its language."""
+        """Interrupts a kernel that computes for long without a call of its language."""
         sleep(_AGAIN_S)
         if self._is_on:
             _thread.interrupt_main(SIGINT)
@@ -73,7 +75,7 @@ class _Watch:
 def raises_dropped_interrupts(
     launch: Callable[Concatenate[EngineT, P], ResultT],
 ) -> Callable[Concatenate[EngineT, P], ResultT]:
-    """The method *launch* of an engine, which raises KeyboardInterrupt where Python dropped one meanwhile.
+    """Decorates the method *launch* of an engine, so that it raises a KeyboardInterrupt that Python dropped meanwhile.
 
     Nothing more can be simulated then. Python raises KeyboardInterrupt in the main thread alone, so launches of other
     threads are left as they are.
@@ -89,7 +91,7 @@ def raises_dropped_interrupts(
         try:
             result = launch(engine, *arguments, **named)
         except Exception:
-            if not watch.has_dropped:  # else it may follow from what the interrupt has left half done
+            if not watch.has_dropped:  # else the error may follow from a release that the interrupt left half done
                 raise
         finally:
             watch.end()

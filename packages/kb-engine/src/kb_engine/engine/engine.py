@@ -1,4 +1,7 @@
-"""The engine: a chip that is built from its topology, and runs kernels."""
+"""The engine: a chip that is built from its topology, and runs kernels.
+
+Design: docs/design/architecture.md
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,12 @@ from kb_engine.block.stage_server import StageServer
 from kb_engine.engine.build import Exactness, build
 from kb_engine.engine.dropped_interrupts import raises_dropped_interrupts
 from kb_engine.engine.exact_check import ExactCheck
-from kb_engine.engine.kernel_positions import kernel_positions
 from kb_engine.engine.launch_to_end import LaunchToEnd
-from kb_engine.engine.polling import MOST_REPEATED_LOADS, PollingGuard
-from kb_engine.engine.progress import NO_PROGRESS_EVENTS, ProgressGuard
+from kb_engine.engine.livelock import MOST_REPEATED_LOADS, NO_PROGRESS_EVENTS, PollingGuard, ProgressGuard
 from kb_engine.engine.registry import Registry
 from kb_engine.engine.simulated_work import SimulatedWork, WorkCounter
-from kb_engine.engine.strategies import EveryEvent, FastForward, LaunchRequest, Run, Strategy, fast_forward_of
+from kb_engine.engine.strategies import FastForward, LaunchRequest, Run, Strategy, every_event, fast_forward_of
+from kb_engine.engine.stuck import kernel_positions
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.language.tl import Language
 from kb_engine.launch.host_calls import HostCall
@@ -46,7 +48,7 @@ from kb_messages import (
 )
 from kb_topology import Topology
 
-EVENTS_ASKED_FOR: Final = SkipRefusal("`exact` is `events`", "simulate with `exact` as `closed`")
+EVENTS_ASKED_FOR: Final = SkipRefusal("`exact` is `events`", "simulate with `exact` as `isolated`")
 NO_WING: Final = SkipRefusal("the wing `kb_engine.fastforward` is not installed", "install all of kb-engine")
 
 SharedT = TypeVar("SharedT")
@@ -55,17 +57,17 @@ SharedT = TypeVar("SharedT")
 class Engine:
     """A simulated chip. With a *writer* every stage service is logged.
 
-    *observers* watch the run (`kb_engine.observe`); a function in their place gets the trace events, as of
+    *observers* watch the run (`kb_engine.observe`); a function in their place gets the trace events, as with
     `Callbacks(on_trace=...)`. A run without a writer and observers pays for neither. A launch in which no stage ends
     for *no_progress_events* events counts as stuck, and so does a launch whose kernels make *most_repeated_loads* loads
-    in a row that can only give what they gave before. `host_calls` makes the host's calls, and is None for a topology
+    in a row that can only repeat earlier results. `host_calls` makes the host's calls, and is None for a topology
     without a host.
 
-    *exact* chooses how much is simulated event by event. `closed` skips work that follows exactly from other work, by
-    the strategies of `fast_forward`; `events` skips nothing, and `fast_forward` is None; `check` skips like `closed`,
+    *exact* chooses how much is simulated event by event. `isolated` skips work that follows exactly from other work, by
+    the strategies of `fast_forward`; `events` skips nothing, and `fast_forward` is None; `check` skips like `isolated`,
     simulates each launch once more on a second engine that skips nothing, and raises KbError where times, counts, bytes
     or rows of the log differ. Times, counts and the op log are the same in all three. With *templates*, programs of a
-    grid that do as one of them did are replayed without their kernel. `work` tells how much was skipped.
+    grid that repeat an earlier program are replayed without their kernel. `work` counts the skipped work.
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take, and
     KbError for another *exact*.
@@ -80,7 +82,7 @@ class Engine:
         no_progress_events: int = NO_PROGRESS_EVENTS,
         most_repeated_loads: int = MOST_REPEATED_LOADS,
         templates: bool = True,
-        exact: Exactness = "closed",
+        exact: Exactness = "isolated",
     ) -> None:
         if exact not in get_args(Exactness):
             raise KbError("Engine", f"exact={exact!r}", " or ".join(map(repr, get_args(Exactness))))
@@ -93,7 +95,7 @@ class Engine:
             self.fast_forward: FastForward | None = None
             if exact != "events":
                 self.fast_forward = fast_forward_of(built, watching, templates, reasons)
-        collect_once()
+        collect_once()  # so that the objects of the chip count as old
         self.chip = built.chip
         self.pes = built.pes
         self.session = built.session
@@ -113,7 +115,7 @@ class Engine:
 
     @property
     def topology(self) -> Topology:
-        """What the chip was built from."""
+        """The topology of the chip."""
         return self.chip.topology
 
     @property
@@ -158,17 +160,17 @@ class Engine:
         front_end: FrontEnd = Language,
         grid: Grid | None = None,
     ) -> LaunchResult:
-        """Run *kernel* once on each of *pe_ids*, or the programs of *grid* on them, until all are done.
+        """Runs *kernel* once on each of *pe_ids*, or the programs of *grid* on them, until all are done.
 
-        The kernel's first argument is what *front_end* makes of its program port. Kernel lines are relative to *root*.
+        *front_end* makes the kernel's first argument from the program port. Kernel lines are relative to *root*.
 
         Where the topology has a host, the launch goes over the fabric to *targets*; without *targets*, to the cubes of
         *pe_ids*. On other topologies all kernels begin at once.
 
         Raises KernelError when a kernel misuses `tl`, is no plain function, or takes other arguments, when a target is
-        not there, and for whatever a kernel raises. Raises SimulationStuckError when a kernel waits and nothing is left
-        to happen, or only events that lead nowhere. After one of these errors nothing more can be simulated, and each
-        further call raises KbError.
+        not there, and for any exception of a kernel. Raises SimulationStuckError when a kernel waits and nothing is
+        left to happen, or only events that lead nowhere. After one of these errors nothing more can be simulated, and
+        each further call raises KbError.
         """
         if not pe_ids and not targets:
             raise KernelError("launch", "no PEs", "at least one")
@@ -193,14 +195,13 @@ class Engine:
         return result
 
     def _ask_strategies(self, request: LaunchRequest, run: Run) -> tuple[LaunchResult, SkipRefusal | None]:
-        """Has the first strategy that can run the launch do so. Returns the times, and a refusal if none could."""
+        """Runs the launch by the first strategy that can. Returns the times, and why no program was skipped."""
         refusal = None
         for strategy in self._strategies:
-            found = strategy.try_run(request, run)
-            if isinstance(found, LaunchResult):
-                return found, None
-            refusal = found
-        return EveryEvent().try_run(request, run), refusal
+            result, refusal = strategy.try_run(request, run)
+            if result is not None:
+                return result, refusal
+        return every_event(request, run), refusal
 
     def _run(self, launch: Launch, targets: Sequence[CubeTarget] | None) -> LaunchResult:
         """Sends *launch* to its PEs and has the clock run until the launch is answered."""
@@ -220,7 +221,7 @@ class Engine:
             raise
 
     def send(self, messages: Sequence[MmuMessage]) -> HostCall | None:
-        """Have the MMUs of the PEs that *messages* name obey them, in one call of the host.
+        """Has the MMUs of the PEs that *messages* name obey them, in one call of the host.
 
         Without a host the call takes no time, and the result is None. Every PE that is named is there and has an MMU.
         Raises AddressError when an MMU refuses; over the fabric, the refusal is a KernelError.
@@ -242,7 +243,7 @@ class Engine:
         return self.host_calls.accepted(self.host_calls.call(messages)) if messages else None
 
     def move(self, matrices: Sequence[Matrix], write: bool) -> list[tuple[int, int]]:
-        """The host reads or writes *matrices*. Returns the picoseconds of the begin and the end of each.
+        """Has the host read or write *matrices*. Returns the picoseconds of the begin and the end of each transfer.
 
         Without a host the transfers take no time. Raises TopologyError when no links lead to a memory, or none back.
         """
@@ -256,7 +257,8 @@ class Engine:
 
     @property
     def work(self) -> SimulatedWork:
-        """How the launches were simulated: what was closed, skipped or repeated, and why the rest was not."""
+        """How the launches were simulated: the isolated and skipped work, and the reasons why the rest was not
+        skipped."""
         return self._work.so_far()
 
     @property
@@ -270,17 +272,18 @@ class Engine:
         launches = self._launches.values()
         return sum(launch.n_ended for launch in launches), sum(launch.total for launch in launches)
 
-    def standing(self) -> list[str]:
-        """Where each kernel of the last launch stands, as lines of text. It may be asked for at any moment."""
+    def kernel_positions(self) -> list[str]:
+        """Returns the position of each kernel of the last launch, as lines of text, at any moment."""
         return kernel_positions(self._launches.values())
 
     def rebase(self, memory: MemoryStore, writer: LogWriter | None = None) -> None:
-        """Begin anew between two launches, on the same chip: the memories hold what *memory* holds. The clock runs on.
+        """Begins anew between two launches, on the same chip. The memories get the bytes of *memory*; the clock runs
+        on.
 
-        The next launch is number 0 of a new op log in *writer*, and all TCM is free. So its log is that of a chip that
-        was just built, with later times; only a memory that keeps rows open between launches may make a difference.
-        Tensors of hosts that were made before are gone, so make a new Host. What `close_log` has not written of the
-        log so far is dropped. Mappings of MMUs stay.
+        The next launch is number 0 of a new op log in *writer*, and all TCM is free. So its log is the log of a chip
+        that was just built, with later times; only a memory that keeps rows open between launches may make a
+        difference. Tensors of earlier hosts are gone, so make a new Host. Rows of the old log that `close_log` has not
+        written are dropped. Mappings of MMUs stay.
 
         Raises KbError for a *writer* where the engine was built without one, and for none where it was built with one.
         """
@@ -299,22 +302,24 @@ class Engine:
             self._check.rebased(writer)
 
     def shared_by_hosts(self, make: Callable[[Engine], SharedT]) -> SharedT:
-        """What all hosts of the chip know of it, such as which bytes are taken: *make* makes it once, and for hosts
-        behind a `rebase` again."""
+        """Returns the object that all hosts of the chip share, such as the map of taken bytes.
+
+        *make* makes the object once, and once more after a `rebase`.
+        """
         if self._of_hosts is None:
             self._of_hosts = make(self)
         found: SharedT = self._of_hosts
         return found
 
     def flush_log(self) -> None:
-        """Write the records that are pending, so that the log of a run that ends here has them."""
+        """Writes the records that are pending, so that the log of a run that ends here has them."""
         if self.session.recorder is not None:
             self.session.recorder.flush()
 
     def close_log(self) -> OpLog | LogSummary | None:
         """Writes the records that are pending and closes the log; None without a log.
 
-        Raises KbError where a row is missing: each op that was numbered has one, unless an error ended a launch.
+        Raises KbError where the log has not one row for each op that was numbered, unless an error ended a launch.
         """
         session, recorder = self.session, self.session.recorder
         if recorder is None:
@@ -328,7 +333,7 @@ class Engine:
         return log
 
     def log_host_write(self, matrix: Matrix, data: bytes, times_ps: tuple[int, int]) -> None:
-        """Record a host write after the first launch. *times_ps* are its begin and its end."""
+        """Logs a host write after the first launch. *times_ps* are its begin and its end."""
         session = self.session
         if session.recorder is not None:
             seq, op_id = session.next_command_seq(), session.take_op_ids(1)

@@ -1,5 +1,7 @@
 """ExactCheck: runs each launch a second time, event by event on another engine, and compares the two.
 
+Design: docs/design/fast-forward.md
+
 The other engine has a clock, blocks, memories and a log of its own, and skips nothing. So a wing that loses rows, times
 or counts cannot be compared with itself.
 """
@@ -33,15 +35,17 @@ class ExactCheck:
         self.n_launches = 0
 
     def before_launch(self) -> None:
-        """Gives the other engine the bytes of this one and what is allocated in TCM: the host may have changed both."""
+        """Copies the bytes and the TCM allocations of this engine to the other one, because the host may have changed
+        both."""
         self._other.memory.copy_from(self._engine.memory)
         for pe_id, pe in self._engine.pes.items():
             self._other.pes[pe_id].copy_tcm_from(pe)
 
     def launched(self, result: LaunchResult, *call: Any) -> None:
-        """Makes the launch again, with the arguments *call* of `Engine.launch`. *result* is that of the first engine.
+        """Makes the launch again, with the arguments *call* of `Engine.launch`. *result* is the result of the first
+        engine.
 
-        Raises KbError where the second launch comes to something else.
+        Raises KbError where the result of the second launch differs.
         """
         with redirect_stdout(StringIO()):
             try:
@@ -99,7 +103,7 @@ class ExactCheck:
 
     def _differs(self, where: str, got: str, needs: str) -> KbError:
         self._engine.clock.mark_broken()
-        return KbError(where, f"{got} with parts skipped", f"{needs}, as with every event", _FIX)
+        return KbError(where, f"{got} where parts were skipped", f"{needs}, the result of every event", _FIX)
 
 
 def _numbers(session: Any) -> tuple[int, int]:

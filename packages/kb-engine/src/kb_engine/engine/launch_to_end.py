@@ -1,4 +1,7 @@
-"""LaunchToEnd: has the clock run until all programs of a launch have ended, or says why they never do."""
+"""LaunchToEnd: has the clock run until all programs of a launch have ended, or says why they never do.
+
+Design: docs/design/trace-and-stuck-runs.md
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class LaunchToEnd:
         self._launches = built.launches
 
     def run(self, launch: Launch, targets: Sequence[CubeTarget] | None) -> LaunchResult:
-        """Run the programs of *launch*, which the host sends to *targets*, if there is a host. Returns the times.
+        """Runs the programs of *launch*, which the host sends to *targets*, if there is a host. Returns the times.
 
         Raises SimulationStuckError when a kernel waits and nothing is left to happen.
         """
@@ -38,7 +41,7 @@ class LaunchToEnd:
 
     def stands_still(self, n_events: int) -> NoReturn:
         """Raises SimulationStuckError, because no stage ended for *n_events* events."""
-        self._raise_stuck(f"{n_events} events without the end of a stage, up to {ns_text(self._chip.clock.now_ps)},")
+        self._raise_stuck("livelock", f"no stage has ended for {n_events:,} events")
 
     def _at_once(self, launch: Launch) -> LaunchResult:
         clock, on_return = self._chip.clock, self._session.listeners.on_return
@@ -76,10 +79,11 @@ class LaunchToEnd:
     def _check_finished(self, launch: Launch) -> None:
         if launch.unfinished:
             self._chip.clock.mark_broken()
-            self._raise_stuck(f"nothing left to happen after {ns_text(self._chip.clock.now_ps)}")
+            self._raise_stuck("deadlock", "no event is scheduled")
 
-    def _raise_stuck(self, got: str) -> NoReturn:
+    def _raise_stuck(self, kind: str, why: str) -> NoReturn:
         launches = list(self._launches.values())
         runners = [runner for launch in launches for runner in launch.runners]
         label = self._chip.topology.address_map.label
-        raise stuck_error(WaitGraph(runners, self._chip.servers, label), got, launches)
+        where = f"{kind} at {ns_text(self._chip.clock.now_ps)}"
+        raise stuck_error(WaitGraph(runners, self._chip.servers, label), where, why, launches)

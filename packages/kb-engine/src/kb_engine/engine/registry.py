@@ -1,4 +1,7 @@
-"""Registry: hardware blocks by name. The entry points `kb.components` list them, built-in blocks included."""
+"""Registry: hardware blocks by name. The entry points `kb.components` list them, built-in blocks included.
+
+Design: docs/design/architecture.md
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _STAGES: Final = {
 
 
 def check_duties(node: Node, block_type: type[ComponentBase[Any]], source: YamlSource) -> None:
-    """Raise WrongValueError, at the node's `impl`, when *block_type* cannot do what the kind of *node* asks."""
+    """Raises WrongValueError, at the node's `impl`, when *block_type* lacks a duty of the kind of *node*."""
     missing = [each.name for each in _STAGES.get(node.kind, ()) if each not in block_type.serves]
     if missing:
         needs = f"a block that serves {' and '.join(missing)}"
@@ -39,13 +42,13 @@ def _refusal(node: Node, source: YamlSource, needs: str, fix: str) -> WrongValue
 
 GROUP: Final = "kb.components"
 BUILTIN: Final = "builtin."
-"""With this, names of built-in blocks begin, and no other names do."""
+"""The prefix of the names of built-in blocks, and of no other names."""
 _HOME: Final = "kb_components."
-"""Where built-in blocks lie."""
+"""The package of built-in blocks."""
 
 
 class Registry:
-    """Every registered block.
+    """Looks up every registered block by its name.
 
     Raises TopologyError when two distributions register one name, or when another block has the name of a built-in one.
     """
@@ -73,15 +76,14 @@ class Registry:
         return sorted(self._points)
 
     def versions(self, names: Iterable[str]) -> dict[str, str]:
-        """The versions of the distributions that register *names*, by distribution. Names that nobody registers have
-        none."""
+        """Returns the versions of the distributions that register *names*, by distribution."""
         points = [self._points[name] for name in names if name in self._points]
         return dict(sorted((point.dist.name, point.dist.version) for point in points if point.dist is not None))
 
     def component_type(self, node: Node, source: YamlSource) -> type[ComponentBase[Any]]:
-        """The class behind `node.impl`. Raises TopologyError at the node's place in the file.
+        """Returns the class behind `node.impl`. Raises TopologyError at the node's place in the file.
 
-        For a name that is not installed, that is a WrongValueError.
+        The error is a WrongValueError for a name that is not installed.
         """
         path = (*node.yaml_path, "impl")
         point = self._points.get(node.impl)
@@ -100,7 +102,8 @@ class Registry:
         return loaded
 
     def spec(self, node: Node, source: YamlSource) -> tuple[type[ComponentBase[Any]], msgspec.Struct]:
-        """The class of *node* and its attributes as that class's Spec. Raises TopologyError, naming file and line."""
+        """Returns the class of *node* and its attributes as that class's Spec. Raises TopologyError with file and
+        line."""
         component_type = self.component_type(node, source)
         check_duties(node, component_type, source)
         spec: msgspec.Struct = convert_checked(

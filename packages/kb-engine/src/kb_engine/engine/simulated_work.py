@@ -1,4 +1,7 @@
-"""SimulatedWork: how much of a simulation was isolated or skipped, and why the rest was simulated event by event."""
+"""SimulatedWork: how much of a simulation was isolated or skipped, and why the rest was simulated event by event.
+
+Design: docs/design/fast-forward.md
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,15 @@ PROGRAMS: Final = "programs of a grid"
 
 
 class SimulatedWork(Struct, frozen=True, kw_only=True):
-    """How the launches that have ended were simulated, since the engine was made.
+    """Counts how the launches that have ended were simulated, since the engine was made.
 
-    Of `commands`, `isolated_commands` were worked out at once, and `skipped_commands` belong to the `skipped_programs`
-    of grids. The others were simulated event by event, except `skipped_tiles` of their tiles. `events` counts the
-    entries of the clock. `slow_path` lists work that could have been isolated or skipped and was not, with the reason,
-    the most commands first. A reason of a grid counts all commands of its launch that were simulated event by event,
-    without the first command of each kind. Commands that are large enough to be isolated, and commands of many tiles,
-    are counted once more by reasons of their own. `skipped_tiles`, `events` and `slow_path` include a launch that goes
-    on or has failed.
+    Of `commands`, `isolated_commands` were simulated apart or took a cached result, and `skipped_commands` belong to
+    the `skipped_programs` of grids. The others were simulated event by event, except `skipped_tiles` of their tiles.
+    `events` counts the entries of the clock. `slow_path` lists regular work that was not isolated or skipped, with the
+    reason, the most commands first. A reason of a grid counts all commands of its launch that were simulated event by
+    event, without the first command of each kind. Commands that are large enough to be isolated, and commands of many
+    tiles, are counted once more by reasons of their own. `skipped_tiles`, `events` and `slow_path` include a launch
+    that goes on or has failed.
     """
 
     launches: int
@@ -43,7 +46,7 @@ class SimulatedWork(Struct, frozen=True, kw_only=True):
 class WorkCounter:
     """Counts the launches of *session* that have ended, and their commands.
 
-    *wing* skips work; None where every event is simulated, because of *why_all*. *reasons* are those found so far.
+    *wing* skips work; None where every event is simulated, because of *why_all*. *reasons* collects the reasons.
     """
 
     def __init__(
@@ -58,11 +61,11 @@ class WorkCounter:
         self._begin: tuple[int, Skipped, int] = 0, Skipped(), 0
 
     def begins(self) -> None:
-        """A launch is called now."""
+        """Notes that a launch is called now."""
         self._begin = self._session.commands_issued, self._skipped, self._reasons.n_firsts
 
     def ended(self, kernel: Any, refusal: SkipRefusal | None) -> None:
-        """A launch of *kernel* has ended. *refusal* says why no strategy of the wing ran it; None if there was none."""
+        """Counts an ended launch of *kernel*. *refusal* says why no program was skipped, if that is known."""
         issued, before, n_firsts = self._begin
         now = self._ended = self._skipped
         commands = self._session.commands_issued - issued
@@ -76,7 +79,7 @@ class WorkCounter:
             self._reasons.note(COMMANDS, "", self._why_all, commands)
 
     def so_far(self) -> SimulatedWork:
-        """The counts so far."""
+        """Returns the counts so far."""
         ended, now = self._ended, self._skipped
         return SimulatedWork(
             launches=self._launches,

@@ -1,6 +1,8 @@
 """The chain of strategies that an engine asks to run a launch, and how the engine finds the wing that holds them.
 
-The last strategy simulates every event. It stands here, and it defines all results. The wing `kb_engine.fastforward`
+Design: docs/design/fast-forward.md
+
+The last strategy simulates every event, and defines all results. The wing `kb_engine.fastforward`
 has strategies that skip events, and is not imported by name anywhere: without the wing, every event is simulated.
 """
 
@@ -37,20 +39,27 @@ Run = Callable[[Launch], LaunchResult]
 """Sends a launch to its PEs, and has the clock run until the launch is answered."""
 
 
+class Attempt(NamedTuple):
+    """The times of a launch, or None where a strategy cannot run it, and the reason why nothing was skipped, if any."""
+
+    result: LaunchResult | None = None
+    refusal: SkipRefusal | None = None
+
+
 class Strategy(Protocol):
     """One way to run a launch."""
 
-    def try_run(self, request: LaunchRequest, run: Run) -> LaunchResult | SkipRefusal | None:
-        """Runs the launch of *request*, by *run*, and returns its times. Otherwise returns why the strategy cannot.
+    def try_run(self, request: LaunchRequest, run: Run) -> Attempt:
+        """Runs the launch of *request*, by *run*, if the strategy can.
 
-        None stands for a launch of which the strategy never skips anything.
+        A launch of which the strategy never skips anything has neither a result nor a refusal.
         """
 
 
 class Skipped(NamedTuple):
     """Counts of the work that a wing did not simulate event by event, since the engine was made.
 
-    `isolated_commands` came to the result of an equal command, or ran apart. `skipped_commands` are the commands of
+    `isolated_commands` took the result of an equal command, or ran apart. `skipped_commands` are the commands of
     `skipped_programs`. `slow_path` says why other work was simulated event by event.
     """
 
@@ -62,35 +71,32 @@ class Skipped(NamedTuple):
 
 
 class FastForward(Protocol):
-    """A wing, as an engine sees it: `strategies` to ask in turn, and what the wing has to hear of launches."""
+    """The interface of a wing for an engine: `strategies` to ask in turn, and notifications of launches."""
 
     strategies: Sequence[Strategy]
 
     def launch_begins(self, n_pes: int) -> None:
-        """A launch on *n_pes* PEs begins."""
+        """Notes that a launch on *n_pes* PEs begins."""
 
     def launch_failed(self) -> None:
-        """An error ended the launch. What the wing knew ahead happens no more."""
+        """Notes that an error ended the launch. Events that the wing skipped ahead do not happen any more."""
 
     def skipped(self) -> Skipped:
-        """The counts so far."""
+        """Returns the counts so far."""
 
 
-class EveryEvent:
-    """The strategy that simulates every event of a launch, unless hooks of a wing skip parts of its commands."""
-
-    def try_run(self, request: LaunchRequest, run: Run) -> LaunchResult:
-        """Runs the launch and returns its times."""
-        number, session, pes, call, grid = request
-        if grid is None:
-            return run(PeLaunch(number, session, pes, call))
-        return run(GridLaunch(number, session, pes, call, grid))
+def every_event(request: LaunchRequest, run: Run) -> LaunchResult:
+    """Simulates every event of a launch, unless hooks of a wing skip parts of its commands. Returns the times."""
+    number, session, pes, call, grid = request
+    if grid is None:
+        return run(PeLaunch(number, session, pes, call))
+    return run(GridLaunch(number, session, pes, call, grid))
 
 
 def fast_forward_of(
     built: Built, observers: Sequence[Observer], templates: bool, reasons: SlowPathReasons
 ) -> FastForward | None:
-    """The wing for the chip *built*, which *observers* watch; None where the wing is not installed.
+    """Returns the wing for the chip *built*, which *observers* watch, or None where no wing is installed.
 
     Without *templates*, each program of a grid runs its kernel. *reasons* collects why work is not skipped.
     """

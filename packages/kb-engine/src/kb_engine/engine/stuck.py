@@ -1,6 +1,8 @@
-"""The report on a simulation that cannot go on.
+"""Reports on a simulation that cannot go on, and on the positions of kernels in one that is interrupted.
 
-It has chains of waiters, and for each chain the circle or the missing thing at its end.
+Design: docs/design/trace-and-stuck-runs.md
+
+The report on a stuck simulation has chains of waiters, each with the circle or the missing event at its end.
 """
 
 from __future__ import annotations
@@ -8,20 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.engine.wait_graph import Waiter, WaitGraph
 from kb_engine.launch.launch import Launch
+from kb_engine.program.runner import KernelRunner
+from kb_engine.timing.units import ns_text
 from kb_messages import SimulationStuckError
 
 
 def queued_note(launches: Iterable[Launch]) -> str:
-    """A sentence for the programs of *launches* that wait for a PE, up to "; "; "" if there are none."""
+    """Returns a clause on the programs of *launches* that wait for a PE, with "; " at its end; "" if there are none."""
     waiting = [launch for launch in launches if launch.queued]
     if not waiting:
         return ""
     queued, pes = sum(launch.queued for launch in waiting), sum(len(launch.pe_ids) for launch in waiting)
+    programs = "1 program has" if queued == 1 else f"{queued} programs have"
     return (
-        f"{queued} programs have not begun, because a program waits for a PE that is free: programs that wait for each "
-        f"other, as at a barrier over the grid, need a PE each, and the launch has {pes}; "
+        f"{programs} not begun, because no PE is free: programs that wait for each other, as at a barrier over the "
+        f"grid, need a PE each, and the launch has {pes}; "
     )
 
 
@@ -31,9 +37,9 @@ _MOST_NAMES: Final = 3
 
 
 class Chain(NamedTuple):
-    """Waiters from the kernel `name` on, each of which waits for the next.
+    """A chain of waiters that begins at the kernel `name`. Each one waits for the next.
 
-    The last one waits for waiter number `circle`. If `circle` is None, it waits for something that never came.
+    The last one waits for waiter number `circle`, or, if `circle` is None, for an event that never came.
     """
 
     pe_id: str
@@ -47,8 +53,8 @@ class Chain(NamedTuple):
         return *(waiter.shape for waiter in self.waiters), self.circle
 
 
-def stuck_error(graph: WaitGraph, got: str, launches: Sequence[Launch]) -> SimulationStuckError:
-    """The error to raise. *got* says how the simulation is stuck, and *launches* are those under way."""
+def stuck_error(graph: WaitGraph, where: str, why: str, launches: Sequence[Launch]) -> SimulationStuckError:
+    """Returns the error to raise at *where*. *why* says how the simulation is stuck; *launches* are under way."""
     groups: dict[tuple[Any, ...], list[Chain]] = {}
     for runner in graph.runners:
         chain = follow(graph, runner)
@@ -59,15 +65,15 @@ def stuck_error(graph: WaitGraph, got: str, launches: Sequence[Launch]) -> Simul
         lines.append(f"and {sum(map(len, cut))} more PEs in {len(cut)} other ways")
     unfinished = len(graph.runners) + sum(launch.queued for launch in launches)
     return SimulationStuckError(
-        "simulation",
-        f"{got} with {unfinished} of {sum(launch.total for launch in launches)} kernels unfinished",
+        where,
+        f"{unfinished} of {sum(launch.total for launch in launches)} kernels cannot go on, and {why}",
         "an event that lets one of them go on",
         "\n  ".join([f"{queued_note(launches)}who waits for whom:", *lines]),
     )
 
 
 def follow(graph: WaitGraph, runner: Any) -> Chain:
-    """The chain of waiters that begins at a kernel."""
+    """Returns the chain of waiters that begins at a kernel."""
     seen: dict[int, int] = {}
     waiters: list[Waiter] = []
     who: object = runner
@@ -81,7 +87,7 @@ def follow(graph: WaitGraph, runner: Any) -> Chain:
 
 
 def _group(graph: WaitGraph, chains: list[Chain]) -> list[str]:
-    """The lines for PEs that are stuck in the same way: those of the first PE, and the names of the others."""
+    """Returns the lines for PEs that are stuck in the same way: the chain of the first PE, and the other names."""
     first = chains[0]
     lines = [waiter.text for waiter in first.waiters]
     if len(lines) > _MOST_LINES:
@@ -91,7 +97,9 @@ def _group(graph: WaitGraph, chains: list[Chain]) -> list[str]:
     lines += [f"full queues: {'; '.join(full)}"] if full and first.circle is None else []
     lines += _end(graph, first)
     if len(chains) > 1:
-        lines.append(f"and {len(chains) - 1} more PEs wait alike: {_listed([chain.name for chain in chains[1:]])}")
+        lines.append(
+            f"and {len(chains) - 1} more PEs wait in the same way: {_listed([chain.name for chain in chains[1:]])}"
+        )
     return lines
 
 
@@ -112,3 +120,71 @@ def _end(graph: WaitGraph, chain: Chain) -> list[str]:
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+_MOST_POSITIONS = 8
+_MOST_COMMANDS = 3
+
+
+def kernel_positions(launches: Iterable[Launch]) -> list[str]:
+    """Returns a line for each position of kernels of *launches*: the first PE there, and the number of other PEs.
+
+    Kernels have one position if they are at one line with the same commands in flight; the line has the times and tiles
+    of the first one. Ended kernels are counted. The function only reads the state of the simulation, so a caller may
+    use it at any moment, also between two events.
+    """
+    groups: dict[tuple[str, ...], list[KernelRunner]] = {}
+    ended = total = queued = 0
+    for launch in launches:
+        total, ended, queued = total + launch.total, ended + launch.n_ended, queued + launch.queued
+        for runner in launch.runners:
+            if not runner.has_ended:
+                names = (_named(context) for context, _ in runner.commands.in_flight.values())
+                groups.setdefault((_place(runner), *names), []).append(runner)
+    lines = [_line(key[0], runners) for key, runners in list(groups.items())[:_MOST_POSITIONS]]
+    rest = list(groups.values())[_MOST_POSITIONS:]
+    if rest:
+        lines.append(f"and {sum(map(len, rest))} more PEs at {len(rest)} other lines")
+    if queued:
+        lines.append(f"{queued} of {total} programs wait for a PE")
+    return [*lines, f"{ended} of {total} kernels have ended"] if ended else lines
+
+
+def _line(place: str, runners: Sequence[KernelRunner]) -> str:
+    first, others = runners[0], len(runners) - 1
+    more = (
+        f" (and {others} more PE{'s' if others > 1 else ''} at the same line, up to {runners[-1].name})"
+        if others
+        else ""
+    )
+    since = f" since {ns_text(first.kernel.waiting_since_ps)}" if first.kernel.waiting_at else ""
+    return f"{first.name}{more}: {place}{since}, {_commands(first)}"
+
+
+def _place(runner: KernelRunner) -> str:
+    kernel = runner.kernel
+    if runner.stopped_at:
+        return f"the kernel ran at {runner.stopped_at}"
+    if kernel.waiting_at:
+        return f"the kernel waits at {kernel.waiting_at}"
+    if kernel.has_returned:
+        return "the kernel has returned"
+    return "the kernel runs" if runner.has_begun else "the kernel has not begun"
+
+
+def _commands(runner: KernelRunner) -> str:
+    """Returns the number of commands in flight, and kind, line and tiles of the first few."""
+    contexts = [context for context, _ in runner.commands.in_flight.values()]
+    if not contexts:
+        return "no commands in flight"
+    shown = [
+        f"{_named(context)} with {context.plan.n_tiles - context.remaining} of {context.plan.n_tiles} tiles done"
+        for context in contexts[:_MOST_COMMANDS]
+    ]
+    more = f" and {len(contexts) - _MOST_COMMANDS} more" if len(contexts) > _MOST_COMMANDS else ""
+    count = "1 command" if len(contexts) == 1 else f"{len(contexts)} commands"
+    return f"{count} in flight: {'; '.join(shown)}{more}"
+
+
+def _named(context: CommandInFlight) -> str:
+    return f"{context.plan.kind} of {context.submitted.line}"

@@ -1,7 +1,9 @@
 """WaitGraph: who waits for whom in a stuck simulation, and since when.
 
-Each waiter names one other that it waits for: the first in command order, if there are several. A walk from waiter to
-waiter ends at something that never came, or goes round in a circle.
+Design: docs/design/trace-and-stuck-runs.md
+
+Each waiter names one other waiter: the first in command order, if there are several. A walk from waiter to waiter ends
+at an event that never came, or goes round in a circle.
 """
 
 from __future__ import annotations
@@ -36,23 +38,23 @@ class WaitPlaces:
             self._tokens.setdefault(token.context.submitted.pe, []).append(token)
 
     def server_of(self, token: TileToken) -> StageServer:
-        """The server in whose queue or service *token* is."""
+        """Returns the server in whose queue or service *token* is."""
         return self._server[id(token)]
 
     def gate_of(self, token: TileToken) -> Gate | None:
-        """The gate at which *token* waits."""
+        """Returns the gate at which *token* waits, or None."""
         return self._gate.get(id(token))
 
     def queue_before(self, token: TileToken) -> StageServer | None:
-        """The full queue in which *token* waits for room."""
+        """Returns the full queue in which *token* waits for room, or None."""
         return self._blocked_by.get(id(token))
 
     def tokens_on(self, pe_id: str) -> list[TileToken]:
-        """The tiles on *pe_id*, in command order."""
+        """Returns the tiles on *pe_id*, in command order."""
         return self._tokens.get(pe_id, [])
 
     def in_service(self, pe_id: str) -> list[TileToken]:
-        """The tiles on *pe_id* whose service has begun and not ended."""
+        """Returns the tiles on *pe_id* whose service has begun and not ended."""
         return [
             token
             for token in self.tokens_on(pe_id)
@@ -60,11 +62,11 @@ class WaitPlaces:
         ]
 
     def full_queues(self, pe_id: str) -> list[StageServer]:
-        """The queues of *pe_id* in which some tile waits for room."""
+        """Returns the queues of *pe_id* in which some tile waits for room."""
         return self._full.get(pe_id, [])
 
     def holder(self, token: TileToken, holds: Any) -> TileToken | None:
-        """The first other tile on *token*'s PE for which `holds(tile, stages ahead of it)` is true."""
+        """Returns the first other tile on *token*'s PE for which `holds(tile, stages ahead of it)` is true."""
         for other in self.tokens_on(token.context.submitted.pe):
             if other is not token and holds(other, self._ahead(other)):
                 return other
@@ -80,7 +82,7 @@ class WaitPlaces:
         return tokens
 
     def _ahead(self, token: TileToken) -> frozenset[StageType]:
-        """The stages of *token* that have not ended."""
+        """Returns the stages of *token* that have not ended."""
         first = token.index + (id(token) in self._blocked_by or self._server[id(token)].has_served(token))
         return frozenset(stage.stage_type for stage in token.stages[first:])
 
@@ -88,8 +90,8 @@ class WaitPlaces:
 class Waiter(NamedTuple):
     """One line of a report. Two PEs that are stuck in the same way have waiters of equal `shape`.
 
-    `then` is the one it waits for. Where that is None, `missing` says what never came. `change` is the smallest change
-    of a capacity that would let the waiter go on.
+    `then` is the next waiter of the chain. Where it is None, `missing` names the event that never came. `change` is the
+    smallest change of a capacity that would let the waiter go on.
     """
 
     shape: tuple[str, ...]
@@ -100,7 +102,7 @@ class Waiter(NamedTuple):
 
 
 class WaitGraph:
-    """Tells what each kernel, command and tile waits for. It reads the state of queues, gates and feeders.
+    """Finds the next waiter of each kernel, command and tile. It reads the state of queues, gates and feeders.
 
     `runners` are the programs that have not ended. *label* names a memory by its owner.
     """
@@ -123,7 +125,7 @@ class WaitGraph:
         self._places = WaitPlaces(servers)
 
     def waiter(self, who: object) -> Waiter:
-        """What *who* waits for: a KernelRunner, a CommandInFlight (a command), a FeederWait or a TileToken."""
+        """Returns the line for *who*: a KernelRunner, a CommandInFlight (a command), a FeederWait or a TileToken."""
         if isinstance(who, CommandInFlight):
             return self._command(who)
         if isinstance(who, FeederWait):
@@ -133,11 +135,11 @@ class WaitGraph:
         return self._kernel(who)
 
     def in_service(self, pe_id: str) -> list[TileToken]:
-        """The tiles on *pe_id* whose service has begun and not ended."""
+        """Returns the tiles on *pe_id* whose service has begun and not ended."""
         return self._places.in_service(pe_id)
 
     def full_queues(self, pe_id: str) -> list[str]:
-        """The queues of *pe_id* in which some tile waits for room, as texts."""
+        """Returns texts for the queues of *pe_id* in which some tile waits for room."""
         queues = self._places.full_queues(pe_id)
         return [f"{_full(queue)} ({tile(queue.blocked[0][1])} waits)" for queue in queues]
 
@@ -157,7 +159,7 @@ class WaitGraph:
             )
         context = self._owner.get(id(kernel.waiting_for))
         if context is None:
-            missing = f"the handle waited for at {kernel.waiting_at}: no command in flight completes it"
+            missing = f"the end of the handle at {kernel.waiting_at}, because no command in flight completes it"
             return Waiter(
                 (*shape, "handle"), f"{opening} for a handle that no command in flight completes", None, missing
             )
@@ -169,7 +171,7 @@ class WaitGraph:
         text = f"{named(context)} has {left} since {ns_text(context.t_submitted_ps)}"
         mine = [token for token in self._places.tokens_on(pe_id) if token.context is context]
         then = mine[0] if mine else self._feedings.get(pe_id)
-        return Waiter(shape, text, then, f"a tile of {named(context)}: no queue and no feeder holds one")
+        return Waiter(shape, text, then, f"a tile of {named(context)}, because no queue and no feeder holds one")
 
     def _fed(self, feeding: FeederWait) -> Waiter:
         token, queue = feeding.token, feeding.queue
@@ -182,7 +184,7 @@ class WaitGraph:
             ("feeder", feeding.needs),
             f"{opening} for {feeding.needs}" + (f", with {tile(holder)}" if holder is not None else ""),
             holder,
-            f"{feeding.needs}: no tile on its way gives it back",
+            f"{feeding.needs}, because no tile in flight releases it",
             feeding.change,
         )
 
@@ -211,7 +213,9 @@ class WaitGraph:
         held = f", with {tile(holder)}" if holder is not None else ""
         text = f"{tile(token)} waits in {stage} since {ns_text(token.waits_since)} for its {name}{held}"
         then = holder or self._feedings.get(token.context.submitted.pe)
-        return Waiter((*shape, "gate", name), text, then, f"the {name} of {stage}: nobody holds it", gate.change(token))
+        return Waiter(
+            (*shape, "gate", name), text, then, f"the {name} of {stage}, because no tile holds it", gate.change(token)
+        )
 
     def _served(self, token: TileToken, stage: str, shape: tuple[str, ...]) -> Waiter:
         params = token.stages[token.index].params
@@ -228,7 +232,8 @@ class WaitGraph:
 
 
 def queue_change(queue: StageServer, to_go: int) -> str:
-    """The smallest change of *queue*'s depth that lets one more tile in, and the depth that suffices for *to_go* tiles.
+    """Returns the smallest change of *queue*'s depth that lets one more tile in, and the depth that suffices for
+    *to_go* tiles.
 
     One tile wants in and one is in service, so at most `to_go - 2` others can fill the queue.
     """
@@ -240,12 +245,12 @@ def queue_change(queue: StageServer, to_go: int) -> str:
 
 
 def named(context: CommandInFlight) -> str:
-    """A command as reports call it."""
+    """Returns the name of a command for reports."""
     return f"command {context.submitted.command_seq} ({context.plan.kind} of {context.submitted.line})"
 
 
 def tile(token: TileToken) -> str:
-    """A tile as reports call it."""
+    """Returns the name of a tile for reports."""
     return f"tile {token.tile.tile_id} of command {token.context.submitted.command_seq}"
 
 

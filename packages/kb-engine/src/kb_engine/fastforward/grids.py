@@ -1,4 +1,7 @@
-"""Grids: the strategy for launches of a grid, whose programs are replayed from templates and skipped in cycles."""
+"""Grids: the strategy for launches of a grid, whose programs are replayed from templates and skipped in periods.
+
+Design: docs/design/replay-and-purity.md
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,26 @@ from collections.abc import Callable
 from typing import Final
 
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.engine.simulated_work import PROGRAMS
-from kb_engine.engine.strategies import LaunchRequest, Run
+from kb_engine.engine.strategies import Attempt, LaunchRequest, Run
 from kb_engine.fastforward.replay.purity import MadeKernel
 from kb_engine.fastforward.replay.templates import NEAR, Templates, templates_of
 from kb_engine.fastforward.steady_state.program_skipper import ProgramSkipper
 from kb_engine.language.tl import Language
 from kb_engine.launch.grid_launch import GridLaunch
-from kb_engine.launch.launch import LaunchResult
 from kb_engine.observe.chip import Chip
-from kb_engine.observe.slow_path import SkipRefusal, SlowPathReasons
+from kb_engine.observe.slow_path import SkipRefusal
 from kb_engine.program.runner import KernelCall
 
 _VALUES: Final = SkipRefusal(
-    "the front end does not say when it decides by values", "take `Language` as front end, or kernels of `kb_triton`"
+    "the front end does not report decisions by values", "take `Language` as front end, or kernels of `kb_triton`"
 )
 
 
 class Grids:
-    """Runs launches of grids on *chip*. Without *templates*, and because of *refusal*, no program is skipped.
+    """Runs launches of grids on *chip*. Without *templates*, or with a *refusal*, no program is skipped.
 
-    *on_issue* is called with each command of a program that is skipped, where there is an op log. *n_isolated* counts
-    isolated commands. *reasons* collects why programs were not skipped. `skipped_programs` and `skipped_commands` count
-    what was skipped in all launches, and `skipper` is that of the last launch, if there was one.
+    *on_issue* is called with each command of a skipped program, where there is an op log. `skipped_programs` and
+    `skipped_commands` count over all launches. `skipper` is the ProgramSkipper of the last launch, if there was one.
     """
 
     def __init__(
@@ -37,30 +37,24 @@ class Grids:
         templates: bool,
         refusal: SkipRefusal | None,
         on_issue: Callable[[CommandInFlight], None] | None,
-        reasons: SlowPathReasons,
-        n_isolated: Callable[[], int],
     ) -> None:
         self._chip = chip
         self._templates = templates
         self._refusal = refusal
         self._on_issue = on_issue
-        self._reasons = reasons
-        self._n_isolated = n_isolated
         self.skipper: ProgramSkipper | None = None
         self.skipped_programs = self.skipped_commands = 0
 
-    def try_run(self, request: LaunchRequest, run: Run) -> LaunchResult | SkipRefusal | None:
-        """Runs the launch where its programs can be replayed. Otherwise returns why not; None without a grid."""
+    def try_run(self, request: LaunchRequest, run: Run) -> Attempt:
+        """Runs the launch where its programs can be replayed."""
         number, session, pes, call, grid = request
         if grid is None:
-            return None
-        refusal = self._refusal if _says_values(call) else _VALUES
-        found = None
-        if self._templates and _says_values(call):
-            found = templates_of(call, grid.n_programs, len(pes))
-        if not isinstance(found, Templates):
-            return refusal or found
-        templates = found
+            return Attempt()
+        refusal = self._refusal if _reports_values(call) else _VALUES
+        has_templates = self._templates and _reports_values(call)
+        templates = templates_of(call, grid.n_programs, len(pes)) if has_templates else None
+        if not isinstance(templates, Templates):
+            return Attempt(None, refusal or templates)
         launch = GridLaunch(
             number, session, pes, call, grid, templates.play, lambda program: templates.of(program) is not None
         )
@@ -69,23 +63,16 @@ class Grids:
         self.skipper = skipper = None
         if refusal is None:
             self.skipper = skipper = ProgramSkipper(launch, templates, session, self._chip, pes, self._on_issue)
-        before = session.commands_issued, self._n_isolated(), self._reasons.n_firsts
         try:
             result = run(launch)
         finally:
-            session.keep_commands(False)  # nobody looks at the launch any more
+            session.keep_commands(False)  # no snapshot of the launch follows
             if skipper is not None:
                 self.skipped_programs += skipper.skipped
                 self.skipped_commands += skipper.skipped_commands
-        why = refusal if skipper is None else skipper.why_not
-        if why is not None:
-            now = session.commands_issued, self._n_isolated(), self._reasons.n_firsts
-            commands, *others = [after - then for then, after in zip(before, now, strict=True)]
-            name = getattr(call.kernel, "__name__", type(call.kernel).__name__)
-            self._reasons.note(PROGRAMS, name, why, commands - sum(others))
-        return result
+        return Attempt(result, refusal if skipper is None else skipper.why_not)
 
 
-def _says_values(call: KernelCall) -> bool:
-    """Whether the front end calls `ProgramPort.leave` when it decides by values: `tl` does, and who makes kernels."""
+def _reports_values(call: KernelCall) -> bool:
+    """Whether the front end calls `ProgramPort.leave` when it decides by values, as `tl` and MadeKernels do."""
     return call.front_end is Language or isinstance(call.kernel, MadeKernel)

@@ -1,4 +1,7 @@
-"""Wing: the means of speed of one chip, hooked into its schedulers, and the strategies that an engine asks."""
+"""Wing: the means of speed of one chip, hooked into its schedulers, and the strategies that an engine asks.
+
+Design: docs/design/fast-forward.md
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,18 @@ from typing import Final
 
 from kb_engine.engine.build import Built
 from kb_engine.engine.strategies import Skipped, Strategy
-from kb_engine.fastforward.disabled import (
-    OF_STAGES,
-    WITHOUT_TEMPLATES,
-    heard_of_programs,
-    why_nothing_isolates,
-    why_nothing_skips,
-)
 from kb_engine.fastforward.grids import Grids
 from kb_engine.fastforward.isolated.isolated_commands import IsolatedCommands
 from kb_engine.fastforward.isolated.pe_forms import all_sources_belong_to_pes
 from kb_engine.fastforward.isolated.pe_isolation import ISSUES_AHEAD, NoIsolation, PeIsolation
-from kb_engine.fastforward.steady_state.command_skipper import CommandSkipper
+from kb_engine.fastforward.refusals import (
+    OF_STAGES,
+    WITHOUT_TEMPLATES,
+    methods_of_programs,
+    why_nothing_isolates,
+    why_nothing_skips,
+)
+from kb_engine.fastforward.steady_state.tile_skipper import CommandSkipper
 from kb_engine.observe.observer import Observer, listener, listener_of_each
 from kb_engine.observe.slow_path import SkipRefusal, SlowPathReasons
 from kb_engine.program.materialize import Materializer
@@ -29,7 +32,7 @@ _OF_EVENTS: Final = (*OF_STAGES, "on_trace")
 
 
 class Wing:
-    """Hooks the means of speed into the chip *built*, as far as *observers* need not see what would be skipped.
+    """Hooks the means of speed into the chip *built*, as far as *observers* need not see the skipped events.
 
     Without *templates*, each program of a grid runs its kernel. *reasons* collects why work is simulated event by
     event. `isolated` isolates commands, `tiles` skips tiles, and `grids` replays and skips programs; the first two are
@@ -38,44 +41,44 @@ class Wing:
 
     def __init__(self, built: Built, observers: Sequence[Observer], templates: bool, reasons: SlowPathReasons) -> None:
         chip, recorder = built.chip, built.session.recorder
-        told = [name for name in _OF_EVENTS if listener(observers, name) is not None]
+        methods = [name for name in _OF_EVENTS if listener(observers, name) is not None]
         is_foreseen = chip.fabric.is_foreseen
-        self.tiles = CommandSkipper(chip, recorder, reasons) if is_foreseen and not told else None
+        self.tiles = CommandSkipper(chip, recorder, reasons) if is_foreseen and not methods else None
         self.isolated: IsolatedCommands | None = None
-        if is_foreseen and not told and all_sources_belong_to_pes(list(chip.components.values())):
-            resting = nullcontext if self.tiles is None else self.tiles.resting
-            self.isolated = IsolatedCommands(chip, recorder, resting, reasons)
-        self._hook(built, None if self.isolated is not None else why_nothing_isolates(is_foreseen, told), reasons)
-        heard = heard_of_programs(observers)
+        if is_foreseen and not methods and all_sources_belong_to_pes(list(chip.components.values())):
+            paused = nullcontext if self.tiles is None else self.tiles.paused
+            self.isolated = IsolatedCommands(chip, recorder, paused, reasons)
+        self._hook(built, None if self.isolated is not None else why_nothing_isolates(is_foreseen, methods), reasons)
+        listening = methods_of_programs(observers)
         has_log = recorder is not None
         refusal: SkipRefusal | None = None
         if not templates:
             refusal = WITHOUT_TEMPLATES
-        elif self.tiles is None or not (not heard or (heard == ["on_issue"] and has_log)):
+        elif self.tiles is None or not (not listening or (listening == ["on_issue"] and has_log)):
             refusal = why_nothing_skips(
-                is_foreseen, told + [name for name in heard if name != "on_issue" or not has_log]
+                is_foreseen, methods + [name for name in listening if name != "on_issue" or not has_log]
             )
         on_issue = listener_of_each(observers, "on_issue", "on_issue_again")
-        self.grids = Grids(chip, templates, refusal, on_issue, reasons, lambda: self.n_isolated)
+        self.grids = Grids(chip, templates, refusal, on_issue)
         self.strategies: Sequence[Strategy] = (self.grids,)
 
     @property
     def n_isolated(self) -> int:
-        """The commands that were isolated so far."""
+        """The number of commands that were isolated so far."""
         return 0 if self.isolated is None else self.isolated.n_isolated
 
     def launch_begins(self, n_pes: int) -> None:
-        """Forgets where commands of earlier launches met."""
+        """Forgets the places where commands of earlier launches met."""
         if self.isolated is not None:
             self.isolated.begin_launch(n_pes)
 
     def launch_failed(self) -> None:
-        """Takes back the results of isolated commands that have not ended."""
+        """Undoes the isolated commands that have not ended."""
         if self.isolated is not None:
-            self.isolated.open_all()
+            self.isolated.undo_all()
 
     def skipped(self) -> Skipped:
-        """The counts so far, and the reasons that are known of tiles when they have ended."""
+        """Returns the counts so far, and the reasons of commands whose tiles were not skipped."""
         tiles = self.tiles
         return Skipped(
             self.n_isolated,
@@ -86,7 +89,7 @@ class Wing:
         )
 
     def _hook(self, built: Built, why_none: SkipRefusal | None, reasons: SlowPathReasons) -> None:
-        """Has schedulers ask before they feed a command. *why_none* says why no command is isolated, if none is."""
+        """Has schedulers ask before they feed a command. *why_none* is the reason where no command is isolated."""
         chip, isolated = built.chip, self.isolated
         for pe_id, pe in built.pes.items():
             blocks = [chip.components[node.id] for node in chip.topology.graph.pe_nodes(pe_id)]
@@ -98,4 +101,4 @@ class Wing:
                 pe.scheduler.isolation = PeIsolation(isolated, chip.fabric, blocks, pe.event_order)
         materialize = built.session.materialize
         if isolated is not None and isinstance(materialize, Materializer):
-            materialize.before.append(isolated.open_all)
+            materialize.before.append(isolated.undo_all)

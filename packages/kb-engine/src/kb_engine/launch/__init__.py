@@ -1,4 +1,4 @@
-"""How a launch travels from the host to every PE, and how the answers return."""
+"""Launches: from the host to every PE, and the answers back."""
 
 from kb_engine.launch.launch import LaunchResult, ProgramTimes
 

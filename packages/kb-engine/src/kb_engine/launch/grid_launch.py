@@ -1,4 +1,7 @@
-"""GridLaunch: a launch whose programs are numbered along a grid, and of which each PE runs one after the other."""
+"""GridLaunch: a launch whose programs are numbered along a grid. Each PE runs one program after the other.
+
+Design: docs/design/launch-and-host.md
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class ProgramQueue(ABC):
         self.left = count
 
     def take(self, place: int) -> int | None:
-        """The number of the next program of the PE at *place* of the launch, from now on its own; None without one."""
+        """Removes the next program of the PE at *place* of the launch. Returns its number, or None if there is none."""
         number = self._next(place)
         if number is not None:
             self.left -= 1
@@ -32,11 +35,11 @@ class ProgramQueue(ABC):
 
     @abstractmethod
     def _next(self, place: int) -> int | None:
-        """The number of the program that `take` returns."""
+        """Returns the number of the program that `take` removes."""
 
 
 class InOrder(ProgramQueue):
-    """The programs in order, to whichever PE asks."""
+    """Gives the programs in order to the PEs that ask."""
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
@@ -47,7 +50,7 @@ class InOrder(ProgramQueue):
 
 
 class RoundRobin(ProgramQueue):
-    """PE p of P has the programs p, p + P, p + 2 P and so on."""
+    """Gives the programs p, p + P, p + 2 P and so on to PE p of P."""
 
     def __init__(self, count: int, n_pes: int) -> None:
         super().__init__(count)
@@ -58,16 +61,16 @@ class RoundRobin(ProgramQueue):
 
 
 def queue_of(grid: Grid, n_pes: int) -> ProgramQueue:
-    """The queue for the schedule of *grid* on *n_pes* PEs."""
+    """Returns the queue for the schedule of *grid* on *n_pes* PEs."""
     return InOrder(grid.n_programs) if grid.schedule == "dynamic" else RoundRobin(grid.n_programs, n_pes)
 
 
 _LATE: Final = NORMAL + 1
-"""The priority of entries that run after all others of their picosecond."""
+"""The priority of entries that run after all other entries of their picosecond."""
 
 
 class ProgramRun(NamedTuple):
-    """A program that a PE has taken at `start_ps`, and when all its commands were done; -1 if they are not."""
+    """A program that a PE took at `start_ps`. Its commands were done at `end_ps`, which is -1 while they are not."""
 
     number: int
     pe_id: str
@@ -76,7 +79,7 @@ class ProgramRun(NamedTuple):
 
 
 class _PeQueue:
-    """One PE of the launch: its place, the `stream` of its commands, and its programs that have not ended."""
+    """One PE of the launch, with its place, the `stream` of its commands, and its programs that have not ended."""
 
     def __init__(self, place: int, pe: ProcessingElement) -> None:
         self.place = place
@@ -88,34 +91,34 @@ class _PeQueue:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is no program left for the PE, and all that it took have ended."""
+        """Whether no program is left for the PE, and all its programs have ended."""
         return self._is_out_of_work and not self.runners
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says."""
+        """Hands the state of the PE's programs to *over*, and renumbers them."""
         over.same(self.place, self.has_run, self._is_out_of_work, len(self.runners))
         for runner in self.runners.values():
             over.part(runner)
         self.runners = {over.program(number): runner for number, runner in self.runners.items()}
 
     def begin(self, number: int, runner: KernelRunner) -> None:
-        """The PE has taken program *number*."""
+        """Notes that the PE has taken program *number*."""
         self.has_run = True
         self.runners[number] = runner
 
     def end(self) -> None:
-        """There is no program left."""
+        """Notes that no program is left for the PE."""
         self._is_out_of_work = True
 
 
 class GridLaunch(Launch):
-    """The programs of *grid*, taken from a queue by the PEs that are free.
+    """The programs of *grid*. A PE that is free takes the next one from a queue.
 
     A PE is free when the kernel of its program has returned. Then it takes the next program, which costs PE_CPU its
-    `program_ps`; commands of the program before may still be under way. Of the PEs that are free at one picosecond,
-    the first one in *pes* takes first.
+    `program_ps`. Commands of the program before may still be in flight then. Where several PEs are free at one
+    picosecond, they take programs in the order of *pes*.
 
-    *play* makes the calls of a program. *is_known* says of the number of a program that *play* knows all its calls.
+    *play* makes the calls of a program. `is_known(number)` says whether *play* knows all calls of that program ahead.
     """
 
     def __init__(
@@ -143,11 +146,12 @@ class GridLaunch(Launch):
         self._took: Callable[[], None] | None = None
 
     def watch(self, took: Callable[[], None]) -> None:
-        """Call *took* when PEs have taken programs."""
+        """Calls *took* whenever PEs have taken programs."""
         self._took = took
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says, but for the programs in the queue and those that have ended, of which `skip` tells."""
+        """Hands the state of the PEs to *over*. `skip` accounts for programs in the queue and programs that have
+        ended."""
         over.same(len(self._free))
         for each in self._pes.values():
             each.visit_state(over)
@@ -163,17 +167,13 @@ class GridLaunch(Launch):
         return [number for each in self._pes.values() for number in each.runners]
 
     @property
-    def going_on(self) -> list[int]:
-        """As `running`: each may load what it stores."""
-        return self.running
-
-    @property
     def begun(self) -> list[int]:
-        """Those of `running` whose kernels have begun."""
+        """The numbers of the programs in `running` whose kernels have begun."""
         return [number for each in self._pes.values() for number, runner in each.runners.items() if runner.has_begun]
 
     def run_of(self, number: int) -> ProgramRun:
-        """Program *number*, which was taken. Its end is -1 if it has not ended."""
+        """Returns the times of program *number*, which a PE has taken. The end is -1 while the program has not
+        ended."""
         times = self._times[number]
         if times is not None:
             return ProgramRun(number, times.pe_id, times.start_ps, times.end_ps)
@@ -181,7 +181,7 @@ class GridLaunch(Launch):
         return ProgramRun(number, pe_id, self._taken_ps[number][1], -1)
 
     def skip(self, ran: Sequence[ProgramRun]) -> None:
-        """The programs of *ran*, in the order in which they were taken, have run, or begun to."""
+        """Enters the programs of *ran*, in the order in which PEs took them, although nothing simulated them."""
         for number, pe_id, start_ps, end_ps in ran:
             if number not in self._taken_ps:
                 taken = self._queue.take(self._pes[pe_id].place)
@@ -200,7 +200,7 @@ class GridLaunch(Launch):
 
     @property
     def will_end(self) -> bool:
-        """Whether all programs that have a PE are known to end: they have ended, or all their calls are known."""
+        """Whether all programs that have a PE end for certain, because all their calls are known."""
         return not self.unfinished or all(map(self._is_known, self.running))
 
     @property
@@ -215,7 +215,7 @@ class GridLaunch(Launch):
         self._is_free(self._pes[pe_id])
 
     def _is_free(self, queue: _PeQueue) -> None:
-        """The PE of *queue* takes a program when everything else of this picosecond has happened."""
+        """Has the PE of *queue* take a program when everything else of this picosecond has happened."""
         if not self._free:
             clock = self._session.clock
             clock.push((clock.now_ps, _LATE, next(clock.event_order), self._take, None))
@@ -257,7 +257,7 @@ class GridLaunch(Launch):
         self._end_if_done(queue)
 
     def _record_in_order(self) -> None:
-        """Record the programs that have ended and before which all have: the log has them in their order."""
+        """Logs the ended programs up to the first one that has not ended, so that the log has them in order."""
         while self._n_recorded < self.total and (times := self._times[self._n_recorded]) is not None:
             target_ps, start_ps = self._taken_ps.pop(self._n_recorded)
             self._record(times.pe_id, target_ps, start_ps, times.end_ps)

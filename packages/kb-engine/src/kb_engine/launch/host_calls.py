@@ -1,21 +1,40 @@
-"""HostCalls: the host's calls on the chip. Messages go over the fabric to the PEs, reads and writes to the memories."""
+"""HostCalls: the host's calls on the chip, and what a PE does with the messages.
+
+Design: docs/design/launch-and-host.md
+
+Messages go over the fabric to the PEs, and reads and writes go to the memories.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from kb_engine.block.block_directory import BlockDirectory, Receiver
-from kb_engine.block.control_roles import CommandDispatcher, HostPort, send_message, split_message
+from kb_engine.block.control_roles import CommandDispatcher, HostPort, respond, send_message, split_message
 from kb_engine.fabric.fabric import Fabric
+from kb_engine.launch.launch import Launch
+from kb_engine.program.pe import ProcessingElement
 from kb_engine.timing.clock import Clock
-from kb_messages import HostMessage, KernelError, Matrix, Refusal, Request, Response, SimulationStuckError
+from kb_engine.timing.units import ns_text
+from kb_messages import (
+    HostMessage,
+    KbError,
+    KernelError,
+    KernelLaunch,
+    Matrix,
+    MmuMessage,
+    Refusal,
+    Request,
+    Response,
+    SimulationStuckError,
+)
 
 
 class HostTransfers:
-    """Reads or writes of memory, as many at once as the host has channels. The next one starts when one ends."""
+    """Reads or writes memory. Each channel of the host has one transfer at a time, and starts the next when it ends."""
 
     def __init__(
         self, clock: Clock, fabric: Fabric, port: HostPort[Any], matrices: Sequence[Matrix], write: bool
@@ -37,7 +56,7 @@ class HostTransfers:
         return list(zip(self._started, self._ended, strict=True))
 
     def start(self, _: object) -> None:
-        """Start a transfer on each channel now. The clock stops when the last transfer ends."""
+        """Starts a transfer on each channel. The clock stops when the last transfer ends."""
         for _channel in range(min(self._channels, self._left)):
             self._start_next()
 
@@ -57,7 +76,7 @@ class HostTransfers:
 
 
 class HostCall(Struct, frozen=True, kw_only=True):
-    """A finished call: the time of the call, the time of the last answer, and the first refusal if there was one."""
+    """A finished call: its time, the time of the last answer, and the first refusal, if there was one."""
 
     call_ps: int
     response_ps: int
@@ -65,7 +84,8 @@ class HostCall(Struct, frozen=True, kw_only=True):
 
 
 class HostCalls:
-    """Makes the host's calls one at a time. A call returns when it is answered; no time passes between two calls."""
+    """Makes the host's calls one at a time. A call returns when it is answered, and no time passes between two
+    calls."""
 
     def __init__(
         self,
@@ -90,7 +110,7 @@ class HostCalls:
         messages: Sequence[HostMessage],
         on_sent: Callable[[int], None] | None = None,
     ) -> HostCall:
-        """Send *messages* in one call of the driver. Returns when all are answered or nothing is left to happen.
+        """Sends *messages* in one call of the driver. Returns when all are answered or no event is left.
 
         *on_sent* is called with the time at which the messages leave the host.
         """
@@ -104,25 +124,28 @@ class HostCalls:
         return HostCall(call_ps=call_ps, response_ps=self._clock.now_ps, refusal=self._refusal)
 
     def check_answered(self) -> None:
-        """Raise SimulationStuckError when a message of the last call has no answer. The error says who waits."""
+        """Raises SimulationStuckError when a message of the last call has no answer. The error says who waits."""
         if self._unanswered:
             self._clock.mark_broken()
-            waiting = [f"{self.port.node_id} waits for answers to {self._unanswered} messages"]
+            n = self._unanswered
+            waiting = [f"{self.port.node_id} waits for answers to {n} message{'s' if n > 1 else ''}"]
             for block in self._directory.blocks.values():
                 waiting += block.waiting_for() if isinstance(block, CommandDispatcher) else []
-            got = "nothing left to happen while messages are not answered: " + "; ".join(waiting)
-            raise SimulationStuckError("simulation", got, "an answer to every request")
+            got = f"no event is scheduled, and messages have no answer: {', '.join(waiting)}"
+            raise SimulationStuckError(f"deadlock at {ns_text(self._clock.now_ps)}", got, "an answer to every request")
 
     def accepted(self, call: HostCall) -> HostCall:
-        """*call*, which is the last one. Raises KernelError when a block refused the call, and SimulationStuckError
-        when it has no answer."""
+        """Returns *call*, which is the last one.
+
+        Raises KernelError when a block refused the call, and SimulationStuckError when it has no answer.
+        """
         self.check_answered()
         if call.refusal is not None:
             raise KernelError(call.refusal.where, call.refusal.got, call.refusal.needs, call.refusal.fix)
         return call
 
     def move(self, matrices: Sequence[Matrix], write: bool) -> list[tuple[int, int]]:
-        """Read or write *matrices*, as many at once as the host has channels. Returns the start and the end of each.
+        """Reads or writes *matrices* on the channels of the host. Returns the start and the end of each transfer.
 
         Raises TopologyError when no links lead to the memory of a matrix, or none back.
         """
@@ -132,7 +155,7 @@ class HostCalls:
         return transfers.times_ps
 
     def answered(self, response: Response) -> None:
-        """The answer to one message arrives at the host's port."""
+        """Counts the answer to one message, which arrives at the host's port."""
         self._refusal = self._refusal or response.refusal
         self._unanswered -= 1
         if not self._unanswered:
@@ -153,9 +176,9 @@ class HostCalls:
             send_message(self.port, receiver.node_id, receiver.receive, request, message)
 
     def _first_io_cpu(self, message: HostMessage) -> Receiver:
-        """The io_cpu of the lowest SIP among the targets. The first io_cpu takes messages without an existing target.
+        """Returns the io_cpu of the lowest SIP among the targets, or the first io_cpu where no target exists.
 
-        The io_cpu refuses such a message, and the refusal names the target.
+        The first io_cpu refuses a message without an existing target, and its refusal names the target.
         """
         node_id, sips = self.port.node_id, list(self._directory.sips)
         try:
@@ -166,3 +189,33 @@ class HostCalls:
 
     def _cube_of(self, pe_id: str) -> tuple[int, int]:
         return self._directory.cube_of(pe_id, self.port.node_id)
+
+
+class PeMessages:
+    """Takes the requests that reach the CPU of *pe*: launches of kernels, and messages for the MMU.
+
+    *launches* holds the launches under way, by number.
+    """
+
+    def __init__(self, pe: ProcessingElement, launches: Mapping[int, Launch]) -> None:
+        self._pe = pe
+        self._launches = launches
+
+    def take(self, request: Request) -> None:
+        """Starts the launch or has the MMU obey. The answer to *request* leaves when that is done."""
+        message = request.message
+        if isinstance(message, KernelLaunch):
+            target_ps = self._pe.cpu.clock.now_ps if message.target_start_ps is None else message.target_start_ps
+            launch = self._launches[message.launch]
+            launch.reach(self._pe.pe_id, target_ps, lambda: respond(self._pe.cpu, request))
+        else:
+            respond(self._pe.cpu, request, self._obey(message))
+
+    def _obey(self, message: MmuMessage) -> Refusal | None:
+        try:
+            if self._pe.mmu is None:
+                raise KernelError("map", f"{self._pe.pe_id}, which has no MMU", "a pe_mmu in pe_template")
+            self._pe.mmu.apply(message)
+        except KbError as error:
+            return Refusal(where=error.where, got=error.got, needs=error.needs, fix=error.fix)
+        return None

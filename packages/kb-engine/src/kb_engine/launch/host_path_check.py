@@ -1,6 +1,8 @@
-"""Finds the host of a topology, and checks the way of its messages: host, io_cpus, m_cpus, PEs and back.
+"""Finds the host of a topology, and checks the path of its messages: host, io_cpus, m_cpus, PEs and back.
 
-A topology has the whole way or nothing of it. The whole way is one host, an io_cpu in every SIP, an m_cpu in every
+Design: docs/design/launch-and-host.md
+
+A topology has the whole path or nothing of it. The whole path is one host, an io_cpu in every SIP, an m_cpu in every
 cube, and links between them in both directions.
 """
 
@@ -15,16 +17,16 @@ from kb_engine.fabric.fabric import Fabric
 from kb_messages import TopologyError
 from kb_topology import Graph, Node, NodeKind, Topology
 
-_ON_THE_WAY = (NodeKind.HOST, NodeKind.IO_CPU, NodeKind.M_CPU)
+_ON_THE_PATH = (NodeKind.HOST, NodeKind.IO_CPU, NodeKind.M_CPU)
 
 
 def find_host(topology: Topology, components: Mapping[str, ComponentBase[Any]], fabric: Fabric) -> HostPort[Any] | None:
-    """The block of the topology's host. None for a topology with no host, no io_cpu and no m_cpu.
+    """Returns the block of the topology's host, or None for a topology with no host, no io_cpu and no m_cpu.
 
-    Raises TopologyError, at a node's place in the file, when a part of the way is missing or a block on the way has the
+    Raises TopologyError, at a node's place in the file, when a part of the path is missing or a block on it has the
     wrong role.
     """
-    found = {kind: topology.graph.nodes_of_kind(kind) for kind in _ON_THE_WAY}
+    found = {kind: topology.graph.nodes_of_kind(kind) for kind in _ON_THE_PATH}
     present = [nodes[0] for nodes in found.values() if nodes]
     if not present:
         return None
@@ -66,7 +68,7 @@ def _as_role(topology: Topology, node: Node, components: Mapping[str, ComponentB
 
 
 def _check_links(topology: Topology, host: str, fabric: Fabric) -> None:
-    """Check that every message has a way, and its answer a way back."""
+    """Raises TopologyError where a message has no route, or its answer has no route back."""
     for upper, lower in _steps(topology.graph, host):
         for src, dst in ((upper, lower), (lower, upper)):
             try:
@@ -76,7 +78,7 @@ def _check_links(topology: Topology, host: str, fabric: Fabric) -> None:
 
 
 def _steps(graph: Graph, host: str) -> Iterator[tuple[Node, Node]]:
-    """Every pair of nodes between which messages go down and answers come up.
+    """Yields every pair of nodes between which messages go down and answers come up.
 
     The host sends to any io_cpu. The first io_cpu sends to the others, an io_cpu to the m_cpus of its SIP, and an m_cpu
     to the PEs of its cube.

@@ -1,4 +1,7 @@
-"""Launch: the programs of one kernel on their PEs, from the arrival of the launch at each PE until all are done."""
+"""Launch: the programs of one kernel on their PEs, from the arrival of the launch at each PE until all are done.
+
+Design: docs/design/launch-and-host.md
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from kb_messages import KernelEnd, KernelStart
 
 
 class ProgramTimes(Struct, frozen=True, kw_only=True):
-    """When a program of a grid was taken by the PE `pe_id`, and when all its commands were done, in picoseconds."""
+    """The picoseconds at which the PE `pe_id` took a program of a grid, and at which all its commands were done."""
 
     pe_id: str
     start_ps: int
@@ -30,8 +33,8 @@ class LaunchResult(Struct, frozen=True, kw_only=True):
     and the last one ended at `end_ps`; `pe_start_ps` and `pe_end_ps` hold the times of each PE, by id.
 
     All kernels were to begin at `target_start_ps`. `late_ps` holds the delay of each PE that the launch reached after
-    that time. Without a host, all kernels begin at the call, and the answer comes at the last end. `programs` are those
-    of a grid, by number; a launch without a grid has one program on each PE.
+    that time. Without a host, all kernels begin at the call, and the answer comes at the last end. `programs` has
+    the times of each program of a grid, in order; a launch without a grid has one program on each PE.
     """
 
     call_ps: int
@@ -77,7 +80,7 @@ class Launch(ABC):
 
     @property
     def will_end(self) -> bool:
-        """Whether all programs that have a PE are known to end: they have ended, or what they call is known."""
+        """Whether all programs that have a PE end for certain."""
         return not self.unfinished
 
     @property
@@ -86,11 +89,10 @@ class Launch(ABC):
         return len(self._start_ps) == len(self.pe_ids) and all(runner.has_begun for runner in self.runners)
 
     def reach(self, pe_id: str, target_ps: int, done: Callable[[], None]) -> None:
-        """The launch reaches PE *pe_id* now. The PE begins at *target_ps*, or now if that time has passed.
+        """Notes that the launch reaches PE *pe_id* now. The PE begins at *target_ps*, or now if that time has passed.
 
-        What PE_CPU takes to start up comes before, and puts the target off.
-
-        *done()* is called when the PE has no program left to run, and all commands of its programs are done.
+        The start-up time of PE_CPU comes before the begin, and delays the target too. `done()` is called when the PE
+        has no program left to run, and all commands of its programs are done.
         """
         clock = self._session.clock
         startup_ps = self._startup_ps[pe_id]
@@ -99,7 +101,8 @@ class Launch(ABC):
         clock.call_at(max(clock.now_ps, target_ps) + startup_ps, self._start, pe_id)
 
     def result(self, call_ps: int, response_ps: int) -> LaunchResult:
-        """The times of this finished launch. The host called at *call_ps* and had the answer at *response_ps*."""
+        """Returns the times of this finished launch, which the host called at *call_ps* and heard of at
+        *response_ps*."""
         starts = {pe_id: self._start_ps[pe_id] for pe_id in self.pe_ids}
         return LaunchResult(
             call_ps=call_ps,
@@ -114,7 +117,7 @@ class Launch(ABC):
         )
 
     def abandon(self, error: BaseException) -> None:
-        """*error* has ended the launch: its programs end. A note on *error* names one that goes on."""
+        """Ends the programs, because of *error*. A note on *error* names a program that cannot be ended."""
         going_on = [runner.kernel.waiting_at for runner in self.runners if not runner.abandon()]
         if going_on:
             error.add_note(
@@ -135,10 +138,10 @@ class Launch(ABC):
 
     @abstractmethod
     def _run(self, pe_id: str) -> None:
-        """PE *pe_id* begins now."""
+        """Begins the programs of PE *pe_id*."""
 
     def _end(self, pe_id: str) -> None:
-        """PE *pe_id* is done now."""
+        """Notes that PE *pe_id* is done now."""
         session = self._session
         now = self._end_ps[pe_id] = session.clock.now_ps
         if session.tracer is not None:
@@ -146,14 +149,14 @@ class Launch(ABC):
         self._done.pop(pe_id)()
 
     def _record(self, pe_id: str, target_ps: int, start_ps: int, end_ps: int) -> None:
-        """Have the log tell of a program that ran on PE *pe_id*."""
+        """Logs a program that ran on PE *pe_id*."""
         recorder = self._session.recorder
         if recorder is not None:
             recorder.tables.kernel_ended(pe_id, (self.number, self._called_ps, target_ps, start_ps, end_ps))
 
 
 class PeLaunch(Launch):
-    """The PE at place n of *pes* runs program n. It begins with the launch."""
+    """A launch without a grid: the PE at place n of *pes* runs program n, from the begin of the launch."""
 
     def __init__(
         self,
@@ -168,12 +171,12 @@ class PeLaunch(Launch):
 
     @property
     def runners(self) -> Sequence[KernelRunner]:
-        """Those that have not ended."""
+        """The programs that have not ended."""
         return list(self._runners.values())
 
     @property
     def queued(self) -> int:
-        """None: every program has its PE."""
+        """Always 0, because every program has its PE."""
         return 0
 
     def _run(self, pe_id: str) -> None:

@@ -1,4 +1,7 @@
-"""Targets of a launch: from PE ids to cubes with their PEs, and back."""
+"""Targets of a launch: from PE ids to cubes with their PEs, and back.
+
+Design: docs/design/launch-and-host.md
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from kb_topology import Graph
 
 
 def targets_of(graph: Graph, pe_ids: Iterable[str]) -> tuple[CubeTarget, ...]:
-    """The PEs *pe_ids* as one target for each cube, in the order of their first PEs. A whole cube says `all`."""
+    """Returns one target for each cube of *pe_ids*, in the order of their first PEs. A whole cube is `all`."""
     places = graph.pe_places
     wanted: dict[Cube, set[int]] = {}
     for pe_id in pe_ids:
@@ -25,7 +28,7 @@ def targets_of(graph: Graph, pe_ids: Iterable[str]) -> tuple[CubeTarget, ...]:
 
 
 def pes_of(graph: Graph, targets: Sequence[CubeTarget]) -> list[str]:
-    """The existing PEs that *targets* name, in order. Raises KernelError for a PE that is named twice."""
+    """Returns the existing PEs that *targets* name, in order. Raises KernelError for a PE that is named twice."""
     found: dict[str, None] = {}
     for pe_id, there in _named(graph, targets):
         if pe_id in found:
@@ -36,7 +39,7 @@ def pes_of(graph: Graph, targets: Sequence[CubeTarget]) -> list[str]:
 
 
 def check_there(graph: Graph, targets: Sequence[CubeTarget]) -> None:
-    """Raise KernelError when *targets* name a PE or a cube that does not exist."""
+    """Raises KernelError when *targets* name a PE or a cube that does not exist."""
     for pe_id, there in _named(graph, targets):
         if not there:
             ids = graph.pe_ids
@@ -44,8 +47,7 @@ def check_there(graph: Graph, targets: Sequence[CubeTarget]) -> None:
 
 
 def check_form(targets: Sequence[CubeTarget]) -> None:
-    """Raise KernelError for what is no list of targets, and for a target whose `pes` is neither `all` nor a list of PE
-    numbers."""
+    """Raises KernelError unless *targets* is a list of targets whose `pes` are each `all` or a list of PE numbers."""
     given: object = targets
     if not isinstance(given, (tuple, list)) or not all(isinstance(each, CubeTarget) for each in given):
         raise KernelError("launch", f"targets={given!r}", "a list of CubeTarget(sip=..., cube=..., pes=...)")
@@ -58,7 +60,7 @@ def check_form(targets: Sequence[CubeTarget]) -> None:
 
 
 def _named(graph: Graph, targets: Sequence[CubeTarget]) -> Iterator[tuple[str, bool]]:
-    """The id of every PE that *targets* name, and whether it exists. A missing cube counts as one missing PE."""
+    """Yields the id of every PE that *targets* name, and whether it exists. A missing cube counts as one missing PE."""
     check_form(targets)
     cubes: dict[Cube, dict[int, str]] = {}
     for pe_id, (cube, pe) in graph.pe_places.items():

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.observe.capture import Capture
-from kb_engine.observe.chip import Chip
 from kb_messages import TraceEvent, WaitReason
+
+if TYPE_CHECKING:  # kb_engine.block imports simpy, and findings of kernels are read without a simulation
+    from kb_engine.block.in_flight import CommandInFlight
+    from kb_engine.observe.chip import Chip
 
 Rows = npt.NDArray[np.void]
 """Rows of a structured array."""

@@ -7,30 +7,9 @@ bytes, and bytes that a cycle keeps are held until the program ends.
 
 from __future__ import annotations
 
-import gc
-from threading import local
-from typing import Any, Final
-
 from kb_engine.memory.allocator import Lease
+from kb_engine.timing.collector import COLLECTOR
 from kb_messages import Matrix
-
-
-class _CycleCollector(local):
-    """Whether Python's collector of reference cycles runs now in this thread. Each thread has a state of its own."""
-
-    runs = False
-
-    def note(self, phase: str, _: dict[str, Any]) -> None:
-        """The callback for `gc.callbacks`: the collector begins or ends."""
-        self.runs = phase == "start"
-
-    def has_ended(self) -> None:
-        """Resets the state where an interrupt kept the collector from calling back at its end."""
-        self.runs = False
-
-
-COLLECTOR: Final = _CycleCollector()
-gc.callbacks.append(COLLECTOR.note)
 
 
 class HeldBytes:

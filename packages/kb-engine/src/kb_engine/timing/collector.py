@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import RLock
-from typing import Final
+from threading import RLock, local
+from typing import Any, Final
 
 _MANY: Final = 1 << 14
 """From so many young objects on, the objects are made old without an examination.
@@ -29,6 +29,25 @@ _FROZEN_BY_PYTHON: Final = 1 << 10
 Source: measured; Python 3.12.1 freezes 375 objects of its own as it starts, 3.11.7 and 3.13.0 none. `gc.freeze()`
 freezes 4,000 and more, even where nothing is imported.
 """
+
+
+class _CycleCollector(local):
+    """Whether Python's collector of reference cycles runs now in this thread. Other threads have a state of their
+    own."""
+
+    runs = False
+
+    def note(self, phase: str, _: dict[str, Any]) -> None:
+        """The callback for `gc.callbacks`: the collector begins or ends."""
+        self.runs = phase == "start"
+
+    def has_ended(self) -> None:
+        """Resets the state where an interrupt kept the collector from calling back at its end."""
+        self.runs = False
+
+
+COLLECTOR: Final = _CycleCollector()
+gc.callbacks.append(COLLECTOR.note)
 
 
 class _Aged:

@@ -1,13 +1,12 @@
-"""Outcomes whose rows take much room are dropped, those first that were used longest ago."""
+"""Results whose rows take much room are dropped, those first that were used longest ago."""
 
 import numpy as np
 
 from kb_dataexec.log.compressed import DISPATCHES, RECORDS, TRANSFERS, WAITS, CompressedRows, CompressedTables
-from kb_engine.fastforward.isolated.isolated_result import IsolatedResult
-from kb_engine.fastforward.isolated.result_cache import ResultCache
+from kb_engine.fastforward.isolated.result_cache import IsolatedResult, ResultCache
 
 
-def outcome(n_stages):
+def result(n_stages):
     """One whose records take 40 bytes a stage; None has no log."""
     if n_stages is None:
         return IsolatedResult(1, (), (), (), (), (), {}, (), None)
@@ -17,28 +16,28 @@ def outcome(n_stages):
 
 
 def test_those_that_were_used_longest_ago_go_when_all_are_too_large():
-    known = ResultCache(most_nbytes=100 * 40)
-    first, second, third = (known.of(key) for key in ("first", "second", "third"))
+    cache = ResultCache(most_nbytes=100 * 40)
+    first, second, third = (cache.of(key) for key in ("first", "second", "third"))
     for each in (first, second):
-        known.keep(each, outcome(40))
-    known.use(first)
-    known.keep(third, outcome(40))
-    assert [len(each.outcomes) for each in (first, second, third)] == [1, 0, 1]
-    known.keep(second, outcome(20))
-    assert [len(each.outcomes) for each in (first, second, third)] == [1, 1, 1]
+        cache.keep(each, result(40))
+    cache.use(first)
+    cache.keep(third, result(40))
+    assert [len(each.results) for each in (first, second, third)] == [1, 0, 1]
+    cache.keep(second, result(20))
+    assert [len(each.results) for each in (first, second, third)] == [1, 1, 1]
 
 
 def test_the_last_one_is_kept_however_large_it_is():
-    known = ResultCache(most_nbytes=40)
-    large, small = known.of("large"), known.of("small")
-    known.keep(large, outcome(100))
-    assert len(large.outcomes) == 1
-    known.keep(small, outcome(1))
-    assert (len(large.outcomes), len(small.outcomes)) == (0, 1)
+    cache = ResultCache(most_nbytes=40)
+    large, small = cache.of("large"), cache.of("small")
+    cache.keep(large, result(100))
+    assert len(large.results) == 1
+    cache.keep(small, result(1))
+    assert (len(large.results), len(small.results)) == (0, 1)
 
 
-def test_outcomes_without_a_log_take_no_room():
-    known = ResultCache(most_nbytes=1)
+def test_results_without_a_log_take_no_room():
+    cache = ResultCache(most_nbytes=1)
     for number in range(100):
-        known.keep(known.of(number), outcome(None))
-    assert all(len(known.of(number).outcomes) == 1 for number in range(100))
+        cache.keep(cache.of(number), result(None))
+    assert all(len(cache.of(number).results) == 1 for number in range(100))

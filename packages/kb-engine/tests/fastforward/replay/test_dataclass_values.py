@@ -296,5 +296,5 @@ class Taking:
 
 @pytest.mark.parametrize("arguments", [(Taking([1, 2]),), (Taking((1,)), [1]), (Taking((1,)), {"a": 1})])
 def test_a_method_that_changes_a_list_is_not_repeated(arguments):
-    """The method is looked at before the list that it changes, whether that is a field or another argument."""
+    """The method is checked before the list that it changes, whether that is a field or another argument."""
     assert not is_repeatable(lambda tl, *given: given[0].take(), arguments)

@@ -279,7 +279,7 @@ def nothing_with(tl):
     return abs(tl.program_id() - 1)
 
 
-def test_what_is_in_place_of_a_builtin_is_looked_at(monkeypatch):
+def test_what_is_in_place_of_a_builtin_is_checked(monkeypatch):
     assert is_repeatable(nothing_with, [])
     for found, wanted in ((helper, True), (draws_a_number, False), (id, False), (Callable(), False), (len, True)):
         monkeypatch.setattr("builtins.abs", found)
@@ -321,7 +321,7 @@ ADDED = vars(Doubled)
         (calls_by_what_was_added, False),
     ],
 )  # fmt: skip
-def test_what_a_program_added_to_a_front_end_is_looked_at(added, wanted, monkeypatch):
+def test_what_a_program_added_to_a_front_end_is_checked(added, wanted, monkeypatch):
     monkeypatch.setattr(Language, "other", counts, raising=False)
     monkeypatch.setattr(Language, "added", added, raising=False)
     assert is_repeatable(calls_what_was_added, [], Language) == wanted
@@ -335,12 +335,12 @@ def rounds(tl, x):
 @pytest.mark.parametrize(
     ("found", "wanted"), [(helper, True), (np.prod, True), (draws_a_number, False), (CALLS, False)]
 )
-def test_what_a_program_put_into_numpy_is_looked_at(found, wanted, monkeypatch):
+def test_what_a_program_put_into_numpy_is_checked(found, wanted, monkeypatch):
     monkeypatch.setattr(np, "round", found)
     assert is_repeatable(rounds, []) == wanted
 
 
-def test_an_operator_that_a_program_replaced_is_looked_at(monkeypatch):
+def test_an_operator_that_a_program_replaced_is_checked(monkeypatch):
     for added, wanted in ((helper, True), (counts, False)):
         monkeypatch.setattr(TensorRef, "__getitem__", added)
         assert is_repeatable(nothing_with, []) == wanted
@@ -403,13 +403,13 @@ def asks_its_argument(tl, x):
         (asks_its_argument, [DType.F16], DType),
     ],
 )
-def test_what_a_program_added_to_the_class_of_a_value_is_looked_at(kernel, arguments, kind, monkeypatch):
+def test_what_a_program_added_to_the_class_of_a_value_is_checked(kernel, arguments, kind, monkeypatch):
     for added, wanted in ((ADDED["helped"], True), (ADDED["counted"], False)):
         monkeypatch.setattr(kind, "added", added, raising=False)
         assert is_repeatable(kernel, arguments) == wanted
 
 
-def test_functions_of_one_code_are_looked_at_each():
+def test_functions_of_one_code_are_checked_each():
     a_pure, b_drawing = wrapped(nothing), wrapped(draws_a_number)
 
     def calls_both(tl):

@@ -60,7 +60,7 @@ class RunningChip:
 
     def standing(self) -> list[str]:
         """Where the programs of the last launch stand, as lines of text, also when an interrupt has stopped it."""
-        return self._engine.standing() if self._engine is not None else []
+        return self._engine.kernel_positions() if self._engine is not None else []
 
     def log_so_far(self) -> OpLog | None:
         """Returns the op log of an interrupted launch, up to the interrupt; None without a log.

@@ -10,8 +10,9 @@ from msgspec import UNSET, Struct, UnsetType
 from kb_cli.report.data.performance import speed_of_light
 from kb_cli.report.data.roofline import RooflineChart, in_flight_ps, roofline_chart
 from kb_cli.report.data.run_source import RunSource, read_run_source
+from kb_cli.run.base.fidelity_band import Fidelity
 from kb_cli.run.base.files import folder_path
-from kb_cli.run.base.result import Busiest, ChosenTile, Fidelity, ValueWait, was_sampled
+from kb_cli.run.base.result import Busiest, ChosenTile, ValueWait, was_sampled
 from kb_cli.run.observe.bounded_by import bounded_by
 from kb_cli.whatif.lever_chances import TriedLever
 from kb_dataexec.analysis import BlockShare, PathShare, PeShares, block_shares, line_shares, path_shares, pe_shares

@@ -11,7 +11,7 @@ from kb_cli.report.data.roofline import point_cells
 from kb_cli.report.data.run_report import TimeReport
 from kb_cli.report.elements.shared_tables import chosen_tile_tables, value_wait_tables, where_table
 from kb_cli.report.pictures.lanes import folded_names
-from kb_cli.run.base.result import fidelity_text
+from kb_cli.run.base.fidelity_band import fidelity_text
 from kb_cli.terminal.output import WARNING, new_table, styled
 from kb_cli.terminal.units import duration, percent, quantity
 

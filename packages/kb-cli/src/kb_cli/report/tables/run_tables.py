@@ -9,7 +9,8 @@ from rich.table import Table
 from kb_cli.report.data.performance import SPACES, performance_rows
 from kb_cli.report.elements.shared_tables import chosen_tile_tables, value_wait_tables, where_table
 from kb_cli.report.elements.verdicts import sanitizer_texts, verdict_cell, verdict_style
-from kb_cli.run.base.result import HostTime, RunResult, Sanitized, fidelity_text
+from kb_cli.run.base.fidelity_band import fidelity_text
+from kb_cli.run.base.result import HostTime, RunResult, Sanitized
 from kb_cli.run.observe.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.terminal.output import WARNING, new_table, styled
 from kb_cli.terminal.units import PS_PER_NS, bandwidth, duration, percent, quantity, value_text

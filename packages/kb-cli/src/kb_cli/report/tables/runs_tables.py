@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kb_cli.report.elements.verdicts import verdict_style, verdict_word
-from kb_cli.run.base.result import Fidelity
+from kb_cli.run.base.fidelity_band import Fidelity
 from kb_cli.run.folders.run_list import ListedRun, Pruned, differing_params
 from kb_cli.terminal.output import new_table, styled
 from kb_cli.terminal.units import duration, quantity

@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from kb_cli.run.base.fidelity_band import Fidelity
 from kb_cli.run.base.files import RUN, RunFolderError
 from kb_cli.run.base.progress import PROGRESS
-from kb_cli.run.base.result import Fidelity, was_sampled
+from kb_cli.run.base.result import was_sampled
 from kb_cli.run.folders.run_folder import INTERRUPTED, left_by_killed, take_away_stale
 from kb_cli.run.records.manifest_check import extra_files, files_of
 from kb_cli.run.records.run_json import RunJson, read_run

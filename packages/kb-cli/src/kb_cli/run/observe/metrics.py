@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from kb_cli.run.base.result import COMPUTE, ChosenTile, Fidelity, Roofline, Test, Traffic
+from kb_cli.run.base.fidelity_band import Fidelity, Test
+from kb_cli.run.base.result import COMPUTE, ChosenTile, Roofline, Traffic
 from kb_cli.run.observe.plan_tally import PlanTally
 from kb_cli.run.observe.usage import Usage
 from kb_cli.terminal.units import PS_PER_NS

@@ -25,7 +25,7 @@ class SimulationWatch(Observer):
     @property
     def standing(self) -> list[str]:
         """One line for each kernel that says where it stands."""
-        return self._engine.standing() if self._engine is not None else []
+        return self._engine.kernel_positions() if self._engine is not None else []
 
     def on_built(self, chip: Chip) -> None:
         """Keeps the clock, and the servers whose services are counted."""

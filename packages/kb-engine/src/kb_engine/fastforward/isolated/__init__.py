@@ -1,1 +1,1 @@
-"""Commands that nothing can meet: run at once on a clock of their own, and known from then on."""
+"""Isolated commands: nothing can meet them, so each kind runs once on a heap of its own and its result is reused."""

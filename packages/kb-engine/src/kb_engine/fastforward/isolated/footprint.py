@@ -1,4 +1,7 @@
-"""Footprint: the memories and links that a command can touch, and the counters of its PE."""
+"""Footprint: the memories and links that a command can touch, and the counters of its PE.
+
+Design: docs/design/isolated-commands.md
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kb_engine.block.stage_server import StageServer
 from kb_engine.fabric.paths import Flow, Leg, MemoryPath
-from kb_engine.fastforward.isolated.isolated_result import FlowCount, IsolatedResult
+from kb_engine.fastforward.isolated.result_cache import FlowCount, IsolatedResult
 
 _Port = tuple[Any, str]
 """A memory and the name of one of its `free_times`."""
@@ -16,7 +19,7 @@ _FlowState = dict[tuple[int, int], tuple[int, tuple[int, int]]]
 
 
 class State(NamedTuple):
-    """All that a command can change, in the order of the parts of a footprint."""
+    """The state that a command can change, in the order of the parts of a footprint."""
 
     servers: list[_Values]
     memories: list[_Values]
@@ -27,9 +30,9 @@ class State(NamedTuple):
 
 
 class Footprint:
-    """What commands of one form touch on one PE. Two footprints of one form have their parts in the same order.
+    """The parts of a chip that commands of one form touch on one PE. Footprints of one form have one order of parts.
 
-    `places` are the memories and the links, by which others can meet a command.
+    `places` are the memories and the links, on which other transfers can meet a command.
     """
 
     __slots__ = ("_legs", "_links", "_memories", "_ports", "_requests", "_servers", "_shared", "paths", "places")
@@ -52,7 +55,7 @@ class Footprint:
         return [path.dst for path in self.paths]
 
     def is_idle(self, now_ps: int) -> bool:
-        """Whether nothing is on its way here, so that only times to come count."""
+        """Whether no transfer is in flight on the footprint, so that a command depends on no earlier one."""
         for memory, name in self._ports:
             if getattr(memory, name) > now_ps:
                 return False
@@ -62,51 +65,51 @@ class Footprint:
         for requests in self._requests:
             if not requests.is_idle(now_ps):
                 return False
-        for shared in self._shared:  # noqa: SIM110  # twice as fast as all(), and asked for each closed command
+        for shared in self._shared:  # noqa: SIM110  # twice as fast as all(), and asked for each isolated command
             if not shared.is_idle(now_ps):
                 return False
         return True
 
-    def fits(self, outcome: IsolatedResult) -> bool:
-        """Whether the op log has rows of the same transfers as when *outcome* was found out."""
-        return outcome.rows is None or all(
-            _alone(self._legs[number].counted(nbytes)) == before for number, nbytes, _, before, _ in outcome.flows
+    def fits(self, result: IsolatedResult) -> bool:
+        """Whether the op log has rows of the same transfers as before the command of *result* was simulated."""
+        return result.rows is None or all(
+            _alone(self._legs[number].counted(nbytes)) == before for number, nbytes, _, before, _ in result.flows
         )
 
-    def apply(self, outcome: IsolatedResult, begin_ps: int) -> None:
-        """Leave everything as the command leaves it that begins at *begin_ps*."""
-        self._count(outcome, 1)
+    def apply(self, result: IsolatedResult, begin_ps: int) -> None:
+        """Applies the *result* of a command that begins at *begin_ps*."""
+        self._count(result, 1)
         ports, links, legs = self._ports, self._links, self._legs
-        for number, after_ps in outcome.ports_free:
+        for number, after_ps in result.ports_free:
             memory, name = ports[number]
             setattr(memory, name, begin_ps + after_ps)
-        for number, after_ps in outcome.links_free:
+        for number, after_ps in result.links_free:
             links[number].free_ps = begin_ps + after_ps
-        for number, nbytes, count, _, alone in outcome.flows:
+        for number, nbytes, count, _, alone in result.flows:
             flow = legs[number].counted(nbytes)
             flow.count += count
             flow.read_alone_ps, flow.write_alone_ps = alone
 
-    def free_ps(self, outcome: IsolatedResult) -> _Values:
-        """When all that *outcome* holds is free now, as `undo` needs it."""
-        ports = [self._ports[number] for number, _ in outcome.ports_free]
-        links = [self._links[number].free_ps for number, _ in outcome.links_free]
+    def free_ps(self, result: IsolatedResult) -> _Values:
+        """Returns the free times of the ports and links of *result*, for `undo`."""
+        ports = [self._ports[number] for number, _ in result.ports_free]
+        links = [self._links[number].free_ps for number, _ in result.links_free]
         return *[getattr(memory, name) for memory, name in ports], *links
 
-    def undo(self, outcome: IsolatedResult, before: _Values) -> None:
-        """Be as before `apply`, when `free_ps` was *before*."""
-        self._count(outcome, -1)
+    def undo(self, result: IsolatedResult, before: _Values) -> None:
+        """Undoes `apply`. *before* is `free_ps` of the time before."""
+        self._count(result, -1)
         free_ps = iter(before)
-        for number, _ in outcome.ports_free:
+        for number, _ in result.ports_free:
             memory, name = self._ports[number]
             setattr(memory, name, next(free_ps))
-        for number, _ in outcome.links_free:
+        for number, _ in result.links_free:
             self._links[number].free_ps = next(free_ps)
-        for number, nbytes, count, alone, _ in outcome.flows:
+        for number, nbytes, count, alone, _ in result.flows:
             self._legs[number].counted(nbytes).add(-count, *alone)
 
     def state(self) -> State:
-        """All that a command can change, as `changes` and `put_back` need it."""
+        """Returns the state that a command can change, for `changes` and `put_back`."""
         flows = {
             (number, nbytes): (flow.count, _alone(flow))
             for number, leg in enumerate(self._legs)
@@ -122,7 +125,7 @@ class Footprint:
         )
 
     def changes(self, before: State, begin_ps: int) -> tuple[Any, Any, Any, Any, tuple[FlowCount, ...]]:
-        """`served` to `flows` of an IsolatedResult: what has changed since the state was *before*."""
+        """Returns `served` to `flows` of an IsolatedResult: the changes since the state *before*."""
         now = self.state()
         transfers = []
         for key, (count, alone) in now.flows.items():
@@ -138,7 +141,7 @@ class Footprint:
         )
 
     def put_back(self, before: State) -> None:
-        """Be as when the state was *before*."""
+        """Restores the state *before*."""
         for server, counts in zip(self._servers, before.servers, strict=True):
             server.busy_ps, server.served = counts
         for memory, requested in zip(self._memories, before.memories, strict=True):
@@ -156,14 +159,14 @@ class Footprint:
         for shared in self._shared:
             shared.begin_anew()
 
-    def _count(self, outcome: IsolatedResult, times: int) -> None:
-        """Add the counts of *outcome*, or, with -1 *times*, take them back."""
+    def _count(self, result: IsolatedResult, times: int) -> None:
+        """Adds the counts of *result*, or subtracts them if *times* is -1."""
         servers, memories = self._servers, self._memories
-        for number, busy_ps, served in outcome.served:
+        for number, busy_ps, served in result.served:
             server = servers[number]
             server.busy_ps += times * busy_ps
             server.served += times * served
-        for number, busy_ps, read_nbytes, written_nbytes in outcome.requested:
+        for number, busy_ps, read_nbytes, written_nbytes in result.requested:
             memory = memories[number]
             memory.busy_ps += times * busy_ps
             memory.read_nbytes += times * read_nbytes
@@ -171,7 +174,7 @@ class Footprint:
 
 
 def _legs_of(paths: Sequence[MemoryPath]) -> Iterator[Leg]:
-    """The legs of *paths*; one that leads both ways once."""
+    """Yields the legs of *paths*. A leg that leads both ways comes once."""
     for path in paths:
         yield path.away
         if path.back is not path.away:
@@ -179,7 +182,7 @@ def _legs_of(paths: Sequence[MemoryPath]) -> Iterator[Leg]:
 
 
 def _added(before: Sequence[_Values], now: Sequence[_Values]) -> tuple[_Values, ...]:
-    """The number of each part whose counts are others than *before*, and what was added to each of them."""
+    """Returns the number of each part whose counts changed, and by how much each count grew."""
     pairs = enumerate(zip(before, now, strict=True))
     return tuple(
         (number, *(b - a for a, b in zip(old, new, strict=True))) for number, (old, new) in pairs if old != new
@@ -187,7 +190,7 @@ def _added(before: Sequence[_Values], now: Sequence[_Values]) -> tuple[_Values, 
 
 
 def _moments(before: Sequence[int], now: Sequence[int], begin_ps: int) -> tuple[tuple[int, int], ...]:
-    """The number of each part that is free at another time than *before*, and this time, relative to *begin_ps*."""
+    """Returns the number of each part whose free time changed, and its new free time, relative to *begin_ps*."""
     pairs = enumerate(zip(before, now, strict=True))
     return tuple((number, free_ps - begin_ps) for number, (old, free_ps) in pairs if old != free_ps)
 

@@ -1,15 +1,17 @@
-"""IsolatedCommands: runs commands apart that nothing can meet, keeps what came of them, and opens those that are met.
+"""IsolatedCommands: runs commands that nothing can meet apart from all others, and reuses their results.
 
-A command is closed if its PE is idle otherwise, its program waits for it, and nothing is on its way to its memories and
-on its links. It runs at once on a heap of its own (`private_run`). What came of it is kept by a key: the form of its
-plan, of its PE and of the ways to its memories. A command with the same key takes that outcome and simulates nothing.
-Everything that a command leaves behind is applied at once; only its end is an entry of the clock.
+Design: docs/design/isolated-commands.md
 
-**Opening.** A request to a memory or a link of a closed command may come before the command has ended. Then the outcome
-is undone, and the command runs again up to this very entry of the clock; its entries that are left join the others.
-Nobody has looked at its memories and links in between, and entries of two PEs have an order that follows from the chip
-(ADR 0078), so everything is as if the command had never been closed. From then on no command is closed that goes to
-the place where they met, up to the next launch, because they would meet again.
+A command is isolated if its PE is idle otherwise, its program waits for it, and no transfer is in flight to its
+memories and on its links. It runs at once on a heap of its own (`run_apart`). A cache keeps its result by a key: the
+form of its plan, of its PE and of the paths to its memories. A command with the same key takes the cached result and
+simulates nothing. The result is applied as a whole; only the end of the command is an entry of the clock.
+
+**Undoing.** A request to a memory or a link of an isolated command may begin before the command has ended. Then the
+result is undone, and the command runs again up to the current entry of the clock; its remaining entries join the
+others. Nothing has read its memories and links in between, and entries of two PEs have an order that follows from the
+chip, so the simulation is as if the command had never been isolated. Until the next launch, no command is isolated that
+uses the place where the two met, because they would meet again.
 """
 
 from __future__ import annotations
@@ -23,47 +25,38 @@ from simpy.events import NORMAL
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.pe_roles import IsolableWork
 from kb_engine.fastforward.isolated.footprint import Footprint
-from kb_engine.fastforward.isolated.isolated_result import IsolatedResult
 from kb_engine.fastforward.isolated.pe_forms import PlanForm, form_of, why_out_of_reach
-from kb_engine.fastforward.isolated.result_cache import ResultCache, ResultsOfKey
+from kb_engine.fastforward.isolated.result_cache import CachedResults, IsolatedResult, ResultCache
+from kb_engine.fastforward.refusals import VIRTUAL
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.recorder import Recorder
 from kb_engine.observe.slow_path import COMMANDS, SkipRefusal, SlowPathReasons
 from kb_engine.timing.clock import Clock
 from kb_messages import PipelinePlan
 
-Look = Callable[[list[Any]], None]
-"""Called with the heap of a private run between two of its entries."""
 
-
-def run_apart(clock: Clock, begin: Callable[[], None], look: Look | None = None) -> int:
-    """Call *begin* now, and run all that follows from it, apart from the other entries of *clock*.
+def run_apart(clock: Clock, begin: Callable[[], None]) -> int:
+    """Calls *begin* now, and runs all entries that follow from it, apart from the other entries of *clock*.
 
     Returns how many picoseconds after now the last entry ran.
     """
     began_ps = clock.now_ps
-    with clock.apart() as heap:
+    with clock.apart():
         begin()
-        if look is None:
-            clock.run_out()
-            return clock.now_ps - began_ps
-        while heap:
-            clock.run_next()
-            look(heap)
+        clock.run_out()
         return clock.now_ps - began_ps
 
 
 LEAST_ISOLATED_STAGES: Final = 256
-"""Stages of a command that is worth closing. Source: assumed; a key and a footprint cost as much as some 50 stages."""
+"""The stages of a command that is worth isolating. Source: assumed; a key and a footprint cost as much as 50 stages."""
 _MOST_PLANS: Final = 1 << 10
-VIRTUAL: Final = SkipRefusal("the command has virtual addresses", "pass tensors that are not mapped")
 NOT_ALONE: Final = SkipRefusal(
     "its program issues commands while another one is under way",
     "`tl.wait` for each command before the next one; such a kernel takes other times",
 )
 FIRST: Final = SkipRefusal(
-    "it is the first of its kind on the one PE of the launch: one is simulated, so that others are known",
-    "nothing: later commands of the kind are closed",
+    "it is the first of its kind on the one PE of the launch, and is simulated so that the others can be isolated",
+    "nothing: later commands of the kind are isolated",
 )
 _SHARED: Final = SkipRefusal(
     "another program, or an earlier write, uses a memory or a link of the command at the same time",
@@ -72,17 +65,17 @@ _SHARED: Final = SkipRefusal(
 
 
 class Shape:
-    """What is known of commands of one plan on one PE: where they go, and what came of those with their key."""
+    """Commands of one plan on one PE: their footprint, and the cached results for their key."""
 
-    def __init__(self, footprint: Footprint, known: ResultsOfKey) -> None:
+    def __init__(self, footprint: Footprint, cached: CachedResults) -> None:
         self.footprint = footprint
-        self.known = known
+        self.cached = cached
 
 
 class IsolatedCommand:
-    """A command that is closed: its work, since when, what came of it, and what it takes to undo that.
+    """An isolated command: its work, its begin, its result, and the state that undoes the result.
 
-    The outcome is applied when this is made.
+    The constructor applies the result.
     """
 
     def __init__(
@@ -90,25 +83,25 @@ class IsolatedCommand:
         work: IsolableWork,
         begin_ps: int,
         shape: Shape,
-        outcome: IsolatedResult,
+        result: IsolatedResult,
         end: Any,
         event_order: Iterator[int],
     ) -> None:
         self.work = work
         self.begin_ps = begin_ps
         self.footprint = shape.footprint
-        self.outcome = outcome
+        self.result = result
         self.cuts: Any = work.cuts()
         work.place()
-        work.command.isolate(outcome.moved, begin_ps)
-        self.before = shape.footprint.free_ps(outcome)
-        shape.footprint.apply(outcome, begin_ps)
+        work.command.isolate(result.moved, begin_ps)
+        self.before = shape.footprint.free_ps(result)
+        shape.footprint.apply(result, begin_ps)
         self._end = end
-        self._at = begin_ps + outcome.duration_ps, NORMAL, next(event_order)
+        self._at = begin_ps + result.duration_ps, NORMAL, next(event_order)
 
     @property
     def entry(self) -> Any:
-        """That of its end. It is not kept, because it refers to this object."""
+        """The clock entry of the end. It is made anew each time, because it refers to this object."""
         return *self._at, self._end, self
 
     @property
@@ -118,12 +111,11 @@ class IsolatedCommand:
 
 
 class IsolatedCommands:
-    """The closed commands of a chip. *recorder* has the op log, if there is one. *reasons* takes why others were open.
+    """The isolated commands of a chip. *recorder* writes the op log, if there is one. *reasons* collects refusals.
 
-    `n_run` counts the commands that ran apart, `n_taken` those that took a known outcome, `n_opened` those that were
-    met, and `n_isolated` those that were closed and not met. `known` has the outcomes. With *checks*, a share of those
-    that would take a known outcome is run, too, and both are compared; `n_checked` counts them. Within the block of
-    *event_by_event*, nothing skips a part of a run.
+    `n_simulated` counts the commands that ran apart, `n_reused` the commands that took a cached result, `n_undone` the
+    commands that were met, and `n_isolated` the commands that were isolated and not met. `cache` keeps the results.
+    Within the block of *event_by_event*, no part of a run is skipped.
     """
 
     def __init__(
@@ -139,31 +131,32 @@ class IsolatedCommands:
         self._reasons = reasons
         self._forms: dict[Hashable, int] = {}
         self._plans: dict[int, tuple[PipelinePlan, PlanForm | SkipRefusal]] = {}
-        self.known = ResultCache()
-        self._closed: dict[object, IsolatedCommand] = {}
-        self._met: set[object] = set()
+        self.cache = ResultCache()
+        self._isolated: dict[object, IsolatedCommand] = {}
+        self._contended: set[object] = set()
         self._is_apart = False
         self._ran_ps = 0
         self._has_peers = True
-        self.n_run = self.n_taken = self.n_opened = self.n_isolated = 0
-        chip.fabric.watch(self._closed.keys(), self._meet)
+        self.n_simulated = self.n_reused = self.n_undone = self.n_isolated = 0
+        chip.fabric.watch(self._isolated.keys(), self._meet)
 
     def begin_launch(self, n_pes: int) -> None:
-        """A launch on *n_pes* PEs begins: its commands need not meet where those of earlier ones did."""
-        self._met.clear()
+        """Notes that a launch on *n_pes* PEs begins. Its commands need not meet where commands of earlier launches
+        met."""
+        self._contended.clear()
         self._has_peers = n_pes > 1
 
-    def open_all(self) -> None:
-        """Open all closed commands, because somebody looks at what is not over yet, or an error ended all."""
-        for closed in dict.fromkeys(self._closed.values()):
-            self._open(closed)
+    def undo_all(self) -> None:
+        """Undoes all isolated commands, because an observer needs the present state, or an error ended the launch."""
+        for isolated in dict.fromkeys(self._isolated.values()):
+            self._undo(isolated)
 
     def number_of(self, form: Hashable) -> int:
-        """A number for *form*, which is a quicker part of a key."""
+        """Returns a number for *form*. Numbers are compared faster in keys."""
         return self._forms.setdefault(form, len(self._forms))
 
     def form_of_plan(self, plan: PipelinePlan) -> PlanForm | SkipRefusal:
-        """The form of *plan*, the origin of others, or why times of commands need not follow from it."""
+        """Returns the form of *plan*, or why the times of its commands need not follow from the form."""
         known = self._plans.get(id(plan))
         if known is None:
             if len(self._plans) >= _MOST_PLANS:
@@ -174,11 +167,11 @@ class IsolatedCommands:
         return known[1]
 
     def is_worth(self, plan: PipelinePlan) -> bool:
-        """Whether a command of *plan* is worth closing."""
+        """Whether a command of *plan* is worth isolating."""
         return plan.n_stages >= LEAST_ISOLATED_STAGES
 
     def wants(self, command: CommandInFlight) -> bool:
-        """Whether nothing can meet *command* on its PE, and it is worth closing."""
+        """Whether *command*, which is alone on its PE, is worth isolating, and its program waits for it."""
         if self._is_apart or not self.is_worth(command.shared_plan):
             return False
         if command.mapped:
@@ -190,63 +183,71 @@ class IsolatedCommands:
         return True
 
     def missed(self, command: CommandInFlight) -> None:
-        """*command* is not alone on its PE."""
+        """Notes that *command* is not alone on its PE."""
         if not self._is_apart and self.is_worth(command.shared_plan):
             self.takes_slow_path(command, NOT_ALONE)
 
     def takes_slow_path(self, command: CommandInFlight, why: SkipRefusal) -> None:
-        """*command*, which is worth closing, is simulated event by event because of *why*."""
+        """Notes that *command*, which is worth isolating, is simulated event by event because of *why*."""
         self._reasons.note(COMMANDS, "", why._replace(line=command.submitted.line), 1)
 
     def isolate(self, work: IsolableWork, shape: Shape, event_order: Iterator[int]) -> bool:
-        """Close *work* now, unless its places are in use. Its end takes one of the *event_order* of its PE."""
+        """Isolates *work* now, unless its places are in use. The entry of its end takes one of *event_order* of its PE.
+
+        Returns whether it did.
+        """
         footprint, now_ps = shape.footprint, self._clock.now_ps
         places = footprint.places
-        is_free = self._met.isdisjoint(places) and self._closed.keys().isdisjoint(places)
+        is_free = self._contended.isdisjoint(places) and self._isolated.keys().isdisjoint(places)
         if not (is_free and footprint.is_idle(now_ps)):
             self.takes_slow_path(work.command, _SHARED)
             return False
-        if not (shape.known.see() or self._has_peers):  # it may be the only one
+        if not (
+            shape.cached.see() or self._has_peers
+        ):  # the command may be the only one of its key, and an isolated run would gain nothing
             self.takes_slow_path(work.command, FIRST)
             self._reasons.first()
             return False
-        outcome = self._outcome_for(shape, work)
-        if outcome is None:
-            outcome = self._find_out(shape, work)
-            if outcome is None:
+        result = self._cached_result(shape, work)
+        if result is None:
+            result = self._simulate_apart(shape, work)
+            if result is None:
                 self._leave_stuck(event_order)
                 return True
-            self.known.keep(shape.known, outcome)
-            self.n_run += 1
+            self.cache.keep(shape.cached, result)
+            self.n_simulated += 1
         else:
-            self.n_taken += 1
-            self.known.use(shape.known)
-        closed = IsolatedCommand(work, now_ps, shape, outcome, self._end, event_order)
-        if self._recorder is not None and outcome.rows is not None:
-            span_ps = now_ps, now_ps + outcome.duration_ps
-            self._recorder.expect(work.command, outcome.rows, span_ps, closed.memories)
+            self.n_reused += 1
+            self.cache.use(shape.cached)
+        isolated = IsolatedCommand(work, now_ps, shape, result, self._end, event_order)
+        if self._recorder is not None and result.rows is not None:
+            span_ps = now_ps, now_ps + result.duration_ps
+            self._recorder.expect(work.command, result.rows, span_ps, isolated.memories)
         self.n_isolated += 1
-        self._clock.push(closed.entry)
-        self._closed.update(dict.fromkeys(places, closed))
+        self._clock.push(isolated.entry)
+        self._isolated.update(dict.fromkeys(places, isolated))
         return True
 
-    def _outcome_for(self, shape: Shape, work: IsolableWork) -> IsolatedResult | None:
-        """An outcome that *work* would have, too. Where pieces lie in no slot depends on which slots are first."""
+    def _cached_result(self, shape: Shape, work: IsolableWork) -> IsolatedResult | None:
+        """Returns a cached result that is right for *work*, or None.
+
+        Where pieces lie outside of slots, the result depends on which slots come first.
+        """
         firsts: tuple[int, ...] | None = None
-        for outcome in shape.known.outcomes:
-            if not shape.footprint.fits(outcome):
+        for result in shape.cached.results:
+            if not shape.footprint.fits(result):
                 continue
-            if outcome.moved and firsts is None:
+            if result.moved and firsts is None:
                 cuts = work.cuts()
                 work.place()
                 firsts = work.command.placement.firsts
                 work.put_back(cuts)
-            if not outcome.moved or firsts == outcome.firsts:
-                return outcome
+            if not result.moved or firsts == result.firsts:
+                return result
         return None
 
-    def _find_out(self, shape: Shape, work: IsolableWork) -> IsolatedResult | None:
-        """Run *work* apart, and leave everything as it was before. None if *work* never ends."""
+    def _simulate_apart(self, shape: Shape, work: IsolableWork) -> IsolatedResult | None:
+        """Runs *work* apart, and restores the state. Returns the result, or None if *work* never ends."""
         footprint, command, recorder, now_ps = shape.footprint, work.command, self._recorder, self._clock.now_ps
         state, cuts = footprint.state(), work.cuts()
         mark = recorder.mark() if recorder is not None else None
@@ -264,44 +265,44 @@ class IsolatedCommands:
             rows = recorder.cut(mark, command, now_ps, [path.dst for path in footprint.paths])
         changes = footprint.changes(state, now_ps)
         moved = {place: dict(pieces) for place, pieces in command.placement.moved.items()}
-        outcome = IsolatedResult(ends_ps[0] - now_ps, *changes, moved, command.placement.firsts, rows)
+        result = IsolatedResult(ends_ps[0] - now_ps, *changes, moved, command.placement.firsts, rows)
         footprint.put_back(state)
         work.put_back(cuts)
-        return outcome
+        return result
 
     def _leave_stuck(self, event_order: Iterator[int]) -> None:
-        """The command that ran last, apart, never ends: the clock has to come to where the command got stuck."""
+        """Moves the clock to where the command that ran last got stuck, because it never ends."""
         self._clock.push((self._clock.now_ps + self._ran_ps, NORMAL, next(event_order), _do_nothing, None))
 
-    def _end(self, closed: IsolatedCommand) -> None:
-        self._forget(closed)
-        closed.work.end()
+    def _end(self, isolated: IsolatedCommand) -> None:
+        self._forget(isolated)
+        isolated.work.end()
 
-    def _forget(self, closed: IsolatedCommand) -> None:
-        for place in closed.footprint.places:
-            del self._closed[place]
+    def _forget(self, isolated: IsolatedCommand) -> None:
+        for place in isolated.footprint.places:
+            del self._isolated[place]
 
     def _meet(self, places: frozenset[object]) -> None:
-        """A transfer that goes to *places* begins now."""
+        """Undoes the isolated commands on *places*, because a transfer to these places begins now."""
         for place in places:
-            closed = self._closed.get(place)
-            if closed is not None:
-                self._met.add(place)
-                self._open(closed)
+            isolated = self._isolated.get(place)
+            if isolated is not None:
+                self._contended.add(place)
+                self._undo(isolated)
 
-    def _open(self, closed: IsolatedCommand) -> None:
-        """Have *closed* be as if it had never been closed, up to the entry that the clock is at."""
-        clock, work, until, recorder = self._clock, closed.work, self._clock.current, self._recorder
-        self._forget(closed)
-        clock.cancel(closed.entry)
-        closed.footprint.undo(closed.outcome, closed.before)
+    def _undo(self, isolated: IsolatedCommand) -> None:
+        """Undoes *isolated*, and runs its command event by event up to the current entry of the clock."""
+        clock, work, until, recorder = self._clock, isolated.work, self._clock.current, self._recorder
+        self._forget(isolated)
+        clock.cancel(isolated.entry)
+        isolated.footprint.undo(isolated.result, isolated.before)
         mark = None
         if recorder is not None:
             recorder.drop(work.command)
             mark = recorder.mark()
-        work.put_back(closed.cuts)
+        work.put_back(isolated.cuts)
         with clock.apart() as heap, self._event_by_event():
-            clock.turn_back(closed.begin_ps)
+            clock.turn_back(isolated.begin_ps)
             work.begin()
             while heap and heap[0][:3] < until:
                 clock.run_next()
@@ -309,10 +310,10 @@ class IsolatedCommands:
             clock.push(entry)
         if recorder is not None and mark is not None:
             recorder.drop_written(mark)
-        self.n_opened += 1
+        self.n_undone += 1
         self.n_isolated -= 1
         self.takes_slow_path(work.command, _SHARED)
 
 
 def _do_nothing(_: Any) -> None:
-    """An entry of the clock that only takes time."""
+    """Does nothing: an entry of the clock that only takes time."""

@@ -1,4 +1,7 @@
-"""The forms of PEs and of ways to memories: what the times of commands follow from besides their plans."""
+"""Forms of plans, PEs and paths to memories. The times of an isolated command follow from these forms.
+
+Design: docs/design/isolated-commands.md
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from kb_engine.block.gates import ExclusivePort
 from kb_engine.block.register_file import RegisterFile, RegisterFileOwner
 from kb_engine.block.stage_server import StageServer
 from kb_engine.fabric.paths import Leg, MemoryPath
+from kb_engine.fastforward.refusals import COMBINES, IN_PIECES
 from kb_engine.observe.slow_path import SkipRefusal
 from kb_messages import OperandTemplate, PipelinePlan, Place, StageTemplate, StageType, memory_side
 
@@ -22,20 +26,14 @@ _TRANSFERS: Final = (StageType.DMA_READ, StageType.DMA_WRITE)
 _HELD: Final = SkipRefusal(
     "the command goes on with a sum that lies in registers", "have one command compute the whole sum"
 )
-_PIECES: Final = SkipRefusal(
-    "the command moves its rows in pieces", "load and store blocks whose rows lie behind each other"
-)
-_COMBINES: Final = SkipRefusal(
-    "the command combines what it stores with what is there", "add up in TCM, and store once"
-)
-_CONSTANT: Final = SkipRefusal("the command stores a constant", "store what the kernel loads or computes")
+_CONSTANT: Final = SkipRefusal("the command stores a constant", "store a value that the kernel loads or computes")
 
 
 class PlanForm:
-    """What plans of one form have in common; *number* stands for that, as `form_of` gives it.
+    """The properties that plans of one form share. *number* is the number of the form.
 
-    `transfers` has the place among the addresses of a plan of what each transfer reads or writes, in the order of the
-    stages. `writes` has the number of each write among the transfers, and its place.
+    `transfers` has, for each transfer in the order of the stages, the index of its operand among the addresses of a
+    plan. `writes` has the number of each write among the transfers, and its index.
     """
 
     def __init__(self, plan: PipelinePlan, number: int) -> None:
@@ -52,23 +50,23 @@ def is_transfer(stage: StageTemplate) -> bool:
 
 
 def why_out_of_reach(plan: PipelinePlan) -> SkipRefusal | None:
-    """Why the times of *plan* do not follow from its form; None if they do."""
+    """Returns why the times of *plan* do not follow from its form, or None if they do."""
     if plan.held is not None:
         return _HELD
     for stage in plan.stages:
         if not is_transfer(stage):
             continue
         if stage.in_pieces:
-            return _PIECES
+            return IN_PIECES
         if stage.math is not None:
-            return _COMBINES
+            return COMBINES
         if memory_side(stage).place is not Place.MEMORY:
             return _CONSTANT
     return None
 
 
 def form_of(plan: PipelinePlan) -> Hashable:
-    """What plans have in common that take equal times on equal blocks and memories, but for where transfers go."""
+    """Returns the form of *plan*. Plans of one form take equal times on equal blocks and memories."""
     return (
         plan.grid,
         plan.loop_order,
@@ -90,7 +88,7 @@ def form_of(plan: PipelinePlan) -> Hashable:
 
 
 def numbered(owners: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Each of *owners* once, in their order; and for each of *owners* its place there."""
+    """Returns the different *owners* in order, and the index there of each of *owners*."""
     if owners and owners.count(owners[0]) == len(owners):
         return (owners[0],), (0,) * len(owners)
     numbers: dict[int, int] = {}
@@ -107,22 +105,22 @@ def _form_of_operand(operand: OperandTemplate) -> Hashable:
 
 
 def form_of_pe(blocks: Sequence[ComponentBase[Any]]) -> Hashable | None:
-    """What PEs have in common whose blocks take equal times; None where times may follow from more than that.
+    """Returns the form of the PE of *blocks*, or None. Blocks of PEs of one form take equal times.
 
-    A block has to say what its times follow from: by a pure cost, or, for a DMA, by `needs_no_queue`. It keeps its
+    A block states that its times follow from the form by a pure cost, or, for a DMA, by `needs_no_queue`. It keeps its
     tokens in plain queues, behind ports that one service holds at a time.
     """
-    return None if any(map(_says_too_little, blocks)) else tuple(map(_form_of_block, blocks))
+    return None if any(map(_may_depend_on_more, blocks)) else tuple(map(_form_of_block, blocks))
 
 
 def why_no_form(blocks: Sequence[ComponentBase[Any]]) -> SkipRefusal:
-    """Why *blocks* have no form."""
-    block = next(filter(_says_too_little, blocks))
+    """Returns the reason why *blocks* have no form."""
+    block = next(filter(_may_depend_on_more, blocks))
     cause = f"the block {block.node_id} is of the class {type(block).__name__}, whose times may follow from more than"
     return SkipRefusal(f"{cause} the command", "give the class a pure cost, plain queues and plain registers")
 
 
-def _says_too_little(block: ComponentBase[Any]) -> bool:
+def _may_depend_on_more(block: ComponentBase[Any]) -> bool:
     if not all(map(_is_plain, block.servers.values())):
         return True
     if isinstance(block, RegisterFileOwner) and type(block.registers) is not RegisterFile:
@@ -130,17 +128,18 @@ def _says_too_little(block: ComponentBase[Any]) -> bool:
     return bool(block.servers) and not (block.has_pure_cost or needs_no_queue(block))
 
 
-def form_of_way(path: MemoryPath) -> Hashable | None:
-    """What ways have in common on which transfers take equal times; None for a memory that does not say as much."""
+def form_of_path(path: MemoryPath) -> Hashable | None:
+    """Returns the form of *path*, or None for a memory without `free_times`. Transfers on paths of one form take
+    equal times."""
     memory = path.memory
-    if not says_when_free(memory):
+    if not states_free_times(memory):
         return None
     legs = (path.away,) if path.back is path.away else (path.away, path.back)
     return type(memory), _figures(memory.spec), path.nearest_ps, tuple(map(_form_of_leg, legs))
 
 
-def says_when_free(memory: MemoryComponent[Any]) -> bool:
-    """Whether the class of *memory* itself says by which of its times it is free; nothing else counts for requests."""
+def states_free_times(memory: MemoryComponent[Any]) -> bool:
+    """Whether the class of *memory* itself, and not a base, names in `free_times` all times that requests depend on."""
     return "free_times" in vars(type(memory))
 
 
@@ -160,7 +159,7 @@ def _form_of_block(block: ComponentBase[Any]) -> Hashable:
 
 
 def _figures(spec: Struct) -> bytes:
-    """The fields of *spec*, of which some may be mutable."""
+    """Returns the fields of *spec* as bytes, because some may be mutable."""
     return encode(spec)
 
 
@@ -169,5 +168,5 @@ def _is_plain(server: StageServer) -> bool:
 
 
 def _form_of_leg(leg: Leg) -> Hashable:
-    """A rate stands for its bandwidth, because links of one bandwidth have one rate, and hashing a fraction is slow."""
+    """Returns the form of *leg*. Links of one bandwidth have one rate, which is hashed faster than the fraction."""
     return tuple([(hop.state.rate, hop.after_ps, hop.shared is not None, hop.narrows) for hop in leg.hops])

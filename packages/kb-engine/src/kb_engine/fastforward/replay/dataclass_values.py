@@ -1,8 +1,9 @@
-"""Values of dataclasses, as kernels are given them: what Python has made for their class, and their attributes.
+"""Values of dataclasses among the arguments of kernels: the parts of their classes, and their attributes.
 
-A value takes part whose class has nothing but fields, constants, methods, properties, and what Python makes for a
-dataclass. It compares and shows all that Python's own functions compare and show. So it does what its attributes and
-its class say.
+Design: docs/design/replay-and-purity.md
+
+The class of such a value has nothing but fields, constants, methods, properties, and the methods that Python generates
+for a dataclass. So the behaviour of a value follows from its attributes and its class.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _FIELDS: Final = "__dataclass_fields__"
 _PARAMS: Final = "__dataclass_params__"
 _FILES: Final = (dataclasses.__file__, reprlib.__file__)
 _MADE: Final = "__create_fn__.<locals>."
-"""What the names of functions begin with that Python makes for a dataclass. Source: dataclasses.py of CPython 3.11."""
+"""The prefix of names of functions that Python generates for a dataclass. Source: dataclasses.py of CPython 3.11."""
 _DECIDING: Final = ("__repr__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
 _OF_DATACLASS: Final = ("__init__", "__setattr__", "__delattr__", *_DECIDING)
 _OF_COPIES: Final = ("__getstate__", "__setstate__", "__replace__")
@@ -29,7 +30,7 @@ _UNUSED: Final = frozenset((
 
 
 class ClassParts(NamedTuple):
-    """What a dataclass has: what Python has *made* that decides, as constants, and what its author wrote, by name."""
+    """The parts of a dataclass: generated methods that decide, as constants, and the author's attributes, by name."""
 
     made: tuple[tuple[str, bytes, tuple[str, ...]], ...]
     written: Mapping[str, Any]
@@ -48,7 +49,7 @@ def is_frozen(kind: type) -> bool:
 
 
 def parts_of_dataclass(kind: type) -> list[ClassParts] | None:
-    """What the dataclass *kind* and those that it derives from have; None where a value may do more than they say."""
+    """Returns the parts of the dataclass *kind* and of its bases, or None where values may do more."""
     kinds = kind.__mro__[:-1]
     has_dict = any("__dict__" in vars(each) for each in kinds)
     if has_dict and any(isinstance(part, MemberDescriptorType) for each in kinds for part in vars(each).values()):
@@ -58,7 +59,7 @@ def parts_of_dataclass(kind: type) -> list[ClassParts] | None:
 
 
 def attributes_of(value: object) -> Mapping[str, Any]:
-    """What a value of a dataclass has, by name, if `parts_of_dataclass` knows its class."""
+    """Returns the attributes of a value of a dataclass, by name, if `parts_of_dataclass` knows its class."""
     if hasattr(value, "__dict__"):
         return vars(value)
     return {name: getattr(value, name) for name in _slots_of(type(value)) if hasattr(value, name)}
@@ -70,14 +71,14 @@ def _slots_of(kind: type) -> Iterator[str]:
 
 
 def _parts_of(kind: type) -> ClassParts | None:
-    """Those of *kind* alone. Values that are told apart or shown by their address may do more."""
+    """Returns the parts of *kind* alone. Values that compare or print by their address may do more, and give None."""
     params = vars(kind)[_PARAMS]
     if not (params.eq and params.repr) or params.unsafe_hash:
         return None
     made, written = [], {}
     for name, part in vars(kind).items():
         if name in _OF_DATACLASS or name in _OF_COPIES:
-            inner = _made_of(name, part)
+            inner = _generated(name, part)
             if inner is None and not (name == "__hash__" and part is None):
                 return None
             if inner is not None and name in _DECIDING:
@@ -92,8 +93,8 @@ def _parts_of(kind: type) -> ClassParts | None:
     return ClassParts(tuple(made), written)
 
 
-def _made_of(name: str, part: object) -> FunctionType | None:
-    """The function that Python has made for a dataclass as its method *name*, which *part* is; None for any other."""
+def _generated(name: str, part: object) -> FunctionType | None:
+    """Returns *part* if Python generated it as the method *name* of a dataclass, else None."""
     if not isinstance(part, FunctionType):
         return None
     code = part.__code__
@@ -104,5 +105,5 @@ def _made_of(name: str, part: object) -> FunctionType | None:
     if name == "__repr__" and code.co_filename in _FILES:
         inner = [cell.cell_contents for cell in part.__closure__ or ()]
         functions = [each for each in inner if isinstance(each, FunctionType)]
-        return _made_of(name, functions[0]) if len(functions) == 1 else None
+        return _generated(name, functions[0]) if len(functions) == 1 else None
     return None

@@ -1,4 +1,7 @@
-"""Instructions of a kernel's code, and what they say of it."""
+"""Instructions of a kernel's code, and the ones that make the kernel impure.
+
+Design: docs/design/replay-and-purity.md
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,22 @@ import dis
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
+from pathlib import Path
 from types import CodeType, EllipsisType, FunctionType, NoneType
-from typing import Final
+from typing import Final, NamedTuple
+
+from kb_engine.observe.slow_path import SkipRefusal
+from kb_engine.program.author.kernel_lines import line_of
 
 TAKES: Final = frozenset(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"))
-"""Those that take an attribute."""
+"""The instructions that take an attribute."""
 _MOST_CODES: Final = 1 << 8
-"""Of which the instructions are kept. Source: assumed; one takes 50 kB."""
+"""The codes whose instructions are cached. Source: assumed; one takes 50 kB."""
 
 
 @lru_cache(maxsize=_MOST_CODES)
 def instructions_of(code: CodeType) -> Sequence[dis.Instruction]:
-    """Those of *code*, and of the functions and comprehensions in it."""
+    """Returns the instructions of *code*, and of the functions and comprehensions in it."""
     inner = [each for each in code.co_consts if isinstance(each, CodeType)]
     own = [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
     return tuple(chain(own, *map(instructions_of, inner)))
@@ -25,9 +32,9 @@ def instructions_of(code: CodeType) -> Sequence[dis.Instruction]:
 
 @lru_cache(maxsize=_MOST_CODES)
 def compares_by_identity(code: CodeType) -> bool:
-    """Whether *code*, or a function in it, asks by `is` whether two values are one, and not just equal.
+    """Whether *code*, or a function in it, compares values by `is`.
 
-    To ask that of None, True, False and `...` does not count.
+    Comparisons with None, True, False and `...` do not count.
     """
     return any(each.opname == "IS_OP" and not _is_single(before) for before, each in pairwise(instructions_of(code)))
 
@@ -37,7 +44,7 @@ def _is_single(operand: dis.Instruction) -> bool:
 
 
 def constants_of(code: CodeType) -> Iterable[object]:
-    """The constants of *code*, and of the functions in it."""
+    """Yields the constants of *code*, and of the functions in it."""
     for each in code.co_consts:
         if isinstance(each, CodeType):
             yield from constants_of(each)
@@ -46,8 +53,10 @@ def constants_of(code: CodeType) -> Iterable[object]:
 
 
 def identities_among(values: Sequence[object]) -> tuple[int, ...]:
-    """A number for each of *values*, of what tuples among them hold, and of the constants of code: equal ones for one
-    object. Nothing where no code among *values* asks by `is` whether two are one."""
+    """Returns a number for each object among *values*, in tuples among them and in constants of code.
+
+    Equal numbers stand for one object. The result is empty where no code among *values* compares by `is`.
+    """
     codes = [each for each in values if isinstance(each, CodeType)]
     if not any(map(compares_by_identity, codes)):
         return ()
@@ -64,6 +73,40 @@ def _with_parts(values: Iterable[object]) -> Iterable[object]:
 
 
 def enclosed_by(function: FunctionType, name: str) -> object:
-    """What *function* has under *name* from the function around it; None for another name."""
+    """Returns the value of *name* in the scope around *function*, or None for another name."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     return next((cell.cell_contents for each, cell in cells if each == name), None)
+
+
+INSTRUCTIONS: Final = frozenset((
+    "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "IMPORT_NAME", "IMPORT_FROM", "POP_EXCEPT",
+    "LOAD_BUILD_CLASS", "LOAD_NAME", "STORE_NAME", "LOAD_LOCALS", "GET_AWAITABLE", "MATCH_CLASS",
+))  # fmt: skip
+"""Instructions that change or read more than the code's own values, read attributes by computed names, or catch
+errors."""
+ATTRIBUTES: Final = frozenset((
+    "known", "place", "holder", "producer", "completion", "readers", "matrix", "operators", "is_pending", "freed",
+    "in_registers", "print", "capture", "materialize", "free", "random", "datetime64", "format", "format_map",
+    "gi_frame", "cr_frame", "ag_frame", "geterr", "seterr", "geterrcall", "seterrcall", "getbufsize", "setbufsize",
+    "get_printoptions", "set_printoptions", "dump", "tofile",
+))  # fmt: skip
+"""Impure attributes: progress of the simulation, time, calls with effects beyond commands, attributes by names in a
+text, names of a frame, lasting settings of numpy, and methods of arrays that write files."""
+CHANGES: Final = frozenset((
+    "append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update",
+    "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "+=", "*=", "|=",
+))  # fmt: skip
+"""Attributes, instructions and operators that change a list or a dict."""
+
+
+class Impurity(NamedTuple):
+    """The reason why programs of a kernel may differ: a clause, and its line, if there is one."""
+
+    cause: str
+    filename: str = ""
+    lineno: int = 0
+
+    def why(self, root: Path) -> SkipRefusal:
+        """Returns the refusal, with a line relative to *root*."""
+        line = line_of(self.filename, self.lineno, root) if self.filename else ""
+        return SkipRefusal(self.cause, "let the kernel use only its arguments and its own names", line)

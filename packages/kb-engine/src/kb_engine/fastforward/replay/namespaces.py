@@ -1,6 +1,8 @@
-"""Namespaces of a kernel's code: what modules, and classes of kernbench, have under the names that the code reads.
+"""Namespaces: the values that modules, and classes of kernbench, have under the names that a kernel reads.
 
-A program may give each of them another value at any time, and the next launch finds that one.
+Design: docs/design/replay-and-purity.md
+
+A program may replace each value at any time, and the next launch finds the new one.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from kb_engine.program.author.kernel_lines import is_own
 
 _OWN: Final = frozenset(("kb_dataexec", "kb_engine", "kb_messages", "kb_topology", "kb_triton"))
 _PURE: Final = ("kb_messages", "kb_engine.language", "kb_engine.program", "kb_triton.language", "kb_triton.jit")
-"""Modules and packages whose functions decide by their arguments, and by the program that runs, alone."""
+"""Modules and packages whose functions decide only by their arguments, and by the program that runs."""
 _PURE_FUNCTIONS: Final = frozenset(
     (("kb_triton.shims.module_names", "cdiv"), ("kb_triton.shims.module_names", "next_power_of_2"))
 )
@@ -42,40 +44,40 @@ BUILTINS: Final = frozenset((
     "min", "next", "iter", "range", "reversed", "round", "set", "frozenset", "slice", "sorted", "str", "sum",
     "tuple", "zip", "isinstance", "ValueError", "AssertionError", "Ellipsis",
 ))  # fmt: skip
-"""Names of Python's own that compute, and do nothing else."""
+"""Builtins of Python that only compute."""
 _NUMPY: Final = str(Path(np.__file__).parent)
 """The folder of numpy's sources."""
 _OF_TYPES: Final = (MemberDescriptorType, GetSetDescriptorType, MethodDescriptorType, WrapperDescriptorType)
 _CLOCKS: Final = (np.datetime64, np.timedelta64, np.void, np.object_)
-"""Types of numpy that can look at the time, or hold what changes."""
+"""Types of numpy that can read the time, or hold mutable objects."""
 _OF_FILES: Final = frozenset((
     "DataSource", "fromfile", "fromregex", "genfromtxt", "load", "loadtxt", "memmap", "recfromcsv", "recfromtxt",
     "save", "savetxt", "savez", "savez_compressed",
 ))  # fmt: skip
-"""What numpy has that reads or writes files."""
-_SAYS: Final = frozenset(("disp", "info", "lookfor", "show_config", "show_runtime", "source", "who"))
-"""What numpy has that prints."""
+"""Functions of numpy that read or write files."""
+_PRINTS: Final = frozenset(("disp", "info", "lookfor", "show_config", "show_runtime", "source", "who"))
+"""Functions of numpy that print."""
 _MODULES: Final = frozenset(("fft", "linalg"))
-"""Modules of numpy in which all computes."""
+"""Modules of numpy with functions that only compute."""
 _MOST_KINDS: Final = 1 << 8
-"""Orders of classes of which those of kernbench are kept. Source: assumed."""
+"""The method resolution orders whose classes of kernbench are cached. Source: assumed."""
 _IS_MADE: Final = 1 << 9
-"""Of `__flags__`: a class that was made while Python ran. Source: Py_TPFLAGS_HEAPTYPE of CPython."""
+"""The flag in `__flags__` of a class that was made while Python ran. Source: Py_TPFLAGS_HEAPTYPE of CPython."""
 
 
 class Opaque:
-    """Stands for *value*, which may do something else at the next launch although it is the same one."""
+    """Stands for *value*, which may behave differently at the next launch although it is the same object."""
 
     def __init__(self, value: object) -> None:
         self.value = value
 
 
 class ClassOperators:
-    """Stands for what code calls of a class without a name."""
+    """Stands for the operators of a class, which code calls without a name."""
 
 
 class _Seen(NamedTuple):
-    """All that a class had, its operators, and what stands for these: the Untold ones, or one object for all."""
+    """The attributes of a class, its operators, and their stand-ins: the Opaque ones, or one object for all."""
 
     has: dict[str, object]
     operators: dict[str, object]
@@ -86,7 +88,7 @@ _OPERATORS: Final[WeakKeyDictionary[type, _Seen]] = WeakKeyDictionary()
 
 
 def package_of(of: type | FunctionType) -> str:
-    """The package of *of*; "" for what is made from a text that has no `__name__`, as a kernel's author may do."""
+    """Returns the package of *of*; "" for a class or function that an author made from a text without `__name__`."""
     module = of.__module__ or ""
     return "" if module == "builtins" and _is_made(of) else module.partition(".")[0]
 
@@ -97,22 +99,22 @@ def _is_made(of: object) -> bool:
 
 
 def computes(name: str) -> bool:
-    """Whether what numpy has under *name* does nothing but compute, unless a program has put something there."""
-    if name in _OF_FILES or name in _SAYS:
+    """Whether the attribute *name* of numpy only computes, unless a program has replaced it."""
+    if name in _OF_FILES or name in _PRINTS:
         return False
     return name in _MODULES or not isinstance(vars(np).get(name, np), ModuleType)
 
 
 def is_struct_of_own(kind: type) -> bool:
-    """Whether *kind* is a class of kernbench whose values are what their fields say, such as `TileShape`."""
+    """Whether *kind* is a class of kernbench whose values are defined by their fields, such as `TileShape`."""
     return issubclass(kind, Struct) and package_of(kind) in _OWN
 
 
 class Reads(NamedTuple):
-    """What code reads of namespaces: *names* of any, and operators of *front*, the classes that a front end gives.
+    """The reads of code in namespaces: *names* of any, and operators of *front*, the classes that a front end gives.
 
-    *is_known* says of an object of kernbench that what it has can be looked at, and *is_constant* of a value that it
-    never changes.
+    `is_known(value)` says whether the attributes of an object of kernbench can be read. `is_constant(value)` says
+    whether a value never changes.
     """
 
     names: Collection[str]
@@ -121,10 +123,9 @@ class Reads(NamedTuple):
     is_constant: Callable[[object], bool]
 
     def values(self, used: Iterable[object]) -> list[object]:
-        """What the namespaces among *used*, the classes of the front end, and namespaces in these have.
+        """Returns the values of the names in the namespaces among *used*, in the classes of the front end, and below.
 
-        A text says which of the names each of them has. There is an Opaque in the place of a value that does not tell
-        what it does.
+        A text lists the names of each namespace. An Opaque stands for a value whose behaviour is unknown.
         """
         found: list[object] = []
         places: list[str] = []
@@ -140,10 +141,10 @@ class Reads(NamedTuple):
                     if self._is_namespace(each) and id(each) not in seen:
                         seen.add(id(each))
                         unread.append(each)
-        told = [each if self._is_told(each) else Opaque(each) for each in found]
-        return [*chain.from_iterable(map(_operators_of, self.front)), ".".join(places), *told]
+        clear = [each if self._is_clear(each) else Opaque(each) for each in found]
+        return [*chain.from_iterable(map(_operators_of, self.front)), ".".join(places), *clear]
 
-    def _is_told(self, value: object) -> bool:
+    def _is_clear(self, value: object) -> bool:
         return self._is_namespace(value) or self.is_constant(value) or is_transparent(value)
 
     def _is_namespace(self, value: object) -> bool:
@@ -157,7 +158,7 @@ class Reads(NamedTuple):
 
 
 def _operators_of(kind: type) -> list[Opaque] | list[ClassOperators]:
-    """What stands for the operators of *kind*: the objects of the last time, if they are those of the last time."""
+    """Returns stand-ins for the operators of *kind*: the stand-ins of the last time, if the operators are the same."""
     found = _OPERATORS.get(kind)
     if found is not None and _are_one(found.has, vars(kind)):
         return found.stand
@@ -177,7 +178,7 @@ def _are_one(before: Mapping[str, object], now: Mapping[str, object]) -> bool:
 
 
 def is_transparent(value: object) -> bool:
-    """Whether *value* is code of Python, numpy or kernbench that decides by nothing but what it is called with."""
+    """Whether *value* is code of Python, numpy or kernbench that decides only by its arguments."""
     if isinstance(value, FunctionType):
         where = value.__module__ or ""
         is_pure = any(where == each or where.startswith(f"{each}.") for each in _PURE)
@@ -192,17 +193,17 @@ def is_transparent(value: object) -> bool:
         return package_of(value) in _OWN or (not _is_made(value) and (is_number or value.__module__ == "builtins"))
     if isinstance(value, np.ufunc):
         return not value.__name__.endswith("(vectorized)")  # such a ufunc calls a function of an author
-    return isinstance(value, (*_OF_TYPES, ClassOperators)) or _is_told_descriptor(value)
+    return isinstance(value, (*_OF_TYPES, ClassOperators)) or _is_clear_descriptor(value)
 
 
-def _is_told_descriptor(value: object) -> bool:
-    """As `is_transparent`, of what a class makes of functions."""
+def _is_clear_descriptor(value: object) -> bool:
+    """Whether *value* is a descriptor that a class made of transparent functions."""
     functions = functions_in(value)
     return functions is not None and all(map(is_transparent, functions))
 
 
 def functions_in(value: object) -> list[object] | None:
-    """What a class has made *value* of, such as the functions of a property; None for a value of another kind."""
+    """Returns the functions of a descriptor, such as a property, or None for another value."""
     if isinstance(value, property):
         return [each for each in (value.fget, value.fset, value.fdel) if each is not None]
     if isinstance(value, (staticmethod, classmethod)):
@@ -213,7 +214,7 @@ def functions_in(value: object) -> list[object] | None:
 def is_of_library(value: object) -> bool:
     """Whether *value* is a function or a class of numpy, or anything of kernbench.
 
-    Programs of one launch find the same there. Another launch may not: some functions look at files, or at the time.
+    Programs of one launch get the same results. Another launch may not: some functions read files, or the time.
     """
     if isinstance(value, FunctionType):
         return is_own(value.__code__.co_filename) or value.__code__.co_filename.startswith(_NUMPY)
@@ -226,7 +227,7 @@ def is_of_library(value: object) -> bool:
 
 
 def _names_of(space: object) -> list[Mapping[str, object]]:
-    """The names of *space*, and those of its classes."""
+    """Returns the names of *space* and of its classes."""
     if isinstance(space, ModuleType):
         return [vars(space)]
     kinds = space.__mro__ if isinstance(space, type) else type(space).__mro__
@@ -236,5 +237,5 @@ def _names_of(space: object) -> list[Mapping[str, object]]:
 
 @lru_cache(maxsize=_MOST_KINDS)
 def _own_among(kinds: tuple[type, ...]) -> list[type]:
-    """Those of *kinds* that are of kernbench."""
+    """Returns the classes of kernbench among *kinds*."""
     return [each for each in kinds if package_of(each) in _OWN]

@@ -1,4 +1,7 @@
-"""Commands with holes: what differs between programs is left out, and put in for each of them."""
+"""Placeholders: the parts of a command that differ between programs, such as addresses.
+
+Design: docs/design/replay-and-purity.md
+"""
 
 from __future__ import annotations
 
@@ -8,28 +11,100 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kb_engine.fastforward.replay.given_addresses import GivenAddress
 from kb_engine.program.values.symbols import Ints, Peers, Symbol, plain
 from kb_messages import Matrix, VectorProgram
+
+
+class GivenAddress:
+    """An address that a traced program was given: `offset` bytes after address number `slot`, here `value`.
+
+    Another program gets another address in its place. After arithmetic with anything but an offset, no other program
+    can repeat the steps.
+    """
+
+    __slots__ = ("_peers", "offset", "slot", "value")
+
+    def __init__(self, peers: Peers, slot: int, offset: int, value: int) -> None:
+        self._peers = peers
+        self.slot = slot
+        self.offset = offset
+        self.value = value
+
+    def _moved(self, by: int) -> GivenAddress:
+        return GivenAddress(self._peers, self.slot, self.offset + by, self.value + by)
+
+    def __add__(self, other: Any) -> Any:
+        return self._moved(int(plain(other))) if isinstance(other, int) else NotImplemented
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        if isinstance(other, GivenAddress):
+            return self.offset - other.offset if other.slot == self.slot else self._number() - other._number()
+        return self._moved(-int(plain(other))) if isinstance(other, int) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, GivenAddress):
+            return (self.slot, self.offset) == (other.slot, other.offset)
+        return self._number() == other
+
+    def __hash__(self) -> int:
+        return hash((self.slot, self.offset))
+
+    def __index__(self) -> int:
+        return self._number()
+
+    def __int__(self) -> int:
+        return self._number()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._number(), name)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._number() < other
+
+    def __le__(self, other: Any) -> Any:
+        return self._number() <= other
+
+    def __gt__(self, other: Any) -> Any:
+        return self._number() > other
+
+    def __ge__(self, other: Any) -> Any:
+        return self._number() >= other
+
+    def __rshift__(self, other: Any) -> Any:
+        return self._number() >> other
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._number() // other
+
+    def __mod__(self, other: Any) -> Any:
+        return self._number() % other
+
+    def _number(self) -> int:
+        self._peers.leave("reads the value of an address that it was given")
+        return self.value
+
 
 _MOST_NUMBERS: Final = 1 << 26
 Numbers: TypeAlias = Sequence[int]
 Build: TypeAlias = Callable[[Numbers, Numbers], Any]
-"""Makes an object of the numbers that follow from the program's number, and of the addresses that it was given."""
+"""Makes an object from the numbers of a program, and from the addresses that the program was given."""
 
 
 class Placeholders:
-    """The numbers of programs that holes take: `columns` has one array of all programs for each."""
+    """The numbers that placeholders take: `columns` has one array of all programs for each placeholder."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
         self.columns: list[Ints] = []
         self._places: dict[int, int] = {}
 
-    def cut(self, value: Any) -> tuple[Any, Build | None]:
-        """*value* as the traced program has it, and how to make that of another one; None where all have the same.
+    def parametrize(self, value: Any) -> tuple[Any, Build | None]:
+        """Returns *value* of the traced program, and a function that makes it for another program, or None if all are
+        equal.
 
-        Addresses become holes. Any other number that follows from the program's number has to be the same.
+        Addresses become placeholders. Any other number that follows from the program's number has to be equal.
         """
         if type(value) is GivenAddress:
             slot, offset = value.slot, value.offset
@@ -41,7 +116,7 @@ class Placeholders:
         return plain(value), None
 
     def _tuple(self, value: tuple[Any, ...]) -> tuple[Any, Build | None]:
-        parts = [self.cut(each) for each in value]
+        parts = [self.parametrize(each) for each in value]
         kept = tuple(each for each, _ in parts)
         if not any(build for _, build in parts):
             return kept, None
@@ -56,7 +131,7 @@ class Placeholders:
             if type(each) is Symbol and name == "address":
                 fixed[name], makers[name] = each.here, self._column(each.values)
                 continue
-            fixed[name], build = self.cut(each)
+            fixed[name], build = self.parametrize(each)
             if build is not None:
                 makers[name] = build
         kept = type(value)(**fixed)
@@ -71,7 +146,7 @@ class Placeholders:
         at = self._places.get(id(values))
         if at is None:
             at = self._places[id(values)] = len(self.columns)
-            self.columns.append(values)  # and so the array lives on, and its id is its own
+            self.columns.append(values)  # so the array lives on, and no other array gets its id
             if at * len(values) > _MOST_NUMBERS:
                 self._peers.leave("uses too many addresses")
                 self.columns.clear()

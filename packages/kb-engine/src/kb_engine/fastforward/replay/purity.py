@@ -1,7 +1,9 @@
-"""Kernels that do nothing but what their port is told: their programs differ by the program's number alone.
+"""Purity: a pure kernel only computes with its own values and calls its front end.
 
-Such a kernel keeps nothing between its programs and looks at nothing that changes. That is found out from its code, and
-what cannot be told so is taken for a kernel that does more.
+Design: docs/design/replay-and-purity.md
+
+Programs of a pure kernel differ only by the program's number. Such a kernel keeps nothing between its programs and
+reads nothing that changes. Its code decides; a kernel whose code leaves a doubt counts as impure.
 """
 
 from __future__ import annotations
@@ -27,8 +29,15 @@ import numpy as np
 from msgspec import Struct
 
 from kb_engine.fastforward.replay.dataclass_values import attributes_of, is_dataclass, is_frozen, parts_of_dataclass
-from kb_engine.fastforward.replay.impurity import ATTRIBUTES, CHANGES, INSTRUCTIONS, Impurity
-from kb_engine.fastforward.replay.instructions import TAKES, enclosed_by, instructions_of
+from kb_engine.fastforward.replay.instructions import (
+    ATTRIBUTES,
+    CHANGES,
+    INSTRUCTIONS,
+    TAKES,
+    Impurity,
+    enclosed_by,
+    instructions_of,
+)
 from kb_engine.fastforward.replay.namespaces import (
     BUILTINS,
     Opaque,
@@ -45,13 +54,13 @@ from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTens
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.tensors import TensorRef
 
-Unfold: TypeAlias = Callable[[object], Iterable[FunctionType] | None]
-"""Gives the functions that a value stands for; None for a value that it does not know."""
+Unwrap: TypeAlias = Callable[[object], Iterable[FunctionType] | None]
+"""Returns the functions that a value stands for, or None for an unknown value."""
 
 GIVEN: Final = TensorRef, Handle, LoadedTensor, CompositeHandle, HostValue
-"""Classes of what kernels in `tl` are given, and of what its calls give them."""
+"""Classes of the arguments of kernels in `tl`, and of the results of its calls."""
 _MOST_NESTED: Final = 16
-"""Lists, dicts and values of dataclasses around another one. Source: assumed; deeper ones take long to compare."""
+"""The depth of nested lists, dicts and dataclasses. Source: assumed; deeper ones take long to compare."""
 _PLAIN: Final = frozenset((int, float, complex, str, bytes, bool, NoneType, EllipsisType, slice, range))
 _OTHERS: Final = frozenset((
     "builtins", "collections", "enum", "typing", "numpy", "msgspec",
@@ -59,9 +68,9 @@ _OTHERS: Final = frozenset((
 ))  # fmt: skip
 """Packages whose classes have no code of an author."""
 _GENERATING: Final = _OTHERS - {"numpy"}
-"""Packages whose functions, as attributes of an author's class, do what the class says."""
+"""Packages whose functions may be attributes of an author's class, because they only compute."""
 FIELDS: Final = (MemberDescriptorType, type(vars(dis.Positions)["lineno"]))
-"""Types of what a class has for a field of a Struct or of a named tuple."""
+"""Types of the class attributes for a field of a Struct or of a named tuple."""
 
 _REPLACED: Final = "a name that the kernel reads has been given code that does more than compute"
 
@@ -71,11 +80,11 @@ class MadeKernel(Protocol):
     """A kernel that a front end has made of an author's functions, and of the arguments of a launch."""
 
     def is_repeatable(self) -> bool:
-        """Whether programs of the kernel differ by the program's number alone."""
+        """Whether programs of the kernel differ only by the program's number."""
 
 
 def impurity_of(kernel: object, arguments: Sequence[Any], front_end: object = None) -> Impurity | None:
-    """Why programs of *kernel* with *arguments* may differ by more than the program's number; None if they do not.
+    """Returns why programs of *kernel* with *arguments* may differ by more than their numbers, or None if they do not.
 
     *front_end* is the class of the first argument, or makes it.
     """
@@ -95,34 +104,34 @@ def impurity_of(kernel: object, arguments: Sequence[Any], front_end: object = No
 
 
 def parts_of(
-    kernel: FunctionType, values: Iterable[object], kinds: Iterable[type], unfold: Unfold, front: Sequence[type]
+    kernel: FunctionType, values: Iterable[object], kinds: Iterable[type], unwrap: Unwrap, front: Sequence[type]
 ) -> list[object] | None:
-    """What *kernel*, all that it calls, *values* and the classes *kinds* of its arguments are made of.
+    """Returns the parts of *kernel*, of all functions that it calls, of *values* and of the classes *kinds*, or None.
 
-    These are code, functions of kernbench, constants, types, modules and what is read of these, and of the classes
-    *front*. An Opaque is among them where one of these does not tell what it does. Another kernel that is made of equal
-    ones, in their order, does the same with equal arguments. None where one of them does more than compute with its own
-    values and call its front end.
+    *kinds* are the classes of its arguments. Parts are code, functions of kernbench, constants, types, modules, and the
+    values that the code reads of these and of the classes *front*. An Opaque is among them for a part whose behaviour
+    is unknown. Another kernel with equal parts in the same order does the same with equal arguments. The result is None
+    where a part is impure.
 
-    *unfold* says what a value of the front end, which they use, stands for: functions, of which each has to be pure
-    too; None for a value that it does not know. *front* has the classes of what the front end gives.
+    *unwrap* returns the functions that a value of the front end stands for, of which each has to be pure too. *front*
+    has the classes of the values that the front end gives.
     """
-    purity = _Purity(unfold)
+    purity = _Purity(unwrap)
     is_pure = all(map(purity.is_plain, kinds)) and purity.is_pure(kernel) and all(map(purity.is_usable, values))
     return purity.found(front) if is_pure else None
 
 
 class _Purity:
-    """Looks at functions and classes, each once. *unfold* is as for `parts_of`.
+    """Checks functions and classes, each once. *unwrap* is as for `parts_of`.
 
-    `used` has the code of the functions, and what they use, in the order of the looks: how many defaults a function has
-    by place, and the names of the others; for a function that was looked at before, `FunctionType`, which is no
-    constant, and its number among all; and the fields and constants of classes. After a list or a dict among the
-    arguments, no function may have code that could change one.
+    `used` has the code of the functions and the values that they use, in the order of the checks: the number of
+    positional defaults of a function, and the names of the others; for a function that was checked before,
+    `FunctionType`, which is no constant, and its number; and the fields and constants of classes. After a list or a
+    dict among the arguments, no function may have code that could change one.
     """
 
-    def __init__(self, unfold: Unfold) -> None:
-        self._unfold = unfold
+    def __init__(self, unwrap: Unwrap) -> None:
+        self._unwrap = unwrap
         self.used: list[object] = []
         self._attributes: dict[str, None] = {}
         self._seen: dict[FunctionType, int] = {}
@@ -135,7 +144,7 @@ class _Purity:
         self.impurity = Impurity("the kernel, or a function that it calls, has names around it that may change")
 
     def is_pure(self, function: FunctionType) -> bool:
-        """Whether *function*, and all that it calls, touches nothing but its own values."""
+        """Whether *function*, and each function that it calls, is pure."""
         if function in self._seen:
             self.used += FunctionType, self._seen[function]
             return function not in self._impure
@@ -146,7 +155,7 @@ class _Purity:
         return False
 
     def _is_pure_alone(self, function: FunctionType) -> bool:
-        """As `is_pure`, for a function that is looked at for the first time."""
+        """Whether a function that is checked for the first time is pure."""
         defaults, by_name = function.__defaults__ or (), function.__kwdefaults__ or {}
         self.used += function.__code__, len(defaults), tuple(by_name)
         if type(function.__globals__) is not dict:
@@ -165,60 +174,59 @@ class _Purity:
         return True
 
     def _takes_what_computes(self, instruction: dis.Instruction, function: FunctionType) -> bool:
-        """Whether *instruction*, behind the name of numpy, takes something from there that does nothing but compute."""
+        """Whether *instruction*, after the name of numpy, takes an attribute that only computes."""
         name = instruction.argval
         if instruction.opname in TAKES and computes(name):
             value = vars(np)[name]
-            told = is_transparent(value) or isinstance(value, ModuleType) or self._is_constant(value)
-            self.used.append(value if told else Opaque(value))
-            if told or self._is_same_in_a_launch(value):
+            clear = is_transparent(value) or isinstance(value, ModuleType) or self._is_constant(value)
+            self.used.append(value if clear else Opaque(value))
+            if clear or self._is_same_in_a_launch(value):
                 return True
         self._note(instruction, function)
         return False
 
     def _note(self, instruction: dis.Instruction, function: FunctionType) -> None:
-        """*instruction* of *function* is the impurity, unless one in a function that it uses was noted."""
+        """Notes *instruction* of *function* as the impurity, unless an impurity of a called function was noted."""
         if not self.impurity.filename:
             place, code = instruction.positions, function.__code__
             name, value = instruction.opname, instruction.argval
             lineno = code.co_firstlineno if place is None or place.lineno is None else place.lineno
             if name in TAKES:
-                cause = f"the kernel uses `.{value}`, which does or tells more than commands do"
+                cause = f"the kernel uses `.{value}`, which does or shows more than commands do"
             elif name == "LOAD_GLOBAL":
                 cause = f"the kernel uses `{value}`, which may change between programs"
             else:
-                cause = f"the kernel changes or looks at more than values of its own, by {name}"
+                cause = f"the kernel changes or reads more than its own values, by {name}"
             self.impurity = Impurity(cause, code.co_filename, lineno)
 
     def found(self, front: Sequence[type]) -> list[object] | None:
-        """`used`, then what its namespaces, the classes of its values and of arguments, and *front* have under the
-        names of attributes that the code reads.
+        """Returns `used`, and the values of the attributes that the code reads in its namespaces and classes.
 
-        A program may give a module another value. A name may be that of another object's attribute. None where an
-        author's code among these values, which may read more, does more than compute.
+        The classes are the classes of its values and arguments, and *front*. Any object may have an attribute of such a
+        name. The result is None where an author's code among these values, which may read more, is impure.
         """
-        looked: set[int] = set()
+        checked: set[int] = set()
         while True:
             given = [*front, *filter(is_struct_of_own, self._plain.values())]
-            reads = Reads([*self._attributes], given, lambda each: self._unfold(each) is not None, self._is_constant)
+            reads = Reads([*self._attributes], given, lambda each: self._unwrap(each) is not None, self._is_constant)
             read = reads.values([*self.used, *self._plain.values()])
-            untold = [each.value for each in read if isinstance(each, Opaque) and id(each.value) not in looked]
-            if not untold:
+            opaque = [each.value for each in read if isinstance(each, Opaque) and id(each.value) not in checked]
+            if not opaque:
                 own = [each for each in self.used if isinstance(each, FunctionType) and not is_transparent(each)]
                 return [*self.used, *read, *map(Opaque, own)]
-            if not all(map(self._is_same_in_a_launch, untold)):
+            if not all(map(self._is_same_in_a_launch, opaque)):
                 return None
-            looked.update(map(id, untold))
+            checked.update(map(id, opaque))
 
     def _is_same_in_a_launch(self, value: object) -> bool:
         """Whether each program of a launch finds *value* in a namespace as the first one does."""
-        if self._unfold(value) is None and is_of_library(value):
+        if self._unwrap(value) is None and is_of_library(value):
             return True
         functions = functions_in(value)
         return self.is_usable(value) if functions is None else all(map(self._is_same_in_a_launch, functions))
 
     def is_fixed(self, value: object) -> bool:
-        """Whether nothing but a kernel can change the argument *value*, and no code of it does more than compute."""
+        """Whether only a kernel can change the argument *value*, and its code is pure."""
         if type(value) is list or type(value) is dict:
             self._has_containers = True
             if self._has_changes:
@@ -230,7 +238,7 @@ class _Purity:
         return self._is_constant(value, self.is_fixed)
 
     def _are_parts(self, value: object, parts: Iterable[object], is_part: Callable[[object], bool]) -> bool:
-        """Whether *is_part* says yes of all *parts* of *value*, which is none of them, and not nested too deeply."""
+        """Whether *is_part* is true for all *parts* of *value*, which is not nested in itself or too deeply."""
         key = id(value), is_part == self.is_fixed
         if key in self._found:
             return True
@@ -244,7 +252,7 @@ class _Purity:
         return found
 
     def is_plain(self, kind: type) -> bool:
-        """Whether values of type *kind* have no code but that of builtins and kernbench, and pure functions."""
+        """Whether values of type *kind* have only code of builtins and kernbench, and pure functions."""
         if id(kind) in self._plain:
             return True
         self._plain[id(kind)] = kind
@@ -261,7 +269,7 @@ class _Purity:
         return is_plain
 
     def _is_plain_dataclass(self, kind: type) -> bool:
-        """As `is_plain`. What Python has made for a dataclass does what its code says."""
+        """Whether the dataclass *kind* is plain. Methods that Python generated are compared by their code."""
         parts = parts_of_dataclass(kind)
         if parts is None:
             return False
@@ -275,7 +283,7 @@ class _Purity:
         return True
 
     def _is_plain_part(self, kind: type, name: str, part: object) -> bool:
-        """Whether the attribute *name* of *kind*, which is *part*, does nothing but compute."""
+        """Whether *part*, the attribute *name* of *kind*, only computes."""
         self.used += name, type(part).__name__
         if isinstance(part, FIELDS):
             self.used.append(part)
@@ -303,7 +311,8 @@ class _Purity:
         return True
 
     def _is_constant(self, value: object, is_part: Callable[[object], bool] | None = None) -> bool:
-        """Whether *value* never changes, as *is_part* says of its parts: by default, they are constants too."""
+        """Whether *value* never changes, and *is_part* is true for its parts: by default, they have to be constants
+        too."""
         is_part = is_part or self._is_constant
         kind = type(value)
         if kind in _PLAIN or isinstance(value, TensorRef):
@@ -325,7 +334,7 @@ class _Purity:
         return not isinstance(value, (np.void, np.object_))
 
     def _is_bare(self, value: object) -> bool:
-        """Whether a program has given *value* no attribute but constants. Members of enums may have each other."""
+        """Whether *value* has only constants as attributes. Members of enums may have each other."""
         has = getattr(value, "__dict__", None)
         if not has or id(value) in self._bare:
             return True
@@ -359,7 +368,7 @@ class _Purity:
         return type(names) is dict and value in names and self._is_usable_builtin(names[value])
 
     def _is_usable_builtin(self, value: object) -> bool:
-        """As `is_usable`, of what a program may have put in place of a builtin."""
+        """Whether the kernel may use *value*, which a program may have put in place of a builtin."""
         if (
             not isinstance(value, (BuiltinFunctionType, type))
             or not is_transparent(value)
@@ -382,5 +391,5 @@ class _Purity:
             return True
         if isinstance(value, type) and issubclass(value, (Enum, Struct)):
             return self.is_plain(value) and (issubclass(value, Enum) or value.__struct_config__.frozen)
-        functions = self._unfold(value)
+        functions = self._unwrap(value)
         return functions is not None and all(map(self.is_pure, functions))

@@ -1,4 +1,7 @@
-"""What a program asks of its port, step by step, so that another program can ask for the same."""
+"""Steps: the calls of a traced program on its port, which other programs repeat.
+
+Design: docs/design/replay-and-purity.md
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,18 @@ from kb_messages import Command, KbError, Matrix
 
 
 class Loaded(NamedTuple):
-    """What a load brought to TCM: the elements of the tile, or who has yet to produce them."""
+    """The values that a load brought to TCM: the elements of the tile, or the producer of pending ones."""
 
     producer: Producer | None
     known: npt.NDArray[Any] | None
 
 
 class Repetition:
-    """A program that repeats the steps of another. `numbers` follow from its own number.
+    """A program that repeats the steps of another one. `number` is its own, and `numbers` follow from it.
 
-    `given` are the addresses that it was given, and `held` the TCM that it holds, by the same numbers, as `loaded` is
-    what loads brought there that the program stores. `completions` are those of its commands, in their order. `at` is
-    the number of the step that it is at, and `number` its own.
+    `given` has the addresses that it was given. By their numbers, `held` has the TCM that it holds, and `loaded` the
+    values that loads brought there for later stores. `completions` has the completions of its commands, in order. `at`
+    is the number of the current step.
     """
 
     __slots__ = ("at", "completions", "given", "held", "loaded", "number", "numbers", "on_issue", "port")
@@ -54,17 +57,17 @@ class Repetition:
         self.completions: list[Completion] = []
 
     def visit_state(self, over: StateVisitor) -> None:
-        """As StateVisitor says, but for the numbers and what is loaded, which `become` replaces."""
+        """Hands the state to *over*, without the numbers and the loaded values, which `become` replaces."""
         over.same(self.at, tuple(self.given), tuple(self.held), tuple([each.done for each in self.completions]))
 
     def do(self, repeats: Sequence[Callable[[Repetition], None]]) -> None:
-        """Do the steps, each of which *repeats* has the call of."""
+        """Does the steps, whose calls are in *repeats*."""
         for number, repeat in enumerate(repeats):
             self.at = number
             repeat(self)
 
     def become(self, number: int, numbers: Numbers, loaded: Mapping[int, Loaded]) -> None:
-        """Go on as another program, which has *loaded* that much."""
+        """Goes on as another program, which has *loaded* its own values."""
         self.number, self.numbers = number, numbers
         self.loaded = {slot: each for slot, each in loaded.items() if slot in self.held}
 
@@ -73,7 +76,7 @@ class Step(Protocol):
     """One call of the port."""
 
     def repeat(self, run: Repetition) -> None:
-        """Make the call for another program."""
+        """Makes the call for another program."""
 
 
 class Allocation(NamedTuple):
@@ -83,7 +86,7 @@ class Allocation(NamedTuple):
     line: str
 
     def repeat(self, run: Repetition) -> None:
-        """As `Step.repeat`."""
+        """Takes the bytes."""
         lease, given = run.port.tcm, run.given
         start = lease.allocate(self.nbytes, self.line)
         run.held[len(given)] = HeldBytes(lease, start)
@@ -91,12 +94,12 @@ class Allocation(NamedTuple):
 
 
 class Release(NamedTuple):
-    """The last value goes that lies in the TCM given as number `slot`. A command may still keep it."""
+    """Gives up the last value in the TCM given as number `slot`. A command may still keep the TCM."""
 
     slot: int
 
     def repeat(self, run: Repetition) -> None:
-        """As `Step.repeat`."""
+        """Gives up the value."""
         del run.held[self.slot]
         run.loaded.pop(self.slot, None)
 
@@ -107,7 +110,7 @@ class RegisterRange(NamedTuple):
     nbytes: int
 
     def repeat(self, run: Repetition) -> None:
-        """As `Step.repeat`."""
+        """Takes the registers."""
         start = run.port.registers.take(self.nbytes)
         assert start is not None, "each program has the same registers"
         run.given.append(start)
@@ -119,7 +122,7 @@ class RegisterReturn(NamedTuple):
     slot: int
 
     def repeat(self, run: Repetition) -> None:
-        """As `Step.repeat`."""
+        """Gives the registers back."""
         run.port.registers.give_back(run.given[self.slot])
 
 
@@ -130,32 +133,33 @@ class Constant(NamedTuple):
     n_elements: int
 
     def repeat(self, run: Repetition) -> None:
-        """As `Step.repeat`."""
+        """Takes the address of the constant."""
         run.given.append(run.port.constant(self.element, self.n_elements))
 
 
 class PendingMark(NamedTuple):
-    """A command is about to produce the bytes of a matrix."""
+    """Marks the bytes of a matrix that a command is about to produce."""
 
     matrix: Callable[[Numbers, Numbers], Matrix]
     producer: Producer
 
     def repeat(self, run: Repetition) -> None:
-        """As `Step.repeat`."""
+        """Marks the bytes as pending."""
         run.port.memory.pending.mark(self.matrix(run.numbers, run.given), self.producer)
 
 
 class KeptTile(NamedTuple):
-    """Where a load brings what is stored later: the TCM given as number `slot`. `made` is that of the load."""
+    """The TCM given as number `slot`, to which a load brings values that a later step stores. `made` is for the
+    load."""
 
     slot: int
     made: MadeTile | None
 
 
-class LoadLook(NamedTuple):
-    """A load finds out whether the bytes of matrices are known. Known ones have been written.
+class LoadCheck(NamedTuple):
+    """Checks for a load whether the bytes of matrices are known or pending. Known bytes have been written.
 
-    Their elements are read if they are `kept`.
+    The elements are read only if they are `kept`.
     """
 
     matrices: tuple[Callable[[Numbers, Numbers], Matrix], ...]
@@ -163,7 +167,7 @@ class LoadLook(NamedTuple):
     kept: KeptTile | None = None
 
     def repeat(self, run: Repetition) -> None:
-        """As `Step.repeat`."""
+        """Checks or loads the bytes."""
         memory, kept = run.port.memory, self.kept
         matrices = [make(run.numbers, run.given) for make in self.matrices]
         try:
@@ -177,21 +181,21 @@ class LoadLook(NamedTuple):
 
 
 class StoreLoaded(NamedTuple):
-    """A store of what a load brought to the TCM given as number `slot`: of `part` of the tile, or of all of it."""
+    """Stores the tile that a load brought to the TCM given as number `slot`, or `part` of it."""
 
     matrix: Callable[[Numbers, Numbers], Matrix]
     slot: int
     part: TilePart | None
 
     def repeat(self, run: Repetition) -> None:
-        """As `Step.repeat`."""
+        """Stores the values, or marks the bytes as pending."""
         producer, known = run.loaded[self.slot]
         matrix = self.matrix(run.numbers, run.given)
         run.port.memory.put(matrix, matrix, known, producer, self.part)
 
 
 class Submission(NamedTuple):
-    """Issues a command. `keeps` are the numbers of the TCM that the command keeps until it is done."""
+    """Issues a command. The command keeps the TCM numbered in `keeps` until it is done."""
 
     command: Callable[[Numbers, Numbers], Command]
     line: str
@@ -199,7 +203,7 @@ class Submission(NamedTuple):
     keeps: tuple[int, ...]
 
     def repeat(self, run: Repetition) -> None:
-        """As `Step.repeat`."""
+        """Issues the command."""
         completion = Completion()
         if run.on_issue is not None:
             run.on_issue(run)
@@ -216,11 +220,11 @@ class Wait(NamedTuple):
     line: str
 
     def repeat(self, run: Repetition) -> None:
-        """As `Step.repeat`."""
+        """Waits for the command."""
         run.port.wait(run.completions[self.number], self.line)
 
 
 def maker(part: tuple[Any, Build | None]) -> Build:
-    """How to make an object of which the traced program's and the difference are known."""
+    """Returns a function that makes an object for a program, from the result of `Placeholders.parametrize`."""
     fixed, build = part
     return build or (lambda *_: fixed)

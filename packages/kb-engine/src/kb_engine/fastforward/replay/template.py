@@ -1,4 +1,7 @@
-"""Template: the steps of a program, for all programs that do as it did."""
+"""Template: the steps of a traced program, for all programs that repeat it.
+
+Design: docs/design/replay-and-purity.md
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import numpy as np
 from kb_engine.fastforward.replay.steps import (
     Allocation,
     Constant,
-    LoadLook,
+    LoadCheck,
     PendingMark,
     RegisterRange,
     Release,
@@ -25,69 +28,69 @@ from kb_engine.memory.allocator import Allocator
 from kb_engine.program.values.symbols import Ints
 
 _GIVING: Final = (Allocation, Constant, RegisterRange)
-"""Steps that give the program an address."""
+"""The steps that give the program an address."""
 
 
 class Template:
     """The programs *numbers*, the traced one among them, do the steps of *tape*.
 
-    `n_given` is the number of addresses that a program is given. `issues` are the commands. `is_told_by_issues` says
-    that nothing is told to the memory after the last one.
+    `n_given` is the number of addresses that a program is given. `issues` has the commands, and
+    `ends_with_an_issue` says that no memory step follows the last one.
     `needs_nbytes` free bytes of TCM in one piece are enough for them, however the TCM is cut up meanwhile.
     """
 
     def __init__(self, tape: Tape, allocator: Allocator) -> None:
         self.numbers = np.flatnonzero(tape.peers.agree)
         self.needs_nbytes = _needed_nbytes(tape, allocator)
-        columns = [column[self.numbers] for column in tape.holes.columns]
+        columns = [column[self.numbers] for column in tape.placeholders.columns]
         self._table = np.stack(columns, axis=1) if columns else np.empty((len(self.numbers), 0), np.int64)
         self._repeats = [step.repeat for step in tape.steps]
-        self.issues, self.is_told_by_issues = _issues(tape.steps)
+        self.issues, self.ends_with_an_issue = _issues(tape.steps)
         self.n_given = sum(isinstance(step, _GIVING) for step in tape.steps)
 
     @property
     def table(self) -> Ints:
-        """The numbers of each of the programs: addresses."""
+        """The numbers of each program, which are addresses."""
         return self._table
 
     def row(self, row: int) -> list[int]:
-        """The numbers of program `numbers[row]`."""
+        """Returns the numbers of program `numbers[row]`."""
         numbers: list[int] = self._table[row].tolist()
         return numbers
 
     def repeat(self, run: Repetition) -> None:
-        """Do the steps."""
+        """Does the steps."""
         run.do(self._repeats)
 
 
-MemoryStep: TypeAlias = LoadLook | PendingMark | StoreLoaded
-"""What a step tells the memory."""
+MemoryStep: TypeAlias = LoadCheck | PendingMark | StoreLoaded
+"""A step that checks, marks or writes bytes of memory."""
 
 
 class Issue(NamedTuple):
-    """A command that a program issues, and what it tells the memory since the command before."""
+    """A command that a program issues, and its memory steps since the command before."""
 
-    told: tuple[MemoryStep, ...]
+    memory_steps: tuple[MemoryStep, ...]
     submission: Submission
 
 
 def _issues(steps: Sequence[Step]) -> tuple[Sequence[Issue], bool]:
-    """The commands among *steps*, and whether nothing is told after the last one."""
+    """Returns the commands among *steps*, and whether no memory step follows the last one."""
     found: list[Issue] = []
-    told: list[MemoryStep] = []
+    memory_steps: list[MemoryStep] = []
     for step in steps:
         if isinstance(step, MemoryStep):
-            told.append(step)
+            memory_steps.append(step)
         elif isinstance(step, Submission):
-            found.append(Issue(tuple(told), step))
-            told.clear()
-    return found, not told
+            found.append(Issue(tuple(memory_steps), step))
+            memory_steps.clear()
+    return found, not memory_steps
 
 
 def _needed_nbytes(tape: Tape, allocator: Allocator) -> int:
-    """The bytes among which there is always room: n ranges leave n + 1 gaps, of which the largest has its share.
+    """Returns the bytes that are always enough: n ranges leave n + 1 gaps, and the largest gap has at least its share.
 
-    What a command keeps may be free when the program has let it go and has waited for the command, and not before.
+    TCM that a command keeps is free when the program has given it up and has waited for the command.
     """
     held, uses, kept_by = dict[int, int](), dict[int, int](), dict[int, tuple[int, ...]]()
     given = needed = n_issued = 0

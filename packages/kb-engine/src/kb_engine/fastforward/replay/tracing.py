@@ -1,4 +1,7 @@
-"""TracingPort: the port of a program whose steps are written down while it runs."""
+"""TracingPort: the port of a program whose steps are recorded while it runs.
+
+Design: docs/design/replay-and-purity.md
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,12 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy.typing as npt
 
-from kb_engine.fastforward.replay.given_addresses import GivenAddress
-from kb_engine.fastforward.replay.placeholders import Placeholders
+from kb_engine.fastforward.replay.placeholders import GivenAddress, Placeholders
 from kb_engine.fastforward.replay.steps import (
     Allocation,
     Constant,
     KeptTile,
-    LoadLook,
+    LoadCheck,
     PendingMark,
     RegisterRange,
     RegisterReturn,
@@ -38,47 +40,47 @@ _MOST_STEPS: Final = 100_000
 
 
 class Tape:
-    """The steps of a traced program. `held` is the TCM that it holds, by the numbers of the addresses it was given.
+    """The steps of a traced program. `held` has the TCM that it holds, by the numbers of the given addresses.
 
-    With `keeps_bytes`, commands keep TCM that the program has let go.
+    `keeps_bytes` says that commands keep TCM that the program has given up.
     """
 
     def __init__(self, peers: Peers) -> None:
         self.peers = peers
-        self.holes = Placeholders(peers)
+        self.placeholders = Placeholders(peers)
         self.steps: list[Step] = []
         self.held: dict[int, HeldBytes] = {}
         self.keeps_bytes = False
         self._given = 0
 
     def note(self, step: Step) -> None:
-        """The program does *step*."""
+        """Records *step*."""
         if len(self.steps) < _MOST_STEPS:
             self.steps.append(step)
         else:
             self.peers.leave("does too many steps")
 
     def keep_loaded(self, at: int, kept: KeptTile) -> None:
-        """What the load of step number *at* brings is stored later."""
+        """Notes that a later step stores the values of the load in step number *at*."""
         if at < len(self.steps):
-            look = self.steps[at]
-            assert isinstance(look, LoadLook), "the step of a load"
-            self.steps[at] = look._replace(kept=kept)
+            check = self.steps[at]
+            assert isinstance(check, LoadCheck), "the step of a load"
+            self.steps[at] = check._replace(kept=kept)
 
     def give(self, value: int) -> GivenAddress:
-        """The program is given the address *value*."""
+        """Gives the program the address *value*."""
         self._given += 1
         return GivenAddress(self.peers, self._given - 1, 0, value)
 
     def keep(self, kept: Sequence[object]) -> tuple[int, ...]:
-        """The numbers of the TCM that the holders among *kept* hold."""
+        """Returns the numbers of the TCM that the holders among *kept* hold."""
         addresses = [cast(GivenAddress, each.matrix.address) for each in kept if isinstance(each, TcmHolder)]
         self.keeps_bytes = self.keeps_bytes or bool(addresses)
         return tuple(each.slot for each in addresses)
 
 
 class TracingLease:
-    """The TCM of the program."""
+    """The TCM of a traced program."""
 
     def __init__(self, port: PePort, tape: Tape) -> None:
         self._lease = port.tcm
@@ -86,11 +88,11 @@ class TracingLease:
 
     @property
     def has_ended(self) -> bool:
-        """As `Lease.has_ended`."""
+        """Whether the program has ended."""
         return self._lease.has_ended
 
     def allocate(self, nbytes: int, holder: str = "") -> GivenAddress:
-        """As `Lease.allocate`."""
+        """Allocates TCM, and records that."""
         tape, nbytes = self._tape, plain(nbytes)
         try:
             start = self._lease.allocate(nbytes, holder)
@@ -103,13 +105,13 @@ class TracingLease:
         return given
 
     def release(self, start: GivenAddress) -> None:
-        """The last value goes that lies at *start*."""
+        """Records that the last value at *start* is given up."""
         self._tape.note(Release(start.slot))
         del self._tape.held[start.slot]
 
 
 class _LoadTraced(NamedTuple):
-    """A load: the number of its step, where the tile is kept if it is stored, and who has yet to produce it, if so."""
+    """A load: the number of its step, the place of its tile, and the producer of pending elements."""
 
     at: int
     kept: KeptTile
@@ -117,7 +119,7 @@ class _LoadTraced(NamedTuple):
 
 
 class TracingPending:
-    """The pending bytes. `loaded` are the producers, which no other value has, of what loads brought."""
+    """The pending bytes. `loaded` has a producer of its own for each load of pending bytes."""
 
     def __init__(self, port: PePort, tape: Tape) -> None:
         self.loaded: list[Producer] = []
@@ -125,26 +127,26 @@ class TracingPending:
         self._tape = tape
 
     def producer(self, matrix: Matrix) -> Producer | None:
-        """As `PendingBytes.producer`."""
+        """Returns the producer of pending bytes. No other program can repeat that."""
         self._tape.peers.leave("asks what is pending")
-        return self._pending.producer(self._tape.holes.cut(matrix)[0])
+        return self._pending.producer(self._tape.placeholders.parametrize(matrix)[0])
 
     def clear(self, matrix: Matrix) -> None:
-        """As `PendingBytes.clear`."""
+        """Marks bytes as known. No other program can repeat that."""
         self._tape.peers.leave("makes known what is pending")
-        self._pending.clear(self._tape.holes.cut(matrix)[0])
+        self._pending.clear(self._tape.placeholders.parametrize(matrix)[0])
 
     def mark(self, matrix: Matrix, producer: Producer) -> None:
-        """As `PendingBytes.mark`."""
+        """Marks bytes as pending, and records that."""
         if any(each is producer for each in self.loaded):
             self._tape.peers.leave("stores what it loaded, but not as a tile")
-        part = self._tape.holes.cut(matrix)
+        part = self._tape.placeholders.parametrize(matrix)
         self._tape.note(PendingMark(maker(part), producer))
         self._pending.mark(part[0], producer)
 
 
 class TracingMemory:
-    """The bytes of all memories."""
+    """The bytes of all memories, for a traced program."""
 
     def __init__(self, port: PePort, tape: Tape) -> None:
         self._port = port
@@ -156,11 +158,11 @@ class TracingMemory:
     def load(
         self, matrices: list[Matrix], tile: Matrix, made: MadeTile | None = None
     ) -> tuple[Producer | None, npt.NDArray[Any] | None]:
-        """As `DeviceMemory.load`. A producer is an object that this trace alone has."""
+        """Loads a tile, and records that. The producer of pending bytes is an object of this trace only."""
         tape = self._tape
-        parts = [tape.holes.cut(each) for each in matrices]
+        parts = [tape.placeholders.parametrize(each) for each in matrices]
         at = len(tape.steps)
-        tape.note(LoadLook(tuple(maker(part) for part in parts), self._port.line()))
+        tape.note(LoadCheck(tuple(maker(part) for part in parts), self._port.line()))
         producer, known = self._port.memory.load([fixed for fixed, _ in parts], tile, made)
         if producer is not None:
             producer = Producer(producer.op, producer.line)
@@ -177,8 +179,8 @@ class TracingMemory:
         producer: Producer | None,
         part: TilePart | None = None,
     ) -> None:
-        """As `DeviceMemory.put`."""
-        tape, address, to = self._tape, cast(GivenAddress, tile.address), self._tape.holes.cut(matrix)
+        """Stores a tile, and records that."""
+        tape, address, to = self._tape, cast(GivenAddress, tile.address), self._tape.placeholders.parametrize(matrix)
         load = self._loaded.get(address.slot)
         if load is not None and not address.offset and (known is not None or producer is load.producer):
             tape.keep_loaded(load.at, load.kept)
@@ -190,23 +192,23 @@ class TracingMemory:
         self._port.memory.put(to[0], tile, known, producer, part)
 
     def read(self, matrix: Matrix) -> npt.NDArray[Any]:
-        """As `DeviceMemory.read`."""
+        """Reads bytes. No other program can repeat that."""
         self._tape.peers.leave("reads memory")
-        return self._port.memory.read(self._tape.holes.cut(matrix)[0])
+        return self._port.memory.read(self._tape.placeholders.parametrize(matrix)[0])
 
     def read_copy(self, matrix: Matrix) -> npt.NDArray[Any]:
-        """As `DeviceMemory.read_copy`."""
+        """Reads a copy of bytes. No other program can repeat that."""
         self._tape.peers.leave("reads memory")
-        return self._port.memory.read_copy(self._tape.holes.cut(matrix)[0])
+        return self._port.memory.read_copy(self._tape.placeholders.parametrize(matrix)[0])
 
     def write(self, matrix: Matrix, data: npt.NDArray[Any]) -> None:
-        """As `DeviceMemory.write`."""
+        """Writes known values. No other program can repeat that."""
         self._tape.peers.leave("stores known values")
-        self._port.memory.write(self._tape.holes.cut(matrix)[0], data)
+        self._port.memory.write(self._tape.placeholders.parametrize(matrix)[0], data)
 
 
 class TracingRegisters:
-    """The registers of sums."""
+    """The accumulator registers, for a traced program."""
 
     def __init__(self, port: PePort, tape: Tape) -> None:
         self._registers = port.registers
@@ -214,16 +216,16 @@ class TracingRegisters:
 
     @property
     def nbytes(self) -> int:
-        """As `AccumulatorRegisters.nbytes`."""
+        """The bytes of the registers."""
         return self._registers.nbytes
 
     @property
     def room_nbytes(self) -> int:
-        """As `AccumulatorRegisters.room_nbytes`."""
+        """The bytes of the free registers."""
         return self._registers.room_nbytes
 
     def take(self, nbytes: int) -> GivenAddress | None:
-        """As `AccumulatorRegisters.take`."""
+        """Takes registers, and records that."""
         start = self._registers.take(nbytes)
         if start is None:
             return None
@@ -231,13 +233,13 @@ class TracingRegisters:
         return self._tape.give(start)
 
     def give_back(self, address: GivenAddress) -> None:
-        """As `AccumulatorRegisters.give_back`."""
+        """Gives registers back, and records that."""
         self._tape.note(RegisterReturn(address.slot))
         self._registers.give_back(address.value)
 
 
 class TracingPort:
-    """The `ProgramPort` of a program that is traced: *port*, all of whose calls are written on *tape*."""
+    """The `ProgramPort` of a traced program. It passes calls on to *port* and records them on *tape*."""
 
     def __init__(self, port: PePort, tape: Tape) -> None:
         self.pe_id = port.pe_id
@@ -257,31 +259,31 @@ class TracingPort:
 
     @property
     def line(self) -> Callable[..., str]:
-        """As `ProgramPort.line`. An abandoned program has another one."""
+        """The function that returns the kernel's current line. An abandoned program has another one."""
         return self._port.line
 
     @property
     def issues_ahead(self) -> bool:
-        """As `ProgramPort.issues_ahead`."""
+        """Whether calls return at issue."""
         return self._port.issues_ahead
 
     @property
     def commands_issued(self) -> int:
-        """As `ProgramPort.commands_issued`."""
+        """The number of commands that were issued so far."""
         return self._port.commands_issued
 
     def leave(self, why: str) -> None:
-        """As `ProgramPort.leave`."""
+        """Notes that no other program can repeat this one, because it *why*."""
         self._tape.peers.leave(why)
         self._port.leave(why)
 
     def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
-        """As `ProgramPort.submit`."""
+        """Issues *command*, and records that."""
         self._issue_deferred(command, line)
         if isinstance(command, AtomicCommand):
             self._tape.peers.leave("has an atomic")
         tape = self._tape
-        part = tape.holes.cut(command)
+        part = tape.placeholders.parametrize(command)
         keeps = tape.keep(completion.kept)
         completion.keep(tuple(tape.held[slot] for slot in keeps))
         if not wait_until_done or self._port.issues_ahead:
@@ -291,7 +293,7 @@ class TracingPort:
         self._port.submit(part[0], line, completion, wait_until_done)
 
     def wait(self, completion: Completion) -> None:
-        """As `ProgramPort.wait`."""
+        """Waits for the command of *completion*, and records that."""
         line = self._port.line()
         if id(completion) not in self._issued:
             if not completion.done:
@@ -300,48 +302,48 @@ class TracingPort:
                 self._port.wait(completion, line)
             return
         if self.deferred_calls is not None and self.deferred_calls.holds:
-            self._tape.peers.leave("waits while a command is held back")
+            self._tape.peers.leave("waits while a command is deferred")
         self._tape.note(Wait(self._issued[id(completion)][0], line))
         if not completion.done:
             self._issue_deferred(None, line)
             self._port.wait(completion, line)
 
     def wait_for_all(self, line: str) -> None:
-        """As `ProgramPort.wait_for_all`."""
+        """Waits for all commands. No other program can repeat that."""
         self._tape.peers.leave("waits for all commands")
         self._port.wait_for_all(line)
 
     def register_nbytes(self, command: Command, line: str) -> int:
-        """As `ProgramPort.register_nbytes`."""
-        return self._port.register_nbytes(self._tape.holes.cut(command)[0], line)
+        """Returns the bytes of registers that *command* needs."""
+        return self._port.register_nbytes(self._tape.placeholders.parametrize(command)[0], line)
 
     def fits(self, command: Command) -> bool:
-        """As `ProgramPort.fits`."""
-        return self._port.fits(self._tape.holes.cut(command)[0])
+        """Whether the PE has room for the tiles of *command*."""
+        return self._port.fits(self._tape.placeholders.parametrize(command)[0])
 
     def translate(self, matrix: Matrix) -> Matrix:
-        """As `ProgramPort.translate`."""
+        """Returns *matrix* at its physical address. No other program can repeat that."""
         self._tape.peers.leave("uses virtual addresses")
-        return self._port.translate(self._tape.holes.cut(matrix)[0])
+        return self._port.translate(self._tape.placeholders.parametrize(matrix)[0])
 
     def waits_for_value(self, line: str) -> AbstractContextManager[None]:
-        """As `ProgramPort.waits_for_value`."""
+        """Returns a context in which the kernel waits for a value. No other program can repeat that."""
         self._tape.peers.leave("looks at a computed value")
         return self._port.waits_for_value(line)
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
-        """As `ProgramPort.materialize`."""
+        """Computes a pending value. No other program can repeat that."""
         self._tape.peers.leave("looks at a computed value")
-        return self._port.materialize(self._tape.holes.cut(matrix)[0], line)
+        return self._port.materialize(self._tape.placeholders.parametrize(matrix)[0], line)
 
     def constant(self, element: bytes, count: int) -> GivenAddress:
-        """As `ProgramPort.constant`."""
+        """Returns the address of a constant, and records that."""
         count = plain(count)
         self._tape.note(Constant(element, count))
         return self._tape.give(self._port.constant(element, count))
 
     def end(self) -> None:
-        """The kernel has returned: issue what its front end held back."""
+        """Issues the deferred calls of the front end, because the kernel has returned."""
         if self.deferred_calls is not None:
             deferred_calls, self.deferred_calls = self.deferred_calls, None
             deferred_calls.end()

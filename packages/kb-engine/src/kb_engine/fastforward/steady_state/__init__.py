@@ -1,1 +1,1 @@
-"""Tiles that come in periods are simulated for a few periods, and the others follow from these exactly."""
+"""Steady state: tiles and programs in periods are simulated for a few periods, and the other periods follow exactly."""

@@ -1,6 +1,8 @@
-"""CycleSearch: finds two equal states among the last looks at a simulation, at little cost.
+"""CycleSearch: finds two equal states among the last snapshots of a simulation, at little cost.
 
-A look at a whole state is dear, so one is taken only where the times to the next events were so before.
+Design: docs/design/steady-state.md
+
+A snapshot is expensive, so one is taken only where the times to the next events are equal to earlier times.
 """
 
 from __future__ import annotations
@@ -9,42 +11,78 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from kb_engine.fastforward.steady_state.tile_snapshot import TileSnapshot
+from kb_engine.observe.recorder import LogMark, Recorder
 
-LookT = TypeVar("LookT")
+SnapshotT = TypeVar("SnapshotT")
 
-_MOST_LOOKS: Final = 8
-"""Looks with equal times that are kept. Source: assumed; what takes turns, as ranges of TCM do, takes a few."""
+_MOST_SNAPSHOTS: Final = 8
+"""The snapshots with equal times that are kept. Source: assumed; ranges of TCM that take turns need a few."""
 _MOST_SIGNATURES: Final = 256
 
 
-class CycleSearch(Generic[LookT]):
-    """The looks so far, by the times to the next events."""
+class HeldRecords:
+    """The records of *recorder*, held while periods are searched, so that they can be repeated. None without a log."""
+
+    def __init__(self, recorder: Recorder | None) -> None:
+        self._recorder = recorder
+        self._are_held = False
+
+    def mark(self) -> LogMark | None:
+        """Holds all records from now on. Returns the present position in them."""
+        if self._recorder is None:
+            return None
+        if not self._are_held:
+            self._recorder.hold()
+            self._are_held = True
+        return self._recorder.mark()
+
+    def can_repeat(self, mark: LogMark | None, n_ops: int) -> bool:
+        """Whether the records since *mark* are complete for *n_ops* ops."""
+        return self._recorder is None or mark is None or self._recorder.can_repeat(mark, n_ops)
+
+    def repeat(self, mark: LogMark | None, n: int, ps: int, ops: int) -> None:
+        """Repeats the records since *mark* *n* times, each time later by *ps* and *ops*."""
+        if self._recorder is not None and mark is not None:
+            self._recorder.repeat(mark, n, ps, ops)
+
+    def release(self) -> None:
+        """Holds no more records."""
+        if self._recorder is not None and self._are_held:
+            self._recorder.let_go()
+            self._are_held = False
+
+
+class CycleSearch(Generic[SnapshotT]):
+    """Keeps the snapshots so far, by the times to the next events."""
 
     def __init__(self) -> None:
-        self._looks: dict[Signature, list[LookT]] = {}
+        self._snapshots: dict[Signature, list[SnapshotT]] = {}
 
     def restart(self) -> None:
-        """Forget all looks."""
-        self._looks.clear()
+        """Forgets all snapshots."""
+        self._snapshots.clear()
 
     def earlier(
-        self, signature: Signature, take: Callable[[], LookT | None], is_equal: Callable[[LookT, LookT], bool]
-    ) -> tuple[LookT, LookT] | None:
-        """The last earlier look at a state that is that of now, and the look now; None without one."""
-        known = self._looks.get(signature)
+        self,
+        signature: Signature,
+        take: Callable[[], SnapshotT | None],
+        is_equal: Callable[[SnapshotT, SnapshotT], bool],
+    ) -> tuple[SnapshotT, SnapshotT] | None:
+        """Returns the last earlier snapshot of the present state, and the present snapshot, or None."""
+        known = self._snapshots.get(signature)
         if known is None:
-            if len(self._looks) >= _MOST_SIGNATURES:
-                self._looks.clear()
-            self._looks[signature] = []
+            if len(self._snapshots) >= _MOST_SIGNATURES:
+                self._snapshots.clear()
+            self._snapshots[signature] = []
             return None
-        look = take()
-        if look is None:
+        snapshot = take()
+        if snapshot is None:
             return None
         for earlier in reversed(known):
-            if is_equal(earlier, look):
-                return earlier, look
-        known.append(look)
-        del known[:-_MOST_LOOKS]
+            if is_equal(earlier, snapshot):
+                return earlier, snapshot
+        known.append(snapshot)
+        del known[:-_MOST_SNAPSHOTS]
         return None
 
 
@@ -56,7 +94,7 @@ _MOST_SEEN: Final = 1 << 12
 
 
 class TileCycleSearch:
-    """Looks at every place of one kind, such as the begins of output tiles."""
+    """Compares snapshots at all tiles of one kind, such as the first tiles of output tiles. It keeps one snapshot."""
 
     __slots__ = ("_kept", "_left", "_limit", "_quiet", "_seen", "_signature", "_wait")
 
@@ -66,27 +104,28 @@ class TileCycleSearch:
         self.restart()
 
     def restart(self) -> None:
-        """Forget the state that is kept."""
+        """Forgets the snapshot."""
         self._kept = None
         self._left = self._limit = _FIRST_LIMIT
         self._quiet, self._wait = 0, 1
         self._seen: set[Signature] = set()
 
     def earlier(self, signature: Signature) -> TileSnapshot | None:
-        """The state that is kept, if this one may be equal to it by *signature*."""
+        """Returns the snapshot, if its *signature* is the present one and no false alarm is recent."""
         if self._quiet:
             self._quiet -= 1
             return None
         return self._kept if self._signature == signature else None
 
-    def false_alarm(self, look: TileSnapshot) -> None:
-        """The state, *look*, was not equal: keep it instead, and wait twice as long before the next comparison."""
-        self._kept = look
+    def false_alarm(self, snapshot: TileSnapshot) -> None:
+        """Keeps *snapshot*, which was not equal to the snapshot, and waits twice as long before the next comparison."""
+        self._kept = snapshot
         self._quiet = self._wait
         self._wait *= 2
 
     def passes(self, signature: Signature, take: Take) -> None:
-        """A state that was equal to none passes. Keep it if it is time to, and if its signature comes again."""
+        """Notes a state that was equal to no snapshot. Keeps it if it is time to, and if its signature was seen
+        before."""
         self._left -= 1
         if self._kept is not None and self._left > 0:
             return
@@ -95,9 +134,9 @@ class TileCycleSearch:
                 self._seen.clear()
             self._seen.add(signature)
             return
-        look = take()
-        if look is None:
+        snapshot = take()
+        if snapshot is None:
             return
         if self._kept is not None:
             self._limit *= 2
-        self._kept, self._signature, self._left = look, signature, self._limit
+        self._kept, self._signature, self._left = snapshot, signature, self._limit

@@ -1,6 +1,8 @@
-"""The passes over a simulation of programs of a grid: one looks at its state, the other moves it on by whole periods.
+"""Snapshot and shift of the state of a simulation of programs of a grid.
 
-A state is taken relative to now, and to the numbers of the ops, commands and programs that come next.
+Design: docs/design/steady-state.md
+
+A snapshot is relative to now, and to the numbers of the ops, commands and programs that come next.
 """
 
 from __future__ import annotations
@@ -19,43 +21,43 @@ from kb_messages import Place
 
 
 class Numbers(NamedTuple):
-    """The numbers of ops, of commands and of programs so far."""
+    """The counts of ops, commands and programs so far."""
 
     ops: int
     commands: int
     programs: int
 
 
-class _ProgramPass(PartsVisitor):
-    """A pass without a command whose tiles are fed.
+class _ProgramVisitor(PartsVisitor):
+    """A visitor of states between programs, when no command of many tiles is fed.
 
-    Parts are visited in the order in which they are met, and not while others are. `drain` visits those that are left.
+    A part that is met waits until the visit of the present part is over. `drain` visits the waiting parts.
     """
 
     _to_visit: deque[HasState]
 
     @property
     def command(self) -> None:
-        """As StateVisitor says: there is none."""
+        """Always None: no command is fed."""
 
     @property
     def next_tile(self) -> int:
-        """No tile is fed."""
+        """Always 0: no tile is fed."""
         return 0
 
     def part(self, part: HasState) -> None:
-        """As StateVisitor says."""
+        """Plans a visit of *part*, if it is new."""
         if self._is_new(part):
             self._to_visit.append(part)
 
     def drain(self) -> None:
-        """Visit what was met."""
+        """Visits the waiting parts."""
         while self._to_visit:
             self._to_visit.popleft().visit_state(self)
 
 
-class ProgramSnapshot(_ProgramPass, StateSnapshot):
-    """The state at *now_ps*, when the numbers had come to `so_far`. The launch began with *first* ones."""
+class ProgramSnapshot(_ProgramVisitor, StateSnapshot):
+    """The state at *now_ps*, with the counts `so_far`. The launch began at the counts *first*."""
 
     def __init__(self, now_ps: int, so_far: Numbers, first: Numbers) -> None:
         super().__init__(now_ps)
@@ -67,46 +69,47 @@ class ProgramSnapshot(_ProgramPass, StateSnapshot):
         self._to_visit = deque()
 
     def op(self, op_id: int) -> int:
-        """As StateVisitor says. An op before the launch has a number of its own."""
+        """Writes *op_id* down, relative to the next op. An op before the launch keeps its number."""
         is_own = op_id >= self.first.ops
         self.parts.append((is_own, op_id - self.so_far.ops if is_own else op_id))
         return op_id
 
     def seq(self, command_seq: int) -> int:
-        """As StateVisitor says."""
+        """Writes *command_seq* down, relative to the next command."""
         is_own = command_seq >= self.first.commands
         self.parts.append((is_own, command_seq - self.so_far.commands if is_own else command_seq))
         return command_seq
 
     def program(self, number: int) -> int:
-        """As StateVisitor says."""
+        """Writes *number* down, relative to the next program."""
         self.parts.append(number - self.so_far.programs)
         return number
 
     def issued(self, command: Any) -> Issued:
-        """As StateVisitor says. Its token refers to the command."""
+        """Writes *command* down. Its token refers to it."""
         self._is_new(command)
         self.in_flight.append(command)
         self.seq(command.submitted.command_seq)
         return command.submitted, command.addresses
 
     def ring(self, last: Any, pieces: int, pe_id: str) -> Slots:
-        """As StateVisitor says. `turns_like` tells whether it matters which slot comes next."""
+        """Writes the ring of *last* down. `turns_like` decides whether the next slot matters."""
         slots: Slots = last
         self.parts.append((slots.base, slots.nbytes, slots.count, pieces))
         self.turned.append(((pe_id, slots.turned(-slots.first)), slots.first))
         return slots
 
     def unlike(self, count: int) -> None:
-        """As StateVisitor says."""
+        """Notes how often the places of slots mattered so far."""
         self.unlikes.append(count)
 
     def is_like(self, earlier: ProgramSnapshot) -> bool:
-        """Whether the state is that of the *earlier* look."""
+        """Whether the state is equal to the *earlier* snapshot."""
         return self.parts == earlier.parts and self.turns_like(earlier)
 
     def turns_like(self, earlier: ProgramSnapshot) -> bool:
-        """Whether slots lie as at the *earlier* look, or all those of a ring by as many further, and that is alike."""
+        """Whether slots lie as in the *earlier* snapshot, or all slots of a ring have moved on equally, without
+        effect."""
         if self.turned == earlier.turned:
             return True
         turns: dict[tuple[str, Slots], int] = {}
@@ -117,12 +120,12 @@ class ProgramSnapshot(_ProgramPass, StateSnapshot):
         return self.unlikes == earlier.unlikes
 
     def tiles_to_go(self, count: int) -> int:
-        """As StateVisitor says, of a command of one tile."""
+        """Writes the tiles of a command of one tile down."""
         self.same(count)
         return count
 
     def token(self, token: Any) -> None:
-        """As StateVisitor says. Raises NotPeriodic for a tile of a command that no program waits for."""
+        """Writes *token* down. Raises NotPeriodic for a tile of a command that no program waits for."""
         if token is None:
             self.parts.append(None)
         elif type(token) is not TileToken or id(token.context) not in self._seen:
@@ -132,7 +135,8 @@ class ProgramSnapshot(_ProgramPass, StateSnapshot):
             token.visit_state(self)
 
     def call(self, function: Callable[..., Any]) -> None:
-        """As StateVisitor says. What has no state stays, and others may take the place of what has one."""
+        """Writes *function* down. An object without state has to be the same one; an object with state may be
+        replaced."""
         if type(function) is not MethodType:
             raise NotPeriodic
         of = function.__self__
@@ -143,34 +147,33 @@ class ProgramSnapshot(_ProgramPass, StateSnapshot):
             self.identical(of)
 
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
-        """As StateVisitor says: tiles of commands of one tile take no buffers, and registers in their slot."""
+        """Writes *place* down. Tiles of commands of one tile take no buffers, and registers in their slot."""
         if place is not Place.REGISTERS or slots is None:
             raise NotPeriodic
         self.parts.append(place)
         return offset
 
     def places(self, claims: dict[int, int], rings: list[tuple[Place, SlotRing | None]]) -> dict[int, int]:
-        """As StateVisitor says."""
+        """Writes the claimed places down."""
         self.parts.append(sorted(claims.items()))
         return claims
 
     def moved(self, moved: dict[Place, dict[int, int]]) -> None:
-        """As StateVisitor says."""
+        """Raises NotPeriodic for pieces outside of their slots."""
         if moved:
             raise NotPeriodic
 
 
-class ProgramShift(_ProgramPass, StateShift):
-    """*n* times what happened from the look *before* to the look *after*, which are at equal states.
+class ProgramShift(_ProgramVisitor, StateShift):
+    """Moves the state on by *n* times the period from snapshot *before* to snapshot *after*, which are equal.
 
-    *issued* has what is in flight then, by the commands that are in flight now.
+    *issued* has the commands in flight then, by the commands in flight now.
     """
 
     def __init__(
         self, before: ProgramSnapshot, after: ProgramSnapshot, n: int, issued: Mapping[CommandInFlight, Issued]
     ) -> None:
-        grown = (n * (now - then) for then, now in zip(before.totals, after.totals, strict=True))
-        super().__init__(n * (after.now_ps - before.now_ps), grown)
+        super().__init__(before, after, n)
         self._turns = iter([n * (now[1] - then[1]) for then, now in zip(before.turned, after.turned, strict=True)])
         self._by = Numbers(*[n * (now - then) for then, now in zip(before.so_far, after.so_far, strict=True)])
         self._first = after.first
@@ -179,56 +182,56 @@ class ProgramShift(_ProgramPass, StateShift):
 
     @property
     def numbers(self) -> Numbers:
-        """By how much the numbers grow."""
+        """The growth of the counts."""
         return self._by
 
     def op(self, op_id: int) -> int:
-        """As StateVisitor says."""
+        """Returns the op that takes the place of *op_id*."""
         return op_id + self._by.ops if op_id >= self._first.ops else op_id
 
     def seq(self, command_seq: int) -> int:
-        """As StateVisitor says."""
+        """Returns the number of the command that takes the place of *command_seq*."""
         return command_seq + self._by.commands if command_seq >= self._first.commands else command_seq
 
     def program(self, number: int) -> int:
-        """As StateVisitor says."""
+        """Returns the program that takes the place of *number*."""
         return number + self._by.programs
 
     def issued(self, command: Any) -> Issued:
-        """As StateVisitor says."""
+        """Returns the command that takes the place of *command*."""
         return self._issued[command]
 
     def ring(self, last: Any, pieces: int, pe_id: str) -> Slots:
-        """As StateVisitor says."""
+        """Returns the ring with its slots moved on."""
         slots: Slots = last
         return slots.turned(next(self._turns))
 
     def unlike(self, count: int) -> None:
-        """As StateVisitor says."""
+        """Changes nothing."""
 
     def tiles_to_go(self, count: int) -> int:
-        """As StateVisitor says."""
+        """Returns *count*: commands of one tile have equal counts a period later."""
         return count
 
     def token(self, token: Any) -> None:
-        """As StateVisitor says. The token carries the tile of a later command from now on."""
+        """Gives *token* the tile of a later command."""
         if token is not None and self._is_new(token):
             token.become(token.context.tiles[0], token.context.first_op)
             token.visit_state(self)
 
     def call(self, function: Callable[..., Any]) -> None:
-        """As StateVisitor says."""
+        """Visits the object of the method *function*, if it has state."""
         of = getattr(function, "__self__", None)
         if hasattr(of, "visit_state"):
             self.part(of)  # type: ignore[arg-type]  # it has what a part needs
 
     def place(self, place: Place, slots: SlotRing | None, offset: int) -> int:
-        """As StateVisitor says. The ring of the token's command has turned already."""
+        """Returns the slot of a later command. The ring of the token's command has moved on already."""
         return offset if slots is None else slots.base + slots.first % slots.count * slots.nbytes
 
     def places(self, claims: dict[int, int], rings: list[tuple[Place, SlotRing | None]]) -> dict[int, int]:
-        """As StateVisitor says."""
+        """Returns *claims*, which lie at the same places a period later."""
         return claims
 
     def moved(self, moved: dict[Place, dict[int, int]]) -> None:
-        """As StateVisitor says."""
+        """Changes nothing, because no piece lies outside of its slot."""

@@ -1,4 +1,7 @@
-"""IssuedAgain: what programs of a period and of those that follow issue at one step, as columns until it is needed."""
+"""IssuedAgain: the commands that one step issues in a period and its repetitions, as columns until they are needed.
+
+Design: docs/design/steady-state.md
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ Addresses: TypeAlias = tuple[int, ...] | None
 
 
 class IssuedAgain(NamedTuple):
-    """Programs on PE `pe_id`, which are `given` addresses, come to `submission`, one a period, from period `first` on.
+    """The commands of `submission` by programs on PE `pe_id`, one a period, from period `first` on.
 
-    `numbers` has the numbers of each of them. Their commands are numbered from `seq` on, `step` by `step`, and have
-    these `addresses`: numbers, or arrays with a number for each period. Where `alone` is set, each has one entry.
+    The programs are `given` addresses, and `numbers` has the numbers of each program. Commands are numbered from `seq`
+    on, `step` by `step`. `addresses` has numbers, or arrays with a number for each period; where `alone` is set, it has
+    one entry for each period.
     """
 
     submission: Submission
@@ -33,21 +37,22 @@ class IssuedAgain(NamedTuple):
     alone: bool = False
 
     def command(self, i: int) -> Command:
-        """The command of period *i*."""
+        """Returns the command of period *i*."""
         command: Command = self.submission.command(self.numbers[i - self.first], self.given)
         return command
 
     def at(self, i: int) -> Issued:
-        """What is issued in period *i*."""
+        """Returns the command of period *i*, with its number, and its addresses."""
         return self.submitted(i), self._addresses_at(i)
 
     def submitted(self, i: int) -> SubmittedCommand:
-        """The command of period *i*, with its number."""
+        """Returns the command of period *i*, with its number."""
         seq = self.seq + (i - self.first) * self.step
         return SubmittedCommand(command_seq=seq, pe=self.pe_id, line=self.submission.line, command=self.command(i))
 
     def columns(self, periods: range, plan: PipelinePlan) -> Sequence[Any]:
-        """The addresses in *periods*: numbers, or arrays with a number for each. They have *plan*."""
+        """Returns the addresses of commands of *plan* in *periods*: numbers, or arrays with a number for each
+        period."""
         begin, end = periods.start - self.first, periods.stop - self.first
         if self.alone:
             return list(addresses_of([each or plan.addresses for each in self.addresses[begin:end]]).T)

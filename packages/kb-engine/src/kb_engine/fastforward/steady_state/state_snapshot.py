@@ -1,18 +1,25 @@
-"""What passes have in common, whatever it is that comes in periods: one kind looks at a state, another moves it on."""
+"""StateSnapshot and StateShift: the parts of a snapshot and of a shift that tiles and programs share.
+
+Design: docs/design/steady-state.md
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
-from kb_engine.block.state_visitor import HasState, StateVisitor
+from kb_engine.block.in_flight import TileToken
+from kb_engine.block.stage_server import StageServer
+from kb_engine.block.state_visitor import HasState, NotPeriodic, StateVisitor
+from kb_engine.fabric.sharing.stream import Stream
 
 
 class PartsVisitor(StateVisitor):
     """Visits each part once, when the part is met."""
 
     def part(self, part: HasState) -> None:
-        """As StateVisitor says."""
+        """Visits *part*, if it is new."""
         if self._is_new(part):
             part.visit_state(self)
 
@@ -22,7 +29,7 @@ class PartsVisitor(StateVisitor):
 
 
 class StateSnapshot(PartsVisitor):
-    """Writes a state down, at *now_ps*. Two states are equal when their `parts` are. `totals` grew so far."""
+    """Writes a state down, at *now_ps*. States with equal `parts` are equal. `totals` has the counts that only grow."""
 
     def __init__(self, now_ps: int) -> None:
         self.now_ps = now_ps
@@ -33,35 +40,36 @@ class StateSnapshot(PartsVisitor):
 
     @property
     def jumps(self) -> bool:
-        """No."""
+        """False: a snapshot changes nothing."""
         return False
 
     def moment(self, t_ps: int) -> int:
-        """As StateVisitor says."""
+        """Writes *t_ps* down, relative to now."""
         self.parts.append(t_ps - self.now_ps)
         return t_ps
 
     def deadline(self, t_ps: int) -> int:
-        """As StateVisitor says."""
+        """Writes *t_ps* down, relative to now, if it is ahead."""
         self.parts.append(max(0, t_ps - self.now_ps))
         return t_ps
 
     def count(self, count: int) -> int:
-        """As StateVisitor says."""
+        """Writes *count* down among the totals."""
         self.totals.append(count)
         return count
 
     def same(self, *values: object) -> None:
-        """As StateVisitor says."""
+        """Writes *values* down."""
         self.parts.append(values)
 
     def identical(self, *objects: object) -> None:
-        """As StateVisitor says. What is kept keeps its identity, so no other object gets that."""
+        """Writes the identities of *objects* down. It keeps the objects alive, so that no new object gets an old
+        identity."""
         self.parts += map(id, objects)
         self._kept += objects
 
     def _is_new(self, part: object) -> bool:
-        """Whether *part* is met for the first time. Later only its number is written down."""
+        """Whether *part* is met for the first time. At later visits only its number is written down."""
         known = self._seen.get(id(part))
         if known is not None:
             self.parts.append(known[0])
@@ -73,42 +81,88 @@ class StateSnapshot(PartsVisitor):
 
 
 class StateShift(PartsVisitor):
-    """Moves a state on by `ps`, and each total by what *grown* gives for it."""
+    """Moves a state on by *n* times the period from snapshot *before* to snapshot *after*, and so by `ps`."""
 
-    def __init__(self, ps: int, grown: Iterable[int]) -> None:
-        self.ps = ps
-        self._grown: Iterator[int] = iter(grown)
+    def __init__(self, before: StateSnapshot, after: StateSnapshot, n: int) -> None:
+        self.ps = n * (after.now_ps - before.now_ps)
+        self._grown = iter([n * (now - then) for then, now in zip(before.totals, after.totals, strict=True)])
         self._seen: dict[int, object] = {}
 
     @property
     @abstractmethod
     def next_tile(self) -> int:
-        """As StateVisitor says."""
+        """The tile that is fed next, after the shift."""
 
     @property
     def jumps(self) -> bool:
-        """Yes."""
+        """True: a shift changes the state."""
         return True
 
     def moment(self, t_ps: int) -> int:
-        """As StateVisitor says."""
+        """Returns *t_ps*, moved on."""
         return t_ps + self.ps
 
     def deadline(self, t_ps: int) -> int:
-        """As StateVisitor says."""
+        """Returns *t_ps*, moved on."""
         return t_ps + self.ps
 
     def count(self, count: int) -> int:
-        """As StateVisitor says."""
+        """Returns *count*, with its growth."""
         return count + next(self._grown)
 
     def same(self, *values: object) -> None:
-        """As StateVisitor says."""
+        """Changes nothing."""
 
     def identical(self, *objects: object) -> None:
-        """As StateVisitor says."""
+        """Changes nothing."""
 
     def _is_new(self, part: object) -> bool:
         is_new = id(part) not in self._seen
         self._seen[id(part)] = part
         return is_new
+
+
+_CALLBACK_LENGTH: Final = 5
+
+
+def visit_entries(over: StateVisitor, entries: Sequence[Any]) -> None:
+    """Hands *entries* of the clock to *over*, the next one first. Raises NotPeriodic for an argument without state."""
+    for argument in arguments_of(over, entries):
+        _visit_argument(over, argument)
+
+
+def visit_servers(over: StateVisitor, servers: Iterable[StageServer]) -> None:
+    """Hands *servers* and their gates to *over*."""
+    for server in servers:
+        over.part(server)
+        for gate in server.own_gates:
+            over.part(gate)
+
+
+def arguments_of(over: StateVisitor, entries: Sequence[Any]) -> Iterator[Any]:
+    """Hands *entries* to *over* without the arguments of their functions. Yields each argument in its turn."""
+    over.same(len(entries))
+    for entry in entries:
+        if len(entry) < _CALLBACK_LENGTH:
+            raise NotPeriodic
+        t_ps, priority, _, function, argument = entry
+        over.moment(t_ps)
+        over.same(priority)
+        over.call(function)
+        yield argument
+
+
+def _visit_argument(over: StateVisitor, argument: Any) -> None:
+    if argument is None or type(argument) is int:
+        over.same(argument)
+    elif type(argument) is TileToken:
+        over.token(argument)
+    elif type(argument) is tuple and type(argument[0]) is Stream:
+        stream, curve, delay_ps, offset = argument
+        over.part(stream)
+        over.part(curve)
+        over.same(delay_ps, offset)
+    elif hasattr(argument, "visit_state"):
+        over.part(argument)
+    else:
+        raise NotPeriodic

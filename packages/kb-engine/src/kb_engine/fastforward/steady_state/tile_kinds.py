@@ -1,4 +1,7 @@
-"""TileKinds: which tiles of a command are alike for all that they meet on their way."""
+"""TileKinds: tiles of one kind take equal times on their path.
+
+Design: docs/design/steady-state.md
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class TileKinds:
 
     @property
     def k_grid(self) -> int:
-        """Tiles along K."""
+        """The number of tiles along K."""
         return self._k_grid
 
     def begins_output(self, tile: int) -> bool:
@@ -36,12 +39,13 @@ class TileKinds:
         return tile % (self._k_grid * self._inner) == 0
 
     def of(self, tile: int) -> tuple[int, int]:
-        """The kind of *tile*: that of its output tile, and whether it is first, last or in between along K."""
+        """Returns the kind of *tile*: the kind of its output tile, and whether it is first, last or in between along
+        K."""
         output, k = divmod(tile, self._k_grid)
         return int(self._outputs[output]), 2 * (k == 0) + (k == self._k_grid - 1)
 
-    def alike(self, made: int, period: int) -> int:
-        """How many tiles from number *made* on have the kinds of those *period* tiles before."""
+    def n_periodic(self, made: int, period: int) -> int:
+        """Returns how many tiles from number *made* on have the kind of the tile *period* tiles before."""
         output, k = divmod(made, self._k_grid)
         if period % self._k_grid:
             return max(0, self._k_grid - 1 - k) if k > period else 0
@@ -51,7 +55,7 @@ class TileKinds:
         return max(0, limit - made)
 
     def _changes_at(self, lag: int) -> npt.NDArray[np.int64]:
-        """The output tiles whose kind is not that of the one *lag* before, in order."""
+        """Returns, in order, the output tiles whose kind differs from the output tile *lag* before."""
         known = self._changes.get(lag)
         if known is None:
             kinds = self._outputs
@@ -61,7 +65,7 @@ class TileKinds:
 
 
 def _outputs(plan: PipelinePlan, burst_nbytes: int) -> npt.NDArray[np.int64]:
-    """A number for the kind of each output tile."""
+    """Returns a number for the kind of each output tile."""
     m_grid, n_grid, _ = plan.grid
     inner_grid = plan.loop_order.outer_first(m_grid, n_grid)[1]
     outer, inner = np.divmod(np.arange(m_grid * n_grid, dtype=np.int64), inner_grid)

@@ -1,4 +1,7 @@
-"""TilePath: all that the tiles of one command meet on their way, as far as it can be folded."""
+"""TilePath: the blocks, queues and memory paths that the tiles of one command pass.
+
+Design: docs/design/steady-state.md
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from kb_engine.fabric.fabric import Fabric
 from kb_engine.fabric.paths import MemoryPath
 from kb_engine.fabric.sharing.stream import Stream
 from kb_engine.fabric.transfer import Transfer
-from kb_engine.fastforward.steady_state.clock_entries import arguments_of
+from kb_engine.fastforward.refusals import COMBINES, IN_PIECES, SPREAD, VIRTUAL
+from kb_engine.fastforward.steady_state.state_snapshot import arguments_of, visit_servers
 from kb_engine.observe.slow_path import SkipRefusal
 from kb_messages import OFFSET_BITS, StageType, memory_side
 
@@ -25,7 +29,7 @@ _TRANSFERS: Final = (StageType.DMA_READ, StageType.DMA_WRITE)
 
 
 class TilePath(NamedTuple):
-    """The blocks, queues and ways of one command. Blocks come after the transfers and tokens that they hold."""
+    """The blocks, queues and memory paths of one command. Blocks come after the transfers and tokens that they hold."""
 
     command: CommandInFlight
     blocks: Sequence[ComponentBase[Any]]
@@ -34,14 +38,15 @@ class TilePath(NamedTuple):
 
     @property
     def burst_nbytes(self) -> int:
-        """Bytes that hold whole bursts of every memory."""
+        """A number of bytes that holds whole bursts of every memory."""
         found = 1
         for path in self.paths:
             found *= path.burst_nbytes
         return found
 
     def visit(self, over: StateVisitor, entries: Sequence[Any]) -> None:
-        """Hand everything to *over*, what is scheduled first. Raises NotPeriodic for what cannot be folded now."""
+        """Hands the whole state to *over*, scheduled entries first. Raises NotPeriodic for a part without a snapshot
+        now."""
         for argument in arguments_of(over, entries):
             if type(argument) is TileToken:
                 over.token(argument)
@@ -50,10 +55,7 @@ class TilePath(NamedTuple):
             else:
                 raise NotPeriodic
         over.part(self.command)
-        for server in self.servers:
-            over.part(server)
-            for gate in server.own_gates:
-                over.part(gate)
+        visit_servers(over, self.servers)
         for block in self.blocks:
             over.part(block)
         for path in self.paths:
@@ -66,16 +68,14 @@ def tile_path_of(
     pe: Sequence[ComponentBase[Any]],
     fabric: Fabric,
 ) -> TilePath | SkipRefusal:
-    """The site of *command* on the blocks *pe*, or why it cannot be folded."""
+    """Returns the path of *command* on the blocks *pe*, or why its tiles cannot be skipped."""
     plan = command.plan
     if command.mapped:
-        return SkipRefusal("the command has virtual addresses", "pass tensors that are not mapped")
+        return VIRTUAL
     if any(stage.in_pieces for stage in plan.stages):
-        return SkipRefusal(
-            "the command moves its rows in pieces", "load and store blocks whose rows lie behind each other"
-        )
+        return IN_PIECES
     if any(stage.math and stage.stage_type in _TRANSFERS for stage in plan.stages):
-        return SkipRefusal("the command combines what it stores with what is there", "add up in TCM, and store once")
+        return COMBINES
     serving: dict[str, ComponentBase[Any]] = {}
     servers: dict[int, StageServer] = {}
     paths: dict[int, MemoryPath] = {}
@@ -87,9 +87,7 @@ def tile_path_of(
         if stage.stage_type in _TRANSFERS:
             path = fabric.path(block.node_id, memory_side(stage).base >> OFFSET_BITS)
             if type(path) is not MemoryPath:
-                return SkipRefusal(
-                    "an operand is spread over several memories", "place a tensor in one memory for each PE"
-                )
+                return SPREAD
             paths[id(path)] = path
     others = [each for each in pe if isinstance(each, (CommandScheduler, RegisterFileOwner, Scratchpad))]
     memories = [path.memory for path in paths.values()]
@@ -101,6 +99,6 @@ def tile_path_of(
 
 
 def why_no_state(block: ComponentBase[Any]) -> SkipRefusal:
-    """The reason that *block* cannot be folded."""
-    cause = f"the block {block.node_id} is of the class {type(block).__name__}, which does not say how to fold it"
+    """Returns the reason why *block* has no snapshot."""
+    cause = f"the block {block.node_id} is of the class {type(block).__name__}, which does not describe its state"
     return SkipRefusal(cause, "give the class a `visit_state`, or a pure cost")

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from kb_engine.memory.pending import Producer
 from kb_engine.program.port import Completion
-from kb_engine.program.tcm_holder import COLLECTOR, TcmHolder
+from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.handles import LoadedTensor, Operators
+from kb_engine.timing.collector import COLLECTOR
 from kb_messages import DType, MathAttributes, Matrix, VectorOp, VectorProgram, VectorValue
 
 K = TypeVar("K")

@@ -1,4 +1,4 @@
-"""Passes over the state of a simulation: which states are equal."""
+"""Snapshots of the state of a simulation: which states are equal."""
 
 from kb_engine.fastforward.steady_state.program_snapshot import Numbers, ProgramSnapshot
 
@@ -29,7 +29,7 @@ def test_the_object_of_a_method_is_not_identical_to_a_later_one() -> None:
 
 def test_an_object_is_identical_to_itself() -> None:
     before, after, part = ProgramSnapshot(0, NUMBERS, NUMBERS), ProgramSnapshot(0, NUMBERS, NUMBERS), Part()
-    for look in (before, after):
-        look.identical(part)
-        look.call(part.method)
+    for snapshot in (before, after):
+        snapshot.identical(part)
+        snapshot.call(part.method)
     assert before.parts == after.parts

@@ -1,0 +1,1 @@
+"""Subcommands of `kb` that read finished runs, one a module."""
