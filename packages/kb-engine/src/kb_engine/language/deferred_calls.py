@@ -165,9 +165,7 @@ class DeferredAtomics:
         """Issues the deferred atomic."""
         self.issue()
 
-    def end(self) -> None:
-        """Issues the deferred atomic."""
-        self.issue()
+    end = issue
 
 
 def _filled(left_out: tuple[Piece, ...], old: Matrix) -> LoadCommand:

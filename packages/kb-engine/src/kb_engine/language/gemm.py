@@ -74,11 +74,8 @@ class GemmOps(MathOps):
             transpose_b=transpose_b,
         )
         tile = self._sums.tile(command)
-        if isinstance(acc, RecordedTensor) and acc.is_zeros(command.out):
-            acc = 0
         if acc is not None:
-            self._check_accumulator(acc, command.out, dtype, line)
-            before = acc if isinstance(acc, Handle) else None
+            before = self._accumulator(acc, command.out, dtype, line)
             if tile is not None:
                 return self._sums.dot(replace(command, tile=tile), (a, b), before, line, self)
             command = replace(command, acc=None if before is None else self._loaded(before, "dot", line))
@@ -103,11 +100,8 @@ class GemmOps(MathOps):
         summed = left.dtype.accumulator
         dtype = summed if out_dtype is None else dtype_named(out_dtype, line)
         whole = Matrix.packed(n * m, cols, summed)
-        if isinstance(acc, RecordedTensor) and acc.is_zeros(whole):
-            acc = 0
-        if acc is not None:
-            self._check_accumulator(acc, whole, dtype, line)
-        before = self._loaded(acc, "dot", line) if isinstance(acc, Handle) else None
+        added = None if acc is None else self._accumulator(acc, whole, dtype, line)
+        before = None if added is None else self._loaded(added, "dot", line)
         holder = self._allocate(n * m, cols, dtype, line)
         producer = Producer("tl.dot", line)
         result = LoadedTensor(holder.matrix, (*outer, m, cols), None, producer, self, holder)
@@ -134,7 +128,11 @@ class GemmOps(MathOps):
         """The results of `dot` that lie in registers."""
         return Accumulators(self._port, self._later)
 
-    def _check_accumulator(self, acc: object, wanted: Matrix, dtype: DType, line: str) -> None:
+    def _accumulator(self, acc: object, wanted: Matrix, dtype: DType, line: str) -> Handle | None:
+        """The handle of *acc*, to which a product like *wanted* is added; None for zeros. Raises KernelError for a
+        value that does not fit the product."""
+        if isinstance(acc, RecordedTensor) and acc.is_zeros(wanted):
+            acc = 0
         needs = f"a value in TCM, {wanted.rows} x {wanted.cols} of {wanted.dtype}, as sums of these factors are"
         if not isinstance(acc, Handle) and (not isinstance(acc, (int, float)) or acc):
             raise KernelError(line, f"tl.dot with acc = {describe(acc)}", f"{needs}, or 0")
@@ -148,6 +146,7 @@ class GemmOps(MathOps):
             raise KernelError(line, got, needs, f"acc.to('{wanted.dtype}') has that type")
         if dtype is not wanted.dtype:
             raise KernelError(line, f"tl.dot with acc and out_dtype={dtype}", f"{wanted.dtype}, as acc has")
+        return acc if isinstance(acc, Handle) else None
 
     def trans(self, x: Factor) -> Factor:
         """*x* with rows and columns exchanged, the same as `x.T`. Nothing moves: a GEMM reads the stored bytes

@@ -15,7 +15,6 @@ from kb_engine.language.accumulators import AccumulatorTensor
 from kb_engine.language.atomics import AtomicOps
 from kb_engine.language.epilogue import Epilogue, EpilogueOps
 from kb_engine.language.gemm import Factor, GemmOps
-from kb_engine.language.transfers import LookAhead
 from kb_engine.language.vector.recorded import RecordedTensor
 from kb_engine.observe.capture import Capture, Recipe, shown_array
 from kb_engine.program.author.arguments import describe, in_tcm
@@ -40,7 +39,7 @@ class _Inspected(NamedTuple):
     recipe: Recipe | None = None
 
 
-class Language(EpilogueOps, GemmOps, LookAhead, AtomicOps):
+class Language(EpilogueOps, GemmOps, AtomicOps):
     """The `tl` of one program. *port* is the PE that the program runs on.
 
     A call that issues a command takes the time that PE_CPU needs to issue the command, and the time that the PE's

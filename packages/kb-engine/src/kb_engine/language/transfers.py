@@ -19,7 +19,6 @@ from kb_engine.language.layout_functions import ViewOps
 from kb_engine.language.random_numbers import RandomNumbers
 from kb_engine.memory.tiles import MadeTile
 from kb_engine.program.author.arguments import describe
-from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.port import Completion
 from kb_engine.program.values.affine import sides_of
 from kb_engine.program.values.handles import Handle, LoadedTensor, Permuted, TransposedHandle
@@ -29,11 +28,12 @@ from kb_engine.program.values.tensors import TensorRef
 from kb_engine.program.values.transposed import SWAP, Transposed, refuse
 from kb_messages import VIRTUAL_END, Fill, KernelError, LoadCommand, Matrix, StoreCommand
 
+ItemT = TypeVar("ItemT")
 StoredValue: TypeAlias = "Handle | Transposed[Any] | Permuted | HostValue"
 
 
 class Transfers(RandomNumbers, ViewOps):
-    """`tl.load`, `tl.load_async` and `tl.store`, and views of values."""
+    """`tl.load`, `tl.load_async` and `tl.store`, loops with loads ahead, and views of values."""
 
     def load(
         self, pointer: TensorRef, mask: HostValue | Handle | None = None, other: float | Handle = 0
@@ -177,6 +177,21 @@ class Transfers(RandomNumbers, ViewOps):
         part = src.part(access.down.start, access.along.start, dst.rows, dst.cols)
         self._port.submit(StoreCommand(src=part, dst=dst), line, Completion(), True)
 
+    def ahead(self, items: Iterable[ItemT], n: int = 1) -> Iterator[ItemT]:
+        """*items* in their order, each after the next *n* have been made. Takes no time of its own.
+
+        With items of `load_async`, the next loads run while the loop works on an item: `for a, b in
+        tl.ahead((tl.load_async(x[k]), tl.load_async(y[k])) for k in steps)`. The TCM holds *n* + 1 items, and the item
+        before, to which the loop's names still refer. Raises KernelError for an *n* that is no integer of at least 0.
+        """
+        n = plain(n)
+        if type(n) is not int or n < 0:
+            raise KernelError(self._port.line(), f"tl.ahead of {n!r}", "an integer of at least 0")
+        if not isinstance(items, Iterable):
+            needs = "an iterable, such as (tl.load_async(x[k]) for k in steps)"
+            raise KernelError(self._port.line(), f"tl.ahead of {describe(items)}", needs)
+        return _delayed(items, n)
+
     def _is_laid_out_first(self, value: Handle) -> bool:
         """Whether a vector program puts the axes of *value* in order: *value* has no place yet, and fits the registers
         twice.
@@ -208,28 +223,6 @@ def _fix_of(stored: object) -> str:
     if isinstance(stored, Epilogue):
         return "it belongs to the epilogue of a tl.composite"
     return "tl.load it first" if isinstance(stored, TensorRef) else ""
-
-
-ItemT = TypeVar("ItemT")
-
-
-class LookAhead(LanguageBase):
-    """Loops whose loads are issued ahead of their use: `tl.ahead`."""
-
-    def ahead(self, items: Iterable[ItemT], n: int = 1) -> Iterator[ItemT]:
-        """*items* in their order, each after the next *n* have been made. Takes no time of its own.
-
-        With items of `load_async`, the next loads run while the loop works on an item: `for a, b in
-        tl.ahead((tl.load_async(x[k]), tl.load_async(y[k])) for k in steps)`. The TCM holds *n* + 1 items, and the item
-        before, to which the loop's names still refer. Raises KernelError for an *n* that is no integer of at least 0.
-        """
-        n = plain(n)
-        if type(n) is not int or n < 0:
-            raise KernelError(self._port.line(), f"tl.ahead of {n!r}", "an integer of at least 0")
-        if not isinstance(items, Iterable):
-            needs = "an iterable, such as (tl.load_async(x[k]) for k in steps)"
-            raise KernelError(self._port.line(), f"tl.ahead of {describe(items)}", needs)
-        return _delayed(items, n)
 
 
 def _delayed(items: Iterable[ItemT], n: int) -> Iterator[ItemT]:

@@ -11,19 +11,12 @@ from simpy.events import NORMAL
 
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.state_visitor import NotPeriodic, StateVisitor
-from kb_engine.program.author.kernel_lines import at_line
 from kb_engine.program.command_stream import CommandStream, engine_of
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, Deferring
 from kb_engine.program.session import Session
-from kb_messages import (
-    CallCause,
-    Command,
-    CompletionRecord,
-    KbError,
-    SubmittedCommand,
-)
+from kb_messages import CallCause, Command, CompletionRecord
 
 
 class IssuedCommand:
@@ -166,15 +159,6 @@ class ProgramCommands:
     def forget_program(self) -> None:
         """Drops the reference to the ended program, which is so freed without the collector of cycles."""
         self._on_unawaited = None
-
-    def register_nbytes(self, command: Command, line: str) -> int:
-        """The bytes of registers of the smallest tile of *command*. Raises KernelError at *line* for no plan."""
-        submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line=line, command=command)
-        try:
-            buffers = self._pe.scheduler.shared_plan(submitted)[0].buffers
-        except KbError as error:
-            raise at_line(error, line) from None
-        return buffers.register_nbytes + buffers.accumulator_nbytes
 
     def _issue_deferred(self, call: Callable[[Deferring], None]) -> None:
         """Has the front end issue the commands that it deferred. They pass at once: the deferring is off meanwhile."""

@@ -11,13 +11,13 @@ from greenlet import GreenletExit, getcurrent
 
 from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.program.accumulator_registers import AccumulatorRegisters
-from kb_engine.program.author.kernel_lines import KernelLines
+from kb_engine.program.author.kernel_lines import KernelLines, at_line
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.grid import Program
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, Deferring
 from kb_engine.program.session import Session
-from kb_messages import Command, Matrix, PlanError, SubmittedCommand
+from kb_messages import Command, KbError, Matrix, PipelinePlan, PlanError, SubmittedCommand
 
 
 class PePort:
@@ -38,7 +38,6 @@ class PePort:
         self.tcm = session.lease(pe)
         self.registers = AccumulatorRegisters(pe.reg_owner, pe.register_nbytes)
         self.submit = commands.submit
-        self.register_nbytes = commands.register_nbytes
         self.wait_for_all = commands.wait_for_all
         self.translate = pe.translate
         self.constant = session.constant
@@ -82,12 +81,23 @@ class PePort:
 
     def fits(self, command: Command) -> bool:
         """Whether the PE has a plan for *command*."""
-        submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line="", command=command)
         try:
-            self._pe.scheduler.shared_plan(submitted)
+            self._plan(command, "")
         except PlanError:
             return False
         return True
+
+    def register_nbytes(self, command: Command, line: str) -> int:
+        """The bytes of registers of the smallest tile of *command*. Raises KernelError at *line* for no plan."""
+        try:
+            buffers = self._plan(command, line).buffers
+        except KbError as error:
+            raise at_line(error, line) from None
+        return buffers.register_nbytes + buffers.accumulator_nbytes
+
+    def _plan(self, command: Command, line: str) -> PipelinePlan:
+        submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line=line, command=command)
+        return self._pe.scheduler.shared_plan(submitted)[0]
 
     def wait(self, completion: Completion, line: str = "") -> None:
         """Returns when the command of *completion* is done. The kernel waits at *line*, by default its current line."""

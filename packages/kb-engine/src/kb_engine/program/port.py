@@ -21,25 +21,23 @@ from kb_messages import Command, Matrix, VectorProgram
 
 
 class Completion:
-    """Completion of a command: whether it is done in simulated time, and the one callback that runs at its end."""
+    """Completion of a command: whether it is done in simulated time, and the one callback that runs at its end.
 
-    __slots__ = ("_kept", "_waiter", "done")
+    `kept` are the objects of `keep`.
+    """
+
+    __slots__ = ("_waiter", "done", "kept")
 
     def __init__(self) -> None:
         self.done = False
-        self._kept: tuple[object, ...] = ()
+        self.kept: tuple[object, ...] = ()
         self._waiter: Callable[[object], None] | None = None
 
     def visit_state(self, over: StateVisitor) -> None:
         """Hands the state to *over*."""
-        over.same(self.done, self._waiter is None, tuple([getattr(each, "start", None) for each in self._kept]))
+        over.same(self.done, self._waiter is None, tuple([getattr(each, "start", None) for each in self.kept]))
         if self._waiter is not None:
             over.call(self._waiter)
-
-    @property
-    def kept(self) -> tuple[object, ...]:
-        """The objects of `keep`."""
-        return self._kept
 
     @property
     def is_awaited(self) -> bool:
@@ -52,12 +50,12 @@ class Completion:
 
     def keep(self, objects: tuple[object, ...]) -> None:
         """Keeps references to *objects* until the command ends."""
-        self._kept = objects
+        self.kept = objects
 
     def finish(self) -> Callable[[object], None] | None:
         """Marks the command as done. Returns the waiter, which the caller has to call, or None."""
         self.done = True
-        self._kept = ()
+        self.kept = ()
         waiter, self._waiter = self._waiter, None
         return waiter
 

@@ -36,13 +36,7 @@ from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.affine import sides_of
 from kb_engine.program.values.handles import Handle, LoadedTensor, Operators, TensorView
-from kb_messages import (
-    DType,
-    Matrix,
-    VectorCommand,
-    VectorProgram,
-    VectorValue,
-)
+from kb_messages import DType, Matrix, VectorCommand, VectorProgram, VectorValue
 
 MOST_OPS: Final = 64
 """The most recorded ops. A further op has all results issued to which the kernel has references."""

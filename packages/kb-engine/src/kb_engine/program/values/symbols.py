@@ -140,11 +140,6 @@ class Symbol:
         return int
 
     @property
-    def bound(self) -> int:
-        """No absolute value is larger."""
-        return self._bound
-
-    @property
     def here(self) -> int:
         """The value of the traced program. The caller ensures that nothing else depends on it for other programs."""
         return int(self.values[self._peers.number])
@@ -299,7 +294,7 @@ def _blocks(bounds: tuple[int, ...], addresses: tuple[int, ...], stride: int) ->
 def _side(value: Any) -> tuple[Any, int] | None:
     """An operand for numpy, and its bound; None for a value that is no integer."""
     if type(value) is Symbol:
-        return value.values, value.bound
+        return value.values, value._bound
     if isinstance(value, int):
         number = int(value)
         return number, abs(number)

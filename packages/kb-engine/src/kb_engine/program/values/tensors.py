@@ -116,11 +116,11 @@ class TensorRef:
 
     A slice that reaches beyond the tensor's edge is clipped; *asked* keeps the end row and end column that the kernel
     asked for, because masks have that size. *copy* is the copy of the tensor in which the elements lie, by default the
-    copy near the PE that asks. Indexing raises KernelError for an empty slice, an index beyond the elements, too many
-    indices, and anything but integers.
+    copy near the PE that asks. Indexing raises KernelError for an empty slice, an index beyond the elements, too
+    many indices, and anything but integers.
     """
 
-    __slots__ = ("_asked", "_cols", "_copy", "_rows", "indices", "tensor")
+    __slots__ = ("_asked", "_cols", "_rows", "copy", "indices", "tensor")
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class TensorRef:
         self.indices = indices
         self._rows = rows
         self._cols = cols
-        self._copy = copy
+        self.copy = copy
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -222,14 +222,14 @@ class TensorRef:
         last = keys[-1] if one_dimensional or len(keys) > 1 else _ALL
         if not (type(last) is slice and last.start is None and last.stop is None):
             cols, col_asked = cut_span(cols, col_asked, last, where)
-        return TensorRef(self.tensor, rows, cols, self._copy, (row_asked, col_asked))
+        return TensorRef(self.tensor, rows, cols, self.copy, (row_asked, col_asked))
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise KernelError(str(self), "an assignment to elements in memory", "tl.store(x[...], value)")
 
     def indexed(self, indices: Indices) -> TensorRef:
         """The elements of the tensor at *indices*."""
-        return TensorRef(self.tensor, self._rows, self._cols, self._copy, indices=indices)
+        return TensorRef(self.tensor, self._rows, self._cols, self.copy, indices=indices)
 
     def every_index(self) -> Indices:
         """The index in each dimension of the tensor, of every element."""
@@ -238,20 +238,15 @@ class TensorRef:
         starts = (self._rows[0], self._cols[0])[2 - len(self.tensor.shape) :]
         return Indices.of_slices(starts, self.asked_dimensions, self.shape)
 
-    @property
-    def copy(self) -> int | None:
-        """The copy of the tensor in which the elements lie; None for the copy near the PE that asks."""
-        return self._copy
-
     def copy_near(self, pe_id: str) -> int:
         """The copy of the tensor that the PE *pe_id* uses."""
-        return self.tensor.near.get(pe_id, 0) if self._copy is None else self._copy
+        return self.tensor.near.get(pe_id, 0) if self.copy is None else self.copy
 
     def part(self, rows: slice, cols: slice) -> TensorRef:
         """The rectangle of the given rows and columns, which count from this rectangle's corner."""
         top, left = self._rows[0], self._cols[0]
         bounds = (top + rows.start, top + rows.stop), (left + cols.start, left + cols.stop)
-        return TensorRef(self.tensor, *bounds, self._copy)
+        return TensorRef(self.tensor, *bounds, self.copy)
 
     def matrix(self, pe_id: str = "") -> Matrix:
         """The matrix of the rectangle in memory, at its virtual address if the tensor has one, else at its physical
@@ -323,7 +318,7 @@ class TensorRef:
         if found is None:
             fix = "tl.load it, which takes elements anywhere"
             raise KernelError(str(self), "elements that are no rectangle", "adjacent elements of adjacent rows", fix)
-        return TensorRef(self.tensor, *found, self._copy)
+        return TensorRef(self.tensor, *found, self.copy)
 
     def __str__(self) -> str:
         rows, cols = self._rows, self._cols
