@@ -173,6 +173,10 @@ class Memories:
         pools = _pools(topology, self._by_owner, page_nbytes)
         self._pools = [pool for pool in pools.values() if not pool.regions[0].is_named]
         self._named = {name: pool for name, pool in pools.items() if pool.regions[0].is_named}
+        self.n_pools = len(self._pools)
+        """The number of cubes with interleaved bytes: all cubes of a chip, or none."""
+        self.interleaved_names = list(self._named)
+        """The names of the sets of slices that the chip interleaves."""
         self.default_name = topology.address_map.default_memory
         """The interleaved memory for tensors that name no memory, if the chip has one."""
         self.places: list[tuple[int, int]] = []
@@ -240,16 +244,6 @@ class Memories:
         """The fix of the error about a tensor that is larger than any slice."""
         sets = "".join(f", or lay it over slices with memory={each!r}" for each in self._named)
         return f"cut it into `blocks` for several slices{sets}"
-
-    @property
-    def n_pools(self) -> int:
-        """The number of cubes with interleaved bytes: all cubes of a chip, or none."""
-        return len(self._pools)
-
-    @property
-    def interleaved_names(self) -> Sequence[str]:
-        """The names of the sets of slices that the chip interleaves."""
-        return list(self._named)
 
     def allocate_interleaved(self, memory: int | str, nbytes: int, name: str) -> int:
         """Allocates *nbytes* for tensor *name* over the HBM slices of a cube, by its number, or over a named set.

@@ -18,10 +18,9 @@ from msgspec.structs import replace
 
 from kb_engine.language.deferred_calls import DeferredCalls
 from kb_engine.memory.pending import Producer
-from kb_engine.program.accumulator_registers import AccumulatorRegisters
 from kb_engine.program.author.arguments import in_tcm
 from kb_engine.program.language_base import allocate
-from kb_engine.program.port import Completion, ProgramPort
+from kb_engine.program.port import AccumulatorRegisters, Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.handles import Handle, LoadedTensor, Operators
 from kb_messages import (

@@ -32,8 +32,7 @@ from kb_engine.language.vector.vector_programs import VectorPrograms
 from kb_engine.memory.pending import Producer
 from kb_engine.program.author.arguments import DTYPES, dtype_named, tile_shape
 from kb_engine.program.tcm_holder import TcmHolder
-from kb_engine.program.values.affine import Affine, sides_of
-from kb_engine.program.values.affine_masks import HalfSpace, IndexBox
+from kb_engine.program.values.affine import Affine, HalfSpace, IndexBox, sides_of
 from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.symbols import plain

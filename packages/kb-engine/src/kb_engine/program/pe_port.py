@@ -10,12 +10,11 @@ import numpy.typing as npt
 from greenlet import GreenletExit, getcurrent
 
 from kb_engine.block.state_visitor import StateVisitor
-from kb_engine.program.accumulator_registers import AccumulatorRegisters
 from kb_engine.program.author.kernel_lines import KernelLines, at_line
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.grid import Program
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.port import Completion, Deferring
+from kb_engine.program.port import AccumulatorRegisters, Completion, Deferring
 from kb_engine.program.session import Session
 from kb_messages import Command, KbError, Matrix, PipelinePlan, PlanError, SubmittedCommand
 

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_dataexec.log.compressed import addresses_of
-from kb_engine.program.values.affine import Affine, merged_axes, places_before, sides_of
-from kb_engine.program.values.affine_masks import IndexBox, where_not_negative
+from kb_engine.program.values.affine import Affine, IndexBox, merged_axes, places_before, sides_of, where_not_negative
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.indexing import Indices, Integers, rows_and_columns, spread_out
 from kb_engine.program.values.tensors import Tensor, TensorRef

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from kb_engine.language.access.accesses import ElementAccess, access_of
 from kb_engine.memory.tiles import TilePart
 from kb_engine.program.author.arguments import describe, in_tcm
-from kb_engine.program.values.affine import Affine, sides_of
-from kb_engine.program.values.affine_masks import IndexBox
+from kb_engine.program.values.affine import Affine, IndexBox, sides_of
 from kb_engine.program.values.handles import Handle
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.indexing import spans

@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.program.values.affine import Affine
-from kb_engine.program.values.affine_masks import HalfSpace, IndexBox, MaskForm, compared, where_not_negative
+from kb_engine.program.values.affine import Affine, HalfSpace, IndexBox, MaskForm, compared, where_not_negative
 from kb_engine.program.values.handles import Handle
 from kb_engine.program.values.symbols import plain, whole
 from kb_engine.program.values.transposed import Transposed
