@@ -108,14 +108,15 @@ class TensorMemory:
         dtype, sets = DType(dtype), self.memories.interleaved_names
         if not shape or any(size < 1 for size in shape):
             raise KernelError(f"tensor {name}", f"shape {shape}", "positive sizes, at least one")
+        is_cut = blocks != (1, 1) or slices is not None or shard is not None
         if memory in sets:
-            if blocks != (1, 1) or slices is not None or shard is not None or cube is not None:
+            if is_cut or cube is not None:
                 got = f"memory={memory!r} with blocks, slices, shard or cube"
                 raise KernelError(f"tensor {name}", got, "one of them: a tensor over a set of slices is flat")
             return self._interleaved(name, shape, dtype, memory)
         space = space_named(name, memory, sets)
         rows, cols = sides_of(shape)
-        is_named = blocks != (1, 1) or slices is not None or shard is not None or space is not MemorySpace.HBM
+        is_named = is_cut or space is not MemorySpace.HBM
         if cube is not None:
             self._check_cube(name, cube, is_named)
         if self.memories.n_pools and not is_named:

@@ -53,8 +53,7 @@ class VirtualMemory:
         self.elapsed_ps = 0
 
     def map(self, tensor: Tensor, virtual: int | None, pe_ids: Sequence[str]) -> Tensor:
-        """Maps *tensor* to virtual addresses from *virtual* on. Each block takes whole pages. Raises the errors of
-        `send`."""
+        """Maps *tensor* from *virtual* on, in whole pages for each block. Raises the errors of `send`."""
         page_nbytes = max((self._translator(pe_id).page_nbytes for pe_id in pe_ids), default=1)
         at = first = max(self._mappings.end, page_nbytes) if virtual is None else virtual
         messages: list[MmuMap] = []

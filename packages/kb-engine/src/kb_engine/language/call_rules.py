@@ -50,8 +50,7 @@ class CallRule(NamedTuple):
 def call_rule(
     op: str, arguments: Sequence[Argument], axis: int | None, dtype: DType | None, reverse: bool, line: str
 ) -> CallRule:
-    """The rule of a call of *op*, whose result has *dtype*, or that of its arguments. Raises the KernelErrors of the
-    call."""
+    """The rule of a call of *op*, whose result has *dtype* or that of its arguments. Raises the call's KernelErrors."""
     axis = None if axis is None else plain(axis)
     key: list[Hashable] = [op, axis, dtype, reverse]
     for each in arguments:

@@ -1,5 +1,4 @@
-"""The math functions of `tl`, by name: of elements, and along an axis. `kb_engine.language.math` implements their
-calls."""
+"""The math functions of `tl` by name, of elements and along an axis. `MathOps` implements their calls."""
 
 from __future__ import annotations
 

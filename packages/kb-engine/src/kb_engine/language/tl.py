@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from kb_engine.language.accumulators import AccumulatorTensor
 from kb_engine.language.atomics import AtomicOps
-from kb_engine.language.epilogue import Epilogue, EpilogueOps
-from kb_engine.language.gemm import Factor, GemmOps
+from kb_engine.language.gemm import Epilogue, EpilogueOps, Factor, GemmOps
 from kb_engine.language.vector.recorded import RecordedTensor
 from kb_engine.observe.capture import Capture, Recipe, shown_array
 from kb_engine.program.author.arguments import describe, in_tcm

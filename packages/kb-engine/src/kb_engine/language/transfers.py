@@ -14,7 +14,7 @@ import numpy as np
 from kb_engine.language.access import masks
 from kb_engine.language.access.accesses import ElementAccess, flat_rectangle
 from kb_engine.language.access.piece_transfers import exchanged, permuted, turned
-from kb_engine.language.epilogue import Epilogue
+from kb_engine.language.gemm import Epilogue
 from kb_engine.language.layout_functions import ViewOps
 from kb_engine.language.random_numbers import RandomNumbers
 from kb_engine.memory.tiles import MadeTile

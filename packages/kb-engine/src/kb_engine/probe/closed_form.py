@@ -69,8 +69,7 @@ class MemoryTimes(NamedTuple):
 
 
 class ClosedForm(Struct, frozen=True, kw_only=True):
-    """One transfer in closed form. `narrowest` is the link or memory that the bytes hold longest, for `bytes_ps`
-    picoseconds."""
+    """One transfer in closed form. The bytes hold `narrowest`, a link or memory, longest: `bytes_ps` picoseconds."""
 
     operation: Operation
     request: tuple[Link, ...]

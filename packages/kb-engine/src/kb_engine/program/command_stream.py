@@ -54,8 +54,7 @@ class _Entry(NamedTuple):
     submitted: Callable[[CommandInFlight], None]
 
     def visited(self, over: StateVisitor) -> _Entry:
-        """Hands the state to *over* and returns the entry with the moments of *over*. The completion belongs to the
-        program."""
+        """Hands the state to *over*, apart from the completion, and returns the entry with the moments of *over*."""
         over.part(self.context)
         over.call(self.submitted)
         return self._replace(arrival_ps=over.moment(self.arrival_ps))

@@ -122,8 +122,7 @@ class LanguageBase:
         return matrix if matrix.address >= VIRTUAL_END else self._translated(matrix, ref, line)
 
     def _translated(self, matrix: Matrix, ref: TensorRef, line: str) -> Matrix:
-        """*matrix*, a part of *ref* at a virtual address, in physical memory. Raises KernelError where this PE does not
-        map the address."""
+        """*matrix*, a part of *ref*, in physical memory. Raises KernelError where this PE does not map its address."""
         try:
             return self._port.translate(matrix)
         except AddressError as error:

@@ -160,9 +160,8 @@ def _affine_in_blocks(
     downs, alongs = _blocks(tensor.row_bounds, row), _blocks(tensor.col_bounds, col)
     found = []
     for i, j in product(downs, alongs):
-        box = (
-            _inside_block(row, col, (i, j), tensor) if len(downs) * len(alongs) > 1 else IndexBox.everywhere(row.shape)
-        )
+        is_only = len(downs) * len(alongs) == 1
+        box = IndexBox.everywhere(row.shape) if is_only else _inside_block(row, col, (i, j), tensor)
         if box is None:
             return None
         key = tuple(slice(*interval) for interval in box.intervals)

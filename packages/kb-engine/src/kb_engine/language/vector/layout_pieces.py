@@ -47,8 +47,7 @@ class LayoutPiece(NamedTuple):
 
 
 class LayoutRange(NamedTuple):
-    """The indices from `starts` on, `lengths` of them along each axis, of an order of *math* over operands of *sizes*
-    elements."""
+    """`lengths` indices from `starts` on, along each axis, of an order of *math* over operands of *sizes* elements."""
 
     math: MathAttributes
     sizes: tuple[int, ...]

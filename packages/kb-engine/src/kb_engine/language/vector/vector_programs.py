@@ -210,8 +210,7 @@ class VectorPrograms:
         return places
 
     def _issue_in_phases(self, ops: list[RecordedOp], outputs: set[int]) -> bool:
-        """Issues *ops*, whose rows do not fit, in phases that go over pieces of the rows. Returns False if the first
-        phase does not fit."""
+        """Issues *ops* in phases that go over pieces of the rows. Returns False if the first phase does not fit."""
         phases = phases_of(ops, outputs)
         for number, stored in enumerate(phases):
             part = needed_ops(ops, stored)

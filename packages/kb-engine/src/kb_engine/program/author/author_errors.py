@@ -28,11 +28,8 @@ from kb_messages import BenchmarkError, KbError, KernelError
 from kb_topology import near_names
 
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-
 _MOST_FRAMES = 20
 _LINE = re.compile(r"[^\s:]+:\d+")
-
-
 _DOCS: Final = "docs/tl.md lists all names"
 _CALL: Final = re.compile(r"(\w+)\.(\w+)\(\) (.+)")
 _OPERATION: Final = re.compile(r"unsupported operand type\(s\) for (\S+?)=?(?: or pow\(\))?: '(\w+)' and '(\w+)'")

@@ -221,8 +221,7 @@ class IndexBox(NamedTuple):
         return IndexBox(self.shape, (*self.intervals[: cut[0]], rest, *self.intervals[cut[0] + 1 :]))
 
     def at(self, key: tuple[Any, ...]) -> IndexBox | None:
-        """The mask at *key*, by numpy's basic indexing; None for slices with steps, for one place, and for an empty
-        slice."""
+        """The mask at *key*, by numpy's basic indexing; None for steps, for one place, and for an empty slice."""
         intervals, shape, axes, empty = list[Interval](), list[int](), iter(range(len(self.shape))), False
         for each in key:
             if each is None:
