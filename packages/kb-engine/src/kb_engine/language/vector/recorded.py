@@ -300,7 +300,8 @@ def _unfinished(op: RecordedOp) -> list[Completion]:
     return found
 
 
-_PROGRAMS: Final[BoundedCache[tuple[VectorProgram, str], VectorProgram]] = BoundedCache()
+_MOST_PROGRAMS: Final = 4096
+_PROGRAMS: dict[tuple[VectorProgram, str], VectorProgram] = {}
 """Every program once: equal programs of a loop, and of all PEs, share their plan. The text distinguishes -0.0 and
 0.0."""
 
@@ -329,8 +330,10 @@ def program_of(ops: list[RecordedOp], outputs: set[int]) -> tuple[VectorProgram,
         ),
         outputs=tuple(number[id(op)] for op in leaving),
     )
-    key = program, repr([op.function.math.scalars for op in ops if op.function.math.scalars])
-    return _PROGRAMS.get(key) or _PROGRAMS.keep(key, program), list(inputs.values()), leaving
+    if len(_PROGRAMS) >= _MOST_PROGRAMS:
+        _PROGRAMS.clear()
+    numbers = repr([op.function.math.scalars for op in ops if op.function.math.scalars])
+    return _PROGRAMS.setdefault((program, numbers), program), list(inputs.values()), leaving
 
 
 def _shapes(op: RecordedOp) -> tuple[tuple[int, int] | None, ...]:
