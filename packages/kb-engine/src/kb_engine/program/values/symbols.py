@@ -140,6 +140,11 @@ class Symbol:
         return int
 
     @property
+    def bound(self) -> int:
+        """No absolute value is larger."""
+        return self._bound
+
+    @property
     def here(self) -> int:
         """The value of the traced program. The caller ensures that nothing else depends on it for other programs."""
         return int(self.values[self._peers.number])
@@ -294,7 +299,7 @@ def _blocks(bounds: tuple[int, ...], addresses: tuple[int, ...], stride: int) ->
 def _side(value: Any) -> tuple[Any, int] | None:
     """An operand for numpy, and its bound; None for a value that is no integer."""
     if type(value) is Symbol:
-        return value.values, value._bound
+        return value.values, value.bound
     if isinstance(value, int):
         number = int(value)
         return number, abs(number)
