@@ -7,8 +7,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from kb_components.cost_fields import time_ns
 from kb_engine.block import CommandDispatcher, MessagePart, ps_from_ns, split_message
-from kb_messages import HostMessage, KernelLaunch, Lever
+from kb_messages import HostMessage, KernelLaunch
 
 
 class IoCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,7 +19,7 @@ class IoCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     so with more bytes the launch reaches PEs after its start.
     """
 
-    overhead_ns: Annotated[float, Meta(ge=0, extra=Lever(("io_cpu",), "half", "overhead").extra)] = 0.0
+    overhead_ns: Annotated[float, time_ns(("io_cpu",), "overhead")] = 0.0
     launch_nbytes: Annotated[int, Meta(ge=0)] = 0
 
 
