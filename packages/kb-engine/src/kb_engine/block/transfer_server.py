@@ -46,19 +46,6 @@ class TransferServer(StageServer):
     has room there, else None.
     """
 
-    __slots__ = (
-        "_begin_transfer",
-        "_busy_since_ps",
-        "_done",
-        "_entering",
-        "_first_since_ps",
-        "_in_front",
-        "_is_blocked",
-        "_most",
-        "_service",
-        "_to_begin",
-        "_under_way",
-    )
     state: ClassVar[State] = {
         "_in_front": each(TOKEN),
         "_to_begin": each(TOKEN),
@@ -69,6 +56,7 @@ class TransferServer(StageServer):
         "_busy_since_ps": BY_HAND,
         "_first_since_ps": DEADLINE,
     }
+    __slots__ = (*state, "_begin_transfer", "_most", "_service")
 
     def __init__(
         self,

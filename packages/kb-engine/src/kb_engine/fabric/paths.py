@@ -68,21 +68,18 @@ class Flow(Stateful):
         "write_alone_ps": SAME,
     }
     __slots__ = (
+        *state,
         "ahead",
-        "count",
         "hops",
         "latency_ps",
         "memory_ps",
         "narrowing",
         "nbytes",
         "payload_nbytes",
-        "read_alone_ps",
         "shared",
         "slowest_ps",
-        "under_way",
         "unshared",
         "way",
-        "write_alone_ps",
     )
 
     def __init__(self, hops: list[Hop], payload_nbytes: int, nbytes: int, alone_ps: int = -1) -> None:
@@ -279,19 +276,7 @@ class MemoryPath(Stateful):
     """
 
     state: ClassVar[State] = {"away": PART, "back": PART, "requests": PART}
-    __slots__ = (
-        "_places",
-        "away",
-        "back",
-        "dst",
-        "event_order",
-        "memory",
-        "nearest_ps",
-        "request_ps",
-        "requests",
-        "response_ps",
-        "src",
-    )
+    __slots__ = (*state, "_places", "dst", "event_order", "memory", "nearest_ps", "request_ps", "response_ps", "src")
 
     def __init__(
         self,

@@ -93,21 +93,7 @@ class Stream(Stateful):
         "finish": BY_HAND,
         "group": BY_HAND,
     }
-    __slots__ = (
-        "after_ps",
-        "behind",
-        "complete",
-        "delay_ps",
-        "done",
-        "finish",
-        "group",
-        "hop",
-        "offset",
-        "own_offset",
-        "pace",
-        "passage",
-        "waits",
-    )
+    __slots__ = (*state, "after_ps")
 
     def __init__(self, passage: Passage, hop: SharedHop, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
         self.passage = passage
