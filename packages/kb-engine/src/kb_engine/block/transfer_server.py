@@ -14,7 +14,7 @@ from kb_engine.block.fabric_roles import Initiator
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import Record, RecordWait, Service, StageServer
-from kb_engine.block.state_visitor import BY_HAND, DEADLINE, SAME, TOKEN, State, StateVisitor, each
+from kb_engine.block.state_visitor import DEADLINE, MOMENT, SAME, TOKEN, State, each, only_with
 from kb_messages import Stage, StageType
 
 
@@ -53,7 +53,7 @@ class TransferServer(StageServer):
         "_done": each(TOKEN),
         "_entering": TOKEN,
         "_is_blocked": SAME,
-        "_busy_since_ps": BY_HAND,
+        "_busy_since_ps": only_with("_under_way", MOMENT),
         "_first_since_ps": DEADLINE,
     }
     __slots__ = (*state, "_begin_transfer", "_most", "_service")
@@ -77,12 +77,6 @@ class TransferServer(StageServer):
         self._busy_since_ps = self._first_since_ps = 0
         self._begin_transfer = self.begin
         self.begin = self._begin_and_set_up
-
-    def visit_state(self, over: StateVisitor) -> None:
-        """Hands the state to *over*. The begin of the busy time matters only while a service is under way."""
-        super().visit_state(over)
-        if self._under_way:
-            self._busy_since_ps = over.moment(self._busy_since_ps)
 
     @property
     def outstanding(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from kb_dataexec.log.compressed import int64s
 from kb_engine.block.fabric_roles import MemoryComponent, said_read_latency_ps
 from kb_engine.block.in_flight import TileToken
-from kb_engine.block.state_visitor import BY_HAND, MOMENT, OP, State, StateVisitor, optional, row
+from kb_engine.block.state_visitor import MOMENT, OP, State, only_with, optional, row
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering
 from kb_engine.fabric.lazy_reads import NOT_YET, KeptTransfers, ReadWay, pack_row
@@ -35,7 +35,7 @@ class WatchedWrite(IncomingWrite):
         "op_id": OP,
         "behind_op": OP,
         "held_ps": optional(row(MOMENT, MOMENT)),
-        "since_ps": BY_HAND,
+        "since_ps": only_with("held_ps", MOMENT),
     }
 
     def __init__(self, memory: MemoryComponent[Any], rectangle: Rectangle, holders: list[int], op_id: int) -> None:
@@ -46,12 +46,6 @@ class WatchedWrite(IncomingWrite):
         self.behind_op = -1
         self.since_ps = 0
         self.held_ps: tuple[int, int] | None = None
-
-    def visit_state(self, over: StateVisitor) -> None:
-        """Hands the state to *over*, and the begin of the last part, if there was one."""
-        super().visit_state(over)
-        if self.held_ps is not None:
-            self.since_ps = over.moment(self.since_ps)
 
     def _reserve(self, parts: list[Rectangle], now_ps: int) -> None:
         if not parts:

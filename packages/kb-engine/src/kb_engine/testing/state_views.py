@@ -232,7 +232,8 @@ def _half_way(subject: Subject) -> ComponentBase[Any]:
 
 def _is_by_hand(part: object, name: str) -> bool:
     """Whether *name* matters only under a condition of its class, or only its size does."""
-    return any((kinds_of(owner) or {}).get(name) in (BY_HAND, SIZE) for owner in type(part).__mro__)
+    kinds = [(kinds_of(owner) or {}).get(name) for owner in type(part).__mro__]
+    return any(kind in (BY_HAND, SIZE) or kind.needs for kind in kinds if kind is not None)
 
 
 def _twins(part: Any, name: str, now_ps: int) -> Iterator[tuple[object, object]]:

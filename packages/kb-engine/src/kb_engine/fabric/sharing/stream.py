@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any, ClassVar, Final, Protocol
 
-from kb_engine.block.state_visitor import BY_HAND, PART, SAME, State, Stateful, StateVisitor
+from kb_engine.block.state_visitor import BY_HAND, PART, SAME, State, Stateful, StateVisitor, only_with
 from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, SteadyPace
 
 
@@ -89,8 +89,8 @@ class Stream(Stateful):
         "done": SAME,
         "hop": BY_HAND,
         "behind": BY_HAND,
-        "own_offset": BY_HAND,
-        "finish": BY_HAND,
+        "own_offset": only_with("waits", SAME),
+        "finish": only_with("waits", SAME),
         "group": BY_HAND,
     }
     __slots__ = (*state, "after_ps")
@@ -107,12 +107,10 @@ class Stream(Stateful):
         self.waits = self.complete = self.done = False
 
     def visit_state(self, over: StateVisitor) -> None:
-        """Hands the state of the stream to *over*. Its own levels matter only while it waits."""
+        """Hands the state of the stream to *over*, with its link instead of its hop."""
         super().visit_state(over)
         over.identical(self.hop.link)
         over.same(self.behind is HERE, self.behind is None)
-        if self.waits:
-            over.same(self.own_offset, self.finish)
         if hasattr(self.group, "visit_state"):
             over.part(self.group)
         if type(self.behind) is Stream:
