@@ -39,15 +39,15 @@ class StateVisitor(ABC):
     """Visits the state of a simulation once, between two events."""
 
     @abstractmethod
-    def moment(self, t_ps: int) -> int:
+    def moment(self, t_ps: int, /) -> int:
         """Takes a moment that matters wherever it lies, such as the begin of a service."""
 
     @abstractmethod
-    def deadline(self, t_ps: int) -> int:
+    def deadline(self, t_ps: int, /) -> int:
         """Takes a moment that matters only while it is ahead: a block that is free before now is free."""
 
     @abstractmethod
-    def count(self, count: int) -> int:
+    def count(self, count: int, /) -> int:
         """Takes a number that grows with the work done, and on which no time depends."""
 
     @abstractmethod
@@ -59,11 +59,11 @@ class StateVisitor(ABC):
         """Takes objects that have to be the same objects a period later. A snapshot keeps the objects alive."""
 
     @abstractmethod
-    def op(self, op_id: int) -> int:
+    def op(self, op_id: int, /) -> int:
         """Takes the number of an op of the command or of an earlier command; -1 for none."""
 
     @abstractmethod
-    def tiles_to_go(self, count: int) -> int:
+    def tiles_to_go(self, count: int, /) -> int:
         """Takes the number of tiles of the command that are not done."""
 
     @abstractmethod

@@ -22,7 +22,6 @@ from simpy.events import NORMAL
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import PipelineError, TileToken
 from kb_engine.block.state_visitor import PART, SIZE, State, Stateful
-from kb_engine.fabric.atomic_write import AtomicWrite
 from kb_engine.fabric.compile import PathCompiler
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering, InterleavedPath
@@ -31,7 +30,7 @@ from kb_engine.fabric.paths import Leg, MemoryPath, OnLinks
 from kb_engine.fabric.sharing.arrival_curve import SteadyPace
 from kb_engine.fabric.sharing.stream import Stream
 from kb_engine.fabric.transfer import Transfer
-from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite, op_of
+from kb_engine.fabric.transfer_rows import AtomicWrite, TransferRows, WatchedWrite, op_of
 from kb_engine.timing.clock import Clock
 from kb_messages import OFFSET_BITS, CountedPieces, FabricTransfer, Rectangle
 from kb_topology import AddressMap, Graph, Route

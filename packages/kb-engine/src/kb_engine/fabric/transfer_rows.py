@@ -19,6 +19,7 @@ from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering
 from kb_engine.fabric.lazy_reads import NOT_YET, KeptTransfers, ReadWay, pack_row
 from kb_engine.fabric.paths import Flow, MemoryPath
+from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve
 from kb_engine.fabric.transfer import ServedRead
 from kb_messages import Rectangle
 
@@ -63,6 +64,37 @@ class WatchedWrite(IncomingWrite):
                 self.since_ps, self.behind_op = self._since_ps, behind_op
                 before = self.held_ps = held_ps
                 behind_op = self.op_id
+
+
+class AtomicWrite(WatchedWrite):
+    """A write whose bytes the memory reads first.
+
+    The read begins when the last operand byte has come, and the write follows it at once, so nothing comes in between.
+    For the op log the whole time at the memory is one part of the service.
+    """
+
+    __slots__ = ()
+
+    def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
+        """Bytes that come wait for the last one."""
+
+    def hand_over(self, now_ps: int) -> None:
+        """Does nothing: a request that is served next comes before the atomic."""
+
+    def ask(self, then: Callable[[int], None]) -> None:
+        """Asks for the read, and, once it has its time, for the write behind it."""
+
+        def write(_: int, read_ps: int) -> None:
+            self._memory.request(self._rectangle, read_ps, True, lambda _, committed_ps: then(committed_ps))
+
+        self._memory.request(self._rectangle, 0, False, write)
+
+    def finish(self, now_ps: int) -> int:
+        """Reads and writes, because the last byte has come. Returns the time of the commit."""
+        self._holders[:] = [self.op_id] * len(self._holders)
+        _, read_ps = self._memory.reserve(now_ps, self._rectangle, now_ps, False)
+        _, self._committed_ps = self._memory.reserve(now_ps, self._rectangle, read_ps, True)
+        return self._committed_ps
 
 
 class TransferRows:
