@@ -50,7 +50,8 @@ class IoCpu(CommandDispatcher[IoCpuSpec]):
 
     def parts(self, message: HostMessage) -> list[MessagePart]:
         """One part for each cube of the own SIP, and one for the IO_CPU of every other SIP."""
-        directory, mine = self.context.directory, self._sip
+        directory = self.context.directory
+        mine = directory.sip_of(self.node_id)
         found = []
         for sip, part in split_message(message, lambda cube: cube[0], self._cube_of):
             if sip != mine:
@@ -59,10 +60,6 @@ class IoCpu(CommandDispatcher[IoCpuSpec]):
             for cube, smaller in split_message(part, lambda cube: cube, self._cube_of):
                 found.append(MessagePart(directory.m_cpu(cube, self.node_id), smaller))
         return found
-
-    @property
-    def _sip(self) -> int:
-        return self.context.directory.sip_of(self.node_id)
 
     def _cube_of(self, pe_id: str) -> tuple[int, int]:
         return self.context.directory.cube_of(pe_id, self.node_id)

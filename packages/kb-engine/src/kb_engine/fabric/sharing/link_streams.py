@@ -103,7 +103,7 @@ def _order(entry: Any) -> Any:
 
 def _visit_if_ahead(over: StateVisitor, part: Stream | FlowGroup, now: int) -> None:
     """Hands *part* to *over*. Of a part whose bytes have all come, only its remainder matters."""
-    if part.end_ps > now:
+    if part.pace.end_ps + part.delay_ps > now:
         over.part(part)
     else:
         over.same(part.remainder)

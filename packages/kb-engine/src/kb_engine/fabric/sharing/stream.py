@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any, ClassVar, Final, Protocol
 
 from kb_engine.block.state_visitor import BY_HAND, PART, SAME, State, Stateful, StateVisitor, only_with
-from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, SteadyPace
+from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve
 
 
 class StreamLink(Protocol):
@@ -115,11 +114,6 @@ class Stream(Stateful):
             over.part(self.group)
         if type(self.behind) is Stream:
             over.part(self.behind)
-
-    @property
-    def end_ps(self) -> float:
-        """When the last byte comes, where that is known; infinity otherwise."""
-        return self.pace.end_ps + self.delay_ps if type(self.pace) is SteadyPace else inf
 
     @property
     def remainder(self) -> object:
