@@ -144,7 +144,8 @@ class TransferServer(StageServer):
         if claim is None or not claim.wants(token):
             return True
         before = self._in_front[: self._in_front.index(token)]
-        return not any(each in self._to_begin or any(map(self._is_here, _to_come(each))) for each in before)
+        to_come = [stage for each in before for stage in each.stages[each.index + 1 :]]
+        return not any(each in self._to_begin for each in before) and not any(map(self._is_here, to_come))
 
     def _begin_and_set_up(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
         now = self.clock.now_ps
@@ -242,11 +243,6 @@ class TransferServer(StageServer):
 
     def _is_here(self, stage: Stage) -> bool:
         return stage.stage_type is self.stage_type and stage.component == self.node_id
-
-
-def _to_come(token: TileToken) -> Sequence[Stage]:
-    """The stages of *token* after the current one."""
-    return token.stages[token.index + 1 :]
 
 
 def server_of(
