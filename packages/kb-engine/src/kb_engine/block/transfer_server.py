@@ -144,7 +144,7 @@ class TransferServer(StageServer):
         if claim is None or not claim.wants(token):
             return True
         before = self._in_front[: self._in_front.index(token)]
-        to_come = [stage for each in before for stage in each.stages[each.index + 1 :]]
+        to_come = (stage for each in before for stage in each.stages[each.index + 1 :])
         return not any(each in self._to_begin for each in before) and not any(map(self._is_here, to_come))
 
     def _begin_and_set_up(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
