@@ -39,6 +39,7 @@ ALLOWED = {
         "deferred_calls",
         "a program asks the language before it issues a command",
     ),
+    "kb_engine.language.functions": ("__name__ __qualname__ __doc__", "a table of functions names what it makes"),
     "kb_engine.program.command_stream": (
         "operand_seq operand_ps turn_ps t_issued_ps t_submitted_ps",
         "a command in flight carries its times and their causes",

@@ -10,11 +10,11 @@ SOURCE = Path(__file__).parents[1] / "packages" / "kb-engine" / "src" / "kb_engi
 READS = {
     "program/values/handles.py": 7,  # reads of elements call leave, views have the elements of the viewed value
     "language/atomics.py": 2,  # programs with atomics are not repeated
-    "language/inspection.py": 7,  # prints and captures call leave
+    "language/tl.py": 7,  # prints and captures call leave
     "language/layout_functions.py": 7,  # a gather calls leave, and a bitcast is a view
     "language/transfers.py": 1,  # stores of known elements call leave, unless a load brought the elements
     "language/access/piece_transfers.py": 3,  # the same
-    "language/rules/math_results.py": 4,  # the op of the result may be known; no templates while wraps are searched
+    "language/call_rules.py": 4,  # the op of the result may be known; no templates while wraps are searched
     "language/vector/recorded.py": 2,  # reads of elements call leave, views have the elements of the viewed value
     "language/vector/vector_programs.py": 3,  # views have the elements of the viewed value
 }

@@ -38,7 +38,7 @@ SUB_ROOMS = {
     "kb_cli.web": ["answers"],
     "kb_cli.commands": ["finished_runs"],
     "kb_engine.program": ["values", "author"],
-    "kb_engine.language": ["vector", "rules", "access"],
+    "kb_engine.language": ["vector", "access"],
 }
 """The sub-rooms of a room, in their order. Files that stand in the room itself have no place in the order."""
 

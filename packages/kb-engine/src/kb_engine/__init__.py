@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kb_engine.host.read import DeferredRead as DeferredRead
     from kb_engine.host.read import read_tensor as read_tensor
     from kb_engine.host.sharding import Sharding as Sharding
-    from kb_engine.language.epilogue import Epilogue as Epilogue
+    from kb_engine.language.gemm import Epilogue as Epilogue
     from kb_engine.language.tl import Language as Language
     from kb_engine.launch.launch import LaunchResult as LaunchResult
     from kb_engine.launch.launch import ProgramTimes as ProgramTimes
@@ -39,7 +39,7 @@ _NAMES = {
     "kb_engine.host.read": ("DeferredRead", "read_tensor"),
     "kb_engine.host.sharding": ("Sharding",),
     "kb_engine.program.values.host_values": ("HostValue",),
-    "kb_engine.language.epilogue": ("Epilogue",),
+    "kb_engine.language.gemm": ("Epilogue",),
     "kb_engine.language.tl": ("Language",),
     "kb_engine.launch.launch": ("LaunchResult", "ProgramTimes"),
     "kb_engine.program.values.handles": ("CompositeHandle", "LoadedTensor"),

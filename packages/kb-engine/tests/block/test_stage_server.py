@@ -112,7 +112,7 @@ def test_a_port_lets_waiters_in_one_by_one_in_order():
     port, seen = ExclusivePort(WaitReason.TCM_PORT), []
     waiter = Waiter(seen)
     assert port.admit("a")
-    port.waiting.extend([(waiter, "b"), (waiter, "c")])
+    port.waiting.extend([(waiter.granted, "b"), (waiter.granted, "c")])
     port.leave("a")
     assert seen == [("b", port)]
     port.leave("b")
@@ -134,7 +134,7 @@ def test_a_gate_that_admits_several_lets_all_of_them_in_and_stops_at_the_first_i
 
     gate, seen = Room(), []
     waiter = Waiter(seen)
-    gate.waiting.extend([(waiter, size) for size in (2, 1, 5, 1)])
+    gate.waiting.extend([(waiter.granted, size) for size in (2, 1, 5, 1)])
     gate.left = 4
     gate.reopen()
     assert [token for token, _ in seen] == [2, 1]  # 1 is left, and the last waiter does not overtake the one of 5

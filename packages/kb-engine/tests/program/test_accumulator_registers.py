@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_engine.program.accumulator_registers import AccumulatorRegisters
+from kb_engine.program.port import AccumulatorRegisters
 from kb_messages import OFFSET_BITS
 
 

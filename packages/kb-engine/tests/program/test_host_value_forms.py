@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_cases import examples
 
-from kb_engine.program.values.affine import Affine, merged_axes
-from kb_engine.program.values.affine_masks import HalfSpace, IndexBox
+from kb_engine.program.values.affine import Affine, HalfSpace, IndexBox, merged_axes
 from kb_engine.program.values.host_values import HostValue
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Annotated, ClassVar
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from kb_components.cost_fields import time_ns
 from kb_engine.block import CommandDispatcher, Context, MessagePart, Receiver, ps_from_ns
-from kb_messages import HostMessage, KernelLaunch, Lever
+from kb_messages import HostMessage, KernelLaunch
 
 Pes = tuple[Hashable, ...]
 """The PEs of a cube in the form in which a message names them."""
@@ -17,7 +18,7 @@ Pes = tuple[Hashable, ...]
 class MCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`overhead_ns`: the time to read a message and pass it on. Source: assumed, unless the topology says."""
 
-    overhead_ns: Annotated[float, Meta(ge=0, extra=Lever(("m_cpu",), "half", "overhead").extra)] = 0.0
+    overhead_ns: Annotated[float, time_ns(("m_cpu",), "overhead")] = 0.0
 
 
 class MCpu(CommandDispatcher[MCpuSpec]):

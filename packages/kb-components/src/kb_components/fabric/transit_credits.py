@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from kb_components.cost_fields import time_ns
 from kb_engine.block import BufferedComponent, ps_from_ns
-from kb_messages import Lever
 
 
 class TransitCreditsSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,13 +18,8 @@ class TransitCreditsSpec(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """
 
     buffer_nbytes: Annotated[int, Meta(ge=1)]
-    overhead_ns: Annotated[
-        float,
-        Meta(ge=0, extra=Lever(("links: request", "links: response", "pe_dma: service"), "half", "overhead").extra),
-    ] = 0.0
-    credit_ns: Annotated[
-        float, Meta(ge=0, extra=Lever(("links: shared", "pe_dma: service"), "half", "latency of credits").extra)
-    ] = 0.0
+    overhead_ns: Annotated[float, time_ns(("links: request", "links: response", "pe_dma: service"), "overhead")] = 0.0
+    credit_ns: Annotated[float, time_ns(("links: shared", "pe_dma: service"), "latency of credits")] = 0.0
 
 
 class TransitCredits(BufferedComponent[TransitCreditsSpec]):

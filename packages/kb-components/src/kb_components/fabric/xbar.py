@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from kb_components.cost_fields import time_ns
 from kb_engine.block import ForwardingComponent, ps_from_ns
-from kb_messages import Lever
 
 
 class XbarSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`overhead_ns`: arbitration and switching of the head of a transfer. Source: assumed, unless the topology says."""
 
-    overhead_ns: Annotated[
-        float,
-        Meta(ge=0, extra=Lever(("links: request", "links: response", "pe_dma: service"), "half", "overhead").extra),
-    ]
+    overhead_ns: Annotated[float, time_ns(("links: request", "links: response", "pe_dma: service"), "overhead")]
 
 
 class Xbar(ForwardingComponent[XbarSpec]):

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from kb_components.cost_fields import time_ns
 from kb_engine.block import HostPort, ps_from_ns
-from kb_messages import Lever
 
 
 class HostSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -16,7 +16,7 @@ class HostSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Source: assumed, unless the topology says.
     """
 
-    overhead_ns: Annotated[float, Meta(ge=0, extra=Lever(("host",), "half", "overhead").extra)] = 0.0
+    overhead_ns: Annotated[float, time_ns(("host",), "overhead")] = 0.0
     dma_channels: Annotated[int, Meta(ge=1)] = 4
 
 

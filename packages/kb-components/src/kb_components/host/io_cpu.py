@@ -7,8 +7,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from kb_components.cost_fields import time_ns
 from kb_engine.block import CommandDispatcher, MessagePart, ps_from_ns, split_message
-from kb_messages import HostMessage, KernelLaunch, Lever
+from kb_messages import HostMessage, KernelLaunch
 
 
 class IoCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,7 +19,7 @@ class IoCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     so with more bytes the launch reaches PEs after its start.
     """
 
-    overhead_ns: Annotated[float, Meta(ge=0, extra=Lever(("io_cpu",), "half", "overhead").extra)] = 0.0
+    overhead_ns: Annotated[float, time_ns(("io_cpu",), "overhead")] = 0.0
     launch_nbytes: Annotated[int, Meta(ge=0)] = 0
 
 
@@ -49,7 +50,8 @@ class IoCpu(CommandDispatcher[IoCpuSpec]):
 
     def parts(self, message: HostMessage) -> list[MessagePart]:
         """One part for each cube of the own SIP, and one for the IO_CPU of every other SIP."""
-        directory, mine = self.context.directory, self._sip
+        directory = self.context.directory
+        mine = directory.sip_of(self.node_id)
         found = []
         for sip, part in split_message(message, lambda cube: cube[0], self._cube_of):
             if sip != mine:
@@ -58,10 +60,6 @@ class IoCpu(CommandDispatcher[IoCpuSpec]):
             for cube, smaller in split_message(part, lambda cube: cube, self._cube_of):
                 found.append(MessagePart(directory.m_cpu(cube, self.node_id), smaller))
         return found
-
-    @property
-    def _sip(self) -> int:
-        return self.context.directory.sip_of(self.node_id)
 
     def _cube_of(self, pe_id: str) -> tuple[int, int]:
         return self.context.directory.cube_of(pe_id, self.node_id)

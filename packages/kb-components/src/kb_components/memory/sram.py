@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from kb_components.cost_fields import bandwidth_gbs, time_ns
 from kb_engine.block import DEADLINE, Context, Rate, SingleChannelMemory, State, ps_from_ns
-from kb_messages import Lever, Rectangle
+from kb_messages import Rectangle
 
 
 class SramSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,17 +19,9 @@ class SramSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     bw_gbs: Annotated[
-        float,
-        Meta(
-            gt=0,
-            extra=Lever(
-                ("sram: bytes", "sram: busy with others", "sram: service", "pe_dma: service"), "twice", "bandwidth"
-            ).extra,
-        ),
+        float, bandwidth_gbs(("sram: bytes", "sram: busy with others", "sram: service", "pe_dma: service"))
     ]
-    latency_ns: Annotated[
-        float, Meta(ge=0, extra=Lever(("sram: latency", "sram: service", "pe_dma: service"), "half", "latency").extra)
-    ]
+    latency_ns: Annotated[float, time_ns(("sram: latency", "sram: service", "pe_dma: service"))]
     burst_nbytes: Annotated[int, Meta(ge=1)] = 64
     ports: Literal["shared", "separate"] = "shared"
 

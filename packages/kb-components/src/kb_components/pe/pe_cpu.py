@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from kb_components.cost_fields import time_ns
 from kb_engine.block import CommandIssuer, Context, ps_from_ns
-from kb_messages import Command, Lever
+from kb_messages import Command
 
 
 class PeCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,11 +27,11 @@ class PeCpuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Source: the topology, where it is not 0.
     """
 
-    issue_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_cpu: issue",), "half", "issue time").extra)]
+    issue_ns: Annotated[float, time_ns(("pe_cpu: issue",), "issue time")]
     issue: Literal["blocking", "scoreboard", "decoupled"] = "blocking"
     engine_queue_depth: Annotated[int, Meta(ge=1)] = 8
-    program_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_cpu: program",), "half", "program time").extra)] = 20.0
-    startup_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_cpu: startup",), "half", "start-up time").extra)] = 0.0
+    program_ns: Annotated[float, time_ns(("pe_cpu: program",), "program time")] = 20.0
+    startup_ns: Annotated[float, time_ns(("pe_cpu: startup",), "start-up time")] = 0.0
 
 
 class PeCpu(CommandIssuer[PeCpuSpec]):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import Meta, Struct
 
-from kb_components.clock import clock_ghz
+from kb_components.cost_fields import clock_ghz, time_ns
 from kb_engine.block import (
     DEADLINE,
     PART,
@@ -29,7 +29,6 @@ from kb_engine.block import (
 from kb_messages import (
     OFFSET_BITS,
     DmaParams,
-    Lever,
     Matrix,
     PipelinePlan,
     PlanError,
@@ -40,6 +39,7 @@ from kb_messages import (
 )
 
 _DMA_WRITE: Final = StageType.DMA_WRITE  # Python 3.11 looks a member of an enumeration up by a call
+_SETUP: Final = ("pe_dma: setup", "pe_dma: service")
 
 
 class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,18 +61,9 @@ class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     bytes that it receives in a cycle. Without these attributes, the links alone bound its data.
     """
 
-    setup_ns: Annotated[
-        float, Meta(ge=0, extra=Lever(("pe_dma: setup", "pe_dma: service"), "half", "set-up time").extra)
-    ] = 0.0
-    write_setup_ns: (
-        Annotated[
-            float, Meta(ge=0, extra=Lever(("pe_dma: setup", "pe_dma: service"), "half", "set-up time of writes").extra)
-        ]
-        | None
-    ) = None
-    piece_ns: Annotated[
-        float, Meta(ge=0, extra=Lever(("pe_dma: setup", "pe_dma: service"), "half", "time of a piece").extra)
-    ] = 4.0
+    setup_ns: Annotated[float, time_ns(_SETUP, "set-up time")] = 0.0
+    write_setup_ns: Annotated[float, time_ns(_SETUP, "set-up time of writes")] | None = None
+    piece_ns: Annotated[float, time_ns(_SETUP, "time of a piece")] = 4.0
     max_pieces: Annotated[int, Meta(ge=1)] = 256
     outstanding: Annotated[int, Meta(ge=1)] = 1
     answers: Literal["any_order", "in_order"] = "any_order"
@@ -96,23 +87,12 @@ class PeDma(Initiator[PeDmaSpec]):
     whole bursts of the memory, on the links and in the memory.
     """
 
-    __slots__ = (
-        "_fabric",
-        "_issued_ps",
-        "_last_owner",
-        "_last_path",
-        "_mmu",
-        "_order",
-        "_paths",
-        "_piece_ps",
-        "_setups_ps",
-    )
-
     spec_type = PeDmaSpec
     serves = (StageType.DMA_READ, StageType.DMA_WRITE)
     needs_no_queue = True
     checks_by_form = True
     state: ClassVar[State] = {"_issued_ps": DEADLINE, "_order": each(PART)}
+    __slots__ = (*state, "_fabric", "_last_owner", "_last_path", "_mmu", "_paths", "_piece_ps", "_setups_ps")
     caches = ("_last_owner", "_last_path", "_paths")
 
     def __init__(self, spec: PeDmaSpec, context: Context) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from kb_components.clock import LEAST_RATE, MOST_RATE, clock_ghz
+from kb_components.cost_fields import LEAST_RATE, MOST_RATE, clock_ghz
 from kb_engine.block import ComponentBase, Context, Rate, exact
 from kb_messages import DType, GemmParams, PipelinePlan, PlanError, Role, StageParams, StageType
 

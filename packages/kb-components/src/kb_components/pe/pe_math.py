@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from kb_components.clock import clock_ghz
+from kb_components.cost_fields import clock_ghz
 from kb_engine.block import ComponentBase, Context, Rate
 from kb_messages import MathParams, PipelinePlan, PlanError, StageParams, StageType
 

@@ -7,8 +7,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from kb_components.cost_fields import time_ns
 from kb_engine.block import KIB, AddressTranslator, Context, ps_from_ns
-from kb_messages import Lever, Rectangle
+from kb_messages import Rectangle
 
 
 class PeMmuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,11 +21,9 @@ class PeMmuSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     page_kib: Annotated[int, Meta(ge=1)] = 4
     tlb_entries: Annotated[int, Meta(ge=1)]
-    hit_ns: Annotated[
-        float, Meta(ge=0, extra=Lever(("pe_dma: setup", "pe_dma: service"), "half", "hit time").extra)
-    ] = 0.0
+    hit_ns: Annotated[float, time_ns(("pe_dma: setup", "pe_dma: service"), "hit time")] = 0.0
     levels: Annotated[int, Meta(ge=1)]
-    level_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_dma: setup", "pe_dma: service"), "half", "walk time").extra)]
+    level_ns: Annotated[float, time_ns(("pe_dma: setup", "pe_dma: service"), "walk time")]
 
 
 class PeMmu(AddressTranslator[PeMmuSpec]):

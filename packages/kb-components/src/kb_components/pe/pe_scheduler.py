@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from kb_components.cost_fields import time_ns
 from kb_components.pe.scheduling.plan_checks import PlanChecks
 from kb_components.pe.scheduling.plan_forms import PLAN_FORMS
 from kb_components.pe.scheduling.shared_plans import SharedPlans
@@ -33,7 +34,6 @@ from kb_messages import (
     Command,
     DispatchWait,
     GemmCommand,
-    Lever,
     PipelinePlan,
     StageType,
     SubmittedCommand,
@@ -51,9 +51,7 @@ class PeSchedulerSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     submission_depth: Annotated[int, Meta(ge=1)] = 8
-    command_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_scheduler: decode",), "half", "decoding time").extra)] = (
-        0.0
-    )
+    command_ns: Annotated[float, time_ns(("pe_scheduler: decode",), "decoding time")] = 0.0
     input_kib: Annotated[int, Meta(ge=1)]
     output_kib: Annotated[int, Meta(ge=1)]
     compute_slots: Literal["shared", "independent"] = "shared"
@@ -65,20 +63,9 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
     The rest of TCM is the allocator's.
     """
 
-    __slots__ = (
-        "_blocks",
-        "_buffers",
-        "_feeder",
-        "_fetch_store",
-        "_plan_checks",
-        "_queue",
-        "_shared_plans",
-        "_shares_plans",
-        "_tile_choice",
-    )
-
     spec_type = PeSchedulerSpec
     state: ClassVar[State] = {"_queue": PART, "_feeder": PART, "_buffers": PART}
+    __slots__ = (*state, "_blocks", "_fetch_store", "_plan_checks", "_shared_plans", "_shares_plans", "_tile_choice")
     caches = ("_plan_checks", "_shared_plans", "_tile_choice")
 
     def __init__(self, spec: PeSchedulerSpec, context: Context) -> None:

@@ -8,10 +8,11 @@ serves transfers whose memory is this TCM. They come from other PEs over the fab
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from kb_components.cost_fields import bandwidth_gbs, time_ns
 from kb_engine.block import (
     PART,
     Context,
@@ -23,7 +24,10 @@ from kb_engine.block import (
     State,
     ps_from_ns,
 )
-from kb_messages import Lever, StageType, WaitReason
+from kb_messages import StageType, WaitReason
+
+_BYTES: Final = ("pe_tcm: bytes", "pe_tcm: busy with others", "pe_tcm: service", "pe_dma: service")
+_LATENCY: Final = ("pe_tcm: latency", "pe_tcm: service", "pe_dma: service")
 
 
 class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,54 +37,10 @@ class PeTcmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     assumed, unless the topology says.
     """
 
-    bw_gbs: Annotated[
-        float,
-        Meta(
-            gt=0,
-            extra=Lever(
-                ("pe_fetch_store", "pe_tcm: bytes", "pe_tcm: busy with others", "pe_tcm: service", "pe_dma: service"),
-                "twice",
-                "bandwidth",
-            ).extra,
-        ),
-    ]
-    latency_ns: Annotated[
-        float,
-        Meta(
-            ge=0,
-            extra=Lever(
-                ("pe_fetch_store", "pe_tcm: latency", "pe_tcm: service", "pe_dma: service"),
-                "half",
-                "latency",
-            ).extra,
-        ),
-    ] = 0.0
-    dma_bw_gbs: (
-        Annotated[
-            float,
-            Meta(
-                gt=0,
-                extra=Lever(
-                    ("pe_tcm: bytes", "pe_tcm: busy with others", "pe_tcm: service", "pe_dma: service"),
-                    "twice",
-                    "bandwidth of the DMA port",
-                ).extra,
-            ),
-        ]
-        | None
-    ) = None
-    dma_latency_ns: (
-        Annotated[
-            float,
-            Meta(
-                ge=0,
-                extra=Lever(
-                    ("pe_tcm: latency", "pe_tcm: service", "pe_dma: service"), "half", "latency of the DMA port"
-                ).extra,
-            ),
-        ]
-        | None
-    ) = None
+    bw_gbs: Annotated[float, bandwidth_gbs(("pe_fetch_store", *_BYTES))]
+    latency_ns: Annotated[float, time_ns(("pe_fetch_store", *_LATENCY))] = 0.0
+    dma_bw_gbs: Annotated[float, bandwidth_gbs(_BYTES, "bandwidth of the DMA port")] | None = None
+    dma_latency_ns: Annotated[float, time_ns(_LATENCY, "latency of the DMA port")] | None = None
 
 
 class PeTcm(SingleChannelMemory[PeTcmSpec], Scratchpad[PeTcmSpec]):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable
+from typing import ClassVar
 
 from kb_engine.block.in_flight import TileToken
-from kb_engine.block.state_visitor import TOKEN, NotPeriodic, State, Stateful, StateKind, StateVisitor, each
+from kb_engine.block.state_visitor import CALL, TOKEN, NotPeriodic, State, Stateful, StateVisitor, each
 from kb_messages import KbError, StageType, WaitReason
 
 
@@ -14,35 +15,21 @@ class WiringError(KbError):
     """Blocks that a plan or another block needs are not wired together."""
 
 
-class GateWaiter(Protocol):
-    """A queue whose next token waits at a gate."""
-
-    def granted(self, token: TileToken, gate: Gate) -> None:
-        """*gate*, where *token* waited, has let it in."""
-
-
-def _visit_waiter(over: StateVisitor, waiter: Any) -> Any:
-    over.call(waiter.granted)
-    return waiter
-
-
-_WAITER = StateKind("WAITER", _visit_waiter)
-
-
 class Gate(Stateful):
     """Something a service holds besides its own block: a port, a slot, room in the register file.
 
+    `waiting` are the waiting tokens, each behind a function that is called with the token and the gate that let it in.
     Waiters are served first come, first served. A subclass decides `admit`. The owner of the guarded resource calls
     `reopen` when some of it is free again.
     """
 
     __slots__ = ("waiting",)
-    state: ClassVar[State] = {"waiting": each(_WAITER, TOKEN)}
+    state: ClassVar[State] = {"waiting": each(CALL, TOKEN)}
 
     reason: WaitReason
 
     def __init__(self) -> None:
-        self.waiting: deque[tuple[GateWaiter, TileToken]] = deque()
+        self.waiting: deque[tuple[Callable[[TileToken, Gate], None], TileToken]] = deque()
 
     def admit(self, token: TileToken) -> bool:
         """Grants *token* its share of the resource and returns True, or changes nothing and returns False."""
@@ -79,8 +66,8 @@ class Gate(Stateful):
     def reopen(self) -> None:
         """Lets waiting tokens in while they can be admitted."""
         while self.waiting and self.admit(self.waiting[0][1]):
-            waiter, token = self.waiting.popleft()
-            waiter.granted(token, self)
+            granted, token = self.waiting.popleft()
+            granted(token, self)
 
 
 class ExclusivePort(Gate):

@@ -70,6 +70,7 @@ class CommandInFlight:
     """
 
     __slots__ = (
+        *_COMMAND_TIMES,
         "_completion",
         "_plan",
         "addresses",
@@ -87,13 +88,6 @@ class CommandInFlight:
         "remaining",
         "shared_plan",
         "submitted",
-        "t_call_ps",
-        "t_decoded_ps",
-        "t_done_ps",
-        "t_fed_ps",
-        "t_issued_ps",
-        "t_submitted_ps",
-        "t_taken_ps",
         "turn_ps",
     )
 
@@ -315,6 +309,7 @@ class TileToken:
     """
 
     __slots__ = (
+        *_TIMES,
         "completed",
         "context",
         "first_op_id",
@@ -323,12 +318,8 @@ class TileToken:
         "output_at",
         "registers_at",
         "stages",
-        "t_end",
-        "t_ready",
-        "t_start",
         "tile",
         "waits",
-        "waits_since",
     )
 
     t_ready: int

@@ -195,7 +195,7 @@ class StageServer(BoundedQueue):
 
     def _wait_at(self, gate: Gate, token: TileToken) -> None:
         token.waits_since = self.clock.now_ps
-        gate.waiting.append((self, token))
+        gate.waiting.append((self.granted, token))
 
     def _turn_to(self, command: CommandInFlight) -> None:
         """Looks up the gate and the calls of *command* for its tiles here."""

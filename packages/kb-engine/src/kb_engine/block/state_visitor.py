@@ -39,15 +39,15 @@ class StateVisitor(ABC):
     """Visits the state of a simulation once, between two events."""
 
     @abstractmethod
-    def moment(self, t_ps: int) -> int:
+    def moment(self, t_ps: int, /) -> int:
         """Takes a moment that matters wherever it lies, such as the begin of a service."""
 
     @abstractmethod
-    def deadline(self, t_ps: int) -> int:
+    def deadline(self, t_ps: int, /) -> int:
         """Takes a moment that matters only while it is ahead: a block that is free before now is free."""
 
     @abstractmethod
-    def count(self, count: int) -> int:
+    def count(self, count: int, /) -> int:
         """Takes a number that grows with the work done, and on which no time depends."""
 
     @abstractmethod
@@ -59,11 +59,11 @@ class StateVisitor(ABC):
         """Takes objects that have to be the same objects a period later. A snapshot keeps the objects alive."""
 
     @abstractmethod
-    def op(self, op_id: int) -> int:
+    def op(self, op_id: int, /) -> int:
         """Takes the number of an op of the command or of an earlier command; -1 for none."""
 
     @abstractmethod
-    def tiles_to_go(self, count: int) -> int:
+    def tiles_to_go(self, count: int, /) -> int:
         """Takes the number of tiles of the command that are not done."""
 
     @abstractmethod
@@ -142,10 +142,14 @@ def moment_or_none(over: StateVisitor, t_ps: int) -> int:
 
 
 class StateKind(NamedTuple):
-    """One kind of state: `visit(over, value)` hands a value of the kind to *over* and returns the new value."""
+    """One kind of state: `visit(over, value)` hands a value of the kind to *over* and returns the new value.
+
+    `needs` names an attribute of the same part, if the value matters only under the condition of `only_with`.
+    """
 
     name: str
     visit: Callable[[StateVisitor, Any], Any]
+    needs: str = ""
 
 
 State: TypeAlias = Mapping[str, StateKind] | tuple[str, ...]
@@ -271,6 +275,11 @@ def optional(kind: StateKind) -> StateKind:
     return StateKind(f"optional({kind.name})", visit)
 
 
+def only_with(attribute: str, kind: StateKind) -> StateKind:
+    """The kind of a value of *kind* that matters only while *attribute* of its part is not None, False or empty."""
+    return kind._replace(name=f"{kind.name} with {attribute}", needs=attribute)
+
+
 class Stateful:
     """A part whose classes give each attribute in `state` a kind.
 
@@ -283,7 +292,9 @@ class Stateful:
     def visit_state(self, over: StateVisitor) -> None:
         """Hands each attribute that has a kind to *over*, those of base classes first."""
         kind: Any = type(self)  # mypy takes no class of objects for hashable
-        for name, visit in _visits_of(kind):
+        for name, visit, needs in _visits_of(kind):
+            if needs and not getattr(self, needs):
+                continue
             value = getattr(self, name)
             moved = visit(over, value)
             if moved is not value:
@@ -297,10 +308,10 @@ def kinds_of(owner: type) -> Mapping[str, StateKind] | None:
 
 
 @lru_cache(maxsize=512)
-def _visits_of(kind: type) -> list[tuple[str, Callable[[StateVisitor, Any], Any]]]:
-    """The attributes of *kind* that have a kind, and how each is visited."""
+def _visits_of(kind: type) -> list[tuple[str, Callable[[StateVisitor, Any], Any], str]]:
+    """The attributes of *kind* that have a kind, how each is visited, and the attribute that it needs."""
     return [
-        (name, stated.visit)
+        (name, stated.visit, stated.needs)
         for owner in reversed(kind.__mro__)
         for name, stated in (kinds_of(owner) or {}).items()
         if stated is not BY_HAND

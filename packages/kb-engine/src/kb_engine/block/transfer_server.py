@@ -14,7 +14,7 @@ from kb_engine.block.fabric_roles import Initiator
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import Record, RecordWait, Service, StageServer
-from kb_engine.block.state_visitor import BY_HAND, DEADLINE, SAME, TOKEN, State, StateVisitor, each
+from kb_engine.block.state_visitor import DEADLINE, MOMENT, SAME, TOKEN, State, each, only_with
 from kb_messages import Stage, StageType
 
 
@@ -46,19 +46,6 @@ class TransferServer(StageServer):
     has room there, else None.
     """
 
-    __slots__ = (
-        "_begin_transfer",
-        "_busy_since_ps",
-        "_done",
-        "_entering",
-        "_first_since_ps",
-        "_in_front",
-        "_is_blocked",
-        "_most",
-        "_service",
-        "_to_begin",
-        "_under_way",
-    )
     state: ClassVar[State] = {
         "_in_front": each(TOKEN),
         "_to_begin": each(TOKEN),
@@ -66,9 +53,10 @@ class TransferServer(StageServer):
         "_done": each(TOKEN),
         "_entering": TOKEN,
         "_is_blocked": SAME,
-        "_busy_since_ps": BY_HAND,
+        "_busy_since_ps": only_with("_under_way", MOMENT),
         "_first_since_ps": DEADLINE,
     }
+    __slots__ = (*state, "_begin_transfer", "_most", "_service")
 
     def __init__(
         self,
@@ -89,12 +77,6 @@ class TransferServer(StageServer):
         self._busy_since_ps = self._first_since_ps = 0
         self._begin_transfer = self.begin
         self.begin = self._begin_and_set_up
-
-    def visit_state(self, over: StateVisitor) -> None:
-        """Hands the state to *over*. The begin of the busy time matters only while a service is under way."""
-        super().visit_state(over)
-        if self._under_way:
-            self._busy_since_ps = over.moment(self._busy_since_ps)
 
     @property
     def outstanding(self) -> int:
@@ -162,7 +144,8 @@ class TransferServer(StageServer):
         if claim is None or not claim.wants(token):
             return True
         before = self._in_front[: self._in_front.index(token)]
-        return not any(each in self._to_begin or any(map(self._is_here, _to_come(each))) for each in before)
+        to_come = (stage for each in before for stage in each.stages[each.index + 1 :])
+        return not any(each in self._to_begin for each in before) and not any(map(self._is_here, to_come))
 
     def _begin_and_set_up(self, token: TileToken, finish: Callable[[TileToken], None]) -> None:
         now = self.clock.now_ps
@@ -260,11 +243,6 @@ class TransferServer(StageServer):
 
     def _is_here(self, stage: Stage) -> bool:
         return stage.stage_type is self.stage_type and stage.component == self.node_id
-
-
-def _to_come(token: TileToken) -> Sequence[Stage]:
-    """The stages of *token* after the current one."""
-    return token.stages[token.index + 1 :]
 
 
 def server_of(

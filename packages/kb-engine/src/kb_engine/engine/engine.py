@@ -336,7 +336,7 @@ class Engine:
         """Logs a host write after the first launch. *times_ps* are its begin and its end."""
         session = self.session
         if session.recorder is not None:
-            seq, op_id = session.next_command_seq(), session.take_op_ids(1)
+            seq, op_id = session.take_numbers()
             session.recorder.host_write(matrix, data, seq, op_id, times_ps)
         if self._check is not None:
             self._check.host_wrote(matrix, data, times_ps)

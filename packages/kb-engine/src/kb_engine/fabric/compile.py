@@ -204,13 +204,10 @@ class PathCompiler(Stateful):
     def _hop(self, state: LinkState, shares: bool, narrows: bool) -> Hop:
         """A new hop over the link of *state*, which is one object for all legs."""
         after_ps = interned(state.link.latency_ps + self._overheads[state.link.dst])
-        return Hop(state, after_ps, self._shared_link(state) if shares else None, narrows)
+        return Hop(state, after_ps, SharedLink(self._clock, state.rate, self._deliver) if shares else None, narrows)
 
     def _port_state(self, link: Link) -> LinkState:
         return next(state for state in self._ports[link.src] if state.link is link)
-
-    def _shared_link(self, state: LinkState) -> SharedLink:
-        return SharedLink(self._clock, state.rate, self._deliver)
 
     def _can_merge(self, link: Link, alone: Set[str]) -> bool:
         """Whether two flows can want *link* at once.

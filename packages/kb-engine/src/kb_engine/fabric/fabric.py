@@ -22,9 +22,7 @@ from simpy.events import NORMAL
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import PipelineError, TileToken
 from kb_engine.block.state_visitor import PART, SIZE, State, Stateful
-from kb_engine.fabric.atomic_write import AtomicWrite
 from kb_engine.fabric.compile import PathCompiler
-from kb_engine.fabric.idle_time import alone_ps, form_of_idle
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering, InterleavedPath
 from kb_engine.fabric.link import LinkState
@@ -32,7 +30,7 @@ from kb_engine.fabric.paths import Leg, MemoryPath, OnLinks
 from kb_engine.fabric.sharing.arrival_curve import SteadyPace
 from kb_engine.fabric.sharing.stream import Stream
 from kb_engine.fabric.transfer import Transfer
-from kb_engine.fabric.transfer_rows import TransferRows, WatchedWrite, op_of
+from kb_engine.fabric.transfer_rows import AtomicWrite, TransferRows, WatchedWrite, op_of
 from kb_engine.timing.clock import Clock
 from kb_messages import OFFSET_BITS, CountedPieces, FabricTransfer, Rectangle
 from kb_topology import AddressMap, Graph, Route
@@ -196,14 +194,15 @@ class Fabric(Stateful):
 
     def alone_ps(self, path: MemoryPath | InterleavedPath, memory: Rectangle, write: bool) -> tuple[int, int]:
         """Picoseconds of a transfer with nothing else under way, and picoseconds of its bytes at the memory."""
-        return alone_ps(path, memory, write)
+        return path.alone_ps(memory, write)
 
     def form_of_idle(self, src: str, owner: int) -> Hashable:
         """The form of the path from node *src* to memory *owner*: paths of equal forms have equal idle times.
 
         Raises the errors of `path`.
         """
-        return form_of_idle(self.path(src, owner))
+        form: Hashable = self.path(src, owner).form_of_idle
+        return form
 
     def counted(self, path: MemoryPath | InterleavedPath, pieces: tuple[Rectangle, ...]) -> CountedPieces:
         """*pieces* of one memory as `read` and `write` take them: each run counts in whole bursts of the memory."""

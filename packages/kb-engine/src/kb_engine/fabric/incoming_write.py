@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from kb_engine.block.fabric_roles import MemoryComponent
-from kb_engine.block.state_visitor import BY_HAND, DEADLINE, MOMENT, OP, PART, SAME, State, Stateful, StateVisitor, each
+from kb_engine.block.state_visitor import DEADLINE, MOMENT, OP, PART, SAME, State, Stateful, each, only_with
 from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, FairShare, SteadyPace
 from kb_messages import CountedPieces, Rectangle, cut
 
@@ -22,12 +22,12 @@ class IncomingWrite(Stateful):
     """
 
     __slots__ = ("_committed_ps", "_memory", "_n_handed", "_pace", "_payload", "_rectangle", "_since_ps", "came_ps")
-    state: ClassVar[State] = {
+    state: ClassVar[State] = {  # without the rectangle, which `become` replaces
         "_n_handed": SAME,
         "_committed_ps": DEADLINE,
         "_pace": each(MOMENT, PART, SAME, SAME),
-        "came_ps": BY_HAND,
-        "_since_ps": BY_HAND,
+        "came_ps": only_with("_pace", MOMENT),
+        "_since_ps": only_with("_pace", MOMENT),
     }
 
     def __init__(self, memory: MemoryComponent[Any], rectangle: Rectangle) -> None:
@@ -38,15 +38,6 @@ class IncomingWrite(Stateful):
         self._n_handed = 0
         self._since_ps = self._committed_ps = 0
         self.came_ps = 0
-
-    def visit_state(self, over: StateVisitor) -> None:
-        """Hands the state to *over*, without the rectangle, which `become` replaces.
-
-        The moments of the first bytes matter from the first byte on.
-        """
-        super().visit_state(over)
-        if self._pace:
-            self.came_ps, self._since_ps = over.moment(self.came_ps), over.moment(self._since_ps)
 
     def has_headers(self, payload: float) -> None:
         """Notes that of the bytes that come, the share *payload* belongs to the rectangle. The others are headers."""

@@ -8,7 +8,7 @@ Design: docs/design/memories.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
@@ -91,6 +91,19 @@ class InterleavedPath:
         if leg.has_headers:
             nbytes += sum([leg.on_links(part.nbytes) - part.nbytes for _, part in parts])
         return link.rate.ps(nbytes)
+
+    def alone_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
+        """The times of `MemoryPath.alone_ps` of the slowest slice: the requests go at once."""
+        parts = self.parts(memory)
+        own_link_ps = self.own_link_ps(memory, parts, write)
+        found = [way.alone_ps(part, write, own_link_ps) for way, part in parts]
+        return max(whole_ps for whole_ps, _ in found), max(bytes_ps for _, bytes_ps in found)
+
+    @property
+    def form_of_idle(self) -> Hashable:
+        """What `alone_ps` follows from, besides the rectangle and its place in the memory."""
+        own_links = tuple([None if link is None else link.rate.ps_each for link in self.own_links])
+        return self.region.interleaving, own_links, tuple([path.form_of_idle for path in self.slices])
 
 
 @lru_cache(maxsize=512)

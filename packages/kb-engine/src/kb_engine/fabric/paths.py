@@ -5,9 +5,11 @@ The fabric compiles each leg and each path once. Everything that a transfer need
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import chain
 from typing import Any, ClassVar, Final, NamedTuple
+
+from msgspec.json import encode
 
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.state_visitor import COUNT, PART, SAME, State, Stateful, StateVisitor
@@ -17,10 +19,15 @@ from kb_engine.fabric.sharing.last_link import Narrowing
 from kb_engine.fabric.sharing.shared_link import SharedLink
 from kb_engine.fabric.sharing.stream import SharedHop
 from kb_engine.timing.interning import interned
+from kb_messages import Rectangle
 from kb_topology import Link
 
 OnLinks = Callable[[int], int]
 """Gives the bytes on each link from the bytes of a transfer."""
+
+
+_MANY_NBYTES: Final = 1 << 40
+"""Bytes of so many packets that the bytes of one packet follow from their number."""
 
 
 class Hop(NamedTuple):
@@ -68,21 +75,18 @@ class Flow(Stateful):
         "write_alone_ps": SAME,
     }
     __slots__ = (
+        *state,
         "ahead",
-        "count",
         "hops",
         "latency_ps",
         "memory_ps",
         "narrowing",
         "nbytes",
         "payload_nbytes",
-        "read_alone_ps",
         "shared",
         "slowest_ps",
-        "under_way",
         "unshared",
         "way",
-        "write_alone_ps",
     )
 
     def __init__(self, hops: list[Hop], payload_nbytes: int, nbytes: int, alone_ps: int = -1) -> None:
@@ -211,6 +215,12 @@ class Leg:
         return max((hop.state.rate.ps(on_link) for hop in self.hops), default=0)
 
     @property
+    def form_of_idle(self) -> Hashable:
+        """What the time of bytes on the narrowest link follows from, besides their number."""
+        narrowest = max([hop.state.rate.ps_each for hop in self.hops], default=0)
+        return narrowest, self.on_links(1), self.on_links(_MANY_NBYTES)
+
+    @property
     def has_headers(self) -> bool:
         """Whether packets have headers."""
         return self._on_links is not None
@@ -279,19 +289,7 @@ class MemoryPath(Stateful):
     """
 
     state: ClassVar[State] = {"away": PART, "back": PART, "requests": PART}
-    __slots__ = (
-        "_places",
-        "away",
-        "back",
-        "dst",
-        "event_order",
-        "memory",
-        "nearest_ps",
-        "request_ps",
-        "requests",
-        "response_ps",
-        "src",
-    )
+    __slots__ = (*state, "_places", "dst", "event_order", "memory", "nearest_ps", "request_ps", "response_ps", "src")
 
     def __init__(
         self,
@@ -329,3 +327,19 @@ class MemoryPath(Stateful):
     def burst_nbytes(self) -> int:
         """Bytes of a burst of the memory."""
         return self.memory.burst_nbytes
+
+    def alone_ps(self, memory: Rectangle, write: bool, least_ps: int = 0) -> tuple[int, int]:
+        """Picoseconds of a transfer of *memory* with nothing else under way, and of its bytes at the memory.
+
+        The bytes take at least *least_ps* on their links. In closed form, for estimates alone.
+        """
+        latency_ps, bytes_ps = self.memory.idle_ps(memory, write)
+        data = self.away if write else self.back
+        slowest_ps = max(bytes_ps, data.slowest_ps(memory.nbytes), least_ps)
+        return self.request_ps + latency_ps + slowest_ps + self.response_ps, bytes_ps
+
+    @property
+    def form_of_idle(self) -> Hashable:
+        """What `alone_ps` follows from, besides the rectangle and its place in the memory."""
+        memory = type(self.memory), encode(self.memory.spec)
+        return *memory, self.request_ps, self.response_ps, self.away.form_of_idle, self.back.form_of_idle

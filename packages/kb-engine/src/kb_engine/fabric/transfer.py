@@ -57,20 +57,7 @@ class Transfer(Stateful):
         "served": optional(row(OP, OP, MOMENT_OR_NONE, MOMENT, MOMENT)),
         "incoming": BY_HAND,
     }
-    __slots__ = (
-        "argument",
-        "due_ps",
-        "finish",
-        "flow",
-        "head_ps",
-        "incoming",
-        "last_link",
-        "memory",
-        "path",
-        "served",
-        "t_start_ps",
-        "tail_ps",
-    )
+    __slots__ = tuple(state)
 
     def __init__(
         self,

@@ -14,11 +14,12 @@ from typing import Any, ClassVar
 from kb_dataexec.log.compressed import int64s
 from kb_engine.block.fabric_roles import MemoryComponent, said_read_latency_ps
 from kb_engine.block.in_flight import TileToken
-from kb_engine.block.state_visitor import BY_HAND, MOMENT, OP, State, StateVisitor, optional, row
+from kb_engine.block.state_visitor import MOMENT, OP, State, only_with, optional, row
 from kb_engine.fabric.incoming_write import IncomingWrite
 from kb_engine.fabric.interleaved import Gathering
 from kb_engine.fabric.lazy_reads import NOT_YET, LazyTransfers, ReadWay, pack_row
 from kb_engine.fabric.paths import Flow, MemoryPath
+from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve
 from kb_engine.fabric.transfer import ServedRead
 from kb_messages import Rectangle
 
@@ -35,7 +36,7 @@ class WatchedWrite(IncomingWrite):
         "op_id": OP,
         "behind_op": OP,
         "held_ps": optional(row(MOMENT, MOMENT)),
-        "since_ps": BY_HAND,
+        "since_ps": only_with("held_ps", MOMENT),
     }
 
     def __init__(self, memory: MemoryComponent[Any], rectangle: Rectangle, holders: list[int], op_id: int) -> None:
@@ -46,12 +47,6 @@ class WatchedWrite(IncomingWrite):
         self.behind_op = -1
         self.since_ps = 0
         self.held_ps: tuple[int, int] | None = None
-
-    def visit_state(self, over: StateVisitor) -> None:
-        """Hands the state to *over*, and the begin of the last part, if there was one."""
-        super().visit_state(over)
-        if self.held_ps is not None:
-            self.since_ps = over.moment(self.since_ps)
 
     def _reserve(self, parts: list[Rectangle], now_ps: int) -> None:
         if not parts:
@@ -69,6 +64,37 @@ class WatchedWrite(IncomingWrite):
                 self.since_ps, self.behind_op = self._since_ps, behind_op
                 before = self.held_ps = held_ps
                 behind_op = self.op_id
+
+
+class AtomicWrite(WatchedWrite):
+    """A write whose bytes the memory reads first.
+
+    The read begins when the last operand byte has come, and the write follows it at once, so nothing comes in between.
+    For the op log the whole time at the memory is one part of the service.
+    """
+
+    __slots__ = ()
+
+    def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
+        """Bytes that come wait for the last one."""
+
+    def hand_over(self, now_ps: int) -> None:
+        """Does nothing: a request that is served next comes before the atomic."""
+
+    def ask(self, then: Callable[[int], None]) -> None:
+        """Asks for the read, and, once it has its time, for the write behind it."""
+
+        def write(_: int, read_ps: int) -> None:
+            self._memory.request(self._rectangle, read_ps, True, lambda _, committed_ps: then(committed_ps))
+
+        self._memory.request(self._rectangle, 0, False, write)
+
+    def finish(self, now_ps: int) -> int:
+        """Reads and writes, because the last byte has come. Returns the time of the commit."""
+        self._holders[:] = [self.op_id] * len(self._holders)
+        _, read_ps = self._memory.reserve(now_ps, self._rectangle, now_ps, False)
+        _, self._committed_ps = self._memory.reserve(now_ps, self._rectangle, read_ps, True)
+        return self._committed_ps
 
 
 class TransferRows:

@@ -235,15 +235,14 @@ class Host:
 
         Raises AddressError for bytes that a page table refuses, and KernelError for a PE without MMU.
         """
-        self._virtual.send(message)
+        self._virtual.send([message])
 
     def write(self, tensor: Tensor, data: npt.NDArray[Any]) -> None:
         """Overwrites every copy of *tensor* with *data*. Raises KernelError when *data* has another shape or dtype."""
         self._place(tensor, data, {})
 
     def _place(self, tensor: Tensor, data: npt.NDArray[Any], kept: _Blocks) -> None:
-        """Overwrites every copy of *tensor* with *data*. The memories share one array for equal blocks: *kept* caches
-        the arrays."""
+        """Overwrites every copy of *tensor* with *data*. Equal blocks share one array, cached in *kept*."""
         if data.shape != tensor.shape or data.dtype != numpy_dtype(tensor.dtype):
             raise KernelError(
                 f"write of {tensor.name}",
@@ -261,7 +260,7 @@ class Host:
             self.engine.memory.pending.clear(matrix)
             written.append((matrix, kept[bounds]))
         began = self.engine.clock.now_ps
-        times = self._move(tensor, write=True)
+        times = self.engine.move([matrix for matrix, _ in written], True)
         self.write_ps += self.engine.clock.now_ps - began
         if self.engine.initial_memory is not None:
             for (matrix, block), each in zip(written, times, strict=True):
@@ -334,18 +333,14 @@ class Host:
         """
         self._tensors.check_live("read", tensor)
         began = self.engine.clock.now_ps
-        self._move(tensor, write=False)
+        blocks = [matrix for _, matrix in tensor.every_block()]
+        self.engine.move(blocks, False)
         self.read_ps += self.engine.clock.now_ps - began
-        for _, matrix in tensor.every_block():
+        for matrix in blocks:
             producer = self.engine.memory.pending.producer(matrix)
             if producer is not None:
                 return DeferredRead(tensor, producer)
         return read_tensor(self.engine.memory.store, tensor)
-
-    def _move(self, tensor: Tensor, write: bool) -> list[tuple[int, int]]:
-        """Simulates the time of writing or reading every block of *tensor*. Returns the start and the end of each, in
-        ps."""
-        return self.engine.move([matrix for _, matrix in tensor.every_block()], write)
 
     def _as_reference(self, argument: Any) -> Any:
         if isinstance(argument, Tensor):

@@ -64,11 +64,7 @@ def layout(name: str, sharding: Sharding, places: Sequence[tuple[int, int]]) -> 
 
 def sharding_of(name: str, shard: Sharding | str) -> Sharding:
     """*shard* as a Sharding. A word stands for the same cut at all levels. Raises KernelError for an unknown cut."""
-    if isinstance(shard, Sharding):
-        cuts: Sequence[str] = (shard.sips, shard.cubes, shard.pes)
-    else:
-        cuts = (shard,)
-    for cut in cuts:
+    for cut in (shard.sips, shard.cubes, shard.pes) if isinstance(shard, Sharding) else (shard,):
         if cut not in ("row", "column", "replica"):
             raise KernelError(f"tensor {name}", f"shard={cut!r}", "'row', 'column' or 'replica'")
     if isinstance(shard, Sharding):

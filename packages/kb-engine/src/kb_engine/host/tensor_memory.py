@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from kb_engine.engine.engine import Engine
 from kb_engine.host.memories import Memories, space_named
 from kb_engine.host.sharding import Layout, Sharding, block_bounds, layout, near_copies, sharding_of
-from kb_engine.host.virtual_memory import Mappings
+from kb_engine.host.virtual_memory import Mappings, batched
 from kb_engine.memory.allocator import OutOfMemoryError
 from kb_engine.program.values.affine import sides_of
-from kb_engine.program.values.tensors import BlockAddresses, Tensor
+from kb_engine.program.values.tensors import Tensor
 from kb_messages import DType, KernelError, Matrix, MemorySpace, split_address
 
 
@@ -45,12 +45,6 @@ def choose_homes(
     if not (1 <= cut.down <= rows and 1 <= cut.along <= cols):
         raise _bad_cut(name, cut, rows, cols)
     return cut, homes
-
-
-def copy_of_each_pe(memories: Memories, name: str, shard: Sharding | str, cut: Layout) -> list[int]:
-    """For each PE, the number of the copy of tensor *name* that it uses. *cut* is the layout of the tensor."""
-    owners = memories.check_pes(f"tensor {name}", sharding_of(name, shard).owners)
-    return near_copies(cut, owners, memories.places)
 
 
 def _named_or_spread(
@@ -114,14 +108,15 @@ class TensorMemory:
         dtype, sets = DType(dtype), self.memories.interleaved_names
         if not shape or any(size < 1 for size in shape):
             raise KernelError(f"tensor {name}", f"shape {shape}", "positive sizes, at least one")
+        is_cut = blocks != (1, 1) or slices is not None or shard is not None
         if memory in sets:
-            if blocks != (1, 1) or slices is not None or shard is not None or cube is not None:
+            if is_cut or cube is not None:
                 got = f"memory={memory!r} with blocks, slices, shard or cube"
                 raise KernelError(f"tensor {name}", got, "one of them: a tensor over a set of slices is flat")
             return self._interleaved(name, shape, dtype, memory)
         space = space_named(name, memory, sets)
         rows, cols = sides_of(shape)
-        is_named = blocks != (1, 1) or slices is not None or shard is not None or space is not MemorySpace.HBM
+        is_named = is_cut or space is not MemorySpace.HBM
         if cube is not None:
             self._check_cube(name, cube, is_named)
         if self.memories.n_pools and not is_named:
@@ -137,8 +132,10 @@ class TensorMemory:
         ]
         near: dict[str, int] = {}
         if shard is not None and cut.copies > 1:
-            near = dict(zip(self.engine.pes, copy_of_each_pe(self.memories, name, shard, cut), strict=True))
-        grids = _grids(self._allocate(name, space, homes, sizes * cut.copies), cut)
+            owners = self.memories.check_pes(f"tensor {name}", sharding_of(name, shard).owners)
+            near = dict(zip(self.engine.pes, near_copies(cut, owners, self.memories.places), strict=True))
+        rows_of_blocks = batched(self._allocate(name, space, homes, sizes * cut.copies), cut.along)
+        grids = batched(rows_of_blocks, cut.down)
         tensor = Tensor(
             name=name,
             shape=shape,
@@ -234,9 +231,3 @@ class TensorMemory:
         for address, nbytes in zip(addresses, sizes, strict=True):
             self._reserve(address, nbytes)
         return addresses
-
-
-def _grids(addresses: Sequence[int], cut: Layout) -> tuple[BlockAddresses, ...]:
-    """The addresses of the blocks of each copy, as rows of blocks."""
-    rows = [tuple(addresses[start : start + cut.along]) for start in range(0, len(addresses), cut.along)]
-    return tuple(tuple(rows[start : start + cut.down]) for start in range(0, len(rows), cut.down))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -12,6 +13,13 @@ from kb_engine.memory.page_table import PageTable
 from kb_engine.program.values.tensors import Tensor
 from kb_messages import AddressError, KernelError, MmuMap, MmuMessage, MmuUnmap
 from kb_topology import did_you_mean
+
+ItemT = TypeVar("ItemT")
+
+
+def batched(items: Sequence[ItemT], n: int) -> tuple[tuple[ItemT, ...], ...]:
+    """*items* in tuples of *n*: addresses of blocks as rows of blocks."""
+    return tuple(tuple(items[start : start + n]) for start in range(0, len(items), n))
 
 
 class Mappings:
@@ -23,8 +31,7 @@ class Mappings:
         self.end = 0
 
     def add(self, first: int, end: int, tensor: Tensor, messages: list[MmuMap]) -> None:
-        """Notes that *messages* mapped *tensor* at the virtual addresses from *first* on. *end* is the first page after
-        them."""
+        """Notes that *messages* mapped *tensor* at virtual addresses from *first* up to *end*, the next free page."""
         self.mapped[first] = replace(tensor, virtual=()), messages
         self.end = max(self.end, end)
 
@@ -45,17 +52,8 @@ class VirtualMemory:
         self._mappings = mappings
         self.elapsed_ps = 0
 
-    def send(self, message: MmuMessage) -> None:
-        """Sends *message* to the MMUs of the PEs that it names. When one MMU refuses the message, none obeys.
-
-        Raises AddressError when an MMU refuses or when the physical bytes are in no memory, and KernelError for a PE
-        that is missing or has no MMU.
-        """
-        self._send_all([message])
-
     def map(self, tensor: Tensor, virtual: int | None, pe_ids: Sequence[str]) -> Tensor:
-        """Maps *tensor* to virtual addresses from *virtual* on. Each block takes whole pages. Raises the errors of
-        `send`."""
+        """Maps *tensor* from *virtual* on, in whole pages for each block. Raises the errors of `send`."""
         page_nbytes = max((self._translator(pe_id).page_nbytes for pe_id in pe_ids), default=1)
         at = first = max(self._mappings.end, page_nbytes) if virtual is None else virtual
         messages: list[MmuMap] = []
@@ -67,9 +65,8 @@ class VirtualMemory:
                 messages.append(MmuMap(virtual=at, physical=matrix.address, nbytes=nbytes, pes=tuple(pe_ids)))
                 addresses.append(at)
                 at += nbytes
-            along = len(tensor.col_bounds) - 1
-            grids.append(tuple(tuple(addresses[row : row + along]) for row in range(0, len(addresses), along)))
-        self._send_all(messages)
+            grids.append(batched(addresses, len(tensor.col_bounds) - 1))
+        self.send(messages)
         self._mappings.add(first, -(-at // page_nbytes) * page_nbytes, tensor, messages)
         return replace(tensor, virtual=tuple(grids))
 
@@ -79,12 +76,16 @@ class VirtualMemory:
         physical, messages = self._mappings.mapped.get(first, (None, []))
         if physical != replace(tensor, virtual=()):
             raise KernelError(f"unmap of {tensor.name}", "a tensor that is not mapped", "one from host.map")
-        self._send_all([MmuUnmap(virtual=each.virtual, nbytes=each.nbytes, pes=each.pes) for each in messages])
+        self.send([MmuUnmap(virtual=each.virtual, nbytes=each.nbytes, pes=each.pes) for each in messages])
         del self._mappings.mapped[first]
 
-    def _send_all(self, messages: Sequence[MmuMessage]) -> None:
-        """Sends *messages* in one call, after a trial on copies of the page tables, which raises the errors of
-        refusals."""
+    def send(self, messages: Sequence[MmuMessage]) -> None:
+        """Sends *messages* in one call to the MMUs of the PEs that they name. When one MMU refuses a message, none
+        obeys: the messages are tried on copies of the page tables first.
+
+        Raises AddressError when an MMU refuses or when the physical bytes are in no memory, and KernelError for a PE
+        that is missing or has no MMU.
+        """
         tried: dict[str, PageTable] = {}
         for message in messages:
             if isinstance(message, MmuMap):

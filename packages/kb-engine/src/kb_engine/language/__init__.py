@@ -3,7 +3,7 @@
 Design: docs/design/kernel-language.md.
 """
 
-from kb_engine.language.epilogue import Epilogue
+from kb_engine.language.gemm import Epilogue
 from kb_engine.language.tl import Language
 from kb_engine.program.values.handles import CompositeHandle, LoadedTensor
 from kb_engine.program.values.host_values import HostValue

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from kb_engine.language.deferred_calls import DeferredCalls
 from kb_engine.memory.pending import Producer
-from kb_engine.program.accumulator_registers import AccumulatorRegisters
 from kb_engine.program.author.arguments import in_tcm
-from kb_engine.program.port import Completion, ProgramPort
+from kb_engine.program.language_base import allocate
+from kb_engine.program.port import AccumulatorRegisters, Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.handles import Handle, LoadedTensor, Operators
 from kb_messages import (
@@ -34,8 +34,6 @@ from kb_messages import (
     TileShape,
     VectorCommand,
 )
-
-Allocate = Callable[[int, int, DType, str], TcmHolder]
 
 
 class AccumulatorTensor(LoadedTensor):
@@ -60,12 +58,6 @@ class AccumulatorTensor(LoadedTensor):
     def freed(self) -> bool:
         """Whether `tl.free` freed the sum's registers or its TCM."""
         return self.forgotten or super().freed
-
-    @property
-    def pending_op(self) -> Producer:
-        """The dot that makes the sum."""
-        assert self.producer is not None
-        return self.producer
 
     def settled_place(self) -> Matrix:
         """The place of the sum now, in registers or in TCM. Issues a deferred dot, and moves nothing."""
@@ -93,8 +85,7 @@ class _Deferred(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """A sum in registers, and the kernel line that began it. `handle` returns None when the kernel has no reference to
-    it."""
+    """A sum in registers, and the kernel line that began it. `handle` returns None when the kernel dropped the sum."""
 
     matrix: Matrix
     handle: Callable[[], AccumulatorTensor | None]
@@ -102,12 +93,10 @@ class _Sum(NamedTuple):
 
 
 class Accumulators:
-    """The sums of one program that lie in registers, the oldest first. *allocate* allocates TCM for sums that leave
-    them."""
+    """The sums of one program that lie in registers, the oldest first."""
 
-    def __init__(self, port: ProgramPort, allocate: Allocate, later: DeferredCalls) -> None:
+    def __init__(self, port: ProgramPort, later: DeferredCalls) -> None:
         self._port = port
-        self._allocate = allocate
         self._later = later
         self._sums: dict[int, _Sum] = {}
         self._deferred: _Deferred | None = None
@@ -250,14 +239,14 @@ class Accumulators:
             self._drain(next(iter(self._sums)), line)
 
     def _drain(self, address: int, line: str) -> None:
-        """Moves the sum at *address* to TCM. A sum without references is moved too, because the registers have to be
-        emptied."""
+        """Moves the sum at *address* to TCM, also a sum without references: the registers have to be emptied."""
         held, find, _ = self._sums[address]
         handle, port = find(), self._port
-        holder = self._allocate(held.rows, held.cols, held.dtype, line)
+        holder = allocate(port, held.rows, held.cols, held.dtype, line)
         del self._sums[address]
         completion = Completion()
-        port.memory.pending.mark(holder.matrix, Producer("tl.dot", line) if handle is None else handle.pending_op)
+        producer = None if handle is None else handle.producer
+        port.memory.pending.mark(holder.matrix, producer or Producer("tl.dot", line))
         if handle is not None:
             handle.arrive(holder, completion)
         port.submit(DrainCommand(src=held, dst=holder.matrix), line, completion, True)

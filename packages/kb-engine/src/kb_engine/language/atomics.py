@@ -6,7 +6,7 @@ Design: docs/design/memories.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 from weakref import ref
 
@@ -14,45 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language.access import masks
-from kb_engine.language.access.accesses import ElementAccess, pieces_of
-from kb_engine.language.access.element_pieces import TilePiece, pieces_of_elements
-from kb_engine.language.deferred_calls import AtomicCall, AtomicPart, DeferredAtomics, OldValue
-from kb_engine.language.rules.math_results import Argument, known_value
+from kb_engine.language.access.accesses import ElementAccess, pieces_of, places_left_out
+from kb_engine.language.call_rules import Argument, known_value
+from kb_engine.language.deferred_calls import AtomicCall, AtomicPlace, DeferredAtomics, OldValue
 from kb_engine.language.transfers import Transfers
 from kb_engine.memory.pending import Producer
-from kb_engine.memory.tiles import strided
 from kb_engine.program.author.arguments import describe
-from kb_engine.program.language_base import allocate
 from kb_engine.program.values.affine import sides_of
 from kb_engine.program.values.handles import Handle, LoadedTensor
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.tensors import TensorRef
-from kb_messages import AtomicCommand, DType, KernelError, MathAttributes, Matrix, Piece, Scalar, scalar_of
-
-
-class AtomicPlace(NamedTuple):
-    """A rectangle of memory that an atomic changes: `target`, whose elements begin `place` bytes after the first
-    element asked for.
-
-    Its rows are `stride` bytes apart among these elements, which lie row by row.
-    """
-
-    target: Matrix
-    place: int
-    stride: int
-
-    def part(self, value: Matrix) -> Matrix:
-        """The elements of *value*, which lies packed, that belong to the target."""
-        rows, cols = self.target.rows, self.target.cols
-        return Matrix(address=value.address + self.place, rows=rows, cols=cols, stride=self.stride, dtype=value.dtype)
-
-    def within(self, elements: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A view of the elements that belong to the target. *elements* are all elements asked for, in one row."""
-        nbytes = elements.itemsize
-        strides = self.stride // self.target.dtype.nbytes * nbytes, nbytes
-        first = self.place // self.target.dtype.nbytes
-        shape = self.target.rows, self.target.cols
-        return strided(elements[first:], shape, strides)
+from kb_messages import AtomicCommand, DType, KernelError, MathAttributes, Matrix, Piece, scalar_of
 
 
 def places_of(piece: Piece, dtype: DType) -> Iterator[AtomicPlace]:
@@ -70,18 +42,6 @@ def places_of(piece: Piece, dtype: DType) -> Iterator[AtomicPlace]:
             virtual=None if piece.virtual is None else piece.virtual + moved,
         )
         yield AtomicPlace(target, piece.place + first * piece.place_stride, piece.place_stride or row_nbytes)
-
-
-def places_left_out(chosen: npt.NDArray[np.bool_]) -> list[TilePiece]:
-    """The places that *chosen* leaves out. Their addresses mean nothing."""
-    places = np.flatnonzero(~chosen)
-    return pieces_of_elements(places, places, np.zeros_like(places), 1)
-
-
-def constant_piece(each: TilePiece, dtype: DType, blob: int) -> Piece:
-    """The place *each* of a tile at address 0, with the constants of the op log from *blob* on."""
-    nbytes = dtype.nbytes
-    return Piece(blob, each.cols * nbytes, each.place * nbytes, each.pitch * nbytes, each.rows, each.cols)
 
 
 _ORDERS: Final = "acq_rel", "acquire", "release", "relaxed"
@@ -107,68 +67,71 @@ class AtomicOps(Transfers):
     def atomic_add(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """Adds *value* to each element."""
-        return self._modify("add", pointer, (value,), mask, sem)
+        return self._modify("atomic_add", "add", pointer, (value,), mask, sem)
 
     def atomic_max(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """Replaces each element by the larger one of itself and *value*."""
-        return self._modify("maximum", pointer, (value,), mask, sem)
+        return self._modify("atomic_max", "maximum", pointer, (value,), mask, sem)
 
     def atomic_min(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """Replaces each element by the smaller one of itself and *value*."""
-        return self._modify("minimum", pointer, (value,), mask, sem)
+        return self._modify("atomic_min", "minimum", pointer, (value,), mask, sem)
 
     def atomic_and(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """Replaces each element by its bitwise and with *value*."""
-        return self._modify("bit_and", pointer, (value,), mask, sem)
+        return self._modify("atomic_and", "bit_and", pointer, (value,), mask, sem)
 
     def atomic_or(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                   sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """Replaces each element by its bitwise or with *value*."""
-        return self._modify("bit_or", pointer, (value,), mask, sem)
+        return self._modify("atomic_or", "bit_or", pointer, (value,), mask, sem)
 
     def atomic_xor(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                    sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """Replaces each element by its bitwise exclusive or with *value*."""
-        return self._modify("bit_xor", pointer, (value,), mask, sem)
+        return self._modify("atomic_xor", "bit_xor", pointer, (value,), mask, sem)
 
     def atomic_xchg(self, pointer: TensorRef, value: Argument, mask: HostValue | Handle | None = None,
                     sem: str = "acq_rel") -> OldValue:  # fmt: skip
         """Replaces each element by *value*."""
-        return self._modify("copy", pointer, (value,), mask, sem)
+        return self._modify("atomic_xchg", "copy", pointer, (value,), mask, sem)
 
     def atomic_cas(self, pointer: TensorRef, expected: Argument, value: Argument, sem: str = "acq_rel") -> OldValue:
         """Replaces each element that equals *expected* by *value*."""
-        return self._modify("cas", pointer, (expected, value), None, sem)
+        return self._modify("atomic_cas", "cas", pointer, (expected, value), None, sem)
 
     @cached_property
     def _deferred_atomics(self) -> DeferredAtomics:
         """The atomic that was called last, until it is issued."""
-        return DeferredAtomics(self._port, partial(allocate, self._port))
+        return DeferredAtomics(self._port)
 
     def _modify(
-        self, op: str, pointer: TensorRef, values: tuple[Argument, ...], mask: HostValue | Handle | None, sem: str
+        self,
+        call: str,
+        op: str,
+        pointer: TensorRef,
+        values: tuple[Argument, ...],
+        mask: HostValue | Handle | None,
+        sem: str,
     ) -> OldValue:
+        """The result of tl.*call*, whose math function is *op*."""
         line = self._port.line()
-        name = f"tl.atomic_{_NAMES[op]}"
+        name = f"tl.{call}"
         if sem not in _ORDERS:
             raise KernelError(line, f"{name} with sem={sem!r}", f"one of {', '.join(map(repr, _ORDERS))}")
         self._later.issue()
-        ref_of = self._ref(pointer, name[3:], line)
+        ref_of = self._ref(pointer, call, line)
         access = masks.access_under(ref_of, masks.mask_of(mask, ref_of, line), line)
         tile = Matrix.packed(*sides_of(access.shape), ref_of.dtype)
-        math, operands, handles = self._values(op, values, tile, access.shape, name, line)
+        math, operands, handles = self._values(op, values, tile, name, line)
         places, left_out = self._places(access, tile, line)
         old, producer = self._change(_Change(name, math, handles, tile, line), places, access.shape)
         result = OldValue(tile, access.shape, old, producer, self, self._deferred_atomics)
         parts = tuple(
-            AtomicPart(
-                AtomicCommand(math=math, target=each.target, operands=tuple(map(each.part, operands))),
-                each.place,
-                each.stride,
-            )
+            (AtomicCommand(math=math, target=each.target, operands=tuple(map(each.part, operands))), each)
             for each in places
         )
         deferred = AtomicCall(parts, left_out, handles, ref(result), result.completion, sem, line)
@@ -193,9 +156,7 @@ class AtomicOps(Transfers):
             pieces = self._placed(access, pieces_of(access, self._copy_of(access), is_store=False), tile, line)
             places = [each for piece in pieces for each in places_of(piece, tile.dtype)]
             around = access.left_out()
-        most = max((each.rows * each.cols for each in around), default=0)
-        blob = self._port.constant(bytes(tile.dtype.nbytes), most) if around else 0
-        return places, tuple(constant_piece(each, tile.dtype, blob) for each in around)
+        return places, self._fills(around, tile, bytes(tile.dtype.nbytes))
 
     def _change(
         self, change: _Change, places: list[AtomicPlace], shape: tuple[int, ...]
@@ -226,7 +187,7 @@ class AtomicOps(Transfers):
         return old.reshape(shape), None
 
     def _values(
-        self, op: str, values: tuple[Argument, ...], target: Matrix, shape: tuple[int, ...], name: str, line: str
+        self, op: str, values: tuple[Argument, ...], target: Matrix, name: str, line: str
     ) -> tuple[MathAttributes, tuple[Matrix, ...], tuple[Handle, ...]]:
         """The function, and its operands in TCM."""
         operands, handles, scalars, places = [], [], [], []
@@ -263,7 +224,8 @@ class _Change(NamedTuple):
         math, target = self.math, place.target
         shape = target.rows, target.cols
         if math.op == "fill":
-            element = masks.constant(_number(math.scalars[0], target), target.dtype, self.line)
+            number = float(math.scalars[0])
+            element = masks.constant(number if target.dtype.is_float else int(number), target.dtype, self.line)
             return np.broadcast_to(element.reshape(()), shape)
         given = [None if each.known is None else place.within(np.ravel(each.known)) for each in self.handles]
         if math.op == "copy":
@@ -271,13 +233,3 @@ class _Change(NamedTuple):
         matrix = Matrix.packed(*shape, target.dtype)
         values = [LoadedTensor(matrix, shape, each, None) for each in (before, *given)]
         return known_value(math, values, shape, target.dtype)
-
-
-def _number(scalar: Scalar, target: Matrix) -> float:
-    return float(scalar) if target.dtype.is_float else int(float(scalar))
-
-
-_NAMES: Final = {
-    "add": "add", "maximum": "max", "minimum": "min", "bit_and": "and", "bit_or": "or", "bit_xor": "xor",
-    "copy": "xchg", "cas": "cas",
-}  # fmt: skip

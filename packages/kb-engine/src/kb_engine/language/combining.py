@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
+from kb_engine.language.call_rules import steps_of
 from kb_engine.language.layout_functions import LayoutFunctions
-from kb_engine.language.rules.math_results import steps_of
 from kb_engine.program.values.affine import Affine
 from kb_engine.program.values.handles import Handle, LoadedTensor
 from kb_engine.program.values.host_values import HostValue
@@ -91,8 +91,7 @@ class CombiningFunctions(LayoutFunctions):
         return found if rest is None else self._joined(combine, found, self._reduced_by(combine, rest, axis))
 
     def _scanned_by(self, combine: Combine, values: Values, axis: int) -> Values:
-        """The scan of *values*, a power of two of elements. The scan of pairs gives every second element, and the
-        others follow from it."""
+        """The scan of *values*, a power of two of elements. The scan of pairs gives every second element."""
         n = values[0].shape[axis]
         if n == 1:
             return values
@@ -157,8 +156,7 @@ class CombiningFunctions(LayoutFunctions):
         return self._call("where", [self._call("eq", [along, 0]), first, moved])
 
     def _lengthened(self, value: LoadedTensor, axis: int, count: int) -> LoadedTensor:
-        """*value* extended to *count* elements along *axis*, less than twice as many. The further elements are any of
-        *value*."""
+        """*value* extended along *axis* to *count* elements, less than twice as many, by any elements of *value*."""
         if count == value.shape[axis]:
             return value
         shape = (*value.shape[:axis], count, *value.shape[axis + 1 :])

@@ -5,7 +5,6 @@ An atomic is issued with the next call. Then it is known whether the kernel keep
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -13,15 +12,16 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kb_engine.memory.pending import Producer
+from kb_engine.memory.tiles import strided
+from kb_engine.program.language_base import allocate
 from kb_engine.program.port import Completion, Deferring, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.handles import Handle, LoadedTensor, Operators
-from kb_messages import AtomicCommand, Command, DType, LoadCommand, Matrix, Piece
+from kb_messages import AtomicCommand, Command, LoadCommand, Matrix, Piece
 
 
 class DeferredCalls:
-    """The `Deferring` of a program: the parts of the language that defer calls. At most one part has a deferred
-    call."""
+    """The `Deferring` of a program: the parts of the language that defer calls. At most one call is deferred."""
 
     def __init__(self, port: ProgramPort) -> None:
         self._port = port
@@ -53,9 +53,6 @@ class DeferredCalls:
             part.end()
 
 
-Allocate = Callable[[int, int, DType, str], TcmHolder]
-
-
 class OldValue(LoadedTensor):
     """The old values of an atomic. They come to TCM if the kernel has a reference to them when the atomic is issued."""
 
@@ -77,23 +74,39 @@ class OldValue(LoadedTensor):
         self.place, self.holder = holder.matrix, holder
 
 
-class AtomicPart(NamedTuple):
-    """A command of an atomic. Its old values begin `place` bytes after the begin of all old values of the atomic, in
-    rows `stride` bytes apart."""
+class AtomicPlace(NamedTuple):
+    """A rectangle of memory that an atomic changes: `target`, whose elements begin `place` bytes after the first
+    element asked for.
 
-    command: AtomicCommand
+    Its rows are `stride` bytes apart among these elements, which lie row by row.
+    """
+
+    target: Matrix
     place: int
     stride: int
 
+    def part(self, value: Matrix) -> Matrix:
+        """The elements of *value*, which lies packed, that belong to the target."""
+        rows, cols = self.target.rows, self.target.cols
+        return Matrix(address=value.address + self.place, rows=rows, cols=cols, stride=self.stride, dtype=value.dtype)
+
+    def within(self, elements: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A view of the elements that belong to the target. *elements* are all elements asked for, in one row."""
+        nbytes = elements.itemsize
+        strides = self.stride // self.target.dtype.nbytes * nbytes, nbytes
+        first = self.place // self.target.dtype.nbytes
+        shape = self.target.rows, self.target.cols
+        return strided(elements[first:], shape, strides)
+
 
 class AtomicCall(NamedTuple):
-    """A call of an atomic: its commands, one for each rectangle of memory.
+    """A call of an atomic: `parts` are its commands, each with the rectangle of memory that it changes.
 
     `left_out` are the places of the old values that the mask leaves out, with constants of the op log. `values` keep
     the TCM of the operands.
     """
 
-    parts: tuple[AtomicPart, ...]
+    parts: tuple[tuple[AtomicCommand, AtomicPlace], ...]
     left_out: tuple[Piece, ...]
     values: tuple[Handle, ...]
     old: ref[OldValue]
@@ -103,11 +116,10 @@ class AtomicCall(NamedTuple):
 
 
 class DeferredAtomics:
-    """Defers the atomic of one program that was called last. *allocate* allocates TCM for the old values."""
+    """Defers the atomic of one program that was called last."""
 
-    def __init__(self, port: ProgramPort, allocate: Allocate) -> None:
+    def __init__(self, port: ProgramPort) -> None:
         self._port = port
-        self._allocate = allocate
         self._deferred: AtomicCall | None = None
 
     @property
@@ -127,16 +139,16 @@ class DeferredAtomics:
         port, old, line = self._port, deferred.old(), deferred.line
         if deferred.order in ("acq_rel", "release"):
             port.wait_for_all(line)
-        commands = [part.command for part in deferred.parts]
+        commands = [command for command, _ in deferred.parts]
         if old is not None:
-            holder = self._allocate(old.place.rows, old.place.cols, old.place.dtype, line)
+            holder = allocate(port, old.place.rows, old.place.cols, old.place.dtype, line)
             old.arrive(holder)
             if old.producer is not None:
                 port.memory.pending.mark(holder.matrix, old.producer)
             if deferred.left_out:
                 fill = _filled(deferred.left_out, holder.matrix)
                 port.submit(fill, line, Completion() if deferred.parts else deferred.completion, True)
-            commands = [replace(part.command, old=_old_part(part, holder.matrix)) for part in deferred.parts]
+            commands = [replace(command, old=place.part(holder.matrix)) for command, place in deferred.parts]
         waits = deferred.order in ("acq_rel", "acquire")
         if not commands:
             if old is None:  # the mask chose nothing, and nobody reads the old values
@@ -153,17 +165,7 @@ class DeferredAtomics:
         """Issues the deferred atomic."""
         self.issue()
 
-    def end(self) -> None:
-        """Issues the deferred atomic."""
-        self.issue()
-
-
-def _old_part(part: AtomicPart, old: Matrix) -> Matrix:
-    """The place of the old values of *part* in *old*."""
-    target = part.command.target
-    return Matrix(
-        address=old.address + part.place, rows=target.rows, cols=target.cols, stride=part.stride, dtype=target.dtype
-    )
+    end = issue
 
 
 def _filled(left_out: tuple[Piece, ...], old: Matrix) -> LoadCommand:

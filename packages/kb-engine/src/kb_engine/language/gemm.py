@@ -6,26 +6,99 @@ Design: docs/design/kernel-language.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 from typing import Any, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from kb_engine.language.accumulators import Accumulators, AccumulatorTensor
-from kb_engine.language.epilogue import SCOPES, Epilogue
 from kb_engine.language.math import MathOps
 from kb_engine.language.vector.recorded import RecordedTensor
 from kb_engine.memory.pending import Producer
 from kb_engine.program.author.arguments import describe, dtype_named, loop_order_named, tile_shape
-from kb_engine.program.language_base import allocate
 from kb_engine.program.port import Completion
 from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.values.tensors import TensorRef
 from kb_engine.program.values.transposed import SWAP, Transposed, refuse
 from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, KernelError, LoopOrder, Matrix, TileShape
 
+_SCOPES = tuple(scope.value for scope in EpilogueScope)
+EpilogueOperand: TypeAlias = "TensorRef | Handle"
 Factor: TypeAlias = "TensorRef | Handle | Transposed[Any]"
+
+
+class Epilogue(Struct, frozen=True):
+    """One op of an epilogue: its name, its scope, and its operands besides the values of the GEMM."""
+
+    op: str
+    scope: str
+    operand: EpilogueOperand | None = None
+    scalars: tuple[float, ...] = ()
+    dtype: DType | str | None = None
+    group: int | None = None
+
+
+class EpilogueOps:
+    """Functions of `tl` that make the ops of an epilogue.
+
+    An op of `scope="output_tile"` runs once on each finished M x N output tile, in f32, before the tile is rounded to
+    the output's dtype. An op of `scope="k_tile"` runs on the partial product of every tile along K. Operands are slices
+    of tensors or loaded tensors. None of these calls takes time: the ops are part of the GEMM's command. Its errors
+    come from `tl.composite`.
+    """
+
+    @staticmethod
+    def bias(vector: EpilogueOperand, scope: str = "output_tile") -> Epilogue:
+        """Adds *vector*: a row (N or 1 x N) to every row, or a column (M x 1) to every column."""
+        return Epilogue("bias", scope, vector)
+
+    @staticmethod
+    def residual(matrix: EpilogueOperand, scope: str = "output_tile") -> Epilogue:
+        """Adds *matrix*, M x N like the output."""
+        return Epilogue("residual", scope, matrix)
+
+    @staticmethod
+    def scale(factor: float | EpilogueOperand, scope: str = "output_tile", group: int | None = None) -> Epilogue:
+        """Multiplies by *factor*: a number, a row (1 x N) or a column (M x 1).
+
+        A row has an element for each column of the output, a column an element for each row.
+        With *group* and `scope="k_tile"`, *factor* has a row of N elements for every *group* elements along K, and a
+        tile is *group* deep.
+        """
+        return _product("scale", factor, scope, group)
+
+    @staticmethod
+    def dequant(factor: float | EpilogueOperand, scope: str = "output_tile", group: int | None = None) -> Epilogue:
+        """Multiplies as `scale`, and turns i32 sums of integers into f32."""
+        return _product("dequant", factor, scope, group)
+
+    @staticmethod
+    def relu(scope: str = "output_tile") -> Epilogue:
+        """`max(x, 0)`."""
+        return Epilogue("relu", scope)
+
+    @staticmethod
+    def gelu(scope: str = "output_tile") -> Epilogue:
+        """GELU, approximated by tanh."""
+        return Epilogue("gelu", scope)
+
+    @staticmethod
+    def silu(scope: str = "output_tile") -> Epilogue:
+        """`x * sigmoid(x)`."""
+        return Epilogue("silu", scope)
+
+    @staticmethod
+    def cast(dtype: DType | str, scope: str = "output_tile") -> Epilogue:
+        """Converts to *dtype* by the rules of `.to`. The ops after it work on the converted values."""
+        return Epilogue("cast", scope, dtype=dtype)
+
+
+def _product(op: str, factor: float | EpilogueOperand, scope: str, group: int | None) -> Epilogue:
+    if isinstance(factor, (int, float)):
+        return Epilogue(op, scope, scalars=(float(factor),), group=group)
+    return Epilogue(op, scope, factor, group=group)
 
 
 class GemmOps(MathOps):
@@ -75,11 +148,8 @@ class GemmOps(MathOps):
             transpose_b=transpose_b,
         )
         tile = self._sums.tile(command)
-        if isinstance(acc, RecordedTensor) and acc.is_zeros(command.out):
-            acc = 0
         if acc is not None:
-            self._check_accumulator(acc, command.out, dtype, line)
-            before = acc if isinstance(acc, Handle) else None
+            before = self._accumulator(acc, command.out, dtype, line)
             if tile is not None:
                 return self._sums.dot(replace(command, tile=tile), (a, b), before, line, self)
             command = replace(command, acc=None if before is None else self._loaded(before, "dot", line))
@@ -104,11 +174,8 @@ class GemmOps(MathOps):
         summed = left.dtype.accumulator
         dtype = summed if out_dtype is None else dtype_named(out_dtype, line)
         whole = Matrix.packed(n * m, cols, summed)
-        if isinstance(acc, RecordedTensor) and acc.is_zeros(whole):
-            acc = 0
-        if acc is not None:
-            self._check_accumulator(acc, whole, dtype, line)
-        before = self._loaded(acc, "dot", line) if isinstance(acc, Handle) else None
+        added = None if acc is None else self._accumulator(acc, whole, dtype, line)
+        before = None if added is None else self._loaded(added, "dot", line)
         holder = self._allocate(n * m, cols, dtype, line)
         producer = Producer("tl.dot", line)
         result = LoadedTensor(holder.matrix, (*outer, m, cols), None, producer, self, holder)
@@ -133,9 +200,13 @@ class GemmOps(MathOps):
     @cached_property
     def _sums(self) -> Accumulators:
         """The results of `dot` that lie in registers."""
-        return Accumulators(self._port, partial(allocate, self._port), self._later)
+        return Accumulators(self._port, self._later)
 
-    def _check_accumulator(self, acc: object, wanted: Matrix, dtype: DType, line: str) -> None:
+    def _accumulator(self, acc: object, wanted: Matrix, dtype: DType, line: str) -> Handle | None:
+        """The handle of *acc*, to which a product like *wanted* is added; None for zeros. Raises KernelError for a
+        value that does not fit the product."""
+        if isinstance(acc, RecordedTensor) and acc.is_zeros(wanted):
+            acc = 0
         needs = f"a value in TCM, {wanted.rows} x {wanted.cols} of {wanted.dtype}, as sums of these factors are"
         if not isinstance(acc, Handle) and (not isinstance(acc, (int, float)) or acc):
             raise KernelError(line, f"tl.dot with acc = {describe(acc)}", f"{needs}, or 0")
@@ -149,6 +220,7 @@ class GemmOps(MathOps):
             raise KernelError(line, got, needs, f"acc.to('{wanted.dtype}') has that type")
         if dtype is not wanted.dtype:
             raise KernelError(line, f"tl.dot with acc and out_dtype={dtype}", f"{wanted.dtype}, as acc has")
+        return acc if isinstance(acc, Handle) else None
 
     def trans(self, x: Factor) -> Factor:
         """*x* with rows and columns exchanged, the same as `x.T`. Nothing moves: a GEMM reads the stored bytes
@@ -225,8 +297,8 @@ class GemmOps(MathOps):
     def _epilogue_op(self, op: object, line: str) -> EpilogueOp:
         if not isinstance(op, Epilogue):
             raise KernelError(line, f"{describe(op)} in an epilogue", "a tuple of ops like (tl.bias(row), tl.relu())")
-        if op.scope not in SCOPES:
-            raise KernelError(line, f"tl.{op.op} with scope={op.scope!r}", " or ".join(map(repr, SCOPES)))
+        if op.scope not in _SCOPES:
+            raise KernelError(line, f"tl.{op.op} with scope={op.scope!r}", " or ".join(map(repr, _SCOPES)))
         if op.group is not None and not isinstance(op.group, int):
             raise KernelError(line, f"tl.{op.op} with group={op.group!r}", "a number of elements along K")
         return EpilogueOp(
@@ -251,8 +323,7 @@ def _turned(stored: Matrix, transposed: bool) -> tuple[int, int]:
 
 
 def _result_dtype(dtype: DType, epilogue: tuple[EpilogueOp, ...]) -> DType:
-    """The dtype of a result without `out`, from that of the operands: integers give i32, and the epilogue may
-    convert."""
+    """The dtype of a result without `out`: that of the operands, i32 of integers, or that of a conversion."""
     result = dtype if dtype.is_float else dtype.accumulator
     for op in epilogue:
         if op.op == "dequant" and not result.is_float:

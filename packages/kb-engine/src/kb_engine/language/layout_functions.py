@@ -12,9 +12,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language.access.piece_transfers import HostOperands, permuted
-from kb_engine.language.rules.math_results import broadcast, steps_of
-from kb_engine.language.rules.result_types import promoted
+from kb_engine.language.access.piece_transfers import PieceTransfers, permuted
+from kb_engine.language.call_rules import broadcast, promoted, steps_of
 from kb_engine.program.author.arguments import describe, dtype_named
 from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.values.handles import Handle, LoadedTensor, Permuted, TensorView
@@ -97,7 +96,7 @@ def _permuted(x: Handle | HostValue | TensorRef, order: tuple[int, ...]) -> Perm
     return x.T if order == (1, 0) else Permuted(x, order)
 
 
-class LayoutFunctions(HostOperands):
+class LayoutFunctions(PieceTransfers):
     """Functions whose results are values of their own. Nothing goes through memory, and a result is computed where it
     is needed.
 

@@ -9,32 +9,30 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, cast
 
+import numpy as np
 import numpy.typing as npt
 
-from kb_engine.language.along_axis import AxisFunctions
-from kb_engine.language.deferred_calls import DeferredCalls
-from kb_engine.language.rules.call_rules import call_rule
-from kb_engine.language.rules.math_results import (
+from kb_engine.language.call_rules import (
     Argument,
     broadcast,
+    call_rule,
     filled_integers,
     is_wide,
     known_value,
-    math_attributes,
-    numpy_name,
+    result_dtype,
     sort_arguments,
     spreads,
     steps_of,
     wrapped_at,
 )
-from kb_engine.language.rules.result_types import result_dtype
+from kb_engine.language.deferred_calls import DeferredCalls
+from kb_engine.language.functions import AxisFunctions
 from kb_engine.language.vector.recorded import RecordedOp, RecordedTensor, VectorInput, recorded_function
 from kb_engine.language.vector.vector_programs import VectorPrograms
 from kb_engine.memory.pending import Producer
 from kb_engine.program.author.arguments import DTYPES, dtype_named, tile_shape
 from kb_engine.program.tcm_holder import TcmHolder
-from kb_engine.program.values.affine import Affine, sides_of
-from kb_engine.program.values.affine_masks import HalfSpace, IndexBox
+from kb_engine.program.values.affine import Affine, HalfSpace, IndexBox, sides_of
 from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTensor
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.symbols import plain
@@ -61,7 +59,7 @@ class MathOps(AxisFunctions):
     depends on in registers, and stores the result.
 
     Arguments are handles, numbers, and known integers and masks, where the types allow them; their shapes broadcast by
-    numpy's rules. The dtype of the result is that of Triton (`result_types`); numbers do not count unless they are of a
+    numpy's rules. The dtype of the result is that of Triton (`call_rules`); numbers do not count unless they are of a
     higher kind. A result of floats is pending; a result of integers is known if the arguments are.
 
     Every function raises KernelError for arguments that are not in TCM, and for shapes that do not broadcast.
@@ -106,7 +104,7 @@ class MathOps(AxisFunctions):
             raise KernelError(line, f"{value!r} as {wanted}", "a number that the dtype has")
         if is_wide(value) and not wanted.is_float:
             return self._call("copy", [self._wide(value, shape, line)], dtype=wanted)
-        return self._record(math_attributes("fill", scalars=(scalar_of(value),)), (), shape, wanted, None, line)
+        return self._record(MathAttributes(op="fill", scalars=(scalar_of(value),)), (), shape, wanted, None, line)
 
     def zeros(self, shape: tuple[int, ...], dtype: DType | str) -> LoadedTensor:
         """A tensor of *shape* whose elements are all 0. Raises KernelError as `full` does."""
@@ -178,7 +176,7 @@ class MathOps(AxisFunctions):
     def _spread(self, value: Handle, shape: tuple[int, ...], op: str, line: str) -> Handle:
         """*value* with its rows repeated to match a value of *shape*. One row stays one row."""
         for group, wider in spreads(value.shape, shape):
-            attributes = math_attributes("spread", group=group)
+            attributes = MathAttributes(op="spread", group=group)
             known = known_value(attributes, [value], wider, value.dtype)
             value = self._record(attributes, self._sources([value], op, line), wider, value.dtype, known, line)
         return value
@@ -217,7 +215,7 @@ class MathOps(AxisFunctions):
         if not -(2**63) <= number < 2**64:
             raise KernelError(line, f"the number {number}", "one of 64 bits")
         high = (number >> 32) - (number >= 2**63) * 2**32
-        fill = math_attributes("fill", scalars=(scalar_of(high),))
+        fill = MathAttributes(op="fill", scalars=(scalar_of(high),))
         word = self._record(fill, (), shape, DType.I64, filled_integers(high, shape), line)
         return self._call("bit_or", [self._call("lshift", [word, 32]), number & 0xFFFFFFFF])
 
@@ -238,8 +236,8 @@ class MathOps(AxisFunctions):
             dtype = known.integers
             steps = form.steps if len(form.steps) == 2 else (0, *form.steps)
             scalars = tuple(scalar_of(each) for each in (form.base, *steps))
-            values = form.data().astype(numpy_name(dtype))
-            return self._record(math_attributes("index", scalars=scalars), (), form.shape, dtype, values, line)
+            values = form.data().astype(np.int32 if dtype is DType.I32 else np.int64)
+            return self._record(MathAttributes(op="index", scalars=scalars), (), form.shape, dtype, values, line)
         if isinstance(form, HalfSpace):
             return self._call("ge", [self._index(HostValue.of(form.integers, self._port.line), line), 0])
         return self._box(form, line)

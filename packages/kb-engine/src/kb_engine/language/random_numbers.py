@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from kb_engine.language.call_rules import Argument
 from kb_engine.language.combining import CombiningFunctions
-from kb_engine.language.rules.math_results import Argument
 from kb_engine.program.values.handles import Handle, LoadedTensor
 from kb_engine.program.values.host_values import HostValue
 from kb_messages import DType, KernelError
@@ -96,7 +96,8 @@ class RandomNumbers(CombiningFunctions):
             key = whole & _WORD, whole >> 32 & _WORD
         else:
             key = whole, whole >> 32 if self._bits(whole, "philox") > 32 else 0
-        return self._call("philox", [*map(_masked, counter), *key, n_rounds, number], dtype=DType.U32)
+        words = [each & _WORD if isinstance(each, int) else each for each in counter]
+        return self._call("philox", [*words, *key, n_rounds, number], dtype=DType.U32)
 
     def _counter(self, offset: Argument, call: str) -> tuple[Argument, Argument]:
         """The two lower words of the counter."""
@@ -113,7 +114,3 @@ class RandomNumbers(CombiningFunctions):
             return value
         got = f"values of {value.dtype}" if isinstance(value, Handle) else repr(value)
         raise KernelError(self._port.line(), f"tl.{call} of {got}", "integers of 64 bits at most")
-
-
-def _masked(word: Argument) -> Argument:
-    return word & _WORD if isinstance(word, int) else word

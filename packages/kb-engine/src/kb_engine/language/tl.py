@@ -5,29 +5,40 @@ Design: docs/design/kernel-language.md.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import Any, SupportsIndex, TypeVar, cast
+from typing import Any, NamedTuple, SupportsIndex, TypeVar, cast
+
+import numpy.typing as npt
 
 from kb_engine.language.accumulators import AccumulatorTensor
 from kb_engine.language.atomics import AtomicOps
-from kb_engine.language.epilogue import Epilogue, EpilogueOps
-from kb_engine.language.gemm import Factor, GemmOps
-from kb_engine.language.inspection import InspectionOps
-from kb_engine.language.transfers import LookAhead
+from kb_engine.language.gemm import Epilogue, EpilogueOps, Factor, GemmOps
 from kb_engine.language.vector.recorded import RecordedTensor
-from kb_engine.program.author.arguments import describe
+from kb_engine.observe.capture import Capture, Recipe, shown_array
+from kb_engine.program.author.arguments import describe, in_tcm
 from kb_engine.program.values.affine import Affine
 from kb_engine.program.values.handles import CompositeHandle, Handle
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.symbols import plain, whole
 from kb_engine.program.values.tensors import TensorRef
-from kb_engine.program.values.transposed import Transposed
-from kb_messages import KernelError, LoopOrder, TileShape
+from kb_engine.program.values.transposed import Transposed, refuse
+from kb_messages import KernelError, LoopOrder, Matrix, TileShape
 
 HandleT = TypeVar("HandleT", bound=Handle)
 
 
-class Language(EpilogueOps, GemmOps, LookAhead, InspectionOps, AtomicOps):
+class _Inspected(NamedTuple):
+    """An inspected value: its elements, or their place, and the text that stands for pending elements."""
+
+    shape: tuple[int, ...]
+    known: npt.NDArray[Any] | None
+    place: Matrix | None
+    text: str
+    recipe: Recipe | None = None
+
+
+class Language(EpilogueOps, GemmOps, AtomicOps):
     """The `tl` of one program. *port* is the PE that the program runs on.
 
     A call that issues a command takes the time that PE_CPU needs to issue the command, and the time that the PE's
@@ -135,20 +146,45 @@ class Language(EpilogueOps, GemmOps, LookAhead, InspectionOps, AtomicOps):
             self._sums.forget(given)
             return
         if isinstance(given, Handle) and handle.freed:
-            raise self._not_freeable(handle)
+            raise KernelError(self._port.line(), "a second tl.free of the same handle", "one")
         self._programs.close()
         holder = handle.holder if isinstance(given, Handle) else None
         if holder is None:
-            raise self._not_freeable(handle)
+            raise KernelError(self._port.line(), f"tl.free of {describe(handle)}", "a handle that holds TCM")
         if not self._port.issues_ahead:
             self._check_unused(handle)
         holder.free()
 
-    def _not_freeable(self, handle: object) -> KernelError:
+    def print(self, label: str, *values: object) -> None:
+        """Prints a line with *label*, the kernel line and the PE for each of *values*, or one line without values.
+
+        Numbers, texts and known elements are printed at once. A pending value, or a slice of a tensor in memory, is
+        printed after pass 2, with the elements that it had when all commands before this call had taken effect. Raises
+        KernelError for a handle that was freed.
+        """
         line = self._port.line()
-        if isinstance(handle, Handle) and handle.freed:
-            return KernelError(line, "a second tl.free of the same handle", "one")
-        return KernelError(line, f"tl.free of {describe(handle)}", "a handle that holds TCM")
+        self.leave("prints")
+        for value in values or ("",):
+            text = str(value)
+            if isinstance(value, (Handle, HostValue, TensorRef)):
+                looked = self._inspected(value, "print", line)
+                if looked.known is None and self._notify(str(label), line, looked, is_print=True):
+                    continue
+                text = shown_array(looked.known) if looked.known is not None else f"pending {looked.text}"
+            sys.stdout.write(f"{line} {self._port.pe_id}: {label} {text}".rstrip() + "\n")
+
+    def capture(self, name: str, x: Handle | HostValue | TensorRef) -> None:
+        """Keeps the value of *x* under *name*, for `kb show` and `KernelRun.captures`.
+
+        The value holds the elements of *x* after all commands before this call, also when its TCM is used again later.
+        A name may be captured many times, by many programs. Raises KernelError for a name that is no text, for anything
+        but a handle, integers of `tl.arange` and a slice of a tensor, and for a handle that was freed.
+        """
+        line, given = self._port.line(), cast("object", name)
+        self.leave("captures")
+        if not isinstance(given, str) or not name.isprintable() or not 0 < len(name) <= 100:
+            raise KernelError(line, f"tl.capture under {name!r:.100}", "a name of 1 to 100 characters that print")
+        self._notify(name, line, self._inspected(x, "capture", line), is_print=False)
 
     def _check_unused(self, handle: Handle) -> None:
         """Raises KernelError for a handle that a command has yet to write or read."""
@@ -167,3 +203,44 @@ class Language(EpilogueOps, GemmOps, LookAhead, InspectionOps, AtomicOps):
             needs = "0, 1 or 2" if port.grid is not None else "0: a launch without a grid has one axis"
             raise KernelError(port.line(), f"tl.{call} of axis {axis!r}", needs)
         return port.grid.ids(port.program_id)[axis], port.grid.sizes[axis]
+
+    def _notify(self, name: str, line: str, looked: _Inspected, is_print: bool) -> bool:
+        """Notifies the observers. Returns whether there is one."""
+        port = self._port
+        if port.on_capture is None:
+            return False
+        port.on_capture(
+            Capture(
+                name=name,
+                line=line,
+                pe_id=port.pe_id,
+                program=port.program_id,
+                shape=looked.shape,
+                known=looked.known,
+                place=looked.place,
+                command_seq=port.commands_issued,
+                is_print=is_print,
+                recipe=looked.recipe,
+            )
+        )
+        return True
+
+    def _inspected(self, x: object, call: str, line: str) -> _Inspected:
+        refuse(x, f"tl.{call} of", line, "look at it as it is stored")
+        if isinstance(x, HostValue):
+            return _Inspected(x.shape, x.data, None, str(x))
+        if isinstance(x, TensorRef):
+            place = self._memory_of(x, line)
+            return _Inspected(x.shape, None, place, f"{x} of {place.dtype}")
+        if not isinstance(x, Handle):
+            needs = "a value of the kernel: a handle, integers of tl.arange, or a slice of a tensor"
+            raise KernelError(line, f"tl.{call} of {describe(x)}", needs)
+        if x.freed:
+            in_tcm(x, line)
+        if x.is_pending and x.operators is not self:
+            self._check_owner(x, line)
+        if isinstance(x, RecordedTensor) and not x.is_issued:
+            recipe = None if x.known is not None else self._programs.recipe(x.op)
+            return _Inspected(x.shape, x.known, None, repr(x), recipe)
+        place = x.settled_place() if isinstance(x, AccumulatorTensor) else x.place
+        return _Inspected(x.shape, x.known, place, repr(x))

@@ -14,11 +14,11 @@ import numpy as np
 from kb_engine.language.access import masks
 from kb_engine.language.access.accesses import ElementAccess, flat_rectangle
 from kb_engine.language.access.piece_transfers import exchanged, permuted, turned
-from kb_engine.language.epilogue import Epilogue
+from kb_engine.language.gemm import Epilogue
 from kb_engine.language.layout_functions import ViewOps
 from kb_engine.language.random_numbers import RandomNumbers
+from kb_engine.memory.tiles import MadeTile
 from kb_engine.program.author.arguments import describe
-from kb_engine.program.language_base import LanguageBase
 from kb_engine.program.port import Completion
 from kb_engine.program.values.affine import sides_of
 from kb_engine.program.values.handles import Handle, LoadedTensor, Permuted, TransposedHandle
@@ -28,11 +28,12 @@ from kb_engine.program.values.tensors import TensorRef
 from kb_engine.program.values.transposed import SWAP, Transposed, refuse
 from kb_messages import VIRTUAL_END, Fill, KernelError, LoadCommand, Matrix, StoreCommand
 
+ItemT = TypeVar("ItemT")
 StoredValue: TypeAlias = "Handle | Transposed[Any] | Permuted | HostValue"
 
 
 class Transfers(RandomNumbers, ViewOps):
-    """`tl.load`, `tl.load_async` and `tl.store`, and views of values."""
+    """`tl.load`, `tl.load_async` and `tl.store`, loops with loads ahead, and views of values."""
 
     def load(
         self, pointer: TensorRef, mask: HostValue | Handle | None = None, other: float | Handle = 0
@@ -97,7 +98,9 @@ class Transfers(RandomNumbers, ViewOps):
         made = fill = None
         if not access.is_whole:
             element = masks.constant(other, src.dtype, line).tobytes()
-            made, fill = masks.padded(src, access, element), self._fill(access, src, element)
+            made = MadeTile(access.rows * access.cols, src.dtype, element, (access.part,))
+            constants = port.constant(element, access.rows * access.cols - src.rows * src.cols)
+            fill = Fill(row=access.down.start, col=access.along.start, immediate=constants)
         producer, known = port.memory.load([src], holder.matrix, made)
         known = None if known is None else known.reshape(access.shape)
         loaded = LoadedTensor(holder.matrix, access.shape, known, producer, self, holder)
@@ -174,6 +177,21 @@ class Transfers(RandomNumbers, ViewOps):
         part = src.part(access.down.start, access.along.start, dst.rows, dst.cols)
         self._port.submit(StoreCommand(src=part, dst=dst), line, Completion(), True)
 
+    def ahead(self, items: Iterable[ItemT], n: int = 1) -> Iterator[ItemT]:
+        """*items* in their order, each after the next *n* have been made. Takes no time of its own.
+
+        With items of `load_async`, the next loads run while the loop works on an item: `for a, b in
+        tl.ahead((tl.load_async(x[k]), tl.load_async(y[k])) for k in steps)`. The TCM holds *n* + 1 items, and the item
+        before, to which the loop's names still refer. Raises KernelError for an *n* that is no integer of at least 0.
+        """
+        n = plain(n)
+        if type(n) is not int or n < 0:
+            raise KernelError(self._port.line(), f"tl.ahead of {n!r}", "an integer of at least 0")
+        if not isinstance(items, Iterable):
+            needs = "an iterable, such as (tl.load_async(x[k]) for k in steps)"
+            raise KernelError(self._port.line(), f"tl.ahead of {describe(items)}", needs)
+        return _delayed(items, n)
+
     def _is_laid_out_first(self, value: Handle) -> bool:
         """Whether a vector program puts the axes of *value* in order: *value* has no place yet, and fits the registers
         twice.
@@ -195,12 +213,6 @@ class Transfers(RandomNumbers, ViewOps):
             fix = f".to({str(ref.dtype)!r}) converts the value" if texts[0] == texts[1] else ""
             raise KernelError(line, got_text, "equal shapes and dtypes", fix)
 
-    def _fill(self, access: masks.MaskedAccess, src: Matrix, element: bytes) -> Fill:
-        """The constants around the elements that are moved, for the op log."""
-        n_around = access.rows * access.cols - src.rows * src.cols
-        at = self._port.constant(element, n_around)
-        return Fill(row=access.down.start, col=access.along.start, immediate=at)
-
 
 def _fix_of(stored: object) -> str:
     """The fix of an error about *stored*, which is no value in TCM."""
@@ -211,28 +223,6 @@ def _fix_of(stored: object) -> str:
     if isinstance(stored, Epilogue):
         return "it belongs to the epilogue of a tl.composite"
     return "tl.load it first" if isinstance(stored, TensorRef) else ""
-
-
-ItemT = TypeVar("ItemT")
-
-
-class LookAhead(LanguageBase):
-    """Loops whose loads are issued ahead of their use: `tl.ahead`."""
-
-    def ahead(self, items: Iterable[ItemT], n: int = 1) -> Iterator[ItemT]:
-        """*items* in their order, each after the next *n* have been made. Takes no time of its own.
-
-        With items of `load_async`, the next loads run while the loop works on an item: `for a, b in
-        tl.ahead((tl.load_async(x[k]), tl.load_async(y[k])) for k in steps)`. The TCM holds *n* + 1 items, and the item
-        before, to which the loop's names still refer. Raises KernelError for an *n* that is no integer of at least 0.
-        """
-        n = plain(n)
-        if type(n) is not int or n < 0:
-            raise KernelError(self._port.line(), f"tl.ahead of {n!r}", "an integer of at least 0")
-        if not isinstance(items, Iterable):
-            needs = "an iterable, such as (tl.load_async(x[k]) for k in steps)"
-            raise KernelError(self._port.line(), f"tl.ahead of {describe(items)}", needs)
-        return _delayed(items, n)
 
 
 def _delayed(items: Iterable[ItemT], n: int) -> Iterator[ItemT]:

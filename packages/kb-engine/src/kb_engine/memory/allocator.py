@@ -61,8 +61,7 @@ class Allocator:
         """
         size = (-(-nbytes // self._alignment) or 1) * self._alignment
         start = self._take_fresh(size) if self._fresh[0] + size <= self._spread_end else None
-        starts = self._free.get(size) if start is None else None
-        if starts is not None:
+        if start is None and (starts := self._free.get(size)) is not None:
             start = starts.popleft()
             if not starts:
                 del self._free[size]
@@ -106,7 +105,7 @@ class Allocator:
     def free_ranges(self) -> list[tuple[int, int]]:
         """(first address, address after the last byte) of the free ranges, in order. Free neighbours are joined."""
         self._join()
-        return sorted((start, start + size) for size, starts in self._free.items() for start in starts)
+        return self._ranges()
 
     def give_up(self, start: int, nbytes: int) -> None:
         """Takes the *nbytes* bytes from *start* on out of use. The caller has checked that they are free."""
@@ -121,9 +120,8 @@ class Allocator:
 
     def largest_nbytes(self) -> int:
         """The size of the largest range of free bytes that lie side by side. Changes nothing."""
-        ranges = sorted((start, start + size) for size, starts in self._free.items() for start in starts)
         largest = at = last = 0
-        for start, end in ranges:
+        for start, end in self._ranges():
             at = at if start == last else start
             last = end
             largest = max(largest, end - at)
@@ -132,6 +130,10 @@ class Allocator:
     def rounded(self, nbytes: int) -> int:
         """The bytes that an allocation of *nbytes* takes."""
         return (-(-nbytes // self._alignment) or 1) * self._alignment
+
+    def _ranges(self) -> list[tuple[int, int]]:
+        """(first address, address after the last byte) of the free ranges, in order, as they are split now."""
+        return sorted((start, start + size) for size, starts in self._free.items() for start in starts)
 
     def _take_fresh(self, size: int) -> int | None:
         """The start of the first *size* bytes to spread that were never taken; None if all are taken."""
@@ -169,7 +171,7 @@ class Allocator:
 
     def _join(self) -> None:
         """Makes one range of all free ranges that lie side by side."""
-        ranges = sorted((start, start + size) for size, starts in self._free.items() for start in starts)
+        ranges = self._ranges()
         self._free.clear()
         at = 0
         while at < len(ranges):

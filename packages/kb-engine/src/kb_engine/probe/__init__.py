@@ -4,9 +4,8 @@ Design: docs/design/link-sharing.md.
 """
 
 from kb_engine.probe.all_pairs import NO_PATH, ProbeMatrix, probe_all
-from kb_engine.probe.closed_form import Phase
-from kb_engine.probe.endpoints import Operation, ProbeError
-from kb_engine.probe.probe import Probe, probe
+from kb_engine.probe.closed_form import Operation, Phase
+from kb_engine.probe.probe import Probe, ProbeError, probe
 
 __all__ = [
     "NO_PATH",

@@ -12,7 +12,6 @@ from kb_engine.block.component import Context
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_engine.fabric.paths import MemoryPath
-from kb_engine.probe.endpoints import Operation
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import Rate
 from kb_messages import Rectangle
@@ -31,6 +30,14 @@ def idle_read_ps(block: Any, base: int, nbytes: int) -> tuple[int, int]:
 
 
 _MANY_BYTES: Final = 1 << 20
+
+
+class Operation(StrEnum):
+    """The probed operation: a DMA's read or write of a memory, or a message to any node."""
+
+    READ = "read"
+    WRITE = "write"
+    SEND = "send"
 
 
 class Phase(StrEnum):
@@ -62,8 +69,7 @@ class MemoryTimes(NamedTuple):
 
 
 class ClosedForm(Struct, frozen=True, kw_only=True):
-    """One transfer in closed form. `narrowest` is the link or memory that the bytes hold longest, for `bytes_ps`
-    picoseconds."""
+    """One transfer in closed form. The bytes hold `narrowest`, a link or memory, longest: `bytes_ps` picoseconds."""
 
     operation: Operation
     request: tuple[Link, ...]

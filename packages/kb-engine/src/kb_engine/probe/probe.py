@@ -9,13 +9,16 @@ simulation of the fabric.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from msgspec import Struct
 
+from kb_engine.block.fabric_roles import Initiator, MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_engine.probe.closed_form import (
     ClosedForm,
     LatencyPart,
+    Operation,
     Phase,
     in_closed_form,
     link_ps,
@@ -23,16 +26,11 @@ from kb_engine.probe.closed_form import (
     name_of,
     ways,
 )
-from kb_engine.probe.endpoints import (
-    Operation,
-    checked_operation,
-    checked_stride,
-    flow_sources,
-    source_node,
-    target_node,
-)
-from kb_messages import Rectangle
+from kb_messages import KbError, Rectangle
 from kb_topology import Topology
+
+_GRANULE_NBYTES: Final = 256
+"""Flows share no burst and no cache line of a memory. Source: assumed (bursts and lines have up to 128 bytes)."""
 
 
 class ProbedFlow(Struct, frozen=True, kw_only=True):
@@ -82,7 +80,9 @@ def probe(
     stride = checked_stride(engine, target, nbytes, flows, chosen)
     ends = _simulate(engine, sources, target, nbytes, chosen, stride)
     alone = in_closed_form(topology, source, target, nbytes, chosen)
-    alone_ps = alone.total_ps if engine.fabric.is_foreseen else _alone_ps(topology, source, target, nbytes, chosen)
+    alone_ps = alone.total_ps
+    if not engine.fabric.is_foreseen:  # full buffers can delay one flow alone, too
+        alone_ps = _simulate(Engine(topology), [source], target, nbytes, chosen)[0]
     bottleneck, gbs = _bottleneck(alone, engine, sources, target, nbytes)
     last = max(ends)
     return Probe(
@@ -121,11 +121,6 @@ def _simulate(
     return ends
 
 
-def _alone_ps(topology: Topology, src: str, dst: str, nbytes: int, operation: Operation) -> int:
-    """The end of one flow alone in ps, simulated, because full buffers can delay it too."""
-    return _simulate(Engine(topology), [src], dst, nbytes, operation)[0]
-
-
 def _parts(alone: ClosedForm, alone_ps: int, end_ps: int, bottleneck: str) -> tuple[LatencyPart, ...]:
     """The parts of the latency of the first flow, which ended at *end_ps*, and alone would end at *alone_ps*.
 
@@ -153,3 +148,87 @@ def _bottleneck(
     longest = max(held.values(), default=0)
     name = next((name for name, ps in held.items() if ps == longest), dst)
     return name, gbs[name]
+
+
+class ProbeError(KbError):
+    """A transfer that cannot be probed."""
+
+
+def source_node(engine: Engine, name: str) -> str:
+    """The node at which a probe from *name* starts. A PE stands for its DMA.
+
+    Raises ProbeError for a PE without exactly one DMA, TopologyError for a missing node.
+    """
+    found = _full_name(engine, name)
+    if found not in engine.pes:
+        return engine.topology.graph.node(found).id
+    nodes = engine.topology.graph.pe_nodes(found)
+    dmas = [node.id for node in nodes if isinstance(engine.components[node.id], Initiator)]
+    if len(dmas) != 1:
+        raise ProbeError(found, f"{len(dmas)} DMAs", "one", "name the node that the probe starts at")
+    return dmas[0]
+
+
+def target_node(engine: Engine, name: str) -> str:
+    """The node at which a probe to *name* ends. A PE stands for its TCM. Raises TopologyError for a missing node."""
+    found = _full_name(engine, name)
+    if found not in engine.pes:
+        return engine.topology.graph.node(found).id
+    owner = engine.pes[found].tcm_owner
+    return next(region.node_id for region in engine.topology.address_map.regions if region.owner == owner)
+
+
+def checked_operation(engine: Engine, src: str, dst: str, nbytes: int, asked: Operation | None) -> Operation:
+    """The operation of a probe; without *asked*, a DMA reads a memory, and any other probe is a message.
+
+    Raises ProbeError for a read or write of a node without memory, and for more bytes than the memory has.
+    """
+    to_memory = isinstance(engine.components[dst], MemoryComponent)
+    if asked is None:
+        reads = to_memory and isinstance(engine.components[src], Initiator)
+        asked = Operation.READ if reads else Operation.SEND
+    if asked is not Operation.SEND and not to_memory:
+        raise ProbeError(f"{src} -> {dst}", f"a {asked} of a node without memory", "a memory", "use --op send")
+    if nbytes < 0:
+        raise ProbeError("--nbytes", str(nbytes), "0 or more")
+    if asked is not Operation.SEND:
+        room = engine.topology.address_map.region_of_node(dst).nbytes
+        if nbytes > room:
+            raise ProbeError("--nbytes", str(nbytes), f"at most the {room} bytes of {dst}")
+    return asked
+
+
+def checked_stride(engine: Engine, dst: str, nbytes: int, flows: int, operation: Operation) -> int:
+    """The bytes from the first byte of a flow in the memory *dst* to that of the next flow; 0 for messages.
+
+    Raises ProbeError for flows whose bytes do not fit the memory together.
+    """
+    if operation is Operation.SEND or not nbytes:
+        return 0
+    stride = -(-nbytes // _GRANULE_NBYTES) * _GRANULE_NBYTES
+    room = engine.topology.address_map.region_of_node(dst).nbytes
+    if (flows - 1) * stride + nbytes > room:
+        got = f"{nbytes} for each of {flows} flows, which have bytes of their own"
+        raise ProbeError("--nbytes", got, f"at most the {room} bytes of {dst} together")
+    return stride
+
+
+def flow_sources(engine: Engine, src: str, dst: str, flows: int) -> list[str]:
+    """The source of each flow: the DMAs from *src* on, in the topology's order, or *src* for all if it is no DMA.
+
+    No flow but the first of a DMA to itself starts at *dst*. Raises ProbeError for more flows than DMAs.
+    """
+    if not isinstance(engine.components[src], Initiator):
+        return [src] * flows
+    every = [node_id for node_id, block in engine.components.items() if isinstance(block, Initiator)]
+    dmas = [node_id for node_id in every if node_id != dst or node_id == src]
+    if flows > len(dmas):
+        raise ProbeError("--flows", str(flows), f"at most {len(dmas)}, one for each DMA")
+    at = dmas.index(src)
+    return [*dmas[at:], *dmas[:at]][:flows]
+
+
+def _full_name(engine: Engine, name: str) -> str:
+    """The full name of *name*, which may leave out `sip0.cube0.`."""
+    known = name in engine.topology.graph.nodes or name in engine.pes
+    return name if known or name.startswith("sip") else f"sip0.cube0.{name}"

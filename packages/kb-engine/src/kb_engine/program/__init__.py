@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from kb_engine.program.port import ProgramPort as ProgramPort
     from kb_engine.program.tcm_holder import TcmHolder as TcmHolder
     from kb_engine.program.values.affine import Affine as Affine
-    from kb_engine.program.values.affine_masks import HalfSpace as HalfSpace
-    from kb_engine.program.values.affine_masks import IndexBox as IndexBox
+    from kb_engine.program.values.affine import HalfSpace as HalfSpace
+    from kb_engine.program.values.affine import IndexBox as IndexBox
     from kb_engine.program.values.handles import CompositeHandle as CompositeHandle
     from kb_engine.program.values.handles import Handle as Handle
     from kb_engine.program.values.handles import LoadedTensor as LoadedTensor
@@ -63,8 +63,7 @@ _NAMES = {
     "kb_engine.program.pe": ("ProcessingElement",),
     "kb_engine.program.port": ("Completion", "FrontEnd", "ProgramPort"),
     "kb_engine.program.tcm_holder": ("TcmHolder",),
-    "kb_engine.program.values.affine": ("Affine",),
-    "kb_engine.program.values.affine_masks": ("HalfSpace", "IndexBox"),
+    "kb_engine.program.values.affine": ("Affine", "HalfSpace", "IndexBox"),
     "kb_engine.program.values.handles": ("CompositeHandle", "Handle", "LoadedTensor"),
     "kb_engine.program.values.host_values": ("HostValue", "form_of", "inverted"),
     "kb_engine.program.values.indexing": ("Indices",),

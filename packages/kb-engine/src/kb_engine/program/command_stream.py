@@ -54,14 +54,13 @@ class _Entry(NamedTuple):
     submitted: Callable[[CommandInFlight], None]
 
     def visited(self, over: StateVisitor) -> _Entry:
-        """Hands the state to *over* and returns the entry with the moments of *over*. The completion belongs to the
-        program."""
+        """Hands the state to *over*, apart from the completion, and returns the entry with the moments of *over*."""
         over.part(self.context)
         over.call(self.submitted)
         return self._replace(arrival_ps=over.moment(self.arrival_ps))
 
 
-class _Queue:
+class EngineQueue:
     """The queue of one engine: at most *depth* commands, which wait in front of *scheduler*.
 
     `_first_since_ps` is the moment since which the first command is the first, and `_left_seq` is the command that left
@@ -91,8 +90,18 @@ class _Queue:
             over.call(go_on)
             self._blocked = entry.visited(over), go_on
 
-    def put(self, entry: _Entry, go_on: GoOn) -> None:
-        """Queues the command of *entry*, now or when there is room. Calls *go_on* when the command is in the queue."""
+    def put(
+        self,
+        context: CommandInFlight,
+        completion: Completion,
+        submitted: Callable[[CommandInFlight], None],
+        go_on: GoOn,
+    ) -> None:
+        """Queues a command that PE_CPU has issued now. Calls *go_on* when the command is in the queue.
+
+        The scheduler gets the command later; *submitted* is called then.
+        """
+        entry = _Entry(context, completion, self._clock.now_ps, submitted)
         if len(self._waiting) >= self._depth:
             self._blocked = entry, go_on
             return
@@ -142,60 +151,27 @@ class _Queue:
             go_on(CallCause.SUBMISSION, self._left_seq)
 
 
-class EngineQueues:
-    """The queues of one PE, each of *depth* commands, in front of *scheduler*. *scoreboard* holds all queued
-    commands."""
-
-    def __init__(self, clock: Clock, scheduler: CommandScheduler[Any], scoreboard: Scoreboard, depth: int) -> None:
-        self._clock = clock
-        self._queues = [_Queue(clock, scheduler, scoreboard, depth) for _ in EngineKind]
-
-    def visit_state(self, over: StateVisitor) -> None:
-        """Hands the state to *over*."""
-        for queue in self._queues:
-            over.part(queue)
-
-    def put(
-        self,
-        context: CommandInFlight,
-        completion: Completion,
-        submitted: Callable[[CommandInFlight], None],
-        go_on: GoOn,
-    ) -> None:
-        """Queues a command that PE_CPU has issued now. Calls *go_on* when the command is in its queue.
-
-        The scheduler gets the command later; *submitted* is called then.
-        """
-        entry = _Entry(context, completion, self._clock.now_ps, submitted)
-        self._queues[engine_of(context.submitted.command)].put(entry, go_on)
-
-    def advance(self) -> None:
-        """Submits the commands whose operands are there now, each queue in its order. Called when a command is done."""
-        for queue in self._queues:
-            queue.submit_ready()
-
-
 class CommandStream:
     """Reads the completion queue of the PE, and hands each record to the program that issued the command.
 
-    `scoreboard` is the scoreboard of the PE's CPU, or None. `queues` are the queues of the PE's engines, or None where
-    commands wait in the CPU. The programs of a PE share one stream, because commands of a program may be in flight when
-    the next program begins.
+    `scoreboard` is the scoreboard of the PE's CPU, or None. `queues` are the queues of the PE's engines, by
+    `EngineKind`; there are none where commands wait in the CPU. The programs of a PE share one stream, because commands
+    of a program may be in flight when the next program begins.
     """
 
     def __init__(self, pe: ProcessingElement) -> None:
         self.scoreboard = Scoreboard() if pe.cpu.issues_ahead else None
-        self.queues: EngineQueues | None = None
-        depth = pe.cpu.engine_queue_depth
+        self.queues: list[EngineQueue] = []
+        depth, scheduler = pe.cpu.engine_queue_depth, pe.scheduler
         if depth is not None and self.scoreboard is not None:
-            self.queues = EngineQueues(pe.scheduler.clock, pe.scheduler, self.scoreboard, depth)
+            self.queues = [EngineQueue(scheduler.clock, scheduler, self.scoreboard, depth) for _ in EngineKind]
         self._completions = pe.scheduler.completions
         self._owners: dict[int, tuple[CommandInFlight, Callable[[CompletionRecord], None]]] = {}
 
     def visit_state(self, over: StateVisitor) -> None:
         """Hands the state to *over*. Called after the commands were visited."""
-        if self.queues is not None:
-            over.part(self.queues)
+        for queue in self.queues:
+            over.part(queue)
         over.same(len(self._owners), len(self._completions))
         for command, complete in self._owners.values():
             over.part(command)

@@ -11,19 +11,12 @@ from simpy.events import NORMAL
 
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.block.state_visitor import NotPeriodic, StateVisitor
-from kb_engine.program.author.kernel_lines import at_line
-from kb_engine.program.command_stream import CommandStream
+from kb_engine.program.command_stream import CommandStream, engine_of
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, Deferring
 from kb_engine.program.session import Session
-from kb_messages import (
-    CallCause,
-    Command,
-    CompletionRecord,
-    KbError,
-    SubmittedCommand,
-)
+from kb_messages import CallCause, Command, CompletionRecord
 
 
 class IssuedCommand:
@@ -105,8 +98,7 @@ class ProgramCommands:
         self.in_flight = {each[0].submitted.command_seq: each for each in self.in_flight.values()}
 
     def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
-        """Issues *command* and returns when the command is in the queue of its PE, or, with *wait_until_done*, is
-        done."""
+        """Issues *command* and returns when it is in the queue of its PE, or, with *wait_until_done*, is done."""
         if self.deferred_calls is not None:
             self._issue_deferred(lambda deferred_calls: deferred_calls.before(command, line))
         session, pe, kernel = self._session, self._pe, self._kernel
@@ -142,15 +134,14 @@ class ProgramCommands:
             self.wait(completion, line)
 
     def _complete(self, record: CompletionRecord) -> None:
-        """Ends the command of *record*, and resumes its waiter: the kernel, or a command, also one of a later
-        program."""
+        """Ends the command of *record*, and resumes its waiter: the kernel, or a command, also of a later program."""
         session = self._session
         context, completion = self.in_flight.pop(record.command_seq)
         waiter = completion.finish()
         if self._scoreboard is not None:
             self._scoreboard.retire(context.submitted)
-            if self._stream.queues is not None:
-                self._stream.queues.advance()
+            for queue in self._stream.queues:
+                queue.submit_ready()
         if session.tracer is not None:
             session.tracer.command_completed(record, context.submitted.line)
         if waiter is not None:
@@ -166,23 +157,11 @@ class ProgramCommands:
             self._issue_deferred(lambda deferred_calls: deferred_calls.end())
 
     def forget_program(self) -> None:
-        """Drops the reference to the program, which has ended. So the program is freed without the collector of
-        cycles."""
+        """Drops the reference to the ended program, which is so freed without the collector of cycles."""
         self._on_unawaited = None
 
-    def register_nbytes(self, command: Command, line: str) -> int:
-        """The bytes of registers that the smallest tile of *command* takes. Raises KernelError at *line* for no
-        plan."""
-        submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line=line, command=command)
-        try:
-            buffers = self._pe.scheduler.shared_plan(submitted)[0].buffers
-        except KbError as error:
-            raise at_line(error, line) from None
-        return buffers.register_nbytes + buffers.accumulator_nbytes
-
     def _issue_deferred(self, call: Callable[[Deferring], None]) -> None:
-        """Has the front end issue the commands that it deferred. The deferring is off meanwhile, so they pass at
-        once."""
+        """Has the front end issue the commands that it deferred. They pass at once: the deferring is off meanwhile."""
         deferred_calls, self.deferred_calls = self.deferred_calls, None
         assert deferred_calls is not None
         try:
@@ -194,9 +173,12 @@ class ProgramCommands:
         """Enqueues the command; with a scoreboard, once the commands that it depends on are done."""
         context, scoreboard = issued.command, self._scoreboard
         submitted = context.submitted
-        if self._stream.queues is not None:
-            completion = self.in_flight[submitted.command_seq][1]
-            self._stream.queues.put(context, completion, self._trace_submitted, self._go_on)
+        if self._stream.queues:
+            queue, completion = (
+                self._stream.queues[engine_of(submitted.command)],
+                self.in_flight[submitted.command_seq][1],
+            )
+            queue.put(context, completion, self._trace_submitted, self._go_on)
             return
         if scoreboard is not None:
             earlier = scoreboard.conflict(submitted)

@@ -158,8 +158,7 @@ class KernelCoroutine:
 
 
 def _new_worker(parent: greenlet) -> greenlet:
-    """A greenlet that waits for its first body. It starts without a body, because a greenlet keeps its first
-    arguments."""
+    """A greenlet that waits for its first body, because a greenlet keeps the arguments that it starts with."""
     worker = greenlet(_run_bodies, parent)
     worker.switch()
     return worker

@@ -97,8 +97,7 @@ class LanguageBase:
             handle.settle(elements)
 
     def _line_of_look(self, handle: Handle) -> str:
-        """The kernel line that reads *handle*. After the end of the program, only results of its commands can be
-        read."""
+        """The kernel line that reads *handle*. After the program's end, only results of its commands can be read."""
         try:
             return self._port.line()
         except KernelError as ended:
@@ -107,8 +106,7 @@ class LanguageBase:
             return ended.where
 
     def notify_wrapped_index(self, wrapped_at: str) -> None:
-        """Notifies the observers that the kernel indexes by integers computed from ones that wrapped at
-        *wrapped_at*."""
+        """Notifies the observers that the kernel indexes by integers that wrapped at *wrapped_at*."""
         notify = self._port.on_wrapped_index
         if notify is not None:
             notify(self._port.pe_id, self._port.line(), wrapped_at)
@@ -121,8 +119,10 @@ class LanguageBase:
         """The place of *ref* in physical memory. Raises KernelError where this PE does not map its virtual address."""
         pe_id = self._port.pe_id
         matrix = ref.plain_matrix(pe_id) or ref.matrix(pe_id)
-        if matrix.address >= VIRTUAL_END:
-            return matrix
+        return matrix if matrix.address >= VIRTUAL_END else self._translated(matrix, ref, line)
+
+    def _translated(self, matrix: Matrix, ref: TensorRef, line: str) -> Matrix:
+        """*matrix*, a part of *ref*, in physical memory. Raises KernelError where this PE does not map its address."""
         try:
             return self._port.translate(matrix)
         except AddressError as error:
@@ -139,8 +139,7 @@ class LanguageBase:
         return matrix
 
     def _arrived(self, value: object, line: str) -> Matrix | None:
-        """The place of *value* in TCM, or None, after a wait for its `load_async`. With a scoreboard the command itself
-        waits."""
+        """The place of *value* in TCM, or None, after a wait for its `load_async` on a PE without a scoreboard."""
         if isinstance(value, Handle) and value.operators is not self:  # type: ignore[comparison-overlap]  # as above
             self._check_owner(value, line)
         if type(value) is LoadedTensor and value.holder is not None and not value.holder.freed:
@@ -152,8 +151,7 @@ class LanguageBase:
         return matrix
 
     def _check_owner(self, value: Handle, line: str) -> None:
-        """Raises KernelError for *value*, whose `operators` are not this object, unless this program made it as
-        well."""
+        """Raises KernelError unless this program made *value*, whose `operators` are not this object."""
         owner = value.operators
         if not isinstance(owner, LanguageBase) or owner._port is self._port:
             return

@@ -96,14 +96,9 @@ def without_log(matrix: Matrix, line: str, pe: str) -> npt.NDArray[Any]:
 
 def _not_done(context: CommandInFlight, line: str, pe: str) -> KernelError:
     submitted = context.submitted
-    where = f"{context.plan.kind} of {submitted.line}"
-    if submitted.pe == pe:
-        fix = "tl.wait for its handle first"
-    else:
-        where, fix = (
-            f"{where} on {submitted.pe}",
-            "launch the code that reads it as a kernel of its own, after this one",
-        )
-    return KernelError(
-        line, f"a look at a value that depends on the {where}, which is not done", "finished commands", fix
-    )
+    where, fix = f"{context.plan.kind} of {submitted.line}", "tl.wait for its handle first"
+    if submitted.pe != pe:
+        where += f" on {submitted.pe}"
+        fix = "launch the code that reads it as a kernel of its own, after this one"
+    got = f"a look at a value that depends on the {where}, which is not done"
+    return KernelError(line, got, "finished commands", fix)

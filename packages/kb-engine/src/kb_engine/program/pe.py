@@ -61,8 +61,7 @@ class ProcessingElement:
         return Allocator(f"{self.pe_id}.pe_tcm", base, nbytes, spread_nbytes=spread_nbytes)
 
     def translate(self, matrix: Matrix) -> Matrix:
-        """Returns *matrix*, at a virtual address, at its physical address. Raises AddressError where this PE maps
-        none."""
+        """*matrix*, at a virtual address, at its physical address. Raises AddressError where this PE maps none."""
         if self.mmu is None:
             got = f"virtual address {matrix.address:#x}, and no pe_mmu to translate it"
             raise AddressError(self.pe_id, got, "a physical address", "add a pe_mmu to pe_template")

@@ -10,14 +10,13 @@ import numpy.typing as npt
 from greenlet import GreenletExit, getcurrent
 
 from kb_engine.block.state_visitor import StateVisitor
-from kb_engine.program.accumulator_registers import AccumulatorRegisters
-from kb_engine.program.author.kernel_lines import KernelLines
+from kb_engine.program.author.kernel_lines import KernelLines, at_line
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.grid import Program
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.port import Completion, Deferring
+from kb_engine.program.port import AccumulatorRegisters, Completion, Deferring
 from kb_engine.program.session import Session
-from kb_messages import Command, Matrix, PlanError, SubmittedCommand
+from kb_messages import Command, KbError, Matrix, PipelinePlan, PlanError, SubmittedCommand
 
 
 class PePort:
@@ -38,7 +37,6 @@ class PePort:
         self.tcm = session.lease(pe)
         self.registers = AccumulatorRegisters(pe.reg_owner, pe.register_nbytes)
         self.submit = commands.submit
-        self.register_nbytes = commands.register_nbytes
         self.wait_for_all = commands.wait_for_all
         self.translate = pe.translate
         self.constant = session.constant
@@ -63,8 +61,7 @@ class PePort:
         self.line = _give_way
 
     def forget_kernel(self) -> None:
-        """Has later uses of the kernel's values raise KernelError: the kernel has ended, so another program uses
-        them."""
+        """Has later uses of the kernel's values raise KernelError: the kernel has ended."""
         self.line = self._lines.of_ended
 
     @property
@@ -83,12 +80,23 @@ class PePort:
 
     def fits(self, command: Command) -> bool:
         """Whether the PE has a plan for *command*."""
-        submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line="", command=command)
         try:
-            self._pe.scheduler.shared_plan(submitted)
+            self._plan(command, "")
         except PlanError:
             return False
         return True
+
+    def register_nbytes(self, command: Command, line: str) -> int:
+        """The bytes of registers of the smallest tile of *command*. Raises KernelError at *line* for no plan."""
+        try:
+            buffers = self._plan(command, line).buffers
+        except KbError as error:
+            raise at_line(error, line) from None
+        return buffers.register_nbytes + buffers.accumulator_nbytes
+
+    def _plan(self, command: Command, line: str) -> PipelinePlan:
+        submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line=line, command=command)
+        return self._pe.scheduler.shared_plan(submitted)[0]
 
     def wait(self, completion: Completion, line: str = "") -> None:
         """Returns when the command of *completion* is done. The kernel waits at *line*, by default its current line."""
@@ -113,8 +121,7 @@ class PePort:
 
 
 def _give_way(_: tuple[str, ...] = ()) -> str:
-    """Switches from an abandoned kernel to the greenlet that abandoned it. The kernel may catch the exit and call
-    again."""
+    """Switches from an abandoned kernel, which may catch the exit and call again, to the greenlet that abandoned it."""
     parent = getcurrent().parent
     assert parent is not None
     parent.switch()

@@ -15,31 +15,28 @@ from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.capture import Capture
-from kb_engine.program.accumulator_registers import AccumulatorRegisters
 from kb_engine.program.grid import Grid
-from kb_messages import Command, Matrix, VectorProgram
+from kb_messages import Command, Matrix, VectorProgram, join_address
 
 
 class Completion:
-    """Completion of a command: whether it is done in simulated time, and the one callback that runs at its end."""
+    """Completion of a command: whether it is done in simulated time, and the one callback that runs at its end.
 
-    __slots__ = ("_kept", "_waiter", "done")
+    `kept` are the objects of `keep`.
+    """
+
+    __slots__ = ("_waiter", "done", "kept")
 
     def __init__(self) -> None:
         self.done = False
-        self._kept: tuple[object, ...] = ()
+        self.kept: tuple[object, ...] = ()
         self._waiter: Callable[[object], None] | None = None
 
     def visit_state(self, over: StateVisitor) -> None:
         """Hands the state to *over*."""
-        over.same(self.done, self._waiter is None, tuple([getattr(each, "start", None) for each in self._kept]))
+        over.same(self.done, self._waiter is None, tuple([getattr(each, "start", None) for each in self.kept]))
         if self._waiter is not None:
             over.call(self._waiter)
-
-    @property
-    def kept(self) -> tuple[object, ...]:
-        """The objects of `keep`."""
-        return self._kept
 
     @property
     def is_awaited(self) -> bool:
@@ -52,14 +49,60 @@ class Completion:
 
     def keep(self, objects: tuple[object, ...]) -> None:
         """Keeps references to *objects* until the command ends."""
-        self._kept = objects
+        self.kept = objects
 
     def finish(self) -> Callable[[object], None] | None:
         """Marks the command as done. Returns the waiter, which the caller has to call, or None."""
         self.done = True
-        self._kept = ()
+        self.kept = ()
         waiter, self._waiter = self._waiter, None
         return waiter
+
+
+class AccumulatorRegisters:
+    """Hands out ranges of the register file *owner* of *nbytes* bytes, the highest free one first.
+
+    The bytes below all ranges, `room_nbytes`, are free for the tiles of other commands.
+    """
+
+    ALIGNMENT = 64
+    """Alignment of a range in bytes; operands of tiles have the same."""
+
+    def __init__(self, owner: int, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self._owner = owner
+        self._ranges: dict[int, int] = {}
+
+    @property
+    def ranges(self) -> dict[int, int]:
+        """The bytes of each range, by its offset in the register file."""
+        return dict(self._ranges)
+
+    @property
+    def room_nbytes(self) -> int:
+        """The bytes below all ranges."""
+        return min(self._ranges, default=self.nbytes)
+
+    def take(self, nbytes: int) -> int | None:
+        """Allocates *nbytes* of registers and returns their physical address; None where no range is free."""
+        end = self.nbytes
+        for start, size in sorted(self._ranges.items(), reverse=True):
+            at = self._below(end, nbytes)
+            if at >= start + size:
+                break
+            end = start
+        at = self._below(end, nbytes)
+        if at < 0:
+            return None
+        self._ranges[at] = nbytes
+        return join_address(self._owner, at)
+
+    def give_back(self, address: int) -> None:
+        """Frees the range that `take` allocated at *address*."""
+        del self._ranges[address - join_address(self._owner, 0)]
+
+    def _below(self, end: int, nbytes: int) -> int:
+        return (end - nbytes) // self.ALIGNMENT * self.ALIGNMENT
 
 
 class Deferring(Protocol):
@@ -161,8 +204,7 @@ class ProgramPort(Protocol):
         """
 
     def waits_for_value(self, line: str) -> AbstractContextManager[None]:
-        """A context manager: the time within is a wait for a value that the kernel reads at *line*. Notifies the
-        observers."""
+        """A context manager: within, the kernel waits for a value that it reads at *line*. Notifies the observers."""
 
     def materialize(self, matrix: Matrix, line: str) -> npt.NDArray[Any]:
         """The elements of *matrix* after all commands issued so far, `rows x cols`, read-only.

@@ -16,21 +16,13 @@ from kb_engine.program.author.kernel_lines import at_line
 from kb_engine.program.materialize import Materialize, Materializer
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.timing.clock import Clock
-from kb_messages import (
-    Command,
-    GemmCommand,
-    KbError,
-    LoadCommand,
-    Matrix,
-    StoreCommand,
-    SubmittedCommand,
-    matrices_of,
-)
+from kb_messages import Command, GemmCommand, KbError, LoadCommand, Matrix, StoreCommand, SubmittedCommand, matrices_of
 
 
 class Session:
     """Numbers commands and ops, and notifies the observers of commands.
 
+    `commands_issued` and `n_ops` are the numbers of commands and of ops so far, which are the next of their numbers.
     `recorder` is None without an op log, and `tracer` is None without an observer of the trace. `kept` holds the
     commands since `keep_commands(True)`, which skipped programs may repeat; None otherwise.
     """
@@ -51,12 +43,11 @@ class Session:
         self.tracer = tracer
         self.materialize = materialize
         self.kept: list[CommandInFlight] | None = None
-        self.n_ops = 0
-        self._commands = 0
+        self.n_ops = self.commands_issued = 0
 
     def restart(self, memory: MemoryStore, writer: LogWriter | None) -> None:
         """Counts commands and ops from 0 again, with the bytes of *memory*, and with the log in *writer*, if any."""
-        self.n_ops = self._commands = 0
+        self.n_ops = self.commands_issued = 0
         self.memory.restart(memory)
         if self.recorder is not None and writer is not None:
             self.recorder.restart(writer)
@@ -64,8 +55,7 @@ class Session:
             self.materialize.restart()
 
     def keep_commands(self, keeps: bool) -> None:
-        """Keeps the commands that are issued from now on in `kept`, or, without *keeps*, no commands. Forgets earlier
-        ones."""
+        """Keeps the commands that are issued from now on in `kept`, or, without *keeps*, none. Forgets earlier ones."""
         self.kept = [] if keeps else None
 
     def notify_again(self, commands: Sequence[CommandInFlight], n: int = 1) -> None:
@@ -82,26 +72,15 @@ class Session:
             return WatchedLease(pe.tcm, pe.pe_id, listeners)
         return Lease(pe.tcm)
 
-    @property
-    def commands_issued(self) -> int:
-        """The number of commands so far, which is the `command_seq` of the next command."""
-        return self._commands
-
-    def next_command_seq(self) -> int:
-        """Takes the number of the command that is issued now. Pass 2 executes commands in the order of their
-        numbers."""
-        self._commands += 1
-        return self._commands - 1
-
-    def take_op_ids(self, count: int) -> int:
-        """Takes *count* consecutive op ids and returns the first."""
-        first = self.n_ops
-        self.n_ops += count
-        return first
+    def take_numbers(self) -> tuple[int, int]:
+        """Takes the numbers of a command of one op, and of the op. Pass 2 executes commands in the order of numbers."""
+        numbers = self.commands_issued, self.n_ops
+        self.skip(1, 1)
+        return numbers
 
     def skip(self, commands: int, ops: int) -> None:
         """Skips the numbers of *commands* commands and *ops* ops that are not simulated."""
-        self._commands += commands
+        self.commands_issued += commands
         self.n_ops += ops
 
     def constant(self, element: bytes, count: int) -> int:
@@ -113,8 +92,8 @@ class Session:
 
         A program may wait for *completion*. Raises KernelError at *line* when a block refuses the plan.
         """
-        seq = self._commands
-        self._commands = seq + 1
+        seq = self.commands_issued
+        self.commands_issued = seq + 1
         submitted = SubmittedCommand(command_seq=seq, pe=pe.pe_id, line=line, command=command)
         scheduler = pe.scheduler
         try:

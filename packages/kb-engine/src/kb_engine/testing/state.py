@@ -25,9 +25,7 @@ def check_names_its_state(subject: Subject) -> None:
     before = state_of(block, own=True)
     work()
     after = state_of(block, own=True)
-    named = {
-        name for owner in type(block).__mro__ for kind in ("state", "caches") for name in vars(owner).get(kind, ())
-    }
+    named = names_of(type(block), "state") | names_of(type(block), "caches")
     missing = sorted(name for name in named if not hasattr(block, name))
     if missing:
         subject.fail("state", f"the name {missing[0]}", "names of the block's attributes", "remove it")
@@ -61,7 +59,7 @@ def _counts(subject: Subject, block: ComponentBase[Any]) -> dict[str, int]:
 
 
 def names_of(impl: type, kind: str) -> set[str]:
-    """The attributes that *impl* and its bases name in their class attribute *kind*: `state` or `caches`."""
+    """The attributes that *impl* and its bases name in their class attribute *kind*, such as `state`."""
     return {name for owner in impl.__mro__ for name in vars(owner).get(kind, ())}
 
 

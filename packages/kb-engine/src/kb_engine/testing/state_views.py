@@ -59,20 +59,12 @@ class _Visitor(StateVisitor):
     def note(self, value: object) -> None:
         """Takes each value that is handed over."""
 
-    def moment(self, t_ps: int) -> int:
-        """Notes the moment."""
-        self.note(t_ps)
-        return t_ps
+    def _number(self, number: int, /) -> int:
+        """Notes the number, which stays."""
+        self.note(number)
+        return number
 
-    def deadline(self, t_ps: int) -> int:
-        """Notes the moment."""
-        self.note(t_ps)
-        return t_ps
-
-    def count(self, count: int) -> int:
-        """Notes the count."""
-        self.note(count)
-        return count
+    moment = deadline = count = op = tiles_to_go = _number
 
     def same(self, *values: object) -> None:
         """Notes the values."""
@@ -81,16 +73,6 @@ class _Visitor(StateVisitor):
     def identical(self, *objects: object) -> None:
         """Notes the identity of the objects."""
         self.note([id(each) for each in objects])
-
-    def op(self, op_id: int) -> int:
-        """Notes the number of the op."""
-        self.note(op_id)
-        return op_id
-
-    def tiles_to_go(self, count: int) -> int:
-        """Notes the number of tiles."""
-        self.note(count)
-        return count
 
     def token(self, token: Any) -> None:
         """Visits the token, if it is not None."""
@@ -134,9 +116,7 @@ class Later(_Visitor):
         """The moment `_LATER_PS` later."""
         return t_ps + _LATER_PS
 
-    def deadline(self, t_ps: int) -> int:
-        """The moment `_LATER_PS` later."""
-        return t_ps + _LATER_PS
+    deadline = moment
 
     def count(self, count: int) -> int:
         """A larger count."""
@@ -232,7 +212,8 @@ def _half_way(subject: Subject) -> ComponentBase[Any]:
 
 def _is_by_hand(part: object, name: str) -> bool:
     """Whether *name* matters only under a condition of its class, or only its size does."""
-    return any((kinds_of(owner) or {}).get(name) in (BY_HAND, SIZE) for owner in type(part).__mro__)
+    kinds = [(kinds_of(owner) or {}).get(name) for owner in type(part).__mro__]
+    return any(kind in (BY_HAND, SIZE) or kind.needs for kind in kinds if kind is not None)
 
 
 def _twins(part: Any, name: str, now_ps: int) -> Iterator[tuple[object, object]]:

@@ -20,7 +20,7 @@ class StubFabric:
         self._clock = clock
         self.leads_ps: list[int] = []
         self.most_reads = self.most_writes = 0
-        self._reads = self._writes = 0
+        self._under_way = [0, 0]
 
     def path(self, src: str, owner: int) -> str:
         """The only path."""
@@ -36,14 +36,8 @@ class StubFabric:
 
     def read(self, path: str, memory: Rectangle, start_ps: int, finish: Callable[[Any], None], argument: Any) -> None:
         """Reads *memory* and calls *finish* with *argument* at the end."""
-
-        def end(each: Any) -> None:
-            self._reads -= 1
-            finish(each)
-
-        self._reads += 1
-        self.most_reads = max(self.most_reads, self._reads)
-        self._start(memory, start_ps, end, argument)
+        self._start(False, start_ps, 1000 + 10 * memory.nbytes, finish, argument)
+        self.most_reads = max(self.most_reads, self._under_way[False])
 
     def write(
         self,
@@ -58,17 +52,14 @@ class StubFabric:
 
         An atomic's bytes are read first, in 10 ps each.
         """
+        self._start(True, start_ps, 1000 + (20 if atomic else 10) * memory.nbytes, finish, argument)
+        self.most_writes = max(self.most_writes, self._under_way[True])
 
+    def _start(self, write: bool, start_ps: int, ps: int, finish: Callable[[Any], None], argument: Any) -> None:
         def end(each: Any) -> None:
-            self._writes -= 1
+            self._under_way[write] -= 1
             finish(each)
 
-        self._writes += 1
-        self.most_writes = max(self.most_writes, self._writes)
-        self._start(memory, start_ps, end, argument, 10 * memory.nbytes if atomic else 0)
-
-    def _start(
-        self, memory: Rectangle, start_ps: int, end: Callable[[Any], None], argument: Any, before_ps: int = 0
-    ) -> None:
+        self._under_way[write] += 1
         self.leads_ps.append(start_ps - self._clock.now_ps)
-        self._clock.call_at(start_ps + 1000 + before_ps + 10 * memory.nbytes, end, argument)
+        self._clock.call_at(start_ps + ps, end, argument)

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from kb_messages import Lever
+from kb_components.cost_fields import bandwidth_gbs, time_ns
 
 MOST_LINES: Final = 1 << 24
 """The most lines of a cache, whose tables take 8 bytes a line.
@@ -32,15 +32,10 @@ class CachedMemorySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `burst_nbytes`: a write that other requests interrupt is served in whole bursts. Source of all defaults: assumed.
     """
 
-    bw_gbs: Annotated[
-        float,
-        Meta(
-            gt=0, extra=Lever(("hbm: service", "hbm: busy with others", "pe_dma: service"), "twice", "bandwidth").extra
-        ),
-    ]
-    latency_ns: Annotated[float, Meta(ge=0, extra=Lever(("hbm: service", "pe_dma: service"), "half", "latency").extra)]
-    cache_bw_gbs: Annotated[float, Meta(gt=0, extra=Lever(("pe_dma: service",), "twice", "cache bandwidth").extra)]
-    cache_latency_ns: Annotated[float, Meta(ge=0, extra=Lever(("pe_dma: service",), "half", "cache latency").extra)]
+    bw_gbs: Annotated[float, bandwidth_gbs(("hbm: service", "hbm: busy with others", "pe_dma: service"))]
+    latency_ns: Annotated[float, time_ns(("hbm: service", "pe_dma: service"))]
+    cache_bw_gbs: Annotated[float, bandwidth_gbs(("pe_dma: service",), "cache bandwidth")]
+    cache_latency_ns: Annotated[float, time_ns(("pe_dma: service",), "cache latency")]
     sets: Annotated[int, Meta(ge=1, le=MOST_LINES)]
     ways: Annotated[int, Meta(ge=1, le=MOST_LINES)]
     line_nbytes: Annotated[int, Meta(ge=1, le=_MOST_LINE_NBYTES)] = 128

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kb_components.memory.hbm.access_pattern import runs_of
 from kb_components.memory.hbm.address_bits import address_mapping
@@ -12,6 +12,11 @@ from kb_engine.block import Context, MemoryComponent, Rate, exact, ps_from_ns
 from kb_messages import OFFSET_MASK, CountedPieces, Rectangle, TopologyError
 
 _MOST_PATTERNS = 1 << 12
+
+
+def _total(count: str) -> Any:
+    """A property of a memory: the sum of the attribute *count* of its pseudo-channels."""
+    return property(lambda memory: sum(getattr(channel, count) for channel in memory.channels))
 
 
 class HbmBanked(MemoryComponent[HbmBankedSpec]):
@@ -27,6 +32,17 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
     state = ("_bursts", "channels")
     caches = ("_known", "mapping")
     counters: ClassVar[tuple[str, ...]] = ("row_hits", "row_closed", "row_misses", "turnarounds", "refreshes")
+
+    row_hits = _total("hits")
+    """Bursts that found their row open."""
+    row_closed = _total("closed")
+    """Bursts that found their bank without an open row."""
+    row_misses = _total("misses")
+    """Bursts that found another row open in their bank."""
+    turnarounds = _total("turnarounds")
+    """Changes between reading and writing on the data buses of pseudo-channels."""
+    refreshes = _total("refreshes")
+    """Refreshes of all pseudo-channels, each counted up to its last command."""
 
     def __init__(self, spec: HbmBankedSpec, context: Context) -> None:
         super().__init__(spec, context)
@@ -56,31 +72,6 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         With several pseudo-channels they do not: data of one leave while another waits for its rows.
         """
         return len(self.channels) == 1
-
-    @property
-    def row_hits(self) -> int:
-        """Bursts that found their row open."""
-        return sum(channel.hits for channel in self.channels)
-
-    @property
-    def row_closed(self) -> int:
-        """Bursts that found their bank without an open row."""
-        return sum(channel.closed for channel in self.channels)
-
-    @property
-    def row_misses(self) -> int:
-        """Bursts that found another row open in their bank."""
-        return sum(channel.misses for channel in self.channels)
-
-    @property
-    def turnarounds(self) -> int:
-        """Changes between reading and writing on the data buses of pseudo-channels."""
-        return sum(channel.turnarounds for channel in self.channels)
-
-    @property
-    def refreshes(self) -> int:
-        """Refreshes of all pseudo-channels, each counted up to its last command."""
-        return sum(channel.refreshes for channel in self.channels)
 
     def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
         """(latency with the opening of a row, time of the bytes at the bandwidth of all data buses) of a request.

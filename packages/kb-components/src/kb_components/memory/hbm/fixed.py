@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from kb_components.cost_fields import bandwidth_gbs, time_ns
 from kb_engine.block import Context, Rate, SingleChannelMemory, ps_from_ns
-from kb_messages import Lever
 
 
 class HbmFixedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -16,18 +16,8 @@ class HbmFixedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     `burst_nbytes`: a write that other requests interrupt is served in whole bursts. Source: JEDEC JESD238 (HBM3).
     """
 
-    bw_gbs: Annotated[
-        float,
-        Meta(
-            gt=0,
-            extra=Lever(
-                ("hbm: bytes", "hbm: busy with others", "hbm: service", "pe_dma: service"), "twice", "bandwidth"
-            ).extra,
-        ),
-    ]
-    latency_ns: Annotated[
-        float, Meta(ge=0, extra=Lever(("hbm: latency", "hbm: service", "pe_dma: service"), "half", "latency").extra)
-    ]
+    bw_gbs: Annotated[float, bandwidth_gbs(("hbm: bytes", "hbm: busy with others", "hbm: service", "pe_dma: service"))]
+    latency_ns: Annotated[float, time_ns(("hbm: latency", "hbm: service", "pe_dma: service"))]
     burst_nbytes: Annotated[int, Meta(ge=1)] = 64
 
 

@@ -58,15 +58,15 @@ class PseudoChannel:
 
     Column commands are in order, at least tCCD apart. A row is opened as soon as its request is there and its bank,
     tRRD and tFAW allow, even if earlier bursts are still to be read. So rows of other banks open while the bytes of
-    this bank move. All times are in active cycles (RefreshClock). A refresh between two requests closes all rows. A
-    refresh within a request delays the rest of the request and leaves rows open.
+    this bank move. All times are in active cycles (RefreshClock). `last` is the last column command so far. A refresh
+    between two requests closes all rows. A refresh within a request delays the rest of the request and leaves rows
+    open.
     """
 
     __slots__ = (
         "_activated_group",
         "_activates",
         "_closed_at",
-        "_last",
         "_last_group",
         "_last_write",
         "_per_group",
@@ -76,6 +76,7 @@ class PseudoChannel:
         "_timing",
         "closed",
         "hits",
+        "last",
         "misses",
         "refreshes",
         "turnarounds",
@@ -90,7 +91,7 @@ class PseudoChannel:
         self._closed_at = [_LONG_AGO] * n_banks
         self._activates = [_LONG_AGO] * 4
         self._activated_group = 0
-        self._last = _LONG_AGO
+        self.last = _LONG_AGO
         self._last_group = 0
         self._last_write = False
         self.hits = self.closed = self.misses = self.turnarounds = self.refreshes = 0
@@ -111,20 +112,15 @@ class PseudoChannel:
             first = self._serve_runs(part, row, arrival, start, to_precharge)
             if key is not None and len(part.outcomes) < _MOST_OUTCOMES:
                 part.outcomes[key] = self._outcome(part, row, arrival, first, counts)
-        if self._last < last_byte:
-            self._last = last_byte
+        if self.last < last_byte:
+            self.last = last_byte
             bank = part.last_bank
             self._precharge_from[bank] = max(self._precharge_from[bank], last_byte + to_precharge)
         self._last_write = write
-        self.refreshes = self._refresh.count(self._last)
+        self.refreshes = self._refresh.count(self.last)
         if self._timing.closes:
             self._close(part)
-        return first, self._last
-
-    @property
-    def last(self) -> int:
-        """The cycle of the last column command so far; a cycle long ago, if there was none."""
-        return self._last
+        return first, self.last
 
     def soonest(self, now: int, part: RequestPart, row: int, write: bool) -> int:
         """The cycle at which the first column command of *part* can be sent, if it is chosen *now*. Nothing changes.
@@ -133,8 +129,8 @@ class PseudoChannel:
         """
         run, timing, activates = part.runs[0], self._timing, self._activates
         start = now
-        if self._last != _LONG_AGO:
-            start = max(now, self._last + self._distance(run.stretch.first_group, write))
+        if self.last != _LONG_AGO:
+            start = max(now, self.last + self._distance(run.stretch.first_group, write))
         bank, row_up, *_ = run.stretch.visits[0]
         if self._rows[bank] == row + run.row + row_up:
             return start
@@ -176,7 +172,7 @@ class PseudoChannel:
         n_activates = min(4, closed + misses)
         return PartOutcome(
             first=first - arrival,
-            last=self._last - arrival,
+            last=self.last - arrival,
             last_group=self._last_group,
             hits=self.hits - counts[0],
             closed=closed,
@@ -196,7 +192,7 @@ class PseudoChannel:
         if outcome.activates:
             self._activates = [*self._activates, *(arrival + at for at in outcome.activates)][-4:]
             self._activated_group = outcome.activated_group
-        self._last, self._last_group = arrival + outcome.last, outcome.last_group
+        self.last, self._last_group = arrival + outcome.last, outcome.last_group
         self.hits += outcome.hits
         self.closed += outcome.closed
         self.misses += outcome.misses
@@ -205,8 +201,9 @@ class PseudoChannel:
     def _begin(self, arrival: int, group: int, write: bool) -> tuple[int, int]:
         """The earliest times to open rows for a request and to send its first column command."""
         start = arrival
-        if self._last != _LONG_AGO:
-            start = max(arrival, self._last + self._gap(group, write))
+        if self.last != _LONG_AGO:
+            self.turnarounds += write != self._last_write
+            start = max(arrival, self.last + self._distance(group, write))
         refreshes = self._refresh.count(start)
         if refreshes > self.refreshes:
             arrival = max(arrival, self._refresh.after(refreshes))
@@ -215,10 +212,6 @@ class PseudoChannel:
             self._closed_at = [_LONG_AGO] * len(self._rows)
             self._activates = [_LONG_AGO] * 4
         return arrival, start
-
-    def _gap(self, group: int, write: bool) -> int:
-        self.turnarounds += write != self._last_write
-        return self._distance(group, write)
 
     def _distance(self, group: int, write: bool) -> int:
         """The cycles from the last column command to a column command in *group*."""
@@ -231,7 +224,7 @@ class PseudoChannel:
 
     def _next(self, stretch: Stretch) -> int:
         """The earliest time for the first column command of the next stretch of a request."""
-        return self._last + (self._timing.ccd_l if stretch.first_group == self._last_group else self._timing.ccd_s)
+        return self.last + (self._timing.ccd_l if stretch.first_group == self._last_group else self._timing.ccd_s)
 
     def _run(self, run: Run, row: int, arrival: int, start: int, to_precharge: int) -> int:
         """Serves every repetition of a stretch. Returns the first column command."""
@@ -250,13 +243,13 @@ class PseudoChannel:
         stretch = run.stretch
         state = self._state(stretch, row)
         for left in range(run.repeat - 2, -1, -1):
-            last, counts = self._last, (self.hits, self.closed, self.misses)
+            last, counts = self.last, (self.hits, self.closed, self.misses)
             row += run.row_step
             self._walk(stretch, row, arrival, self._next(stretch), to_precharge)
             before, state = state, self._state(stretch, row)
             # The same state again: every repetition that is left takes as long as this one.
             if state == before:
-                self._skip(stretch, left * run.row_step, left * (self._last - last))
+                self._skip(stretch, left * run.row_step, left * (self.last - last))
                 self.hits += left * (self.hits - counts[0])
                 self.closed += left * (self.closed - counts[1])
                 self.misses += left * (self.misses - counts[2])
@@ -283,7 +276,7 @@ class PseudoChannel:
                 if until > precharge_from[left]:
                     precharge_from[left] = until
         self.hits += stretch.n_bursts - opened
-        self._last = start + stretch.length
+        self.last = start + stretch.length
         self._last_group = stretch.last_group
         assert first is not None
         return first
@@ -315,7 +308,7 @@ class PseudoChannel:
 
     def _state(self, stretch: Stretch, row: int) -> list[int]:
         """The state that decides the time of the next stretch, relative to its *row* and to the last column command."""
-        last, rows, precharge_from = self._last, self._rows, self._precharge_from
+        last, rows, precharge_from = self.last, self._rows, self._precharge_from
         state = [each - last for each in self._activates]
         state.append(self._activated_group)
         for bank in stretch.banks:
@@ -325,7 +318,7 @@ class PseudoChannel:
 
     def _skip(self, stretch: Stretch, row_step: int, cycles: int) -> None:
         """Advances time by *cycles* and the banks of *stretch* by *row_step* rows."""
-        self._last += cycles
+        self.last += cycles
         self._activates = [each + cycles for each in self._activates]
         for bank in stretch.banks:
             self._rows[bank] += row_step

@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from kb_components.clock import clock_mhz
+from kb_components.cost_fields import clock_mhz, time_ns
 from kb_components.memory.hbm.address_bits import PATTERN, address_mapping
 from kb_engine.block import exact
-from kb_messages import Lever
 
 Ns = Annotated[float, Meta(ge=0)]
 Cycles = Annotated[int, Meta(ge=0)]
@@ -44,9 +43,7 @@ class HbmBankedSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     twtr_l_ns: Ns
     trefi_ns: Ns
     trfc_ns: Ns
-    latency_ns: Annotated[
-        float, Meta(ge=0, extra=Lever(("hbm: latency", "hbm: service", "pe_dma: service"), "half", "latency").extra)
-    ]
+    latency_ns: Annotated[float, time_ns(("hbm: latency", "hbm: service", "pe_dma: service"))]
     burst_nbytes: Annotated[int, Meta(ge=1)] = 32
     page_policy: Literal["open", "closed"] = "open"
 

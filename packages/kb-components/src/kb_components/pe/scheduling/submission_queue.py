@@ -67,11 +67,6 @@ class SubmissionQueue:
         """Whether fewer than `depth` commands wait to be taken."""
         return len(self._submissions) < self._depth
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether no command is in flight."""
-        return not self._in_flight
-
     def when_room(self, call: Callable[[], None]) -> None:
         """Calls *call* once, when there is room again. Callers are served first come, first served."""
         self._waiting_submitters.append(call)

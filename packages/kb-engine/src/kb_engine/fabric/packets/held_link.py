@@ -1,4 +1,4 @@
-"""HeldLink: a link that one packet holds at a time, and the buffer at its end.
+"""HeldLink: a link that one packet holds at a time, and the buffer at its end. PacketTrain: the packets of a transfer.
 
 This is virtual cut-through (Kermani and Kleinrock, "Virtual cut-through: a new computer communication switching
 technique", Computer Networks 3 (4), 1979). Links and buffers are given to whole packets, which is the packet-buffer
@@ -17,42 +17,85 @@ from typing import Final
 from simpy.events import NORMAL
 
 from kb_engine.fabric.link import LinkState
-from kb_engine.fabric.packets.packet_train import Packet, TrainLink
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.units import ns_text
 from kb_messages import SimulationStuckError
 
-
-def circle_through(link: TrainLink) -> list[TrainLink]:
-    """The links whose full buffers wait for each other, beginning with *link*. Empty if it is in no circle.
-
-    The first packet of a full buffer waits for the link that it wants, which waits for room in its own buffer.
-    """
-    found, here = [link], link
-    while (packet := here.first_buffered) is not None:
-        here = packet.link
-        if here is link:
-            return found
-        if not here.is_full or here in found:
-            break
-        found.append(here)
-    return []
-
-
-def circle_error(circle: Sequence[TrainLink], now_ps: int) -> SimulationStuckError:
-    """The error of a simulation in which the buffers behind the links of *circle* wait for each other."""
-    names = [f"{each.state.link.src} -> {each.state.link.dst}" for each in (*circle, circle[0])]
-    waits = ", which waits for room behind ".join(names)
-    return SimulationStuckError(
-        "fabric",
-        f"a circle of {len(circle)} full buffers at {ns_text(now_ps)}: {waits}",
-        "a packet in one of them that can go on",
-        "a larger `buffer_nbytes` puts the circle off, and routes that close no circle rule it out",
-    )
-
-
 _LAST: Final = NORMAL + 1
 """The priority of decisions: after everything else that happens in their picosecond."""
+
+
+class Packet:
+    """One packet on its way. `first_byte` is its place in the transfer, and `hop` the number of the link that is next.
+
+    Its last byte is at the node before that link at `tail_ps`.
+    """
+
+    __slots__ = ("first_byte", "hop", "nbytes", "number", "tail_ps", "train")
+
+    def __init__(self, train: PacketTrain, number: int, first_byte: int, nbytes: int, tail_ps: int) -> None:
+        self.train = train
+        self.number = number
+        self.first_byte = first_byte
+        self.nbytes = nbytes
+        self.hop = 0
+        self.tail_ps = tail_ps
+
+    @property
+    def link(self) -> HeldLink:
+        """The link that is next."""
+        return self.train.links[self.hop]
+
+    @property
+    def is_at_last_link(self) -> bool:
+        """Whether the leg ends behind the link that is next."""
+        return self.hop + 1 == len(self.train.links)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the transfer ends with this packet."""
+        return self.first_byte + self.nbytes == self.train.nbytes
+
+    def go_on(self, tail_ps: int) -> None:
+        """The packet is on its way to the node behind the next link, and its last byte is there at *tail_ps*."""
+        self.hop += 1
+        self.tail_ps = tail_ps
+
+
+class PacketTrain:
+    """*nbytes* with headers, in packets of *packet_nbytes* and a shorter last one, over *links*.
+
+    They are there for the first link evenly from *head_ps* to *tail_ps*. Trains have a `number` each, in the order in
+    which they began. `comes(first byte, bytes, head, tail)` is called when a packet has left the last link, with the
+    times at which its first and its last byte are at the end of the leg.
+    """
+
+    __slots__ = ("_head_ps", "_packet_nbytes", "_span_ps", "comes", "links", "nbytes", "number")
+
+    def __init__(
+        self,
+        number: int,
+        comes: Callable[[int, int, int, int], None],
+        links: Sequence[HeldLink],
+        sizes: tuple[int, int],
+        times_ps: tuple[int, int],
+    ) -> None:
+        self.number = number
+        self.comes = comes
+        self.links = links
+        self.nbytes, self._packet_nbytes = sizes
+        self._head_ps, tail_ps = times_ps
+        self._span_ps = tail_ps - self._head_ps
+
+    def packet(self, number: int) -> Packet:
+        """Packet *number*, at the source."""
+        first_byte = number * self._packet_nbytes
+        nbytes = min(self._packet_nbytes, self.nbytes - first_byte)
+        return Packet(self, number, first_byte, nbytes, self.there_ps(first_byte + nbytes))
+
+    def there_ps(self, nbytes: int) -> int:
+        """When the first *nbytes* are at the source, rounded up."""
+        return self._head_ps - (-self._span_ps * nbytes // self.nbytes)
 
 
 class HeldLink:
@@ -182,7 +225,7 @@ class HeldLink:
             behind = train.packet(packet.number + 1)
             self._at(max(end_ps, train.there_ps(behind.first_byte)), self.ask, behind)
         if not goes_on:
-            train.passenger.packet_comes(first, packet.nbytes, head_ps, tail_ps)
+            train.comes(first, packet.nbytes, head_ps, tail_ps)
             return
         packet.go_on(tail_ps)
         self._at(head_ps, self._come, packet)
@@ -200,3 +243,31 @@ class HeldLink:
 
     def _at(self, t_ps: int, function: Callable[[Packet], None], packet: Packet) -> None:
         self._clock.push((t_ps, NORMAL, next(self._clock.event_order), function, packet))
+
+
+def circle_through(link: HeldLink) -> list[HeldLink]:
+    """The links whose full buffers wait for each other, beginning with *link*. Empty if it is in no circle.
+
+    The first packet of a full buffer waits for the link that it wants, which waits for room in its own buffer.
+    """
+    found, here = [link], link
+    while (packet := here.first_buffered) is not None:
+        here = packet.link
+        if here is link:
+            return found
+        if not here.is_full or here in found:
+            break
+        found.append(here)
+    return []
+
+
+def circle_error(circle: Sequence[HeldLink], now_ps: int) -> SimulationStuckError:
+    """The error of a simulation in which the buffers behind the links of *circle* wait for each other."""
+    names = [f"{each.state.link.src} -> {each.state.link.dst}" for each in (*circle, circle[0])]
+    waits = ", which waits for room behind ".join(names)
+    return SimulationStuckError(
+        "fabric",
+        f"a circle of {len(circle)} full buffers at {ns_text(now_ps)}: {waits}",
+        "a packet in one of them that can go on",
+        "a larger `buffer_nbytes` puts the circle off, and routes that close no circle rule it out",
+    )

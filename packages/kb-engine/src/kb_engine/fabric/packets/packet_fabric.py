@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
 from typing import Any, ClassVar
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import BufferedComponent
 from kb_engine.fabric.fabric import Fabric
-from kb_engine.fabric.packets.held_link import HeldLink
-from kb_engine.fabric.packets.packet_train import PacketTrain
+from kb_engine.fabric.packets.held_link import HeldLink, PacketTrain
 from kb_engine.fabric.paths import Hop, OnLinks
 from kb_engine.fabric.sharing.arrival_curve import SteadyPace
 from kb_engine.fabric.transfer import Transfer
@@ -18,25 +18,6 @@ from kb_engine.fabric.transfer_rows import TransferRows
 from kb_engine.timing.clock import Clock
 from kb_messages import FabricTransfer
 from kb_topology import AddressMap, Graph
-
-
-class TravellingTransfer:
-    """A transfer whose packets are on their way. *deliver* gets the transfer when the last byte has come."""
-
-    __slots__ = ("_clock", "_deliver", "_transfer")
-
-    def __init__(self, clock: Clock, transfer: Transfer, deliver: Callable[[Transfer], None]) -> None:
-        self._clock = clock
-        self._transfer = transfer
-        self._deliver = deliver
-
-    def packet_comes(self, first_byte: int, nbytes: int, head_ps: int, tail_ps: int) -> None:
-        """*nbytes* from byte *first_byte* on come to the end of the leg from *head_ps* to *tail_ps*."""
-        transfer = self._transfer
-        if transfer.incoming is not None:
-            transfer.incoming.comes(head_ps, SteadyPace(head_ps, tail_ps, nbytes), 0, -float(first_byte))
-        if first_byte + nbytes == transfer.flow.nbytes:
-            self._clock.call_at(tail_ps, self._deliver, transfer)
 
 
 class PacketFabric(Fabric):
@@ -82,9 +63,16 @@ class PacketFabric(Fabric):
         if way is None:
             way = self._ways[id(flow.hops)] = tuple(map(self._held_link, flow.hops))
         sizes, times_ps = (flow.nbytes, self._packet_nbytes), (transfer.head_ps, transfer.tail_ps)
-        passenger = TravellingTransfer(self._clock, transfer, self._deliver)
-        first = PacketTrain(next(self._numbers), passenger, way, sizes, times_ps).packet(0)
+        comes = partial(self._packet_comes, transfer)
+        first = PacketTrain(next(self._numbers), comes, way, sizes, times_ps).packet(0)
         self._at(transfer.head_ps, way[0].ask, first)
+
+    def _packet_comes(self, transfer: Transfer, first_byte: int, nbytes: int, head_ps: int, tail_ps: int) -> None:
+        """*nbytes* of *transfer* from byte *first_byte* on come to the end of the leg from *head_ps* to *tail_ps*."""
+        if transfer.incoming is not None:
+            transfer.incoming.comes(head_ps, SteadyPace(head_ps, tail_ps, nbytes), 0, -float(first_byte))
+        if first_byte + nbytes == transfer.flow.nbytes:
+            self._clock.call_at(tail_ps, self._deliver, transfer)
 
     def _held_link(self, hop: Hop) -> HeldLink:
         """The link of *hop*, which is one object for all legs."""

@@ -65,9 +65,8 @@ class SteadyPace(Stateful):
         """Bytes a picosecond from *t_ps* on."""
         return self.rate if t_ps < self.end_ps else 0.0
 
-    def peak_since(self, t_ps: int) -> float:
-        """The highest rate from *t_ps* on."""
-        return self.rate if t_ps < self.end_ps else 0.0
+    peak_since = rate_at
+    """The highest rate from a moment on."""
 
     def lines(self, since_ps: int, until_ps: int) -> list[Line]:
         """The lines of the curve from *since_ps* to *until_ps*, in order."""
@@ -96,6 +95,9 @@ class FairShare(Stateful):
         "_past": each(MOMENT, SAME, SAME),
         "_highs": each(MOMENT, SAME),
     }
+
+    end_ps: Final = inf
+    """When the last byte has passed, which is not known."""
 
     def __init__(self, now_ps: int) -> None:
         self.t_ps = now_ps

@@ -84,11 +84,6 @@ class FlowGroup(Stateful):
         super().visit_state(over)
 
     @property
-    def end_ps(self) -> float:
-        """When the last bytes come, where that is known; infinity otherwise."""
-        return self.pace.end_ps + self.delay_ps if type(self.pace) is SteadyPace else inf
-
-    @property
     def remainder(self) -> object:
         """The state that is left when all bytes have come."""
         return self.rate, self.ceiling, self.n_waiting, [stream.remainder for stream in self.passing]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import ceil
 from typing import ClassVar, NamedTuple
 
-from kb_engine.block.state_visitor import BY_HAND, MOMENT, PART, SAME, State, Stateful, StateVisitor, optional, row
+from kb_engine.block.state_visitor import MOMENT, PART, SAME, State, Stateful, only_with, optional, row
 from kb_engine.fabric.sharing.arrival_curve import MORE, NO_BYTES, NO_TIME_PS, ArrivalCurve, FairShare, SteadyPace
 
 
@@ -44,7 +44,7 @@ class LastLink(Stateful):
     state: ClassVar[State] = {
         "_link": SAME,
         "_pace": PART,
-        "_from_ps": BY_HAND,
+        "_from_ps": only_with("_pace", MOMENT),
         "_delay_ps": SAME,
         "_offset": SAME,
         "_backlog": optional(row(MOMENT, SAME, SAME)),
@@ -57,12 +57,6 @@ class LastLink(Stateful):
         self._from_ps = self._delay_ps = 0
         self._offset = 0.0
         self._backlog: _Backlog | None = None
-
-    def visit_state(self, over: StateVisitor) -> None:
-        """Hands the state to *over*. Without an arrival curve, there is no moment from which on the curve holds."""
-        super().visit_state(over)
-        if self._pace is not None:
-            self._from_ps = over.moment(self._from_ps)
 
     def comes(self, from_ps: int, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
         """From *from_ps* on, the bytes that have come are the level of *pace*, *delay_ps* ago, less *offset*."""

@@ -103,7 +103,7 @@ def _order(entry: Any) -> Any:
 
 def _visit_if_ahead(over: StateVisitor, part: Stream | FlowGroup, now: int) -> None:
     """Hands *part* to *over*. Of a part whose bytes have all come, only its remainder matters."""
-    if part.end_ps > now:
+    if part.pace.end_ps + part.delay_ps > now:
         over.part(part)
     else:
         over.same(part.remainder)
@@ -132,26 +132,7 @@ class LinkStreams(Departures, ABC):
         "_alone_pace": BY_HAND,
         "_share": BY_HAND,
     }
-    __slots__ = (
-        "_alone",
-        "_alone_pace",
-        "_bandwidth",
-        "_divides",
-        "_ends",
-        "_finishes",
-        "_flows",
-        "_groups",
-        "_heads",
-        "_loose",
-        "_most",
-        "_n_waiting",
-        "_order",
-        "_promised",
-        "_share",
-        "_slowest",
-        "_tick_ps",
-        "_watches",
-    )
+    __slots__ = (*state, "_bandwidth", "_flows", "_most", "_order")
 
     def __init__(self, clock: Clock, rate: Rate, deliver: Callable[[Passage], None]) -> None:
         super().__init__(clock, deliver)

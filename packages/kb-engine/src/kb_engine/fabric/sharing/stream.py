@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any, ClassVar, Final, Protocol
 
-from kb_engine.block.state_visitor import BY_HAND, PART, SAME, State, Stateful, StateVisitor
-from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve, SteadyPace
+from kb_engine.block.state_visitor import BY_HAND, PART, SAME, State, Stateful, StateVisitor, only_with
+from kb_engine.fabric.sharing.arrival_curve import ArrivalCurve
 
 
 class StreamLink(Protocol):
@@ -89,25 +88,11 @@ class Stream(Stateful):
         "done": SAME,
         "hop": BY_HAND,
         "behind": BY_HAND,
-        "own_offset": BY_HAND,
-        "finish": BY_HAND,
+        "own_offset": only_with("waits", SAME),
+        "finish": only_with("waits", SAME),
         "group": BY_HAND,
     }
-    __slots__ = (
-        "after_ps",
-        "behind",
-        "complete",
-        "delay_ps",
-        "done",
-        "finish",
-        "group",
-        "hop",
-        "offset",
-        "own_offset",
-        "pace",
-        "passage",
-        "waits",
-    )
+    __slots__ = (*state, "after_ps")
 
     def __init__(self, passage: Passage, hop: SharedHop, pace: ArrivalCurve, delay_ps: int, offset: float) -> None:
         self.passage = passage
@@ -121,21 +106,14 @@ class Stream(Stateful):
         self.waits = self.complete = self.done = False
 
     def visit_state(self, over: StateVisitor) -> None:
-        """Hands the state of the stream to *over*. Its own levels matter only while it waits."""
+        """Hands the state of the stream to *over*, with its link instead of its hop."""
         super().visit_state(over)
         over.identical(self.hop.link)
         over.same(self.behind is HERE, self.behind is None)
-        if self.waits:
-            over.same(self.own_offset, self.finish)
         if hasattr(self.group, "visit_state"):
             over.part(self.group)
         if type(self.behind) is Stream:
             over.part(self.behind)
-
-    @property
-    def end_ps(self) -> float:
-        """When the last byte comes, where that is known; infinity otherwise."""
-        return self.pace.end_ps + self.delay_ps if type(self.pace) is SteadyPace else inf
 
     @property
     def remainder(self) -> object:

@@ -8,16 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language.access.accesses import ElementAccess, access_of
-from kb_engine.memory.tiles import MadeTile, TilePart
+from kb_engine.memory.tiles import TilePart
 from kb_engine.program.author.arguments import describe, in_tcm
-from kb_engine.program.values.affine import Affine, sides_of
-from kb_engine.program.values.affine_masks import IndexBox
+from kb_engine.program.values.affine import Affine, IndexBox, sides_of
 from kb_engine.program.values.handles import Handle
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.indexing import spans
 from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
-from kb_messages import DType, KernelError, Matrix
+from kb_messages import DType, KernelError
 
 
 class MaskedAccess(NamedTuple):
@@ -95,11 +94,6 @@ def _rectangle_of(ref: TensorRef, access: ElementAccess) -> MaskedAccess | None:
     return MaskedAccess(part, rows, cols, down, along, access.shape)
 
 
-def padded(src: Matrix, access: MaskedAccess, element: bytes) -> MadeTile:
-    """The `rows x cols` elements of *access*: moved elements from *src*, *element* elsewhere."""
-    return MadeTile(access.rows * access.cols, src.dtype, element, (access.part,))
-
-
 def constant(value: object, dtype: DType, line: str) -> npt.NDArray[Any]:
     """*value* as a 1 x 1 array of *dtype*, rounded if *dtype* is a float.
 
@@ -156,8 +150,7 @@ def mask_of(mask: object, ref: TensorRef, line: str) -> HostValue | None:
 
 
 def _rectangle(mask: HostValue, sides: tuple[int, int]) -> tuple[slice, slice] | None:
-    """The rows and columns that *mask* chooses of a tile with *sides*; None for an empty mask and for a mask with
-    gaps."""
+    """The rows and columns that *mask* chooses of a tile with *sides*; None for no element, and for gaps."""
     if isinstance(mask.form, IndexBox):
         down, along = ((0, 1), *mask.form.intervals)[-2:]
         return None if mask.form.is_empty else (slice(*down), slice(*along))

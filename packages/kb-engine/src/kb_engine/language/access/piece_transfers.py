@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from kb_engine.language.access.accesses import ElementAccess, pieces_of
-from kb_engine.language.access.element_pieces import TilePiece
+from kb_engine.language.access.accesses import ElementAccess, TilePiece, pieces_of
 from kb_engine.language.access.masks import constant, constants
+from kb_engine.language.call_rules import Argument
 from kb_engine.language.math import MathOps
-from kb_engine.language.rules.math_results import Argument
 from kb_engine.memory.tiles import MadeTile, TilePart
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import TcmHolder
@@ -22,12 +21,14 @@ from kb_engine.program.values.handles import Handle, LoadedTensor
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
-from kb_messages import OFFSET_BITS, AddressError, DType, KernelError, LoadCommand, Matrix, Piece, StoreCommand
+from kb_messages import OFFSET_BITS, DType, LoadCommand, Matrix, Piece, StoreCommand
 
 
 class PieceTransfers(MathOps):
-    """Moves the elements of an `ElementAccess`. The pieces of a command lie in one memory, at most as many as a DMA
-    takes."""
+    """Moves the elements of an `ElementAccess`. The pieces of a command lie in one memory, as many as a DMA takes.
+
+    Known integers and masks that have no form, such as `tl.arange(0, 8) & 3`, come to TCM as constants of the op log.
+    """
 
     def _load_pieces(self, access: ElementAccess, other: float, line: str, waits: bool) -> LoadedTensor:
         """Loads a tile of the elements of *access*, with *other* at the places that it leaves out."""
@@ -39,12 +40,9 @@ class PieceTransfers(MathOps):
         if self._is_plain(pieces, tile):
             src = _mapped(_matrix(pieces[0], dtype), pieces[0])
             return self._load_whole(access.shape, src, holder, line, waits)
-        element = constant(other, dtype, line)
-        left_out = access.left_out()
-        n_constants = max((each.rows * each.cols for each in left_out), default=0)
-        blob = port.constant(element.tobytes(), n_constants) if left_out else 0
-        fills = tuple(_piece(each._replace(stride=each.cols * dtype.nbytes), tile, blob) for each in left_out)
-        made = MadeTile(rows * cols, dtype, element.tobytes(), tuple([_part(each, tile) for each in pieces]))
+        element = constant(other, dtype, line).tobytes()
+        fills = self._fills(access.left_out(), tile, element)
+        made = MadeTile(rows * cols, dtype, element, tuple([_part(each, tile) for each in pieces]))
         producer, known = port.memory.load([_matrix(each, dtype) for each in pieces], tile, made)
         known = None if known is None else known.reshape(access.shape)
         loaded = LoadedTensor(tile, access.shape, known, producer, self, holder)
@@ -58,6 +56,13 @@ class PieceTransfers(MathOps):
             is_last = number == len(commands) - 1
             port.submit(command, line, loaded.completion if is_last else Completion(), waits)
         return loaded
+
+    def _fills(self, left_out: Sequence[TilePiece], tile: Matrix, element: bytes) -> tuple[Piece, ...]:
+        """The places *left_out* of *tile*, which get *element*, a constant of the op log."""
+        if not left_out:
+            return ()
+        at = self._port.constant(element, max(each.rows * each.cols for each in left_out))
+        return tuple(_piece(each._replace(stride=each.cols * tile.dtype.nbytes), tile, at) for each in left_out)
 
     def _is_plain(self, pieces: Sequence[Piece], tile: Matrix) -> bool:
         """Whether the elements are one rectangle of memory that is the whole of *tile*, in whole bursts.
@@ -127,23 +132,11 @@ class PieceTransfers(MathOps):
 
     def _placed(self, access: ElementAccess, found: Sequence[TilePiece], tile: Matrix, line: str) -> list[Piece]:
         """*found* in physical memory, and in the tile *tile*."""
-        nbytes = tile.dtype.nbytes
         if not access.ref.tensor.virtual:
             return [_piece(each, tile, each.address) for each in found]
         pieces = []
         for each in found:
-            at = Matrix(
-                address=each.address,
-                rows=each.rows if each.stride else 1,
-                cols=each.cols,
-                stride=each.stride or each.cols * nbytes,
-                dtype=tile.dtype,
-            )
-            try:
-                there = self._port.translate(at)
-            except AddressError as error:
-                where = f"{line}: {access.ref} in {error.where}"
-                raise KernelError(where, error.got, error.needs, error.fix) from None
+            there = self._translated(_matrix(each, tile.dtype), access.ref, line)
             pieces.append(_piece(each, tile, there.address, there.virtual))
         return pieces
 
@@ -155,6 +148,25 @@ class PieceTransfers(MathOps):
         for mine in by_memory.values():
             for first in range(0, len(mine), self._port.max_pieces):
                 yield tuple(mine[first : first + self._port.max_pieces])
+
+    def _as_operand(self, argument: Argument, line: str) -> Argument:
+        given = self._with_bytes(argument) if isinstance(argument, HostValue) else argument
+        return given if isinstance(given, LoadedTensor) else super()._as_operand(given, line)
+
+    def stored(self, known: HostValue, dtype: DType, line: str) -> LoadedTensor:
+        """*known* in TCM as *dtype*: computed if it has a form, else constants.
+
+        Raises KernelError for a number that an integer *dtype* cannot represent.
+        """
+        data = constants(known.data, dtype, line)
+        return self._call("copy", [known], dtype=dtype) if _is_computed(known) else self.constants(data, dtype, line)
+
+    def _with_bytes(self, known: HostValue) -> HostValue | LoadedTensor:
+        """*known* as constants in TCM, i32 where all fit, or unchanged if math computes it."""
+        if _is_computed(known):
+            return known
+        line, dtype = self._port.line(), known.integers
+        return self.constants(constants(known.data, dtype, line), dtype, line)
 
 
 def _packed_as(like: Matrix, tile: Matrix) -> Matrix:
@@ -200,7 +212,7 @@ def _piece(each: TilePiece, tile: Matrix, address: int, virtual: int | None = No
     )
 
 
-def _matrix(piece: Piece, dtype: DType) -> Matrix:
+def _matrix(piece: Piece | TilePiece, dtype: DType) -> Matrix:
     """The memory of *piece*: one row if the row goes to several places."""
     return Matrix(
         address=piece.address,
@@ -233,29 +245,6 @@ def _part(piece: Piece, tile: Matrix) -> TilePart:
     nbytes = tile.dtype.nbytes
     pitch, rows, cols = plain(piece.place_stride) // nbytes, plain(piece.rows), plain(piece.cols)
     return TilePart((piece.place - tile.address) // nbytes, pitch, rows, cols)
-
-
-class HostOperands(PieceTransfers):
-    """Math with known integers and masks that have no form, such as `tl.arange(0, 8) & 3`: constants of the op log."""
-
-    def _as_operand(self, argument: Argument, line: str) -> Argument:
-        given = self._with_bytes(argument) if isinstance(argument, HostValue) else argument
-        return given if isinstance(given, LoadedTensor) else super()._as_operand(given, line)
-
-    def stored(self, known: HostValue, dtype: DType, line: str) -> LoadedTensor:
-        """*known* in TCM as *dtype*: computed if it has a form, else constants.
-
-        Raises KernelError for a number that an integer *dtype* cannot represent.
-        """
-        data = constants(known.data, dtype, line)
-        return self._call("copy", [known], dtype=dtype) if _is_computed(known) else self.constants(data, dtype, line)
-
-    def _with_bytes(self, known: HostValue) -> HostValue | LoadedTensor:
-        """*known* as constants in TCM, i32 where all fit, or unchanged if math computes it."""
-        if _is_computed(known):
-            return known
-        line, dtype = self._port.line(), known.integers
-        return self.constants(constants(known.data, dtype, line), dtype, line)
 
 
 def _is_computed(known: HostValue) -> bool:

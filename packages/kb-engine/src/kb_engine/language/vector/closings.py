@@ -41,8 +41,7 @@ class Closing(NamedTuple):
 
 
 def closing_of(ops: list[RecordedOp], asked: RecordedOp | None) -> Closing:
-    """The closing of *ops* for the result *asked*, or, with None, for all results to which the kernel has a
-    reference."""
+    """The closing of *ops* for the result *asked*, or, with None, for all results that the kernel refers to."""
     signature = _signature(ops, asked)
     return _CLOSINGS.get(signature) or _CLOSINGS.keep(signature, _closing(ops, asked))
 

@@ -39,8 +39,7 @@ class ElementBlock(NamedTuple):
 
 
 class LayoutPiece(NamedTuple):
-    """The op `math` on `inputs`, which are numbers of operands and blocks of them. It makes the block `out` of the
-    result."""
+    """The op `math` on `inputs`, numbers of operands and blocks of them, which makes the block `out` of the result."""
 
     math: MathAttributes
     inputs: tuple[tuple[int, ElementBlock], ...]
@@ -48,8 +47,7 @@ class LayoutPiece(NamedTuple):
 
 
 class LayoutRange(NamedTuple):
-    """The indices from `starts` on, `lengths` of them along each axis, of an order of *math* over operands of *sizes*
-    elements."""
+    """`lengths` indices from `starts` on, along each axis, of an order of *math* over operands of *sizes* elements."""
 
     math: MathAttributes
     sizes: tuple[int, ...]
@@ -79,8 +77,7 @@ class LayoutRange(NamedTuple):
         return LayoutPiece(math, ((0, blocks[0]), (1, blocks[1])), out)
 
     def halves(self) -> tuple[LayoutRange, LayoutRange] | None:
-        """The range in two parts, between the operands if both are read, else so that they are small; None for one
-        element."""
+        """The range in two parts: between two operands that are read, else small ones; None for one element."""
         if self._low < self.sizes[0] <= self._high and self._turn() is None:
             for axis, (length, step) in enumerate(zip(self.lengths, self.math.strides, strict=True)):
                 place = -(-(self.sizes[0] - self._first) // step) if step > 0 else 0

@@ -100,8 +100,7 @@ def _is_reverse_scan(math: MathAttributes) -> bool:
 
 
 def _moved(op: _Op, fits: Fits) -> list[OpPart]:
-    """The parts of `rearrange` and `combine`, and of a conversion after them: ranges of the order, halved until they
-    fit."""
+    """The parts of `rearrange` and `combine`, and of a conversion after them: ranges halved until they fit."""
     found: list[OpPart] = []
     left = [LayoutRange.whole(op.math, [each.rows * each.cols for each in op.inputs])]
     while left:
@@ -119,8 +118,7 @@ def _moved(op: _Op, fits: Fits) -> list[OpPart]:
 
 
 def _scanned_in_reverse(op: _Op, fits: Fits) -> list[OpPart]:
-    """The parts of a scan from the last element on: rows are reversed, scanned and reversed again, in the result's
-    bytes."""
+    """The parts of a scan from the last element on: rows are reversed, scanned and reversed again, in place."""
     rows, cols = op.result.rows, op.result.cols
     turned = _moved(op._replace(math=_turn(rows, cols)), fits)
     for height in (rows, 1):
@@ -177,8 +175,7 @@ def _counted(op: _Op, fits: Fits) -> list[OpPart]:
 
 
 def _gathered(op: _Op, fits: Fits) -> list[OpPart]:
-    """The parts of `gather`: parts of the index. The elements to choose from are whole along the axis, and have to
-    fit."""
+    """The parts of `gather`: parts of the index. The elements to choose from are whole along the axis."""
     index, source = op.inputs
     found: list[OpPart] = []
     across, along = (index.cols, index.rows) if op.math.axis == 0 else (index.rows, index.cols)
@@ -204,8 +201,7 @@ def _gathered(op: _Op, fits: Fits) -> list[OpPart]:
 
 
 def _sorted(op: _Op, fits: Fits) -> list[OpPart]:
-    """The parts of `sort`: blocks of a row are sorted, and then pairs of blocks merged, in the order of a sorting
-    network."""
+    """The parts of `sort`: blocks of a row are sorted, and then merged in pairs, in the order of a sorting network."""
     rows, cols = op.result.rows, op.result.cols
     group, step = op.math.group or (rows, 1)
     if op.math.axis == 1:
@@ -221,15 +217,11 @@ def _sorted(op: _Op, fits: Fits) -> list[OpPart]:
         found: list[OpPart] = []
         for first in firsts:
             blocks = [_along(first + s * apart, size, apart) for s, size in zip(starts, sizes, strict=True)]
-            found += [_sorted_block(op, each) for each in blocks]
+            found += [op.part(_sort_of(op), ((0, each),), each) for each in blocks]
             found += [_merged(op, blocks[low], blocks[high]) for low, high in _network(len(blocks))]
         if all(fits(each) for each in {part.program for part in found}):
             return found
     return []
-
-
-def _sorted_block(op: _Op, block: ElementBlock) -> OpPart:
-    return op.part(_sort_of(op), ((0, block),), block)
 
 
 def _merged(op: _Op, low: ElementBlock, high: ElementBlock) -> OpPart:

@@ -60,14 +60,12 @@ class VectorInput:
 
     @property
     def is_known(self) -> bool | None:
-        """Whether the elements are known. Floats from memory do not count as known, because no math of the kernel reads
-        them."""
+        """Whether the elements are known. Floats from memory do not count: no math of the kernel reads them."""
         return False if self.value.dtype.is_float else None
 
 
 class RecordedFunction:
-    """A function: `math` with a result of the shape and dtype of `value`. `recorded_function` makes equal ones one
-    object."""
+    """A function: `math` with a result of the shape and dtype of `value`. Made once by `recorded_function`."""
 
     __slots__ = ("is_float", "math", "producer_op", "value")
 
@@ -135,8 +133,7 @@ class RecordedOp:
         self._handles.append(ref(handle))
 
     def let_go(self, handle: RecordedTensor, is_kept: bool = False) -> None:
-        """Removes *handle*, to which the kernel has no more references. *is_kept* says that a reference cycle keeps
-        it."""
+        """Removes *handle*, which the kernel dropped. *is_kept* says that a reference cycle keeps it."""
         if len(self._handles) == 1 and self._handles[0]() is handle:
             self._handles.clear()
             self.alive = is_kept
@@ -340,8 +337,7 @@ def program_of(ops: list[RecordedOp], outputs: set[int]) -> tuple[VectorProgram,
 
 
 def _shapes(op: RecordedOp) -> tuple[tuple[int, int] | None, ...]:
-    """The shapes of the arguments of *op* that are read in another shape, None for others; empty without such
-    arguments."""
+    """The shapes of the arguments of *op* that are read in another shape, None for others; empty without any."""
     found = tuple(
         (each.value.rows, each.value.cols) if isinstance(each, RecordedView) and each.stored is None else None
         for each in op.arguments

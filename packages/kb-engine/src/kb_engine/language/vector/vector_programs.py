@@ -36,13 +36,7 @@ from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.affine import sides_of
 from kb_engine.program.values.handles import Handle, LoadedTensor, Operators, TensorView
-from kb_messages import (
-    DType,
-    Matrix,
-    VectorCommand,
-    VectorProgram,
-    VectorValue,
-)
+from kb_messages import DType, Matrix, VectorCommand, VectorProgram, VectorValue
 
 MOST_OPS: Final = 64
 """The most recorded ops. A further op has all results issued to which the kernel has references."""
@@ -93,8 +87,7 @@ class VectorPrograms:
         return RecordedTensor(op, shape, known, operators, self.close, self.view)
 
     def view(self, of: RecordedTensor, shape: tuple[int, ...]) -> LoadedTensor:
-        """The view of *of*, which is recorded, as a value of *shape*, row by row. Constants are made in the new
-        shape."""
+        """The view of *of*, which is recorded, in *shape*, row by row. Constants are made in the new shape."""
         op, line = of.op, self._port.line()
         if op.stored is not None:
             return TensorView(of, shape)
@@ -202,8 +195,7 @@ class VectorPrograms:
         return True
 
     def _places(self, leaving: list[RecordedOp], free: list[VectorInput]) -> dict[RecordedOp, TcmHolder]:
-        """The places of the results *leaving*: places of *free* inputs, or fresh ones. Results without a place are left
-        out."""
+        """The places of the results *leaving*, of *free* inputs or fresh ones. Results without a place are left out."""
         places: dict[RecordedOp, TcmHolder] = {}
         for op in leaving:
             found = next((each for each in free if each.value == op.value), None)
@@ -218,8 +210,7 @@ class VectorPrograms:
         return places
 
     def _issue_in_phases(self, ops: list[RecordedOp], outputs: set[int]) -> bool:
-        """Issues *ops*, whose rows do not fit, in phases that go over pieces of the rows. Returns False if the first
-        phase does not fit."""
+        """Issues *ops* in phases that go over pieces of the rows. Returns False if the first phase does not fit."""
         phases = phases_of(ops, outputs)
         for number, stored in enumerate(phases):
             part = needed_ops(ops, stored)
@@ -233,23 +224,18 @@ class VectorPrograms:
         return len(phases) > 0
 
     def _issue_in_parts(self, ops: list[RecordedOp], outputs: set[int]) -> None:
-        """Issues *ops* in several programs, each of which fits."""
+        """Issues *ops* in several programs, each of as many ops as fit the registers of the PE. Stores *outputs*."""
         while ops:
-            ops = self._issue(ops, outputs)
-
-    def _issue(self, ops: list[RecordedOp], outputs: set[int]) -> list[RecordedOp]:
-        """Issues the first *ops*, as many as fit the registers of the PE, and stores *outputs*. Returns the other
-        ops."""
-        count = len(ops)
-        program, inputs, leaving = program_of(ops, outputs)
-        if count > 1 and not self._fits(program):
-            count = self._most(ops, outputs)
-            program, inputs, leaving = program_of(ops[:count], outputs | used_ops(ops[count:]))
-        if count > 1 or not may_be_cut(ops[0].function.math) or self._fits(program):
-            self._submit(program, inputs, leaving, ops[0].line)
-        else:
-            self._issue_cut(ops[0])
-        return ops[count:]
+            count = len(ops)
+            program, inputs, leaving = program_of(ops, outputs)
+            if count > 1 and not self._fits(program):
+                count = self._most(ops, outputs)
+                program, inputs, leaving = program_of(ops[:count], outputs | used_ops(ops[count:]))
+            if count > 1 or not may_be_cut(ops[0].function.math) or self._fits(program):
+                self._submit(program, inputs, leaving, ops[0].line)
+            else:
+                self._issue_cut(ops[0])
+            ops = ops[count:]
 
     def _issue_cut(self, op: RecordedOp) -> None:
         """Issues *op*, which moves elements and does not fit, as programs on parts of it."""
@@ -290,8 +276,7 @@ class VectorPrograms:
             op.forget_arguments()
 
     def _store(self, op: RecordedOp, completion: Completion, holder: TcmHolder) -> VectorInput:
-        """Stores the result of *op* in *holder*. A result that a collected cycle kept holds its TCM until the program
-        ends."""
+        """Stores the result of *op* in *holder*. A result that a cycle kept holds its TCM until the program ends."""
         handles = op.handles
         stored = VectorInput(holder.matrix, holder, completion)
         op.store_at(stored)

@@ -90,8 +90,7 @@ class KernelLines:
         return "?:0"
 
     def of_ended(self, skip_file_prefixes: tuple[str, ...] = ()) -> NoReturn:
-        """Raises KernelError at the current line, which uses a value of a program that has ended. Takes the place of
-        `here`."""
+        """Raises KernelError at the current line, in place of `here`: the line uses a value of an ended program."""
         raise value_of_ended(self.here(skip_file_prefixes))
 
     def _line(self, code: CodeType, frame: FrameType) -> str:

@@ -55,19 +55,12 @@ def _no_operators(op: str) -> NoReturn:
 
 
 def _operator(op: str) -> Callable[[Handle, Any], LoadedTensor]:
-    def computed(self: Handle, other: Any) -> LoadedTensor:
-        return (self.operators or _no_operators(op)).arithmetic(op, self, other)
-
-    return computed
+    return lambda self, other: (self.operators or _no_operators(op)).arithmetic(op, self, other)
 
 
 def _reflected(op: str) -> Callable[[Handle, Any], LoadedTensor]:
     """The operator of a handle that stands on the right of a number."""
-
-    def computed(self: Handle, other: Any) -> LoadedTensor:
-        return (self.operators or _no_operators(op)).arithmetic(op, other, self)
-
-    return computed
+    return lambda self, other: (self.operators or _no_operators(op)).arithmetic(op, other, self)
 
 
 _OPERATORS_OF_NUMPY: Final = {
@@ -160,7 +153,8 @@ class Handle:
             elif not self.completion.done:
                 self.operators.wait(self)
         if self.known is None:
-            self._refuse(touched_by)
+            assert self.producer is not None
+            raise self.producer.error(touched_by)
         self._notify_wrap(touched_by)
         return self.known
 
@@ -180,10 +174,6 @@ class Handle:
     def settle(self, elements: npt.NDArray[Any]) -> None:
         """Sets *elements*, as many as the handle has, as the known elements."""
         self.known = elements.reshape(self.shape)
-
-    def _refuse(self, touched_by: str) -> NoReturn:
-        assert self.producer is not None
-        raise self.producer.error(touched_by)
 
     @property
     def data(self) -> npt.NDArray[Any]:
@@ -211,8 +201,7 @@ class Handle:
         return np.array(array, dtype=dtype) if copy or dtype is not None else array
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
-        """Makes an operator whose left operand is of numpy a math function; other functions of numpy get the
-        elements."""
+        """Makes an operator with a left operand of numpy a math function; other functions of numpy get the elements."""
         name = _OPERATORS_OF_NUMPY.get(ufunc.__name__)
         if name is not None and method == "__call__" and len(inputs) == 2 and not named and inputs[1] is self:
             left = inputs[0]
@@ -268,15 +257,11 @@ class Handle:
 
     def to(self, dtype: DType | str) -> LoadedTensor:
         """The elements as *dtype*: floats are rounded to nearest even, integers lose the fraction and wrap."""
-        if self.operators is None:
-            raise TypeError("a value that no kernel made")
-        return self.operators.convert(self, dtype)
+        return (self.operators or _no_operators("to")).convert(self, dtype)
 
     def reordered(self, order: tuple[int, ...]) -> LoadedTensor:
         """The elements with the axes in *order*, as a value of its own, which is computed where it is needed."""
-        if self.operators is None:
-            raise TypeError("a value that no kernel made")
-        return self.operators.reordered(self, order)
+        return (self.operators or _no_operators("a transpose")).reordered(self, order)
 
     __add__, __radd__ = _operator("add"), _reflected("add")
     __sub__, __rsub__ = _operator("sub"), _reflected("sub")

@@ -12,14 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.program.values.affine import Affine
-from kb_engine.program.values.affine_masks import HalfSpace, IndexBox, compared, where_not_negative
+from kb_engine.program.values.affine import Affine, HalfSpace, IndexBox, MaskForm, compared, where_not_negative
 from kb_engine.program.values.handles import Handle
 from kb_engine.program.values.symbols import plain, whole
 from kb_engine.program.values.transposed import Transposed
 from kb_messages import DType, KernelError
 
-Form: TypeAlias = "Affine | IndexBox | HalfSpace"
+Form: TypeAlias = "Affine | MaskForm"
 _COMPARISONS = lt, le, gt, ge, eq, ne
 _MOST_SHIFT = 62
 
@@ -42,9 +41,9 @@ def form_of(function: Callable[[Any, Any], Any], first: Form | None, second: For
         return found if found is not None and found.fits else None
     if isinstance(first, Affine) or isinstance(second, Affine):
         return None
-    if function is and_:
-        return _both(first.broadcast(shape), second.broadcast(shape))
-    return _either(first.broadcast(shape), second.broadcast(shape)) if function is or_ else None
+    if function not in (and_, or_):
+        return None
+    return _joined(function is and_, first.broadcast(shape), second.broadcast(shape))
 
 
 def inverted(form: Form | None) -> Form | None:
@@ -75,19 +74,13 @@ def _arithmetic(function: Callable[[Any, Any], Any], first: Affine, second: Affi
     return first.modulo(second.base) if function is mod else None
 
 
-def _both(first: IndexBox | HalfSpace, second: IndexBox | HalfSpace) -> IndexBox | HalfSpace | None:
-    if isinstance(first, IndexBox) and isinstance(second, IndexBox):
+def _joined(both: bool, first: MaskForm, second: MaskForm) -> MaskForm | None:
+    """The mask that is true where *both* masks of one shape are true, or, without *both*, where either is."""
+    if both and isinstance(first, IndexBox) and isinstance(second, IndexBox):
         return first.within(second)
     for one, other in ((first, second), (second, first)):
         if isinstance(one, IndexBox) and (one.is_everywhere or one.is_empty):
-            return other if one.is_everywhere else one
-    return None
-
-
-def _either(first: IndexBox | HalfSpace, second: IndexBox | HalfSpace) -> IndexBox | HalfSpace | None:
-    for one, other in ((first, second), (second, first)):
-        if isinstance(one, IndexBox) and (one.is_everywhere or one.is_empty):
-            return one if one.is_everywhere else other
+            return other if one.is_everywhere == both else one
     return None
 
 

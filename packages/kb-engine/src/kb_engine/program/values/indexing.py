@@ -115,8 +115,8 @@ class Indices(NamedTuple):
             raise KernelError(str(where), f"{n_axes} indices", f"at most {len(self.shape)}")
         at = next((number for number, each in enumerate(keys) if each is Ellipsis), len(keys))
         keys[at : at + 1] = [slice(None)] * (len(self.shape) - n_axes)
-        axes = iter(zip(self.shape, self.inside, strict=True))
-        return [None if each is None else _pick(each, *next(axes), where) for each in keys]
+        axes = iter(self.inside)
+        return [None if each is None else _pick(each, next(axes), where) for each in keys]
 
 
 def is_basic(key: Any) -> bool:
@@ -179,9 +179,8 @@ def bounds_of(part: slice, size: int) -> tuple[int, int, int]:
     return first, last, step
 
 
-def _pick(key: Any, size: int, inside: int, where: object) -> Pick:
-    """The pick of *key* from an axis of *size* elements that the kernel asked for, *inside* of them inside the
-    tensor."""
+def _pick(key: Any, inside: int, where: object) -> Pick:
+    """The pick of *key* from an axis with *inside* elements in the tensor."""
     if isinstance(key, slice):
         return _stretch(key, inside, where)
     if isinstance(key, Handle) and key.shape:

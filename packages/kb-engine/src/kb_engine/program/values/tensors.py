@@ -116,11 +116,11 @@ class TensorRef:
 
     A slice that reaches beyond the tensor's edge is clipped; *asked* keeps the end row and end column that the kernel
     asked for, because masks have that size. *copy* is the copy of the tensor in which the elements lie, by default the
-    copy near the PE that asks. Indexing raises KernelError for an empty slice, an index beyond the elements, too many
-    indices, and anything but integers.
+    copy near the PE that asks. Indexing raises KernelError for an empty slice, an index beyond the elements, too
+    many indices, and anything but integers.
     """
 
-    __slots__ = ("_asked", "_cols", "_copy", "_rows", "indices", "tensor")
+    __slots__ = ("_asked", "_cols", "_rows", "copy", "indices", "tensor")
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class TensorRef:
         self.indices = indices
         self._rows = rows
         self._cols = cols
-        self._copy = copy
+        self.copy = copy
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -222,14 +222,14 @@ class TensorRef:
         last = keys[-1] if one_dimensional or len(keys) > 1 else _ALL
         if not (type(last) is slice and last.start is None and last.stop is None):
             cols, col_asked = cut_span(cols, col_asked, last, where)
-        return TensorRef(self.tensor, rows, cols, self._copy, (row_asked, col_asked))
+        return TensorRef(self.tensor, rows, cols, self.copy, (row_asked, col_asked))
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise KernelError(str(self), "an assignment to elements in memory", "tl.store(x[...], value)")
 
     def indexed(self, indices: Indices) -> TensorRef:
         """The elements of the tensor at *indices*."""
-        return TensorRef(self.tensor, self._rows, self._cols, self._copy, indices=indices)
+        return TensorRef(self.tensor, self._rows, self._cols, self.copy, indices=indices)
 
     def every_index(self) -> Indices:
         """The index in each dimension of the tensor, of every element."""
@@ -238,20 +238,15 @@ class TensorRef:
         starts = (self._rows[0], self._cols[0])[2 - len(self.tensor.shape) :]
         return Indices.of_slices(starts, self.asked_dimensions, self.shape)
 
-    @property
-    def copy(self) -> int | None:
-        """The copy of the tensor in which the elements lie; None for the copy near the PE that asks."""
-        return self._copy
-
     def copy_near(self, pe_id: str) -> int:
         """The copy of the tensor that the PE *pe_id* uses."""
-        return self.tensor.near.get(pe_id, 0) if self._copy is None else self._copy
+        return self.tensor.near.get(pe_id, 0) if self.copy is None else self.copy
 
     def part(self, rows: slice, cols: slice) -> TensorRef:
         """The rectangle of the given rows and columns, which count from this rectangle's corner."""
         top, left = self._rows[0], self._cols[0]
         bounds = (top + rows.start, top + rows.stop), (left + cols.start, left + cols.stop)
-        return TensorRef(self.tensor, *bounds, self._copy)
+        return TensorRef(self.tensor, *bounds, self.copy)
 
     def matrix(self, pe_id: str = "") -> Matrix:
         """The matrix of the rectangle in memory, at its virtual address if the tensor has one, else at its physical
@@ -279,38 +274,22 @@ class TensorRef:
             return None
         tensor, (top, bottom), (left, right) = self.tensor, self._rows, self._cols
         rows, cols, nbytes = tensor.row_bounds, tensor.col_bounds, tensor.dtype.nbytes
-        if type(top) is not int and len(rows) > 2 and is_symbol(top):  # the block depends on the program
-            return self._matrix_in_some_block(pe_id)
-        i, j = bisect_right(rows, top) - 1, bisect_right(cols, left) - 1
-        if bottom > rows[i + 1] or right > cols[j + 1]:
+        # Rows that are computed from the program's number lie in a block that depends on the program.
+        in_some_block = type(top) is not int and len(rows) > 2 and is_symbol(top)
+        i, j = 0 if in_some_block else bisect_right(rows, top) - 1, bisect_right(cols, left) - 1
+        if (not in_some_block and bottom > rows[i + 1]) or right > cols[j + 1]:
             return None
         copy = self.copy_near(pe_id) if tensor.copies else 0
         grid = tensor.virtual[copy] if tensor.virtual else tensor.copies[copy - 1] if copy else tensor.addresses
         stride = (cols[j + 1] - cols[j]) * nbytes
+        if in_some_block:
+            first = row_address(rows, [each[j] for each in grid], (top, bottom), stride)
+            if first is None:
+                return None
+        else:
+            first = grid[i][j] + (top - rows[i]) * stride
         return Matrix(
-            address=grid[i][j] + (top - rows[i]) * stride + (left - cols[j]) * nbytes,
-            rows=bottom - top,
-            cols=right - left,
-            stride=stride,
-            dtype=tensor.dtype,
-        )
-
-    def _matrix_in_some_block(self, pe_id: str) -> Matrix | None:
-        """The matrix of rows that are computed from the program's number, each program's in a block of its own; or
-        None."""
-        tensor, (top, bottom), (left, right) = self.tensor, self._rows, self._cols
-        cols, nbytes = tensor.col_bounds, tensor.dtype.nbytes
-        j = bisect_right(cols, left) - 1
-        if right > cols[j + 1]:
-            return None
-        copy = self.copy_near(pe_id) if tensor.copies else 0
-        grid = tensor.virtual[copy] if tensor.virtual else tensor.copies[copy - 1] if copy else tensor.addresses
-        stride = (cols[j + 1] - cols[j]) * nbytes
-        address = row_address(tensor.row_bounds, [each[j] for each in grid], (top, bottom), stride)
-        if address is None:
-            return None
-        return Matrix(
-            address=address + (left - cols[j]) * nbytes,
+            address=first + (left - cols[j]) * nbytes,
             rows=bottom - top,
             cols=right - left,
             stride=stride,
@@ -339,7 +318,7 @@ class TensorRef:
         if found is None:
             fix = "tl.load it, which takes elements anywhere"
             raise KernelError(str(self), "elements that are no rectangle", "adjacent elements of adjacent rows", fix)
-        return TensorRef(self.tensor, *found, self._copy)
+        return TensorRef(self.tensor, *found, self.copy)
 
     def __str__(self) -> str:
         rows, cols = self._rows, self._cols

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kb_engine.language.rules.result_types import result_dtype
+from kb_engine.language.call_rules import result_dtype
 from kb_messages import DType
 
 TABLE = [

@@ -1,4 +1,7 @@
-"""Bounds for the clock and the rates of a block, so that every time fits 64 bits and every rate fits a float."""
+"""The `Meta` of the fields that decide the cost of a block: bounds, and the lever that an attribution names.
+
+With these bounds every time fits 64 bits and every rate fits a float.
+"""
 
 from __future__ import annotations
 
@@ -22,3 +25,13 @@ def clock_ghz(classes: tuple[str, ...], noun: str = "clock") -> Meta:
 def clock_mhz(classes: tuple[str, ...]) -> Meta:
     """The `Meta` of a clock in MHz, a lever of *classes* with the name `clock`."""
     return Meta(ge=LEAST_RATE * _MHZ, le=MOST_RATE * _MHZ, extra=Lever(classes, "twice", "clock").extra)
+
+
+def bandwidth_gbs(classes: tuple[str, ...], noun: str = "bandwidth") -> Meta:
+    """The `Meta` of a bandwidth in GB/s, a lever of *classes* with the name *noun*."""
+    return Meta(gt=0, extra=Lever(classes, "twice", noun).extra)
+
+
+def time_ns(classes: tuple[str, ...], noun: str = "latency") -> Meta:
+    """The `Meta` of a time in ns, a lever of *classes* with the name *noun*."""
+    return Meta(ge=0, extra=Lever(classes, "half", noun).extra)

@@ -1,25 +1,148 @@
-"""Results of math functions before they are computed: shape, and the value and wraps of known integers."""
+"""Rules of calls of `tl`: the shape and dtype of a result, cached by the shapes and dtypes of the arguments, and the
+value and wraps of known integers.
+
+Source of the type promotion: Triton (triton-lang.org, "Semantics"), and its source for division of narrow floats.
+Design: docs/design/kernel-language.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import reduce
 from itertools import accumulate
 from math import prod
 from operator import mul
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
+from kb_engine.language.vector.recorded import BoundedCache, RecordedFunction, RecordedTensor, recorded_function
 from kb_engine.program.author.arguments import describe
 from kb_engine.program.values.affine import sides_of
 from kb_engine.program.values.handles import Handle
 from kb_engine.program.values.host_values import HostValue
+from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
 from kb_engine.program.values.transposed import Transposed, refuse
 from kb_messages import MATH_FUNCTIONS, DType, KernelError, MathAttributes, Scalar, VectorValue, scalar_of
 
 Argument: TypeAlias = "TensorRef | Handle | HostValue | float"
+_UNSIGNED = {DType.I8: DType.U8, DType.I16: DType.U16, DType.I32: DType.U32, DType.I64: DType.U64}
+_ADDS = frozenset(("sum", "prod", "cumsum", "cumprod"))
+_RULES: Final[BoundedCache[tuple[Hashable, ...], CallRule]] = BoundedCache()
+
+
+class CallRule(NamedTuple):
+    """The rule of a call: its function, and the `shape` of its result.
+
+    With `in_f32`, integer arguments are converted to f32 first. With `may_be_known`, the result of integers is known if
+    its arguments are. With `has_wide`, a number among integer arguments cannot be represented in f64.
+    """
+
+    function: RecordedFunction
+    shape: tuple[int, ...]
+    in_f32: bool
+    may_be_known: bool
+    has_wide: bool
+
+
+def call_rule(
+    op: str, arguments: Sequence[Argument], axis: int | None, dtype: DType | None, reverse: bool, line: str
+) -> CallRule:
+    """The rule of a call of *op*, whose result has *dtype* or that of its arguments. Raises the call's KernelErrors."""
+    axis = None if axis is None else plain(axis)
+    key: list[Hashable] = [op, axis, dtype, reverse]
+    for each in arguments:
+        if type(each) is RecordedTensor:
+            key += (each.shape, each.op.function.value.dtype)
+        elif isinstance(each, Handle):
+            key += (each.shape, each.dtype)
+        else:
+            key.append(type(each).__qualname__)
+            key.append(repr(each))  # unlike the numbers, the texts differ for -0.0 and 0.0, and are equal for NaN
+    found = _RULES.get(tuple(key))
+    if found is None:
+        found = _RULES.keep(tuple(key), _computed(op, arguments, axis, dtype, reverse, line))
+    return found
+
+
+def _computed(
+    op: str, arguments: Sequence[Any], axis: int | None, dtype: DType | None, reverse: bool, line: str
+) -> CallRule:
+    values, scalars, scalar_at = sort_arguments(op, arguments, f"tl.{op}", line)
+    if any(isinstance(value, TensorRef) for value in values):
+        raise KernelError(line, f"tl.{op} of a TensorRef", "a loaded tensor", "tl.load it, or use tl.composite")
+    deciding = arguments[1:] if op == "where" else arguments
+    dtypes = [each.dtype for each in deciding if isinstance(each, Handle)]
+    numbers = [each for each in deciding if isinstance(each, (int, float))]
+    result = dtype or result_dtype(op, dtypes, numbers)
+    shape = result_shape(op, [each.shape for each in values], axis, line)
+    rows = (None, None) if axis is None else rows_of_axis(values[0].shape, axis)
+    math = MathAttributes(op=op, axis=rows[0], scalars=scalars, scalar_at=scalar_at, reverse=reverse, group=rows[1])
+    return CallRule(
+        recorded_function(math, VectorValue(*sides_of(shape), result)),
+        shape,
+        needs_floats(op, dtypes, numbers),
+        not (result.is_float or any(each.dtype.is_float for each in values)),
+        any(is_wide(each) for each in numbers) and not any(each.is_float for each in (result, *dtypes)),
+    )
+
+
+def result_dtype(op: str, dtypes: Sequence[DType], numbers: Sequence[float] = ()) -> DType:
+    """The dtype of *op* of tensors of *dtypes* and of *numbers*, which have no dtype. The condition of `where` does not
+    count.
+
+    A comparison gives bool, a search an index, i32, and a sum or product of integers i32 or u32 at least. A number of a
+    higher kind than all tensors decides: a float makes f32 of integers, an integer i32 of booleans. Any other does not
+    count.
+    """
+    function = MATH_FUNCTIONS[op]
+    if function.is_test:
+        return DType.BOOL
+    if function.finds:
+        return DType.I32
+    telling = dtypes or [_of_numbers(numbers)]
+    found = reduce(lambda one, two: promoted(one, two, divides=op == "div"), telling)
+    if op == "div" and found.is_float and found.nbytes < DType.F32.nbytes:
+        return DType.F32
+    if op in _ADDS and not found.is_float and found.nbytes < DType.I32.nbytes:
+        return DType.U32 if found in _UNSIGNED.values() else DType.I32
+    if function.int_only or op == "copy":
+        return found
+    if not found.is_float and (op == "div" or any(isinstance(each, float) for each in numbers)):
+        return DType.F32
+    if found is DType.BOOL and any(type(each) is int for each in numbers):
+        return DType.I32
+    return found
+
+
+def promoted(one: DType, two: DType, divides: bool = False) -> DType:
+    """The dtype of a function of *one* and *two*: floats before integers, then the wider.
+
+    f16 with bf16 or fp8 is f16, bf16 with another float f32, two kinds of fp8 f16. Of two integers of one width, the
+    unsigned one. A division of narrow floats is f32.
+    """
+    if one.is_float != two.is_float:
+        return one if one.is_float else two
+    if one is two and not divides:
+        return one
+    if not one.is_float:
+        wide, narrow = (one, two) if one.nbytes >= two.nbytes else (two, one)
+        if DType.BOOL in (one, two):
+            return narrow if wide is DType.BOOL else wide
+        return wide if wide.nbytes > narrow.nbytes else _UNSIGNED.get(wide, wide) if one is not two else one
+    if divides or DType.F32 in (one, two):
+        return DType.F32
+    if DType.F16 in (one, two):
+        return DType.F16
+    return DType.F32 if DType.BF16 in (one, two) else DType.F16
+
+
+def _of_numbers(numbers: Sequence[float]) -> DType:
+    if any(isinstance(each, float) for each in numbers):
+        return DType.F32
+    return DType.BOOL if numbers and all(isinstance(each, bool) for each in numbers) else DType.I32
 
 
 def sort_arguments(
@@ -29,7 +152,7 @@ def sort_arguments(
 
     Raises KernelError for transposed tensors and other types, for numbers alone, and for the wrong number of arguments.
     """
-    arguments = list(map(_of_python, arguments))
+    arguments = [each.item() if isinstance(each, np.generic) else each for each in arguments]  # type: ignore[redundant-expr]
     for argument in arguments:
         refuse(argument, f"{call} of", line)
         if not isinstance(argument, (TensorRef, Handle, int, float)):
@@ -44,11 +167,6 @@ def sort_arguments(
     at = tuple(number for number, each in enumerate(arguments) if isinstance(each, (int, float)))
     scalars = tuple(scalar_of(each) for each in arguments if isinstance(each, (int, float)))
     return values, scalars, () if at == tuple(range(len(values), len(arguments))) else at
-
-
-def _of_python(argument: Any) -> Any:
-    """*argument*, where a number of numpy becomes a number of Python."""
-    return argument.item() if isinstance(argument, np.generic) else argument
 
 
 def broadcast(shapes: Sequence[tuple[int, ...]], op: str, line: str) -> tuple[int, ...]:
@@ -66,18 +184,6 @@ def result_shape(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None, l
     if not MATH_FUNCTIONS[op].reduces:
         return shape
     return tuple(1 if number == axis else size for number, size in enumerate(shape))
-
-
-def math_attributes(
-    op: str,
-    axis: int | None = None,
-    scalars: tuple[Scalar, ...] = (),
-    scalar_at: tuple[int, ...] = (),
-    reverse: bool = False,
-    group: tuple[int, int] | None = None,
-) -> MathAttributes:
-    """The attributes of a record of *op*."""
-    return MathAttributes(op=op, axis=axis, scalars=scalars, scalar_at=scalar_at, reverse=reverse, group=group)
 
 
 def rows_of_axis(shape: tuple[int, ...], axis: int) -> tuple[int, tuple[int, int] | None]:
@@ -139,11 +245,6 @@ def filled_integers(number: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
 def steps_of(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The distance of neighbours along each axis of a value of *shape* that lies row by row."""
     return tuple(reversed(list(accumulate((1, *reversed(shape[1:])), mul))))
-
-
-def numpy_name(dtype: DType) -> str:
-    """The name of the integer type *dtype* in numpy."""
-    return {DType.I32: "i4", DType.I64: "i8"}[dtype]
 
 
 def known_value(
