@@ -20,6 +20,9 @@ from kb_engine.observe import Callbacks
 from kb_messages import LogError
 from kb_topology import load_topology
 
+pytestmark = pytest.mark.speed
+
+
 ROOT = Path(__file__).parents[1]
 SIZES = {"one_pe": (2048, 1280, 1280), "one_cube": (1024, 512, 512)}
 """M, N, K of a launch. The first has 1,600 tiles of one PE, some of them skipped, and the second 128 of each PE."""

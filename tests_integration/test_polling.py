@@ -62,6 +62,7 @@ def test_arithmetic_on_floats_ends_the_row():
     host.launch(counts, flag)
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("log", [MemoryLogWriter, lambda: None])
 def test_loads_that_are_known_to_end_are_no_poll(log):
     """A shift reports all loads that it skips at once; 500 in a row would be a poll."""

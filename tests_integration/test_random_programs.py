@@ -10,6 +10,9 @@ import pytest
 
 from kb_messages import DType
 
+pytestmark = pytest.mark.speed
+
+
 FOLDER = Path(__file__).parent / "language"
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(FOLDER)

@@ -15,6 +15,9 @@ from kb_engine.observe import Callbacks, Observer
 from kb_messages import KernelError
 from kb_topology import load_topology
 
+pytestmark = pytest.mark.speed
+
+
 ROOT = Path(__file__).parents[1]
 ROWS = 320
 

@@ -19,6 +19,9 @@ from kb_engine.observe import COMMANDS, Callbacks
 from kb_messages import KbError
 from kb_topology import loads_topology
 
+pytestmark = pytest.mark.speed
+
+
 ROOT = Path(__file__).parents[1]
 SIZE, MANY = 64, 200
 SEEN: list[int] = []

@@ -18,6 +18,9 @@ from kb_engine.timing.clock import Clock
 from kb_messages import KbError
 from kb_topology import Topology, loads_topology
 
+pytestmark = pytest.mark.speed
+
+
 ROOT = Path(__file__).parents[1]
 
 with pytest.MonkeyPatch.context() as patch:

@@ -13,6 +13,9 @@ from kb_engine.observe import Callbacks
 from kb_engine.timing.clock import Clock
 from kb_topology import load_topology
 
+pytestmark = pytest.mark.speed
+
+
 ROOT = Path(__file__).parents[1]
 TILE = TileShape(128, 128, 128)
 

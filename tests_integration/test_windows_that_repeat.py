@@ -58,6 +58,7 @@ def test_products(sizes: tuple[int, int, int], order: str, times: int, tmp_path:
         assert msgspec.json.encode(where_in_windows(log, most=1, most_kept=most_kept)) == expected
 
 
+@pytest.mark.speed
 @pytest.mark.usefixtures("small_chunks")
 def test_what_repeats_is_neither_made_nor_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, made, followed = product((320, 320, 320), tmp_path), list[int](), list[int]()

@@ -19,7 +19,6 @@ from language_values import Value, binary, integers
 
 from kb_dataexec import Executor, MemoryLogWriter, OpLog, sanitize
 from kb_engine import Engine, Host, Tensor, read_tensor
-from kb_engine.fastforward.replay import template, templates
 from kb_engine.observe import Observer
 from kb_messages import DType, KernelError
 from kb_topology import loads_topology
@@ -108,6 +107,8 @@ class Simulated(NamedTuple):
 @contextmanager
 def counted(repeats: list[int]) -> Iterator[None]:
     """Take every kernel for one that can be repeated, and count the programs that were."""
+    from kb_engine.fastforward.replay import template, templates
+
     repeat, suits = template.Template.repeat, templates.impurity_of
 
     def noted(self: Any) -> Any:

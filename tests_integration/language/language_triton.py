@@ -22,7 +22,6 @@ from unittest.mock import patch
 import numpy as np
 from language_progress import told
 
-from kb_engine.fastforward.replay import template
 from kb_engine.launch.grid_launch import GridLaunch
 from kb_topology import Topology, load_topology
 from kb_triton.host import Device, using
@@ -223,6 +222,8 @@ def check(seed: int, folder: Path) -> int:
 
     Returns how many programs ran no kernel, because they repeat another one's steps or are in a skipped period.
     """
+    from kb_engine.fastforward.replay import template
+
     author, chip = Author(seed), chips()[seed % len(chips())]
     source, grid = author.kernel(), author.rng.choice([(9,), (24,), (5, 4), (40,), (3, 9)])
     path = folder / f"kernel_{seed}.py"

@@ -8,6 +8,7 @@ from components_two_cubes import HOST
 from kb_engine import Engine, Host, TileShape
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("exact", ["isolated", "events"])
 def test_programs_go_when_they_have_ended(chip, exact, monkeypatch):
     monkeypatch.setattr("kb_engine.fastforward.isolated.isolated_commands.LEAST_ISOLATED_STAGES", 1)
