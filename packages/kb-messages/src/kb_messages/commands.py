@@ -294,7 +294,7 @@ def target_of(command: LoadCommand | StoreCommand | GemmCommand | DrainCommand |
 
 
 def accesses_of(command: Command) -> tuple[list[Rectangle], list[Rectangle]]:
-    """(rectangles that a command reads, rectangles that it writes)."""
+    """Returns (rectangles that a command reads, rectangles that it writes)."""
     if isinstance(command, VectorCommand):
         return [each.rectangle for each in command.inputs], [each.rectangle for each in command.outputs]
     if isinstance(command, StoreCommand) and command.pieces:

@@ -35,7 +35,7 @@ class Lever(Struct, frozen=True):
 
 
 def levers_of(spec_type: type[Struct]) -> Iterator[tuple[str, Lever]]:
-    """(name in a file, lever) of every field of *spec_type* that has a lever, in order."""
+    """Yields (name in a file, lever) of every field of *spec_type* that has a lever, in order."""
     info: Any = msgspec.inspect.type_info(spec_type)
     for field in info.fields:
         lever = _lever(field.type)

@@ -211,7 +211,8 @@ class PeDma(Initiator[PeDmaSpec]):
         self.clock.call_at(self._issued_ps, finish, token, self.event_order)
 
     def alone_ps(self, stage_type: StageType, params: StageParams) -> tuple[int, int, int]:
-        """(time of a transfer that runs alone, time for which it holds its channel, time of its bytes at the memory).
+        """Returns (time of a transfer that runs alone, time for which it holds its channel, time of its bytes at the
+        memory).
 
         Lookups of pages are left out, and transfers that are under way together share their time. A transfer of an
         operand at address 0, which has no memory yet, takes its set-up alone. Raises PlanError for a memory without

@@ -127,7 +127,7 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         return self._checked_plan(submitted.command, submitted.pe)
 
     def shared_plan(self, submitted: SubmittedCommand) -> tuple[PipelinePlan, tuple[int, ...] | None]:
-        """(plan of the command, addresses of its operands or None).
+        """Returns (plan of the command, addresses of its operands or None).
 
         Commands that differ only in addresses share a plan.
 

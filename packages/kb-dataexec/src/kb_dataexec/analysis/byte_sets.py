@@ -104,7 +104,7 @@ def _runs(owner: Array, offset: Array, rows: Array, row_nbytes: Array, stride: A
 def _components(
     owner: Array, offset: Array, rows: Array, row_nbytes: Array, stride: Array
 ) -> tuple[Array, Array, Array]:
-    """(each rectangle's component, each component's first offset, the stride that all its rows share or 0)."""
+    """Returns (each rectangle's component, each component's first offset, the stride that all its rows share or 0)."""
     order = np.lexsort((offset, owner))
     low = offset[order]
     high = low + np.maximum((rows - 1) * stride + row_nbytes, 0)[order]

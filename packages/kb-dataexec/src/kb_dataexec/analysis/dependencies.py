@@ -67,7 +67,7 @@ def dependencies_in(schedule: Schedule, explicit: Iterable[tuple[int, int]] = ()
 
 
 def _by_bytes(schedule: Schedule) -> list[tuple[Array, Array, DependencyKind]]:
-    """(followers, leaders, reason) for each reason. The same pair may come several times."""
+    """Returns (followers, leaders, reason) for each reason. The same pair may come several times."""
     op, byte_set, reads, writes = _accesses(schedule)
     at = np.arange(len(op))
     begin = np.maximum.accumulate(np.where(np.append(True, np.diff(byte_set) != 0)[: len(at)], at, 0))
@@ -85,7 +85,8 @@ def _by_bytes(schedule: Schedule) -> list[tuple[Array, Array, DependencyKind]]:
 
 
 def _accesses(schedule: Schedule) -> tuple[Array, Array, Array, Array]:
-    """(record, byte set, whether it reads, whether it writes) of every access, by byte set and then by record."""
+    """Returns (record, byte set, whether it reads, whether it writes) of every access, by byte set and then by
+    record."""
     rows = schedule.operands
     columns = [rows[name].astype(np.int64) for name in RECTANGLE_COLUMNS]
     cell = cell_numbers(columns)

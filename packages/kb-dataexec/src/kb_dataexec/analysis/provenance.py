@@ -158,7 +158,7 @@ def _moves(record: OpRecord) -> bool:
 
 
 def _source_of(record: OpRecord, owner: int, offset: int) -> tuple[int, int] | None:
-    """(owner, offset) of the element that the move or cast *record* copied to the byte's element."""
+    """Returns (owner, offset) of the element that the move or cast *record* copied to the byte's element."""
     for source, target in zip(record.operands[::2], record.operands[1::2], strict=False):
         element = _element(target, owner, offset)
         if (source.role, target.role) in _MOVES and element is not None and source.rows == target.rows:

@@ -136,7 +136,7 @@ def _operands_differ(a: OpLog, b: OpLog, common: Array) -> Array:
 
 
 def _by_op(operands: Array, ids: Array) -> tuple[Array, Array]:
-    """(the operands of *ids* in the order of *ids*, the index in *ids* of the op of each operand)."""
+    """Returns (the operands of *ids* in the order of *ids*, the index in *ids* of the op of each operand)."""
     mine = operands[np.isin(operands["op_id"], ids)]
     position = np.searchsorted(ids, mine["op_id"])
     order = np.argsort(position, kind="stable")

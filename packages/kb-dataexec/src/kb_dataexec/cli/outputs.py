@@ -42,7 +42,7 @@ class Output(NamedTuple):
         return Rectangle.of_memory(self.owner, self.offset, self.rows, self.cols * self.dtype.nbytes, self.stride)
 
     def byte_of(self, index: tuple[int, ...]) -> tuple[int, int]:
-        """(owner, offset) of the first byte of the element at *index*, (row, col)."""
+        """Returns (owner, offset) of the first byte of the element at *index*, (row, col)."""
         row, col = index
         return self.owner, self.offset + row * self.stride + col * self.dtype.nbytes
 

@@ -118,7 +118,7 @@ def _check_rectangles(where: str, operands: Array) -> None:
 
 
 def _reach(offset: Any, rows: Any, row_nbytes: Any, stride: Any) -> tuple[Any, Any]:
-    """(the end of a rectangle, the bytes of its rows), in bytes. The second is larger if rows overlap."""
+    """Returns (the end of a rectangle, the bytes of its rows), in bytes. The second is larger if rows overlap."""
     return offset + (rows - 1) * stride + row_nbytes, rows * row_nbytes
 
 
@@ -144,7 +144,7 @@ def _check_times(where: str, ops: Array) -> None:
 
 
 def _wrong_time(row: Any, falls: bool) -> tuple[str, str]:
-    """(got, needs) for the error about *row*: its times fall, or else a number is below 0."""
+    """Returns (got, needs) for the error about *row*: its times fall, or else a number is below 0."""
     if falls:
         return f"the times {', '.join(str(row[name]) for name in TIMES)}", TIMES_NEED
     return next(f"{name} {row[name]}" for name in (*TIMES, *WAITS) if row[name] < 0), "0 or more"

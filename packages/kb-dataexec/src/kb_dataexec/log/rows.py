@@ -34,12 +34,12 @@ class OperandRow(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, elements of a row)."""
+        """Returns (rows, elements of a row)."""
         return self.rows, self.row_nbytes // self.dtype.nbytes
 
     @property
     def bytes_of(self) -> tuple[int, int, int, int, int]:
-        """(owner, offset, rows, row_nbytes, stride): the rectangle of bytes in its memory."""
+        """Returns (owner, offset, rows, row_nbytes, stride): the rectangle of bytes in its memory."""
         return self[1:6]
 
     def __str__(self) -> str:

@@ -85,7 +85,7 @@ class MemoryStore:
 
     @property
     def regions(self) -> list[tuple[int, int, str]]:
-        """(owner, nbytes, label) of every memory, by owner."""
+        """Returns (owner, nbytes, label) of every memory, by owner."""
         return [(region.owner, region.nbytes, region.label) for _, region in sorted(self._regions.items())]
 
     @property

@@ -112,7 +112,8 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
 
 
 def _errors(got: Array, expected: Array, allowed: Array) -> tuple[Array, Array]:
-    """(|got - expected|, the part of it beyond *allowed*). Both are infinite for values that cannot be compared."""
+    """Returns (|got - expected|, the part of it beyond *allowed*). Both are infinite for values that cannot be
+    compared."""
     if got.dtype.kind in "iub" and expected.dtype.kind in "iub":
         error = np.asarray(_integer_distance(got, expected))
         return error, error - allowed

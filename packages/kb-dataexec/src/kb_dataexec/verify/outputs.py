@@ -21,7 +21,7 @@ class StoredArray(Protocol):
         """Reads the values. Raises StoreError for bytes that are not initialised."""
 
     def byte_of(self, index: tuple[int, ...]) -> tuple[int, int]:
-        """(owner, offset) of the first byte of the element at *index*."""
+        """Returns (owner, offset) of the first byte of the element at *index*."""
 
 
 class OutputVerdict(NamedTuple):

@@ -110,7 +110,7 @@ def _first_operand(operands: Array, role: Role, op_ids: Array) -> Array:
 
 
 def _gemm_attributes(log: OpLog, ops: Array) -> tuple[Array, Array]:
-    """(whether each GEMM accumulates, whether its A is transposed)."""
+    """Returns (whether each GEMM accumulates, whether its A is transposed)."""
     used, at = np.unique(ops["params"], return_inverse=True)
     found = [gemm.attributes_of(log.strings[index]) for index in used.tolist()]
     flags = np.array([(each is not None and each.accumulate, each is not None and each.transpose_a) for each in found])

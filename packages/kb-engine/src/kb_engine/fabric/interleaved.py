@@ -110,7 +110,8 @@ class InterleavedPath:
 def _counted_parts(
     interleaving: Interleaving, starts: tuple[int, ...], burst_nbytes: int, pieces: tuple[Rectangle, ...]
 ) -> list[tuple[int, CountedPieces]]:
-    """(number of the slice, its part) for each slice that has bytes of *pieces*. The slices begin at *starts*."""
+    """Returns (number of the slice, its part) for each slice that has bytes of *pieces*. The slices begin at
+    *starts*."""
     found = dict[int, list[Rectangle]]()
     for piece in pieces:
         are_whole_rounds_apart = piece.stride % interleaving.round_nbytes == 0 and piece.row_nbytes < piece.stride

@@ -103,7 +103,8 @@ class Allocator:
         self.free_nbytes += nbytes
 
     def free_ranges(self) -> list[tuple[int, int]]:
-        """(first address, address after the last byte) of the free ranges, in order. Free neighbours are joined."""
+        """Returns (first address, address after the last byte) of the free ranges, in order. Free neighbours are
+        joined."""
         self._join()
         return self._ranges()
 
@@ -132,7 +133,7 @@ class Allocator:
         return (-(-nbytes // self._alignment) or 1) * self._alignment
 
     def _ranges(self) -> list[tuple[int, int]]:
-        """(first address, address after the last byte) of the free ranges, in order, as they are split now."""
+        """Returns (first address, address after the last byte) of the free ranges, in order, as they are split now."""
         return sorted((start, start + size) for size, starts in self._free.items() for start in starts)
 
     def _take_fresh(self, size: int) -> int | None:

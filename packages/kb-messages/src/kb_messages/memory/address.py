@@ -93,7 +93,7 @@ def owner_of(sip: int, die: int, space: MemorySpace, unit: int) -> int:
 
 
 def split_address(address: int) -> tuple[int, int]:
-    """(owner, offset) of *address*: the number of the memory, and the byte in the memory."""
+    """Returns (owner, offset) of *address*: the number of the memory, and the byte in the memory."""
     return address >> OFFSET_BITS, address & OFFSET_MASK
 
 

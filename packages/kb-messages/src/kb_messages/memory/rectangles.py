@@ -33,7 +33,7 @@ class Rectangle(Struct, frozen=True, gc=False):
 
     @property
     def in_memory(self) -> tuple[int, int, int, int, int]:
-        """(owner, offset, rows, row_nbytes, stride), the arguments of `of_memory`."""
+        """Returns (owner, offset, rows, row_nbytes, stride), the arguments of `of_memory`."""
         return *split_address(self.base), self.rows, self.row_nbytes, self.stride
 
     @property

@@ -120,7 +120,7 @@ class PipelinePlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @cached_property
     def transfers(self) -> tuple[tuple[int, int], ...]:
-        """(number of the stage, index in `addresses` of the bytes that it reads or writes) of each DMA stage.
+        """Returns (number of the stage, index in `addresses` of the bytes that it reads or writes) of each DMA stage.
 
         A stage that reads constants is left out. A stage in pieces has the index of its first piece.
         """

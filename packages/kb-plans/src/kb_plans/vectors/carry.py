@@ -71,7 +71,7 @@ class Carried(NamedTuple):
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """(strips of rows, 1, pieces of a row)."""
+        """Returns (strips of rows, 1, pieces of a row)."""
         return -(-self.total_rows // self.rows), 1, -(-self.cols // self.piece)
 
     def sides(self, number: int, value: VectorValue) -> tuple[Axis, Axis]:

@@ -106,7 +106,8 @@ class Ports:
         return all(abs(x + move - y) >= CLEAR for n, x in self.at[side].items() for m, y in others if m != n)
 
     def _uprights(self, side: Side) -> list[tuple[int, float]]:
-        """(comb, x) of every upright line in the channel that *side* borders, without the lines of *side* itself."""
+        """Returns (comb, x) of every upright line in the channel that *side* borders, without the lines of *side*
+        itself."""
         channel = self.combs.at[side[0]][0] - (not side[1])
         found = []
         for (key, bottom), ports in self.at.items():

@@ -62,7 +62,7 @@ class AddressMap:
         return region
 
     def decode(self, address: int) -> tuple[MemoryRegion, int]:
-        """(region of *address*, offset from the base of the region).
+        """Returns (region of *address*, offset from the base of the region).
 
         Raises AddressError when no region holds *address*.
         """

@@ -38,7 +38,7 @@ class Interior:
         self._node_cost_ps = node_cost_ps
 
     def onward(self, node_id: str) -> list[tuple[str, int, Link]]:
-        """(node, latency in ps, link) for every link from *node_id* to a forwarding node."""
+        """Returns (node, latency in ps, link) for every link from *node_id* to a forwarding node."""
         found = self._onward.get(node_id)
         if found is None:
             links = (link for link in self.graph.out_links(node_id) if link.dst in self.forwards)

@@ -50,7 +50,8 @@ class Usage(Observer):
 
     @property
     def busy_ps(self) -> Iterator[tuple[str, str, int]]:
-        """(kind, node, picoseconds in service) of every block and link. The two channels of a DMA are two kinds."""
+        """Returns (kind, node, picoseconds in service) of every block and link. The two channels of a DMA are two
+        kinds."""
         return ((kind, node, counts[0]) for (kind, node), counts in self._in_launches.items() if kind not in _SPACES)
 
     @property

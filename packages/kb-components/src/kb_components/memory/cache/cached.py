@@ -67,7 +67,7 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
         return self.spec.burst_nbytes
 
     def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
-        """(latency, time of the bytes) of a request that finds all its bytes in the cache."""
+        """Returns (latency, time of the bytes) of a request that finds all its bytes in the cache."""
         return self._hit_ps, self._port.ps(memory.nbytes)
 
     def reserve(self, t_ps: int, memory: Rectangle, last_byte_ps: int, write: bool) -> tuple[int, int]:

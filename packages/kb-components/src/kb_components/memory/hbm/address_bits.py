@@ -75,7 +75,8 @@ def address_mapping(text: str) -> AddressMapping:
 
 
 def _takes(parts: list[tuple[str, int]]) -> list[tuple[str, int, int, int]]:
-    """(field, bits below it in the address, mask, bits below it in the field) of each part, the lowest first."""
+    """Returns (field, bits below it in the address, mask, bits below it in the field) of each part, the lowest
+    first."""
     takes, shift, filled = [], 0, dict.fromkeys((name for name, _ in parts), 0)
     for name, bits in reversed(parts):
         takes.append((name, shift, (1 << bits) - 1, filled[name]))

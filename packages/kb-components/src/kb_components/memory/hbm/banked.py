@@ -74,7 +74,8 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         return len(self.channels) == 1
 
     def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
-        """(latency with the opening of a row, time of the bytes at the bandwidth of all data buses) of a request.
+        """Returns (latency with the opening of a row, time of the bytes at the bandwidth of all data buses) of a
+        request.
 
         More rows to open, banks that collide and refreshes make a request longer.
         """

@@ -71,7 +71,8 @@ class RequestQueue:
         self.has_event = has_event
 
     def take(self, channel: PseudoChannel, now: int) -> tuple[WaitingPart, int]:
-        """(part that goes next at *now*, number of older parts that it passes). The part is removed from the queue."""
+        """Returns (part that goes next at *now*, number of older parts that it passes). The part is removed from the
+        queue."""
         parts, at = self.parts, 0
         if len(parts) > 1 and parts[0].n_passed < self._most_passed:
             soonest = [channel.soonest(now, each.part, each.row, each.write) for each in parts[: self._window]]

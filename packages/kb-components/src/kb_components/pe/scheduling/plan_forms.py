@@ -42,7 +42,7 @@ class PlanForms:
         return len(self._known)
 
     def find(self, command: GemmCommand, pe: str) -> tuple[PipelinePlan, Takers | None]:
-        """(plan of *command* on *pe*, the PEs that accepted a plan of its form). *command* has a tile.
+        """Returns (plan of *command* on *pe*, the PEs that accepted a plan of its form). *command* has a tile.
 
         The plan is equal to the one of `generate_gemm_plan`. The second item is None for a plan that no other PE can
         have. Raises PlanError in the same cases as `generate_gemm_plan`.
@@ -64,7 +64,7 @@ class PlanForms:
 
 
 def _form_of(command: GemmCommand) -> tuple[Hashable, list[int]] | None:
-    """(form of *command*, addresses of its matrices).
+    """Returns (form of *command*, addresses of its matrices).
 
     Commands of one form have plans that differ only in their place.
 

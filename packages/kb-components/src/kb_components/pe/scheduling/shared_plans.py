@@ -65,7 +65,7 @@ class SharedPlans:
     def find(
         self, submitted: SubmittedCommand, make: Callable[[SubmittedCommand], PipelinePlan]
     ) -> tuple[PipelinePlan, Addresses | None]:
-        """(plan that the command shares with an earlier one, addresses of the operands).
+        """Returns (plan that the command shares with an earlier one, addresses of the operands).
 
         Without an earlier one, it is (plan that *make* returns, None), and later commands share this plan if they can.
         """
@@ -80,7 +80,8 @@ class SharedPlans:
         return plan, None
 
     def find_for_all(self, like: Command, commands: Any) -> tuple[PipelinePlan, Sequence[Any]] | None:
-        """(plan that *like* shares with all *commands*, addresses of the operands); None if there is no such plan.
+        """Returns (plan that *like* shares with all *commands*, addresses of the operands); None if there is no such
+        plan.
 
         *commands* is one command that has an array in the place of each address in which the commands differ. The
         addresses that are returned have arrays in the same way. The result is None too where an answer is not known.
@@ -117,7 +118,7 @@ def _are_equal(key: Any, keys: Any) -> bool:
 
 
 def _key_of(command: Command) -> tuple[Hashable, Addresses]:
-    """(key of *command*, addresses of its matrices). Commands with equal keys differ only in these addresses.
+    """Returns (key of *command*, addresses of its matrices). Commands with equal keys differ only in these addresses.
 
     The key is None for a command that shares its plan with no other, and where a value has a type that no address has.
     """

@@ -12,7 +12,7 @@ from kb_messages import DispatchWait
 def dispatch_waits(
     command: CommandInFlight, turn_ps: int, in_order_ps: int, claimed_ps: int, now_ps: int
 ) -> list[tuple[DispatchWait, int]]:
-    """(wait, time at which it ended) for each wait of the tile of *command* that is dispatched at *now_ps*.
+    """Returns (wait, time at which it ended) for each wait of the tile of *command* that is dispatched at *now_ps*.
 
     It was the tile's turn from *turn_ps* on. The tiles that it must not overtake were fetched at *in_order_ps*, and the
     tile had its buffers at *claimed_ps*.

@@ -68,8 +68,8 @@ class Nodes:
         return Assembly(_layout(cells.columns, mine), sources)
 
     def partly_initial(self) -> list[tuple[int, int]]:
-        """(the node, the cell that it reads) of each assembly that has bytes of initial memory. A cell comes once for
-        each signature."""
+        """Returns (the node, the cell that it reads) of each assembly that has bytes of initial memory. A cell comes
+        once for each signature."""
         nodes = np.flatnonzero(self.is_assembly)
         nodes = nodes[self.value[self.first[nodes]] < -len(self._flow.cells)]
         cell = self._flow.cell[self.out[nodes]]
@@ -82,7 +82,8 @@ class Nodes:
         return writers
 
     def _assembled(self) -> tuple[Array, Array]:
-        """(the values that the assemblies read, operands of their shapes). Initial memory is the first, if it is."""
+        """Returns (the values that the assemblies read, operands of their shapes). Initial memory is the first, if it
+        is."""
         made = self._flow.by_bytes
         reader = np.repeat(made.reads, np.diff(made.first))
         values = np.empty(len(reader), np.int64)
@@ -145,7 +146,8 @@ def _layout(columns: list[Array], cell: int) -> ValueLayout:
 
 
 def _ops(flow: Dataflow, chains: GemmChains) -> tuple[Array, Array]:
-    """(the operand that each op or cast writes, the first operand that it reads). It reads all operands in between."""
+    """Returns (the operand that each op or cast writes, the first operand that it reads). It reads all operands in
+    between."""
     dtype = flow.operands.dtype
     changes = np.flatnonzero(dtype[1:] != dtype[:-1]) + 1
     casts = changes[flow.is_cast(changes)]

@@ -68,7 +68,8 @@ def _run_window(schedule: Schedule, store: MemoryStore, start: int, stop: int) -
 
 
 def _windows(schedule: Schedule, start: int, stop: int) -> list[tuple[int, int]]:
-    """[start, stop) cut into windows of whole commands. Small commands share a window; huge commands are cut."""
+    """Returns [start, stop) cut into windows of whole commands. Small commands share a window; huge commands are
+    cut."""
     windows: list[tuple[int, int]] = []
     for edge in [*_edges(schedule, "command_seq", start, stop).tolist(), stop]:
         if windows and edge - windows[-1][0] <= _WINDOW:

@@ -78,7 +78,7 @@ class OpLine(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
     @property
     def times(self) -> tuple[int, int, int, int]:
-        """(t_ready_ps, t_start_ps, t_end_ps, t_out_ps), with defaults for missing fields."""
+        """Returns (t_ready_ps, t_start_ps, t_end_ps, t_out_ps), with defaults for missing fields."""
         start = self.t_start_ps
         ready = start if self.t_ready_ps is UNSET else self.t_ready_ps
         end = start if self.t_end_ps is UNSET else self.t_end_ps

@@ -195,7 +195,7 @@ class LogLines:
         return index
 
     def _place(self, operand: OperandLine, stride: int) -> tuple[int, int, int]:
-        """(code of the space, owner, offset)."""
+        """Returns (code of the space, owner, offset)."""
         owner, offset = operand.owner, operand.offset
         if operand.immediate is not UNSET:
             if owner is not UNSET or offset is not UNSET:

@@ -156,7 +156,8 @@ def _history(byte_set: Array, access: Array, accesses: Accesses) -> _History:
 
 
 def _read(history: _History, accesses: Accesses) -> tuple[Array, Array]:
-    """(the access that reads, the access that wrote the bytes or -1), for each set of bytes that an access reads."""
+    """Returns (the access that reads, the access that wrote the bytes or -1), for each set of bytes that an access
+    reads."""
     at = np.flatnonzero(~accesses.is_write[history.access])
     before = history.before[at]
     written = np.where(before >= 0, history.last_write[before], -1)

@@ -144,7 +144,7 @@ class CellAccess:
         self._store.write(owner, offset, value.reshape(int(self._rows[cell]), -1), int(self._stride[cell]))
 
     def _by_address(self, cells: Array, index: Array) -> tuple[Array, Array]:
-        """(*cells* sorted by owner and offset, *index* changed to refer to the sorted cells)."""
+        """Returns (*cells* sorted by owner and offset, *index* changed to refer to the sorted cells)."""
         order = np.lexsort((self._offset[cells], self._owner[cells]))
         place = np.empty(len(cells), np.int64)
         place[order] = np.arange(len(cells))

@@ -57,7 +57,7 @@ class Cells:
 
 
 def _distinct(columns: list[Array]) -> tuple[Array, Array]:
-    """(one row of each distinct combination, the combination that each row is).
+    """Returns (one row of each distinct combination, the combination that each row is).
 
     Rows are compared by a hash. Raises IrregularError in the rare case that two combinations have one hash.
     """

@@ -86,7 +86,7 @@ def _numbers(owner: Array) -> Array:
 
 
 def _conflicts(spans: _Spans, changed: Array) -> tuple[Array, Array, Array]:
-    """(a label for each rectangle, one side of all other pairs that conflict, the other side).
+    """Returns (a label for each rectangle, one side of all other pairs that conflict, the other side).
 
     Changed rectangles of one row that overlap have one label, that of the first of them, and are looked at together.
     """
@@ -126,7 +126,7 @@ def _runs_of(spans: _Spans, which: Array) -> Array:
 
 
 def _pairs(spans: _Spans, first: Array, others: Array) -> Iterator[tuple[Array, Array]]:
-    """Pairs (one of *first*, one of *others* that begins within its span), in blocks of about _PAIR_BLOCK pairs.
+    """Yields pairs (one of *first*, one of *others* that begins within its span), in blocks of about _PAIR_BLOCK pairs.
 
     *first* and *others* are sorted by address.
     """

@@ -90,7 +90,8 @@ def _match_groups(operands: Operands, cells: Cells, events: Array, label: Array,
 
 
 def _by_phase(operands: Operands, events: Array, label: Array) -> tuple[Array, Array, Array]:
-    """(*events* by group, record and phase; whether each opens a group; whether its record wrote the group before).
+    """Returns (*events* by group, record and phase; whether each opens a group; whether its record wrote the group
+    before).
 
     The phases are read, release and write.
     """

@@ -102,7 +102,7 @@ class GemmChains:
         return [CastProduct(*found) for found in zip(flow.operands.record[at].tolist(), casts, strict=True)]
 
     def _link(self, adding: Array, accumulator: Array) -> tuple[Array, Array]:
-        """(the GEMM that each GEMM adds to, or -1; whether its accumulator has no other use). Fills `initial`.
+        """Returns (the GEMM that each GEMM adds to, or -1; whether its accumulator has no other use). Fills `initial`.
 
         *adding* are the GEMMs that add to an accumulator, and *accumulator* the operands that they read it by.
         """
@@ -149,13 +149,13 @@ def _check(flow: Dataflow, a: Array, out: Array, accumulates: Array, transposed:
 
 
 def _shape(flow: Dataflow, operands: Array, turned: Array) -> tuple[Any, Any]:
-    """(rows, columns) of each of *operands*, swapped where *turned*."""
+    """Returns (rows, columns) of each of *operands*, swapped where *turned*."""
     rows, cols = flow.operands.rows[operands], flow.operands.cols[operands]
     return np.where(turned, cols, rows), np.where(turned, rows, cols)
 
 
 def _flags(params: Array, strings: list[str]) -> tuple[Array, Array]:
-    """(whether each GEMM accumulates, transpose_a + 2 transpose_b), from the indices of their params."""
+    """Returns (whether each GEMM accumulates, transpose_a + 2 transpose_b), from the indices of their params."""
     accumulates = np.zeros(len(strings), np.bool_)
     transposed = np.zeros(len(strings), np.int64)
     for index in np.unique(params).tolist():
