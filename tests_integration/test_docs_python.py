@@ -1,7 +1,9 @@
 """The programs of docs/python.md run, and print what the page says."""
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,11 @@ def printed(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def pytest_of(folder: Path, *options: str) -> str:
-    own = {"PYTEST_DEBUG_TEMPROOT": str(folder)}  # the folders of the tests around it are not its own
-    return printed(python(folder, "-m", "pytest", *options, "-p", "no:cacheprovider", **own))
+    """What pytest prints, in a Python of its own: pytest rewrites plugins that are not imported yet."""
+    command = [sys.executable, "-m", "pytest", *options, "-p", "no:cacheprovider"]
+    env = {**os.environ, "PYTEST_DEBUG_TEMPROOT": str(folder)}  # the folders of the tests around it are not its own
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, env=env, check=False)
+    return printed(done)
 
 
 @pytest.fixture

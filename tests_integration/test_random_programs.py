@@ -33,7 +33,7 @@ def test_a_case_to_be_repeated_is_repeated_from_templates() -> None:
 
 
 def test_templates_change_nothing_that_a_random_program_shows() -> None:
-    repeated = [repeats.check(seed, runs.ISSUES[seed % 3]) for seed in (4, 6, 8, 14)]
+    repeated = [repeats.check(seed, runs.ISSUES[seed % 3]) for seed in (4, 5, 7, 14)]
     assert sum(each > 0 for each in repeated) > 2
 
 
