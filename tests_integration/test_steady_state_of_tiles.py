@@ -54,9 +54,10 @@ def test_the_comparison_sees_a_difference(monkeypatch: pytest.MonkeyPatch) -> No
     assert {"end", "launch", "log"} <= set(both_ways.compare(SKIPPING[0]).differs)
 
 
-def test_of_a_product_of_4096_cubed_a_few_tiles_are_simulated() -> None:
-    """32 x 32 x 32 tiles, of which those of some output tiles are simulated."""
-    skipping, simulated = product((4096, 4096, 4096), log=False), product((4096, 4096, 4096), log=False, exact="events")
+@pytest.mark.parametrize("log", [False, True], ids=["without a log", "with a log"])
+def test_of_a_product_of_4096_cubed_a_few_tiles_are_simulated(log: bool) -> None:
+    """32 x 32 x 32 tiles, of which those of some output tiles are simulated. A log makes no difference."""
+    skipping, simulated = product((4096, 4096, 4096), log=log), product((4096, 4096, 4096), log=False, exact="events")
     assert tiles_of(skipping) is not None
     assert 32 * 32 * 32 - tiles_of(skipping).skipped < 20 * 32
     assert skipping.clock.now_ps == simulated.clock.now_ps

@@ -31,6 +31,22 @@ def test_rows_repeat_those_since_a_mark_and_ops_and_times_grow():
     assert not rows.has_repeats
 
 
+def test_rows_since_a_mark_are_counted_with_rows_that_repeat_them():
+    rows = PendingRows(PAIRS)
+    rows.tail.extend((1, 1))
+    outer = rows.mark()
+    rows.tail.extend((2, 2, 3, 3))
+    inner = rows.mark()
+    rows.tail.extend((4, 4))
+    rows.repeat(inner, 5, ops=1, ps=1)
+    assert (rows.n_since(outer), rows.n_since(inner)) == (2 + 1 + 5, 1 + 5)
+    rows.tail.extend((20, 20))
+    assert rows.n_since(outer) == 9
+    rows.repeat(outer, 3, ops=100, ps=100)
+    assert rows.n_since(outer) == 9 * 4 == rows.n_rows - 1
+    assert rows.n_since(inner) == -1, "the last repetition has rows of before the mark"
+
+
 def test_nothing_is_repeated_where_nothing_came_since_the_mark():
     rows = PendingRows(PAIRS)
     rows.repeat(rows.mark(), 5, ops=1, ps=0)

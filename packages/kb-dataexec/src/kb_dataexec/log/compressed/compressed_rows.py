@@ -265,9 +265,15 @@ class PendingRows:
             self._repeats += 1
 
     def n_since(self, mark: Mark) -> int:
-        """The number of rows since *mark*; -1 where some of them repeat others."""
+        """The number of rows since *mark*, with repeated rows; -1 where some of them repeat rows before *mark*."""
         kept, repeats = self.mark()
-        return (kept - mark[0]) // self.form.width if repeats == mark[1] else -1
+        if repeats == mark[1]:
+            return (kept - mark[0]) // self.form.width
+        self.settle()
+        parts = self._parts[self._part_at(mark) :]
+        if any(isinstance(each, Repeat) and each.parts > number for number, each in enumerate(parts)):
+            return -1
+        return CompressedRows(self.form, parts).n_rows
 
     @property
     def n_rows(self) -> int:
