@@ -76,6 +76,7 @@ def test_the_json_has_the_counts_and_run_json_has_none(invoke, bench_file):
     assert "simulated" not in json.loads(Path(result["run_dir"], "run.json").read_text())["results"]
 
 
+@pytest.mark.speed
 def test_the_note_and_the_table_belong_to_the_run(invoke, monkeypatch):
     monkeypatch.setattr("kb_cli.run.simulation.sim_stats.MANY_EVENTS", 1)
     done = invoke("run", "layer_norm", "--no-log", "--sim-stats")
@@ -86,6 +87,7 @@ def test_the_note_and_the_table_belong_to_the_run(invoke, monkeypatch):
     assert "on the slow path, event by event" in done.stdout
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("log", [(), ("--no-log",)])
 @pytest.mark.parametrize(
     ("asked", "skipped"),
