@@ -120,7 +120,7 @@ def test_the_file_says_the_same_and_is_removed(screen: Screen, tmp_path: Path) -
     said = progress.interrupted(["pe0: waits"])
     assert said == "in pass 1 (time), 1.235 us, 2,000 of 5,000 stages, 3 of 8 PEs done"
     found = json.loads(file.read_text())
-    assert (found["state"], found["standing"], found["left_s"]) == ("interrupted", ["pe0: waits"], None)
+    assert (found["state"], found["kernel_positions"], found["left_s"]) == ("interrupted", ["pe0: waits"], None)
     progress.remove_file(tmp_path / "0000")
     assert file.exists()
     progress.remove_file(tmp_path)

@@ -66,7 +66,10 @@ def test_a_stuck_run_ends_with_3_a_report_and_its_trace(invoke: Invoke, bench_fi
         f"  the files written so far are in {folder}\n"
     )
     progress = json.loads((folder / "progress.json").read_text())
-    assert (progress["state"], progress["standing"]) == ("stuck", done.stderr.removeprefix("error: ").splitlines()[:-1])
+    assert (progress["state"], progress["kernel_positions"]) == (
+        "stuck",
+        done.stderr.removeprefix("error: ").splitlines()[:-1],
+    )
     (listed,) = json.loads(invoke("runs", "--json").stdout)
     assert (listed["state"], listed["latency_ps"]) == ("stuck", None)
 

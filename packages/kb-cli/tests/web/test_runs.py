@@ -66,7 +66,7 @@ def test_runs_of_every_state_are_listed(invoke: Invoke, tmp_path: Path) -> None:
     running = unfinished(out, owner())
     unfinished(out, gone(), "gemm-feedfeedfeed")
     shutil.copytree(running, out / "gemm-00ff00ff00ff-interrupted")
-    progress = {**PROGRESS, "state": "interrupted", "standing": ["pe0: at gemm.py:29"]}
+    progress = {**PROGRESS, "state": "interrupted", "kernel_positions": ["pe0: at gemm.py:29"]}
     (out / "gemm-00ff00ff00ff-interrupted" / "progress.json").write_text(json.dumps(progress))
     (out / "strange").mkdir()
     (out / "link").symlink_to(out)
@@ -77,7 +77,7 @@ def test_runs_of_every_state_are_listed(invoke: Invoke, tmp_path: Path) -> None:
         assert sorted(run["state"] for run in runs) == ["complete", "complete", "died", "interrupted", "running"]
         assert by_state["running"]["progress"]["t_ps"] == 5000
         assert by_state["running"]["updated_at"] == (running / "progress.json").stat().st_mtime
-        assert by_state["interrupted"]["progress"]["standing"] == ["pe0: at gemm.py:29"]
+        assert by_state["interrupted"]["progress"]["kernel_positions"] == ["pe0: at gemm.py:29"]
         assert by_state["interrupted"]["name"] == "gemm-00ff00ff00ff"
         assert by_state["died"]["benchmark"] == "gemm"
         (of_rows,) = (run for run in runs if len(run["rows"]) == 2)

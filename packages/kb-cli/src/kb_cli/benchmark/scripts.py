@@ -114,7 +114,7 @@ class ScriptDevice(Protocol):
     def tunings(self) -> Sequence[ScriptTuning]:
         """The results of autotuners so far."""
 
-    def standing(self) -> list[str]:
+    def kernel_positions(self) -> list[str]:
         """Returns one line for each program of the last launch that says where it stands."""
 
     def log_so_far(self) -> OpLog | None:

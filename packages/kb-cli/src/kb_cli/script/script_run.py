@@ -181,8 +181,8 @@ class ScriptRun:
         except KeyboardInterrupt as error:
             is_simulating = self._progress.phase == PASS_1
             self._is_cut_off = is_simulating and not is_trial
-            standing = self._device.standing() if is_simulating else []
-            for note in (self._progress.interrupted(standing), *standing):
+            kernel_positions = self._device.kernel_positions() if is_simulating else []
+            for note in (self._progress.interrupted(kernel_positions), *kernel_positions):
                 error.add_note(note)
             raise
 

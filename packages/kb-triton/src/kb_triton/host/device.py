@@ -58,7 +58,7 @@ class RunningChip:
             self._engine.rebase(MemoryStore(self._engine.memory.store.regions), self._writer())
         return Host(self.engine(), root)
 
-    def standing(self) -> list[str]:
+    def kernel_positions(self) -> list[str]:
         """Where the programs of the last launch stand, as lines of text, also when an interrupt has stopped it."""
         return self._engine.kernel_positions() if self._engine is not None else []
 
@@ -150,9 +150,9 @@ class Device:
             except KbError as error:
                 raise error.with_traceback(authors_traceback(error)) from None
 
-    def standing(self) -> list[str]:
+    def kernel_positions(self) -> list[str]:
         """Where the programs of the last launch stand, as lines of text, also when an interrupt has stopped it."""
-        return self._running.standing()
+        return self._running.kernel_positions()
 
     def log_so_far(self) -> OpLog | None:
         """The op log of an interrupted launch, up to the interrupt; None for a launch that is only timed."""

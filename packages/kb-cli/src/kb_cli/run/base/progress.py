@@ -40,9 +40,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
     `row` counts rows of a shapes file from 1, and is null for other runs. `what` names the step within the phase.
     `done` and `total` count stages, records or ops. `left_s` is an estimate for this phase, and `left_grows` says that
-    the total has grown since the last update. `standing` lists where the kernels of an interrupted run stood, or which
-    kernel of a stuck run waits for which. `elapsed_s` and `left_s` are seconds on this machine. `advanced_s` is
-    `elapsed_s` at the last update at which a phase began, or time or work went on.
+    the total has grown since the last update. `kernel_positions` lists where the kernels of an interrupted run stood,
+    or which kernel of a stuck run waits for which. `elapsed_s` and `left_s` are seconds on this machine. `advanced_s`
+    is `elapsed_s` at the last update at which a phase began, or time or work went on.
     """
 
     format: str = "kernbench-progress"
@@ -62,7 +62,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     t_ps: int | None = None
     pes_done: int | None = None
     pes: int | None = None
-    standing: list[str] = []
+    kernel_positions: list[str] = []
 
 
 class RunProgress:
@@ -131,18 +131,18 @@ class RunProgress:
         counted = self._counted(far.stages, far.planned)
         self._tell(msgspec.structs.replace(counted, t_ps=far.t_ps, pes_done=far.pes_done, pes=far.pes))
 
-    def stuck(self, standing: list[str]) -> None:
+    def stuck(self, kernel_positions: list[str]) -> None:
         """Records in progress.json that the simulation is stuck, and where its kernels stand."""
-        self._end("stuck", standing)
+        self._end("stuck", kernel_positions)
 
-    def _end(self, state: str, standing: list[str]) -> None:
+    def _end(self, state: str, kernel_positions: list[str]) -> None:
         self._line.clear()
-        self._now = msgspec.structs.replace(self._now, state=state, standing=standing, left_s=None)
+        self._now = msgspec.structs.replace(self._now, state=state, kernel_positions=kernel_positions, left_s=None)
         self._write(self._now)
 
-    def interrupted(self, standing: list[str]) -> str:
+    def interrupted(self, kernel_positions: list[str]) -> str:
         """Records in progress.json that the run was interrupted. Returns a sentence that says where the run was."""
-        self._end("interrupted", standing)
+        self._end("interrupted", kernel_positions)
         return "in " + ", ".join(line_parts(self._now))
 
     def remove_file(self, folder: Path) -> None:

@@ -23,7 +23,7 @@ class SimulationWatch(Observer):
         self._engine = engine
 
     @property
-    def standing(self) -> list[str]:
+    def kernel_positions(self) -> list[str]:
         """One line for each kernel that says where it stands."""
         return self._engine.kernel_positions() if self._engine is not None else []
 

@@ -122,11 +122,11 @@ def simulate(setup: Setup, log_folder: Path | None, progress: RunProgress, trace
     try:
         return _simulate(setup, log_folder, progress, trace, watch)
     except KeyboardInterrupt as error:
-        standing: list[str] = []
+        kernel_positions: list[str] = []
         if progress.phase == PASS_1:
             watch.tell()
-            standing = watch.standing
-        for note in (progress.interrupted(standing), *standing):
+            kernel_positions = watch.kernel_positions
+        for note in (progress.interrupted(kernel_positions), *kernel_positions):
             error.add_note(note)
         raise
     except SimulationStuckError as error:

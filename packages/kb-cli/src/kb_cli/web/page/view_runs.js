@@ -52,10 +52,10 @@ function ended(going, runs) {
     for (const run of runs) if (run.state === "running") going.set(run.id, run);
     for (const [id, run] of going) if (!ids.has(id) && done.has(run.name)) going.delete(id);
     return [...going].filter(([id]) => !ids.has(id)).map(([, run]) =>
-        note(`${run.name}: the run ended ${standing(run)}and left no result. Its terminal says why.`));
+        note(`${run.name}: the run ended ${stage(run)}and left no result. Its terminal says why.`));
 }
 
-function standing(run) {
+function stage(run) {
     return run.progress?.t_ps ? `at ${duration(run.progress.t_ps)} ` : "";
 }
 
@@ -79,7 +79,7 @@ function card(run, page) {
         h("h2", null, h("a", {href: page.link({view: "timeline", run: run.id})}, run.name), " ", h("em", null, words[run.state])),
         now ? progress(run, now) : h("p", {class: "soft"}, "It has not said yet what it does."),
         still > STUCK_S ? note(`Nothing has advanced for ${seconds(still)}.`) : null,
-        now?.standing?.length ? h("pre", null, now.standing.join("\n")) : null);
+        now?.kernel_positions?.length ? h("pre", null, now.kernel_positions.join("\n")) : null);
 }
 
 function sinceAdvance({updated_at: updatedAt, progress: now}) {
