@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,13 +28,6 @@ class CommandShift(NamedTuple):
     ps: int
     ops: int
     commands: int
-
-
-class TurningPlacement(PlacementLike, Protocol):
-    """The placement of a command of the simulator. Its slots advance from period to period."""
-
-    def turned(self, operands: int, sums: int) -> PlacementLike:
-        """The placement whose operands begin *operands* slots later, and whose sums begin *sums* slots later."""
 
 
 class RepeatedCommand(NamedTuple):
