@@ -1,6 +1,7 @@
 """Atomics on elements anywhere and under masks, and stacks of products."""
 
 import numpy as np
+import pytest
 
 import kb_triton as triton
 import kb_triton.language as tl
@@ -73,3 +74,34 @@ def test_a_stack_of_products():
     c = np.zeros((2, 16, 16), np.float32)
     products[1,](a, b, c, N=16)
     np.testing.assert_allclose(c, a.astype(np.float64) @ b, rtol=1e-3, atol=1e-3)
+
+
+@triton.jit
+def exchange_equal(x, expected, old, NEW: tl.constexpr, B: tl.constexpr):
+    at = tl.arange(0, B)
+    tl.store(old + at, tl.atomic_cas(x + at, tl.load(expected + at), NEW))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_atomic_cas_of_floats_compares_bits(kind):
+    x = np.array([0.0, -0.0, np.nan, 1.0, np.nan, 0.0, -np.inf, 2.0], kind)
+    expected = np.array([-0.0, -0.0, np.nan, 1.0, 5.0, 0.0, -np.inf, np.nan], kind)
+    before, old = x.copy(), np.ones(8, kind)
+    exchange_equal[1,](x, expected, old, NEW=3.0, B=8)
+    assert old.tobytes() == before.tobytes()
+    assert x.tobytes() == np.array([0.0, 3.0, 3.0, 3.0, np.nan, 3.0, 3.0, 2.0], kind).tobytes()
+
+
+@triton.jit
+def exchange_constants(x, old):
+    tl.store(old, tl.atomic_cas(x, -0.0, 3.0))
+    tl.store(old + 1, tl.atomic_cas(x + 1, float("nan"), 4.0))
+    tl.store(old + 2, tl.atomic_cas(x + 2, 1.0, float("nan")))
+    tl.store(old + 3, tl.atomic_xchg(x + 3, -0.0))
+
+
+def test_atomic_cas_compares_the_bits_of_constants():
+    x, old = np.array([0.0, np.nan, 1.0, 2.0], np.float32), np.zeros(4, np.float32)
+    exchange_constants[1,](x, old)
+    assert old.tobytes() == np.array([0.0, np.nan, 1.0, 2.0], np.float32).tobytes()
+    assert x.tobytes() == np.array([0.0, 4.0, np.nan, -0.0], np.float32).tobytes()

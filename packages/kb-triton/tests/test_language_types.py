@@ -215,3 +215,29 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_values_have_tritons_types(case, check):
     check(*case)
+
+
+@triton.jit
+def compare_shapes(out, N: tl.constexpr):
+    x = tl.zeros((N, 4), tl.float32)
+    shape = x.shape
+    tl.store(out, x.shape == [N, 4])
+    tl.store(out + 1, shape == (N, 4))
+    sizes = [N, 4]
+    tl.store(out + 2, sizes == shape)
+    tl.store(out + 3, x.shape != [N, 8])
+    tl.store(out + 4, x.shape[1:] == [4])
+    tl.store(out + 5, x.type.shape == [N, 4])
+    tl.store(out + 6, tl.arange(0, N).shape == [N] and x.shape[0].value == N)
+    tl.store(out + 7, x.shape == [4, N])
+    more = [2]
+    tl.static_assert(x.shape + more == (N, 4, 2))
+    tl.static_assert(more + x.shape == (2, N, 4))
+    tl.store(out + 8, tl.reshape(x, x.shape[::-1]).shape == [4, N])
+
+
+def test_a_shape_equals_the_list_and_the_tuple_of_its_sizes():
+    out = np.full(9, 5, np.int32)
+    compare_shapes[1,](out, N=32)
+    assert out.tolist() == [1, 1, 1, 1, 1, 1, 1, 0, 1]
+    assert {tl.block_type(tl.float32, [2, 4]).shape: 1}[2, 4] == 1

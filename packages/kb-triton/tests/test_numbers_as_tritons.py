@@ -115,3 +115,78 @@ def test_running_products_of_narrow_integers_have_32_bits():
     x, out = np.array([100, -100, 3, 2], np.int8), np.zeros(4, np.int32)
     products[1,](x, out, B=4)
     assert out.tolist() == [100, -10000, -30000, -60000]
+
+
+@triton.jit
+def sums_of_bits(x, counts, parity, prefixes, widths, B: tl.constexpr):
+    at = tl.arange(0, B)
+    bits = tl.load(x + at) > 0
+    tl.store(counts, tl.sum(bits))
+    tl.store(counts + 1, tl.sum(at > 2))
+    tl.store(counts + 2, tl.sum(tl.full((B,), 1, tl.int1)))
+    tl.store(counts + 3, tl.sum(tl.load(x + at) > -9, dtype=tl.int8))
+    tl.store(parity, tl.sum(bits, dtype=tl.int1))
+    tl.store(parity + 1, tl.sum(at > 2, dtype=tl.int1))
+    tl.store(parity + 2, tl.sum(tl.full((B,), 1, tl.int1), dtype=tl.int1))
+    tl.store(parity + 3, tl.xor_sum(bits))
+    tl.store(parity + 4, tl.max(bits, 0))
+    tl.store(parity + 5, tl.min(bits, 0))
+    tl.store(prefixes + at, tl.cumsum(bits, 0))
+    tl.store(prefixes + B + at, tl.cumsum(bits, 0, dtype=tl.int1))
+    tl.store(prefixes + 2 * B + at, tl.cumsum(at > 2, 0, dtype=tl.int1))
+    tl.static_assert(tl.sum(bits).dtype == tl.uint32)
+    tl.static_assert(tl.sum(bits, dtype=tl.int1).dtype == tl.int1)
+    tl.static_assert(tl.xor_sum(bits).dtype == tl.int1)
+    tl.static_assert(tl.max(bits, 0).dtype == tl.int32)
+    tl.static_assert((-tl.full((B,), 1, tl.int1)).dtype == tl.int1)
+    tl.store(widths + at, (-tl.full((B,), 1, tl.int1)).to(tl.int32))
+
+
+def test_a_sum_of_bits_counts_and_as_int1_is_whether_the_count_is_odd():
+    x = np.array([-1, 2, 3, -4, 5, -6, -7, 8], np.float32)
+    bits, index = x > 0, np.arange(8) > 2
+    counts, parity = np.zeros(4, np.int32), np.full(6, 9, np.int32)
+    prefixes, negative = np.zeros((3, 8), np.int32), np.zeros(8, np.int32)
+    sums_of_bits[1,](x, counts, parity, prefixes, negative, B=8)
+    assert counts.tolist() == [4, 5, 8, 8]
+    assert parity.tolist() == [0, 1, 0, 0, 1, 0]
+    assert prefixes.tolist() == [np.cumsum(bits).tolist(), *((np.cumsum(each) % 2).tolist() for each in (bits, index))]
+    assert negative.tolist() == [1] * 8
+
+
+@triton.jit
+def narrow_sum(x, out, B: tl.constexpr):
+    tl.store(out, tl.sum(tl.load(x + tl.arange(0, B)), dtype=tl.float16))
+
+
+def test_a_sum_in_a_narrower_type_rounds_the_elements_first():
+    x, out = np.array([1 + 2.0**-12, -1.0, 1 + 2.0**-12, -1.0], np.float32), np.ones(1, np.float32)
+    narrow_sum[1,](x, out, B=4)
+    assert out[0] == 0
+
+
+@triton.jit
+def wide_integers(x, u, out, n, B: tl.constexpr):
+    at = tl.arange(0, B)
+    a, b = tl.load(x + at), tl.load(u + at)
+    tl.store(out + at, a.to(tl.float32))
+    tl.store(out + B + at, b.to(tl.float32))
+    tl.store(out + 2 * B + at, a + tl.full((B,), 0.0, tl.float32))
+    tl.store(out + 3 * B + at, a.to(tl.bfloat16))
+    tl.store(out + 4 * B + at, n.to(tl.float32) + at * 0)
+    tl.store(out + 5 * B + at, n.to(tl.bfloat16) + at * 0)
+    tl.store(out + 6 * B + at, n * tl.full((B,), 1.0, tl.float32))
+
+
+def test_integers_of_64_bits_become_floats_in_one_rounding():
+    # 2^60 + 2^36 and 2^60 + 2^52 are halfway between two numbers of f32 and of bf16; float64 loses the last bit
+    given = [2**60 + 2**36 + 1, -(2**60) - 2**36 - 1, 2**60 + 3 * 2**36 - 1, 2**60 + 2**52 + 1]
+    x, out = np.array(given), np.zeros((7, 4), np.float32)
+    u = np.array([2**60 + 2**36 + 1, 2**63 + 2**39 + 1, 2**64 - 1, 5], np.uint64)
+    wide_integers[1,](x, u, out, 2**60 + 2**36 + 1, B=4)
+    signed = [2**60 + 2**37, -(2**60) - 2**37, 2**60 + 2**37, 2**60 + 2**52]
+    assert out[0].tolist() == out[2].tolist() == signed
+    assert out[1].tolist() == [2**60 + 2**37, 2**63 + 2**40, 2**64, 5]
+    assert out[3].tolist() == [2**60, -(2**60), 2**60, 2**60 + 2**53]
+    assert out[4].tolist() == out[6].tolist() == [2**60 + 2**37] * 4
+    assert out[5].tolist() == [2**60] * 4

@@ -75,6 +75,45 @@ def test_integers_wrap():
     assert cast(np.array([300, -129]), DType.I8).tolist() == [44, 127]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value", "expected"),
+    [
+        # 2^60 + 2^36 is halfway between two f32 numbers. The last bit decides, and f64 does not have it.
+        (DType.F32, 2**60 + 2**36 + 1, 2.0**60 + 2.0**37),
+        (DType.F32, 2**60 + 2**36, 2.0**60),
+        (DType.F32, 2**60 + 3 * 2**36 - 1, 2.0**60 + 2.0**37),
+        (DType.F32, 2**62 + 2**38 - 1, 2.0**62),
+        (DType.BF16, 2**60 + 2**52 + 1, 2.0**60 + 2.0**53),
+        (DType.BF16, 2**60 + 2**52, 2.0**60),
+        (DType.BF16, 2**60 + 3 * 2**52 - 1, 2.0**60 + 2.0**53),
+        (DType.BF16, 2**24 + 2**16 + 1, 2.0**24 + 2.0**17),
+        (DType.F16, 2049, 2048.0),
+        (DType.F16, 2**62, math.inf),
+    ],
+)
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, "negative"])
+def test_integers_of_64_bits_round_once(kind, dtype, value, expected):
+    given = np.array([-value], np.int64) if kind == "negative" else np.array([value], kind)
+    assert cast(given, dtype).astype(np.float64)[0] == (-expected if kind == "negative" else expected)
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [(DType.F32, 2.0**63 + 2.0**40), (DType.BF16, 2.0**63)])
+def test_integers_from_2_to_the_63_round_once(dtype, expected):
+    assert cast(np.array([2**63 + 2**39 + 1], np.uint64), dtype).astype(np.float64)[0] == expected
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+@pytest.mark.parametrize(("dtype", "bits"), [(DType.F32, 24), (DType.BF16, 8)])
+def test_random_integers_of_64_bits_round_to_the_nearest(dtype, bits, kind):
+    low = -(2**63) if kind == np.int64 else 0
+    given = np.random.default_rng(1).integers(low, np.iinfo(kind).max, 2000, kind)
+    for value, found in zip(given.tolist(), cast(given, dtype).astype(np.float64).tolist(), strict=True):
+        unit = 2 ** max(0, abs(value).bit_length() - bits)
+        quotient, rest = divmod(abs(value), unit)
+        quotient += 2 * rest > unit or (2 * rest == unit and quotient % 2)
+        assert abs(found) == quotient * unit
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_f64_to_bf16_rounds_once(sign):
     # 1 + 2^-8 is halfway between two bf16 numbers; the bit far below decides, and f32 would drop it.

@@ -199,6 +199,22 @@ def test_cas_exchanges_what_is_equal():
     assert apply("cas", old, scalars=(3.0, -1.0)).tolist() == [[1, 2], [1, -1]]
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_cas_compares_the_bits_of_floats(dtype):
+    old = cast(column(0.0, -0.0, np.nan, 1.0, dtype=np.float32), dtype)
+    expected = cast(column(-0.0, -0.0, np.nan, np.nan, dtype=np.float32), dtype)
+    found = apply("cas", old, expected, cast(column(2, 3, 4, 5, dtype=np.float32), dtype), out=dtype)
+    assert found.tolist() == [[0.0, 3.0, 4.0, 1.0]]
+    assert np.signbit(apply("cas", old, scalars=(0.0, 7.0), out=dtype)[0, 1])
+
+
+def test_cas_takes_every_bit_of_a_nan():
+    old = np.array([[0x7FC00000, 0x7FC00001, 0xFFC00000]], np.uint32).view(np.float32)
+    expected = np.full((1, 3), 0x7FC00001, np.uint32).view(np.float32)
+    found = apply("cas", old, expected, np.ones_like(old))
+    assert found.view(np.uint32).tolist() == [[0x7FC00000, 0x3F800000, 0xFFC00000]]
+
+
 def test_fma_rounds_the_product_and_then_the_sum():
     a = np.array([[1 + 2.0**-12]], np.float32)
     c = np.array([[-1 - 2.0**-11]], np.float32)

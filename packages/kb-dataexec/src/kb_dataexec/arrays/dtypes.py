@@ -53,7 +53,7 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
 def cast(array: Array, dtype: DType) -> Array:
     """Returns *array* cast to *dtype*, of the same shape; *array* itself if it already has that type.
 
-    Floats round once, to nearest even; integers beyond 2^53 round to f64 first. Finite values out of range follow
+    Floats and integers round once, to nearest even. Finite values out of range follow
     `DType.info.overflow`: f16 and bf16 become infinite, fp8 saturates. fp8 also saturates infinities, as the saturating
     mode of the OCP 8-bit floating point specification 1.0 does. NaN stays NaN. A cast of a float to an integer drops
     the fraction, as in C, and wraps modulo 2^bits; NaN and infinities become 0. A cast to bool is True for a
@@ -99,14 +99,25 @@ def convert(array: Array, target: np.dtype[Any], empty: Callable[..., Array] = n
 
 
 def _to_float(array: Array, dtype: DType, target: np.dtype[Any]) -> Array:
-    if array.dtype.kind in "iub":
-        array = array.astype(np.float64)
+    if array.dtype.kind in "iub" and dtype is not DType.F32:
+        array = _integers_as_f64(array)
     if dtype in _EXTENSION and array.dtype == np.float64:
         array = _round_to_odd(array)
     if dtype.info.overflow is Overflow.SATURATE:
         limit = _largest(dtype)
         array = np.clip(array.astype(np.float32), -limit, limit)
     return convert(array, target)
+
+
+def _integers_as_f64(array: Array) -> Array:
+    """Integers or booleans as f64. An integer of more than 52 bits keeps its upper 52 or 53, of which the last is set
+    where a bit below is. A rounding of the result to 24 bits or less is then the only one."""
+    if array.dtype.itemsize < 8:
+        return array.astype(np.float64)
+    high, rest = array >> 11, array & 2047
+    shortened = (high | (rest != 0)).astype(np.float64) * 2048.0
+    is_long = high >= 1 << 42 if array.dtype.kind == "u" else (high >= 1 << 42) | (high < -(1 << 42))
+    return np.where(is_long, shortened, array.astype(np.float64))
 
 
 def _round_to_odd(array: Array) -> Array:

@@ -90,6 +90,16 @@ def _where(condition: Array, a: Array, b: Array) -> Array:
     return np.where(condition != 0, a, b)
 
 
+def _exchanged(old: Array, expected: Array, new: Array) -> Array:
+    """*new* where the bits of *old* and *expected* are equal, else *old*. All count as elements of the type of *old*.
+
+    Memory compares bits, so a NaN equals a NaN of the same bits, and -0.0 differs from 0.0.
+    """
+    bits = f"u{old.dtype.itemsize}"
+    given = np.ascontiguousarray(expected.astype(old.dtype))
+    return np.where(old.view(bits) == given.view(bits), new.astype(old.dtype), old)
+
+
 def _reduction(function: np.ufunc) -> Callable[..., Array]:
     return lambda x, axis: function.reduce(x, axis=axis, keepdims=True)
 
@@ -204,7 +214,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "or": Function(2, np.logical_or),
     "where": Function(3, _where, as_is=1),
     "fma": Function(3, lambda a, b, c: a * b + c),
-    "cas": Function(3, lambda old, expected, new: _where(old == expected, new, old)),
+    "cas": Function(3, _exchanged, as_is=3, exact=True),
     "philox": Function(8, philox, int_only=True),
     "bitcast": Function(1, layouts.retyped, as_is=1, exact=True, retypes=True),
     "rearrange": Function(1, layouts.rearranged, as_is=1, exact=True, lays_out=True),

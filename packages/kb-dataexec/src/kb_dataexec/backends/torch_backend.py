@@ -167,7 +167,6 @@ def _functions(torch: Any) -> dict[str, Callable[..., Any]]:
         "or": torch.logical_or,
         "where": torch.where,
         "fma": lambda a, b, c: torch.add(torch.mul(a, b), c),
-        "cas": lambda old, expected, new: torch.where(torch.eq(old, expected), new, old),
         **_axis_functions(torch),
         **_integer_functions(torch),
     }

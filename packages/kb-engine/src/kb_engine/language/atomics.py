@@ -100,7 +100,7 @@ class AtomicOps(Transfers):
         return self._modify("atomic_xchg", "copy", pointer, (value,), mask, sem)
 
     def atomic_cas(self, pointer: TensorRef, expected: Argument, value: Argument, sem: str = "acq_rel") -> OldValue:
-        """Replaces each element that equals *expected* by *value*."""
+        """Replaces each element whose bits are those of *expected* by *value*."""
         return self._modify("atomic_cas", "cas", pointer, (expected, value), None, sem)
 
     @cached_property

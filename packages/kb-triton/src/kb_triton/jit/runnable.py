@@ -3,7 +3,7 @@
 Triton takes `and`, `or`, `not`, `assert` and chains of comparisons elementwise where an operand is a block. Python asks
 a block for its truth there, and a block has many. So a function with such operators gets another code object, in which
 they are calls. Its file, its lines and all else stay. The same holds for `.to` and `.dtype`, which the numbers of a
-kernel have in Triton, and Python's numbers do not have.
+kernel have in Triton, and Python's numbers do not have, and for `.shape`, which equals a list in Triton.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from weakref import WeakKeyDictionary
 
 from kb_triton.language import device_assert, device_print, maximum, minimum, tensor, to_tensor
 from kb_triton.language.control import runtime_range
+from kb_triton.language.tensors.constexprs import Shape
 
-_AND, _OR, _NOT, _ASSERT, _TYPED = "__kb_and", "__kb_or", "__kb_not", "__kb_assert", "__kb_typed"
+_AND, _OR, _NOT, _ASSERT = "__kb_and", "__kb_or", "__kb_not", "__kb_assert"
+_TYPED, _SHAPE = "__kb_typed", "__kb_shape"
 _OF_NUMBERS: Final = frozenset(("to", "dtype"))
 
 
@@ -53,7 +55,14 @@ def typed(value: Any) -> Any:
     return to_tensor(value) if isinstance(value, (int, float)) else value
 
 
-OPERATORS: Final = {_AND: both, _OR: either, _NOT: inverse, _ASSERT: device_assert, _TYPED: typed}
+def shape_of(value: Any) -> Any:
+    """Returns `value.shape`, and for a tensor a shape that equals a list of the same sizes."""
+    return Shape(value.shape) if type(value) is tensor else value.shape
+
+
+OPERATORS: Final = {
+    _AND: both, _OR: either, _NOT: inverse, _ASSERT: device_assert, _TYPED: typed, _SHAPE: shape_of,
+}  # fmt: skip
 """The functions that code of `elementwise_code` calls, by their names there."""
 _CODES: Final = WeakKeyDictionary[FunctionType, tuple[CodeType, CodeType]]()
 """The code that each function had, and the code that was made of it."""
@@ -143,8 +152,13 @@ class _Calls(ast.NodeTransformer):
         return ast.copy_location(ast.Expr(self._call(node, _ASSERT, *arguments)), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """Gives numbers `.to` and `.dtype`. A loop variable is such a number before its first change."""
+        """Gives numbers `.to` and `.dtype`, and shapes a comparison with lists.
+
+        A loop variable is such a number before its first change.
+        """
         self.generic_visit(node)
+        if node.attr == "shape" and isinstance(node.ctx, ast.Load):
+            return self._call(node, _SHAPE, node.value)
         if node.attr not in _OF_NUMBERS or not isinstance(node.ctx, ast.Load):
             return node
         return ast.copy_location(ast.Attribute(self._call(node.value, _TYPED, node.value), node.attr, node.ctx), node)

@@ -302,7 +302,7 @@ def atomic_xchg(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope
 
 
 def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> tensor:
-    """Replaces each element that equals *cmp* by *val*. Returns the elements before."""
+    """Replaces each element whose bits are those of *cmp* by *val*. Returns the elements before."""
     return _changed("cas", pointer, (cmp, val), None, sem)
 
 

@@ -11,7 +11,7 @@ from kb_engine.program import Handle
 from kb_triton.language.shapes import expand_dims, full_handle, reshape
 from kb_triton.language.tensors.arithmetic import as_tensor, plain_number, refuse_f64, rounded
 from kb_triton.language.tensors.casts import cast
-from kb_triton.language.tensors.dtypes import NUMPY, dtype, float32, int32, uint32
+from kb_triton.language.tensors.dtypes import NUMPY, dtype, float32, int1, int32, uint32
 from kb_triton.language.tensors.program import machine, refuse
 from kb_triton.language.tensors.tensor import describe, provide, tensor
 from kb_triton.language.tensors.values import NUMBERS, Data, array_of, is_known, waits_of
@@ -103,10 +103,15 @@ def _wide(x: tensor) -> tensor:
 
 
 def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None) -> tensor:  # noqa: A001, A002
-    """The sum over *axis*."""
+    """The sum over *axis*, of elements that are cast to *dtype* first. A sum of int1 as int1 is whether it is odd."""
     x = as_tensor(input)
     kind = _sum_type(x, dtype)
-    return reduced("sum", cast(x, kind) if x.dtype.is_float != kind.is_float else x, axis, keep_dims, kind)
+    if kind is int1:
+        return reduced("reduce_xor", cast(x, kind), axis, keep_dims)
+    is_narrower = kind.is_float and kind.primitive_bitwidth < x.dtype.primitive_bitwidth
+    return reduced(
+        "sum", cast(x, kind) if is_narrower or x.dtype.is_float != kind.is_float else x, axis, keep_dims, kind
+    )
 
 
 def max(  # noqa: A001 - Triton's name
@@ -177,6 +182,8 @@ def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -
     """The sums of all elements up to each one along *axis*; with *reverse*, from each one to the last."""
     x = as_tensor(input)
     kind = _sum_type(x, dtype)
+    if kind is int1:
+        return cast(scanned("cumsum", cast(cast(x, kind), int32), axis, reverse) & 1, kind)
     return scanned("cumsum", cast(x, kind), axis, reverse, kind)
 
 

@@ -14,7 +14,6 @@ from kb_triton.language.tensors.dtypes import (
     dtype,
     float32,
     int1,
-    int32,
     promoted,
     type_of_number,
     with_number,
@@ -71,6 +70,17 @@ def rounded(number: float, kind: dtype) -> Any:
     if kind.is_f64 or number == 0:
         return float(number)
     return _rounded_float(float(number), kind)
+
+
+def converted(number: Any, kind: dtype) -> Any:
+    """Returns *number*, of a scalar of the kernel, cast to the type *kind*.
+
+    An integer beyond 2^53 is rounded to a float once, as on the chip. `rounded` goes through float64, as Triton does
+    for the constants of a kernel.
+    """
+    if kind.is_float and not kind.is_f64 and type(number) is int and abs(number) > 1 << 53:
+        return float(round_to(np.array([number], np.int64 if number < 1 << 63 else np.uint64), kind.kb)[0])
+    return rounded(number, kind)
 
 
 @lru_cache(maxsize=4096)
@@ -183,6 +193,8 @@ def compute(op: str, x: Any, y: Any, kind: dtype) -> tensor:
         op = _OF_BITS.get(op, op)
     a, one_shape = (one.value, one.shape) if type(one) is tensor else (rounded(one, kind), ())
     b, two_shape = (two.value, two.shape) if type(two) is tensor else (rounded(two, kind), ())
+    if kind.is_float:
+        a, b = (converted(each, kind) if type(each) is int else each for each in (a, b))
     shape = (
         one_shape if one_shape == two_shape else broadcast_shapes(one_shape, two_shape, _SYMBOLS.get(op, f"tl.{op}"))
     )
@@ -253,8 +265,7 @@ def _in_type(x: Any, value: Any, kind: dtype) -> Any:
 def negative(x: Any) -> tensor:
     """Returns `-x`."""
     if type(x.value) in NUMBERS:
-        kind = int32 if x.dtype is int1 else x.dtype
-        return tensor(rounded(-x.value, kind), x.shape, kind)
+        return tensor(rounded(-x.value, x.dtype), x.shape, x.dtype)
     if is_known(x.value):
         return compute("sub", 0, x, x.dtype)
     return elementwise("neg", x)

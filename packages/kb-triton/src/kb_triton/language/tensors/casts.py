@@ -8,7 +8,7 @@ import numpy as np
 
 from kb_dataexec import numpy_dtype
 from kb_engine.program import Handle
-from kb_triton.language.tensors.arithmetic import as_tensor, refuse_f64, rounded
+from kb_triton.language.tensors.arithmetic import as_tensor, converted, refuse_f64
 from kb_triton.language.tensors.dtypes import dtype, int1, pointer_type
 from kb_triton.language.tensors.dtypes import dtype as ElementType
 from kb_triton.language.tensors.known_math import cast_known
@@ -59,7 +59,7 @@ def _converted(x: tensor, kind: dtype) -> tensor:
         refuse_f64("a cast")
     value = x.value
     if type(value) in NUMBERS:
-        return tensor(rounded(value, kind), x.shape, kind)
+        return tensor(converted(value, kind), x.shape, kind)
     if not kind.is_float and not x.dtype.is_float and is_known(value):
         return tensor(cast_known(value, x.dtype, kind), x.shape, kind)
     argument = as_argument(value)

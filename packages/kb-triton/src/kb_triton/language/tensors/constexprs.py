@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import get_annotations
 from types import FunctionType
 from typing import Any
@@ -53,6 +53,34 @@ class constexpr(metaclass=_ConstexprMeta):
     def __new__(cls, value: Any) -> Any:
         """Returns *value* as a constant."""
         return constant_of(value)
+
+
+class Shape(tuple[int, ...]):
+    """The shape of a block as a kernel reads it: a tuple that equals a list of the same sizes, as in Triton."""
+
+    __slots__ = ()
+
+    def __new__(cls, sizes: Iterable[int]) -> Shape:
+        """Returns *sizes* with `.value` for each."""
+        return super().__new__(cls, map(constexpr_int, sizes))
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(tuple(other) if isinstance(other, list) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        return Shape(found) if isinstance(key, slice) else found
+
+    def __add__(self, other: Any) -> Any:
+        return tuple(self) + tuple(other)
+
+    def __radd__(self, other: Any) -> Any:
+        return tuple(other) + tuple(self)
 
 
 def constant_of(value: Any) -> Any:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from kb_engine.program import Symbol
 from kb_messages import DType
+from kb_triton.language.tensors.constexprs import Shape
 from kb_triton.language.tensors.program import refuse
 
 
@@ -161,7 +162,7 @@ class block_type(dtype):
 
     def __init__(self, element_ty: dtype, shape: Any) -> None:
         self.element_ty = element_ty
-        self.shape = tuple(shape)
+        self.shape = Shape(shape)
         super().__init__(f"<{list(self.shape)}, {element_ty.name}>", element_ty.kind, element_ty.primitive_bitwidth)
 
     @property
