@@ -191,3 +191,16 @@ def test_the_whole_time_of_several_launches_is_shown(invoke: Invoke, bench_file:
     assert result["whole_ns"] == pytest.approx(launches[-1]["response_ns"] - launches[0]["call_ns"])
     assert result["whole_ns"] == pytest.approx(result["latency_ns"] + host["launch_ns"] + host["response_ns"])
     assert result["whole_ns"] > 7 * alone["whole_ns"]
+
+
+def test_keep_none_leaves_the_data_of_an_earlier_run(
+    invoke: Callable[..., Result], bench_file: Callable[..., Path]
+) -> None:
+    bench = bench_file()
+    first = Path(json.loads(invoke("run", bench, "--json").stdout)["run_dir"])
+    files = {path: path.read_bytes() for path in first.rglob("*") if path.is_file()}
+    said = json.loads(invoke("run", bench, "--keep", "none", "--json").stdout)
+    assert Path(said["run_dir"]) == first
+    assert said["keep"]["why"] == "--keep none; the folder keeps the data of an earlier run"
+    assert {path: path.read_bytes() for path in first.rglob("*") if path.is_file()} == files
+    assert invoke("verify", first).exit_code == 0

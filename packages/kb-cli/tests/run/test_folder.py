@@ -94,6 +94,55 @@ def test_two_at_once_leave_one_whole_folder(tmp_path: Path) -> None:
     assert names(tmp_path / "x-1") == ["a", "b"]
 
 
+def commit(out: Path, content: str, *data: str) -> bool:
+    """Commits a run folder with a file *content*, and with the data of a run at each place of *data*."""
+    with NewRunFolder(out, "x-1") as folder:
+        (folder.path / content).write_text("")
+        for place in data:
+            (folder.path / place / "memory").mkdir(parents=True)
+        return folder.commit()
+
+
+def test_a_folder_with_data_is_never_replaced_by_one_without(tmp_path: Path) -> None:
+    assert commit(tmp_path, "kept", ".")
+    assert not commit(tmp_path, "none")
+    assert names(tmp_path) == ["x-1"]
+    assert names(tmp_path / "x-1") == ["kept", "memory"]
+    assert commit(tmp_path, "again", ".")
+    assert names(tmp_path / "x-1") == ["again", "memory"]
+
+
+def test_a_folder_of_several_runs_is_replaced_by_one_with_the_data_of_all_of_them(tmp_path: Path) -> None:
+    assert commit(tmp_path, "two", "0000", "0002")
+    assert not commit(tmp_path, "one", "0000", "0001")
+    assert "two" in names(tmp_path / "x-1")
+    assert commit(tmp_path, "three", "0000", "0001", "0002")
+    assert "three" in names(tmp_path / "x-1")
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_data_that_another_process_commits_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool
+) -> None:
+    """The other process commits after this one has looked at the folder, and before it takes the name."""
+    assert commit(tmp_path, "first")
+    take = NewRunFolder._take
+    others = [True]
+
+    def late(self: NewRunFolder, *paths: Path) -> object:
+        if others and others.pop():
+            monkeypatch.setattr(NewRunFolder, "_take", take)
+            assert commit(tmp_path, "kept", ".")
+        return take(self, *paths)
+
+    if not can_exchange:
+        monkeypatch.setattr(folder_module, "exchange", lambda one, other: False)
+    monkeypatch.setattr(NewRunFolder, "_take", late)
+    assert not commit(tmp_path, "none")
+    assert names(tmp_path) == ["x-1"]
+    assert names(tmp_path / "x-1") == ["kept", "memory"]
+
+
 def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunFolderError, match="got a folder that cannot be written"):

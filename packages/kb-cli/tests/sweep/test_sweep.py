@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
+from kb_cli.main import kb
 from kb_cli.report.tables import sweep_tables
-from kb_cli.sweep import sensitivity
 
 Invoke = Callable[..., Result]
 
@@ -105,10 +105,61 @@ def test_axes_of_many_values_count_the_values_left_out(
     options = [bench_file(), "-p", "size=8,16", "--set", f"{BW}=1.6,102.4", "--jobs", 1]
     monkeypatch.setattr(sweep_tables, "MOST_VALUES", 1)
     assert "8: 1.000x  and 1 more; --json has all" in invoke("sweep", *options).stdout
-    monkeypatch.setattr(sensitivity, "MOST_CELLS", 1)
-    said = invoke("sweep", *options).stdout
-    assert "The effects of axes are not computed: two axes have too many values." in said
+
+
+def test_a_sweep_without_pairs_says_so(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    sets = ["--set", f"{BW}=1.6,102.4", "--where", "(size > 8) == (bw_gbs > 2)", "--jobs", 1]
+    said = invoke("sweep", bench_file(), "-p", "size=8,16", *sets).stdout
+    assert "No two points differ in one axis alone, so no effect is known." in said
     assert "take the same time" not in said
+
+
+def test_equal_rows_of_a_list_count_as_often_as_they_stand(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    """A workload of two products of 8 and one of 16 takes twice the one and once the other."""
+    Path("layers.csv").write_text("size\n8\n16\n8\n")
+    bench = bench_file()
+    found = swept(invoke, bench, "--list", "layers.csv", "--over", "size", "--jobs", 1)
+    assert (found["computed"], len(found["points"])) == (2, 3)
+    of_8, of_16, again = (point["result"]["latency_ps"] for point in found["points"])
+    assert of_8 == again != of_16
+    assert [each["latency_ps"] for each in found["configurations"]] == [2 * of_8 + of_16]
+    assert found["configurations"][0]["flops"] == 2 * 2 * 8**3 + 2 * 16**3
+    alone = swept(invoke, bench, "--list", "layers.csv", "--jobs", 1)
+    assert [each["points"] for each in alone["configurations"]] == [[1], [0], [2]]
+    assert [each["latency_ps"] for each in alone["configurations"]] == [of_16, of_8, of_8]
+
+
+def test_points_that_failed_have_no_part_in_ratios(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    """The chip of 1.6 GB/s has size 8 alone: size 16 fails there. The ratio of bw_gbs is that of size 8."""
+    bench = bench_file("        host.launch(", "        if p.size == 16 and host.engine.topology.graph.nodes"
+                       "['sip0.cube0.hbm0'].attrs['bw_gbs'] < 2:\n            raise ValueError('too slow')\n"
+                       "        host.launch(")  # fmt: skip
+    options = ["-p", "size=8,16", "--set", f"{BW}=1.6,102.4", "--jobs", 1]
+    found = swept(invoke, bench, *options)
+    slow, failed, fast, _ = found["points"]
+    assert "too slow" in failed["error"]
+    by_axis = {effect["axis"]: effect for effect in found["sensitivity"]["effects"]}
+    wanted = fast["result"]["latency_ps"] / slow["result"]["latency_ps"]
+    assert by_axis["bw_gbs"]["ratios"]["102.4"] == pytest.approx(wanted)
+    assert by_axis["bw_gbs"]["failed"] == {"1.6": 1}
+    said = invoke("sweep", bench, *options).stdout
+    assert "1.6: 1.000x (1 failed)" in said
+    assert "1 of 4 points failed, and have no part in a ratio: " in said
+    over = invoke("sweep", bench, *options, "--over", "size").stdout
+    assert "1 of 2 configurations have a point that failed, and are not compared" in over
+
+
+def test_a_tolerance_leaves_dearer_points_out_of_the_front(invoke: Invoke, bench_file: Callable[..., Path]) -> None:
+    options = [bench_file(), "-p", "size=8", "--set", f"{BW}=100,102.4", "--jobs", 1]
+    exact = swept(invoke, *options)
+    assert [exact["configurations"][at]["values"]["bw_gbs"] for at in exact["front"]] == [102.4, 100]
+    found = swept(invoke, *options, "--within", "5%")
+    assert [found["configurations"][at]["values"]["bw_gbs"] for at in found["front"]] == [100]
+    assert "No other is as fast, within 5.0 %, for the same" in invoke("sweep", *options, "--within", "0.05").stdout
+    for wrong in "100%", "-1%", "a", "1e3", "nan":
+        refused = CliRunner().invoke(kb, ["sweep", *map(str, options), "--within", wrong])
+        assert refused.exit_code != 0
+        assert "a share of the latency below 100 %" in refused.output
 
 
 def test_failed_points_are_listed_and_kept(invoke: Invoke, bench_file: Callable[..., Path]) -> None:

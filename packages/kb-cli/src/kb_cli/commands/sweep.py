@@ -38,6 +38,9 @@ from kb_cli.terminal.output_file import made_folder
 )
 @click.option("--where", multiple=True, metavar="EXPR", help="Leave out points for which EXPR is false.")
 @click.option("--cost", default="", metavar="EXPR", help="What a point costs, for the Pareto front.")
+@click.option(
+    "--within", default="", metavar="SHARE", help="Latencies that differ by at most SHARE, 1%, are equal on the front."
+)
 @click.option("--over", multiple=True, metavar="AXIS", help="Add up points that differ in this axis alone: a workload.")
 @click.option("--random", "most", type=click.IntRange(min=1), metavar="POINTS", help="Draw so many points, not all.")
 @click.option("--random-seed", type=click.IntRange(min=0), help="Seed of the draw.  [default: 0]")
@@ -74,6 +77,7 @@ def command(
     table: Path | None,
     where: tuple[str, ...],
     cost: str,
+    within: str,
     over: tuple[str, ...],
     most: int | None,
     random_seed: int | None,
@@ -96,7 +100,7 @@ def command(
     The result of each point is kept below OUT under a hash of everything that decides the result. So a sweep that was
     killed goes on where it was, and a sweep that grew simulates the new points alone.
     """
-    options = SweepOptions(topology, sets, params, table, where, cost, most, random_seed, over)
+    options = SweepOptions(topology, sets, params, table, where, cost, most, random_seed, over, within)
     if table_file is not None:
         check_table_file(table_file, Path(what), *([table] if table is not None else []))
     with redirect_stdout(sys.stderr) if as_json else nullcontext():

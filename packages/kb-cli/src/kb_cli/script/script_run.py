@@ -22,7 +22,7 @@ from kb_cli.run.base.result import Policy, RunResult, SimStats
 from kb_cli.run.folders.identity import folder_name, versions
 from kb_cli.run.folders.run_folder import NewRunFolder
 from kb_cli.run.records.run_json import write_run
-from kb_cli.run.saving.keep import SHAPES_LIMIT
+from kb_cli.run.saving.keep import SHAPES_LIMIT, without_own_folder
 from kb_cli.run.saving.rows import rows_fields
 from kb_cli.script.launch_progress import LaunchProgress
 from kb_cli.script.launch_row import setup_of, write_row
@@ -142,7 +142,8 @@ class ScriptRun:
             return UNSET
         self._progress.remove_file(self._folder.path)
         write_run(self._folder.path, rows_fields(self._first, self._rows, self._folder.path))
-        self._folder.commit()
+        if not self._folder.commit():
+            self._rows = [without_own_folder(row) for row in self._rows]
         return str(self._folder.final)
 
     def _kept_on(self, error: KeyboardInterrupt) -> str | UnsetType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -30,27 +31,42 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
 
 class Together(Struct, frozen=True):
-    """Points that agree in all axes but the axes of the workload, and their results."""
+    """Points that agree in all axes but the axes of the workload, and the results of those that succeeded."""
 
     values: Point
     numbers: list[int]
     results: list[PointResult]
 
+    @property
+    def failed(self) -> bool:
+        """Whether a point of the group has no result."""
+        return len(self.results) < len(self.numbers)
 
-def together(points: Sequence[Point], results: Sequence[PointResult | None], over: Sequence[str]) -> list[Together]:
-    """Returns *points* grouped by their values without the axes *over*, in order. Groups without a result are left
-    out.
+
+def together(
+    points: Sequence[Point], results: Sequence[PointResult | None], over: Sequence[str], repeats_add_up: bool
+) -> list[Together]:
+    """Returns *points* grouped by their values without the axes *over*, in order.
+
+    Equal points are rows that stand several times in a list. With *repeats_add_up* they belong to one workload, which
+    has each of them as often as it stands. Without it, each of them is in a group of its own.
     """
-    groups: dict[tuple[str, ...], list[int]] = {}
+    groups: dict[tuple[object, ...], list[int]] = {}
+    seen: Counter[tuple[str, ...]] = Counter()
     for number, point in enumerate(points):
-        groups.setdefault(tuple(text for axis, text in point.items() if axis not in over), []).append(number)
-    found = []
-    for numbers in groups.values():
-        done = [result for number in numbers if (result := results[number]) is not None]
-        if len(done) == len(numbers):
-            values = {axis: text for axis, text in points[numbers[0]].items() if axis not in over}
-            found.append(Together(values, numbers, done))
-    return found
+        repeat = 0
+        if not repeats_add_up:
+            whole = tuple(point.values())
+            repeat, seen[whole] = seen[whole], seen[whole] + 1
+        groups.setdefault((repeat, *(text for axis, text in point.items() if axis not in over)), []).append(number)
+    return [
+        Together(
+            {axis: text for axis, text in points[numbers[0]].items() if axis not in over},
+            numbers,
+            [result for number in numbers if (result := results[number]) is not None],
+        )
+        for numbers in groups.values()
+    ]
 
 
 def configuration(group: Together, by_work: bool, costs: list[float]) -> Configuration:

@@ -4,6 +4,7 @@ from both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -47,6 +48,7 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
     where: list[str] = []
     cost: str = ""
     over: list[str] = []
+    within: Any = None
     random: _Random | None = None
 
 
@@ -55,6 +57,7 @@ class Definition(NamedTuple):
 
     A point has to meet all of the conditions `where`. With `most`, so many of them are drawn by `random_seed`. `cost`
     is an expression for the cost of a point, or empty. Points that differ in the axes `over` alone are one workload.
+    Latencies that differ by a share of at most `within` (0 or more) count as equal on the Pareto front.
     """
 
     benchmark: str
@@ -66,6 +69,13 @@ class Definition(NamedTuple):
     random_seed: int = 0
     cost: str = ""
     over: tuple[str, ...] = ()
+    within: float = 0.0
+
+    @property
+    def repeats_add_up(self) -> bool:
+        """Whether rows that stand several times in a list belong to one workload. Only a list has equal rows."""
+        lists = [group for group in self.groups if len(set(group.rows)) < len(group.rows)]
+        return any(axis.name in self.over for group in lists for axis in group.axes)
 
     @property
     def axes(self) -> list[str]:
@@ -85,6 +95,7 @@ class SweepOptions(NamedTuple):
     most: int | None = None
     random_seed: int | None = None
     over: Sequence[str] = ()
+    within: str = ""
 
 
 def defined(name: str, options: SweepOptions) -> Definition:
@@ -111,7 +122,7 @@ def defined(name: str, options: SweepOptions) -> Definition:
     if options.table is not None:
         rows, label = read_table(options.table), str(options.table)
     table = _table(rows, label, values)
-    return _definition(benchmark, values, table, file, options)
+    return _definition(benchmark, values, table, file, options)._replace(within=_within(options.within, file.within))
 
 
 def _definition(
@@ -137,6 +148,22 @@ def _definition(
         cost=options.cost or file.cost,
         over=_known_axes(options.over or file.over, axes, fixed),
     )
+
+
+_SHARE = re.compile(r"(\d{1,9}(?:\.\d{1,18})?) ?(%?)")
+
+
+def _within(option: str, in_file: Any) -> float:
+    """Returns the tolerance of the Pareto front, a share: 0.01 for `1%`. *in_file* has it where *option* is empty.
+
+    Raises BenchmarkError for a text that is no share below 1.
+    """
+    text = option or ("" if in_file is None else _text(in_file, "within"))
+    matched = _SHARE.fullmatch(text.strip())
+    share = 0.0 if matched is None else float(matched[1]) / (100 if matched[2] else 1)
+    if text and (matched is None or share >= 1):
+        raise BenchmarkError("--within", repr(text), "a share of the latency below 100 %", "write it like 1% or 0.01")
+    return share
 
 
 def _known_axes(names: Sequence[str], axes: Mapping[str, SweepAxis], fixed: Mapping[str, str]) -> tuple[str, ...]:
@@ -173,7 +200,7 @@ def _table(rows: Sequence[Mapping[str, str]], label: str, values: Mapping[str, t
             raise BenchmarkError(column, f"values beside the values of {label}", "one of the two")
     if len(rows) > MOST_ROWS:
         raise BenchmarkError(label, f"{len(rows)} rows", f"at most {MOST_ROWS}")
-    return _Rows(columns, tuple(dict.fromkeys(tuple(row[column] for column in columns) for row in rows)))
+    return _Rows(columns, tuple(tuple(row[column] for column in columns) for row in rows))
 
 
 def _assignments(option: str, texts: Sequence[str]) -> dict[str, str]:

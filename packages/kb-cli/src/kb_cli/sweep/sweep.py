@@ -13,7 +13,7 @@ from msgspec import Struct
 from kb_cli.benchmark.load import LoadedBenchmark
 from kb_cli.run.base.progress import INTERVAL_S
 from kb_cli.sweep.axis import TOPOLOGY
-from kb_cli.sweep.configuration import Configuration, configuration, together
+from kb_cli.sweep.configuration import Configuration, Together, configuration, together
 from kb_cli.sweep.costs import Cost
 from kb_cli.sweep.definition import Definition
 from kb_cli.sweep.front import front
@@ -87,7 +87,8 @@ class SweepResult(Struct, frozen=True, kw_only=True):
     `configurations` add up the points that differ in the axes `over` alone, the fastest first, without the ones of
     which a point failed. `by` names the figure by which they are ranked. `front` has the numbers of the configurations
     that no other one beats in time and in all of `costs`; it is empty without costs. In `costs` of a configuration,
-    smaller is better.
+    smaller is better. Latencies that differ by a share of at most `within` count as equal in the front. `failed` of
+    `sensitivity` counts configurations of which a point failed.
     """
 
     benchmark: str
@@ -104,6 +105,7 @@ class SweepResult(Struct, frozen=True, kw_only=True):
     configurations: list[Configuration]
     costs: list[str]
     front: list[int]
+    within: float = 0.0
     sensitivity: Sensitivity
     notes: list[str]
 
@@ -154,7 +156,12 @@ def _point(values: Point, number: int, jobs: JobList, answers: dict[str, Answer]
 
 def _together(setup: SweepSetup, points: list[SweepPoint], counts: tuple[int, int], notes: list[str]) -> SweepResult:
     definition = setup.definition
-    groups = together(setup.points, [point.result for point in points], definition.over)
+    all_groups = together(setup.points, [point.result for point in points], definition.over, definition.repeats_add_up)
+    groups = [group for group in all_groups if not group.failed]
+    if definition.over and len(groups) < len(all_groups):
+        n_failed = len(all_groups) - len(groups)
+        said = f"{n_failed} of {len(all_groups)} configurations have a point that failed, and are not compared"
+        notes = [*notes, said]
     works = {sum(result.flops for result in group.results) for group in groups}
     by_work = len(works) > 1 and 0 not in works
     found = [
@@ -177,21 +184,26 @@ def _together(setup: SweepSetup, points: list[SweepPoint], counts: tuple[int, in
         by="latency of an operation" if by_work else "latency",
         configurations=ranked,
         costs=[cost.name for cost in setup.costs],
-        front=front(np.array([[each.figure_ps, *each.costs] for each in ranked])) if setup.costs and ranked else [],
-        sensitivity=_sensitivity(definition, found),
+        front=_front(ranked, definition.within) if setup.costs and ranked else [],
+        within=definition.within,
+        sensitivity=_sensitivity(definition, all_groups),
         notes=notes,
     )
 
 
-def _sensitivity(definition: Definition, found: Sequence[Configuration]) -> Sensitivity:
+def _front(ranked: Sequence[Configuration], within: float) -> list[int]:
+    return front(np.array([[each.figure_ps, *each.costs] for each in ranked]), within)
+
+
+def _sensitivity(definition: Definition, groups: Sequence[Together]) -> Sensitivity:
     """Returns the effect of each group of axes: axes whose values belong together have one effect. Values are as
     given.
     """
     values: dict[str, list[str]] = {}
-    points: list[Point] = [{} for _ in found]
+    points: list[Point] = [{} for _ in groups]
     for group in definition.groups:
         kept = {at: axis.name for at, axis in enumerate(group.axes) if axis.name not in definition.over}
-        settings = [" / ".join(each.values[name] for name in kept.values()) for each in found]
+        settings = [" / ".join(each.values[name] for name in kept.values()) for each in groups]
         there = set(settings)
         if len(there) > 1:
             name = " / ".join(kept.values())
@@ -199,7 +211,8 @@ def _sensitivity(definition: Definition, found: Sequence[Configuration]) -> Sens
             values[name] = [setting for setting in given if setting in there]
             for point, setting in zip(points, settings, strict=True):
                 point[name] = setting
-    return sensitivity(values, points, [each.latency_ps for each in found])
+    latencies_ps = [None if each.failed else sum(result.latency_ps for result in each.results) for each in groups]
+    return sensitivity(values, points, latencies_ps)
 
 
 def _axis_values(definition: Definition) -> dict[str, list[str]]:

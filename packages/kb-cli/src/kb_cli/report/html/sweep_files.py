@@ -29,11 +29,12 @@ def write_report(out: Path, result: SweepResult) -> Path:
     """Writes `report.html`, its pictures as SVG, and `sweep.json` into a folder below *out*. Returns the folder.
 
     The bytes of the files do not depend on the points that were known before. The folder is named after the benchmark
-    and the swept values, so the same sweep writes the same folder again, and other points or costs write another one.
+    and the swept values, so the same sweep writes the same folder again, and other points, costs or a tolerance write
+    another one.
     """
     points = [list(point.values.values()) for point in result.points]
     swept = [result.topology, result.params, result.seed, result.axes, points, result.over, result.costs]
-    config = msgspec.json.encode(swept, order="sorted")
+    config = msgspec.json.encode([*swept, *([result.within] if result.within else [])], order="sorted")
     name = f"{file_stem(result.benchmark, 'bench')}-{hashlib.sha256(config).hexdigest()[:12]}"
     folder = out / name
     with writing(folder):

@@ -11,7 +11,7 @@ from kb_cli.compare.blocks import block_name
 from kb_cli.report.elements.verdicts import verdict_style
 from kb_cli.run.base.result import RunResult, Sanitized
 from kb_cli.script.script_run import ScriptResult, TunedKernel
-from kb_cli.terminal.output import new_table, styled
+from kb_cli.terminal.output import WARNING, new_table, styled
 from kb_cli.terminal.units import duration, percent
 
 _MOST_ROWS = 40
@@ -30,7 +30,9 @@ def script_tables(result: ScriptResult) -> list[Any]:
     if len(result.launches) > _MOST_ROWS:
         lines.append(f"the first {_MOST_ROWS} are shown")
     if result.run_dir is not UNSET:
-        lines.append(f"run folder {result.run_dir}")
+        missing = [each for each in result.launches if not each.keep.data]
+        none = f" (no data kept of {_launches_text(len(missing))}: {missing[0].keep.why})" if missing else ""
+        lines.append(styled(f"run folder {result.run_dir}{none}", WARNING if none else ""))
     return lines
 
 

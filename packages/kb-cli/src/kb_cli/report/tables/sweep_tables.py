@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -42,22 +43,31 @@ def sweep_tables(result: SweepResult, most: int) -> Iterator[Any]:
 
 def front_sentence(result: SweepResult) -> str:
     """Returns the sentence that defines the Pareto front."""
-    return f"No other is as fast for the same or less of everything that costs ({', '.join(result.costs)})."
+    within = f", within {percent(result.within)}," if result.within else ""
+    return f"No other is as fast{within} for the same or less of everything that costs ({', '.join(result.costs)})."
 
 
 def explained_sentence(result: SweepResult) -> str:
-    """Returns how much of the latency the axes explain one by one."""
-    if result.sensitivity.explained is None:
-        is_unknown = all(effect.swing is None for effect in result.sensitivity.effects)
-        if is_unknown and len({each.latency_ps for each in result.configurations}) > 1:
-            return (
-                "The effects of axes are not computed: two axes have too many values. Sweep fewer values of one axis."
-            )
-        return "All points take the same time."
-    explained = percent(max(result.sensitivity.explained, 0.0))
-    return (
-        f"Axis by axis, this explains {explained} of the variance of log(latency). The rest are interactions of axes."
-    )
+    """Returns how much of the latency the axes explain one by one, and what has no part in it."""
+    if result.sensitivity.explained is not None:
+        explained = percent(max(result.sensitivity.explained, 0.0))
+        said = f"Axis by axis, this explains {explained} of the variance of log(latency)."
+        said += " The rest are interactions of axes."
+    elif all(effect.swing is None for effect in result.sensitivity.effects):
+        said = f"No two {what(result)} differ in one axis alone, so no effect is known. Sweep all combinations."
+    else:
+        said = "All points take the same time."
+    if result.failed:
+        said += f" {_failed_sentence(result)}"
+    return said
+
+
+def _failed_sentence(result: SweepResult) -> str:
+    """Returns how many points failed, and the error of most of them."""
+    errors = Counter(point.error for point in result.points if point.result is None)
+    error, count = errors.most_common(1)[0]
+    others = f", and {result.failed - count} of other reasons" if count < result.failed else ""
+    return f"{result.failed} of {len(result.points)} points failed, and have no part in a ratio: {error}{others}"
 
 
 def figures(found: Configuration) -> list[str]:
@@ -123,13 +133,19 @@ def _counted(count: int, most: int, what: str) -> str:
 def _effects(effects: Iterable[Effect]) -> Table:
     table = new_table("axis", "swing", "latency by value", left=1, text=["latency by value"], wrapped=[2])
     for effect in effects:
-        swing = "not separable" if effect.swing is None else f"{effect.swing:.3f}x"
+        swing = "no pairs" if effect.swing is None else f"{effect.swing:.3f}x"
         shown = islice(effect.ratios.items(), MOST_VALUES)
-        parts = [f"{value}: {'-' if ratio is None else f'{ratio:.3f}x'}" for value, ratio in shown]
+        parts = [f"{value}: {_ratio(effect, value, ratio)}" for value, ratio in shown]
         if len(effect.ratios) > MOST_VALUES:
             parts.append(f"and {len(effect.ratios) - MOST_VALUES:,} more; --json has all")
-        table.add_row(effect.axis, swing, "  ".join(parts) if effect.swing is not None else "")
+        table.add_row(effect.axis, swing, "  ".join(parts) if effect.swing is not None or effect.failed else "")
     return table
+
+
+def _ratio(effect: Effect, value: str, ratio: float | None) -> str:
+    """Returns the ratio of *value* and the number of its failed points, as text."""
+    shown = "-" if ratio is None else f"{ratio:.3f}x"
+    return f"{shown} ({effect.failed[value]} failed)" if value in effect.failed else shown
 
 
 def _failures(result: SweepResult) -> Table:

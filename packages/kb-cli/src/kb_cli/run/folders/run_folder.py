@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
-from kb_cli.run.base.files import LOG, RunFolderError
+from kb_cli.run.base.files import LOG, MEMORY, RunFolderError
 from kb_cli.run.base.folder_owner import is_gone, owner
 from kb_cli.run.folders.atomic_exchange import exchange
 from kb_dataexec.files import writing
@@ -32,10 +32,10 @@ class RunInTheMaking(NamedTuple):
 class NewRunFolder:
     """A new run folder: the caller writes to `path`, and `commit` gives the folder the name *final*.
 
-    A folder that has the name is replaced. Leaving the `with` block without `commit` deletes the folder, and those
-    folders around it that were not there before and are empty. When two processes commit to one name, each folder is
-    whole and the last one stays. A relative *out* is resolved at once, because the code of a benchmark may change the
-    working directory.
+    A folder that has the name is replaced, unless it has the data of a run that the new folder lacks. Leaving the
+    `with` block without `commit` deletes the folder, and those folders around it that were not there before and are
+    empty. When two processes commit to one name, each folder is whole and the last one stays. A relative *out* is
+    resolved at once, because the code of a benchmark may change the working directory.
 
     A killed process cannot delete its folder, so the hidden name states the process. The next process that makes a
     folder below *out* deletes the folders of processes that are gone.
@@ -77,15 +77,20 @@ class NewRunFolder:
             for each in self._made:
                 each.rmdir()
 
-    def commit(self) -> None:
+    def commit(self) -> bool:
         """Gives the folder its final name. Raises RunFolderError when a file or a link has the name.
+
+        Returns False where a folder of that name has the data of a run that this folder lacks, as with `--keep none`.
+        That folder stays, and this one is deleted. What is replaced is looked at after it was taken away, and is put
+        back if it has such data, so a process that commits its data meanwhile does not lose it.
 
         Where two names can be exchanged in one step (Linux), the name stands at every moment for a whole folder.
         Elsewhere the old folder is renamed first. A process that is killed between these two steps leaves the old
         folder under a hidden name, and the next process that makes a folder below *out* gives it its name again.
         """
-        self._rename(self._name)
+        is_committed = self._rename(self._name)
         shutil.rmtree(self._out / f"{self._name}{INTERRUPTED}", ignore_errors=True)
+        return is_committed
 
     def commit_interrupted(self) -> Path:
         """Gives the folder the name of an interrupted run, which ends with `INTERRUPTED`, and replaces one of that
@@ -97,42 +102,62 @@ class NewRunFolder:
         self._rename(f"{self._name}{INTERRUPTED}")
         return self.final.with_name(f"{self._name}{INTERRUPTED}")
 
-    def _rename(self, name: str) -> None:
+    def _rename(self, name: str) -> bool:
+        """Gives the folder the name *name*. Returns False where a folder with data that this one lacks keeps it."""
         final = self._out / name
-        with writing(final):
-            while not self._take(final):
-                pass
+        placed, data = self.path, _data_in(self.path)
+        if not (is_left := bool(_data_in(final) - data)):
+            with writing(final):
+                while True:
+                    taken = self._take(placed, final)
+                    if taken is not None and not (_data_in(taken) - data):
+                        shutil.rmtree(taken, ignore_errors=True)
+                        break
+                    if taken is not None:  # another process has committed its data meanwhile, and gets the name back
+                        placed, data, is_left = taken, _data_in(taken), True
+        shutil.rmtree(self.path, ignore_errors=True)
         self._committed = True
+        return not is_left
 
-    def _take(self, final: Path) -> bool:
-        """Tries once to rename. Returns False when another process made or took away *final* meanwhile."""
+    def _take(self, path: Path, final: Path) -> Path | None:
+        """Tries once to rename *path* to *final*.
+
+        Returns the path of the folder that had the name, where nothing lies if nothing had it. A folder with data that
+        *path* lacks may be returned without a folder in its place. Returns None when another process made or took away
+        *final* meanwhile.
+        """
         try:
-            os.rename(self.path, final)  # succeeds where nothing has the name, or an empty folder
-            return True
+            os.rename(path, final)  # succeeds where nothing has the name, or an empty folder
+            return path
         except OSError:
             if final.is_symlink() or (final.exists() and not final.is_dir()):
                 got = f"{'a link' if final.is_symlink() else 'a file'} of that name"
                 raise RunFolderError(str(self.final.with_name(final.name)), got, "a folder or nothing") from None
-            if not (final.exists() and self.path.exists()):
+            if not (final.exists() and path.exists()):
                 raise
         try:
-            if exchange(self.path, final):
-                shutil.rmtree(self.path, ignore_errors=True)
-                return True
+            if exchange(path, final):
+                return path
             old = self._out / _hidden(final.name, "old")
             os.rename(final, old)
         except FileNotFoundError:  # another process was faster
-            return False
+            return None
+        if _data_in(old) - _data_in(path):
+            return old
         try:
-            os.rename(self.path, final)
+            os.rename(path, final)
         except OSError:
             if not final.exists():
                 os.rename(old, final)
                 raise
-            return False  # another process was faster
-        finally:
-            shutil.rmtree(old, ignore_errors=True)
-        return True
+            shutil.rmtree(old, ignore_errors=True)  # another process was faster
+            return None
+        return old
+
+
+def _data_in(folder: Path) -> set[str]:
+    """Returns the places in *folder*, a folder of one run or of several, at which the data of a run lies."""
+    return {str(each.relative_to(folder)) for pattern in (MEMORY, f"*/{MEMORY}") for each in folder.glob(pattern)}
 
 
 def take_away_stale(out: Path) -> None:

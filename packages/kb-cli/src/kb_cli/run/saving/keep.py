@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from kb_cli.run.base.files import CAPTURES, EXPECTED, LOG, MEMORY
-from kb_cli.run.base.result import Kept, Policy
+from kb_cli.run.base.result import Kept, Policy, RunResult
 from kb_cli.run.records.captures import save_captures
 from kb_cli.run.records.data import save_expected
 from kb_cli.run.simulation.simulate import RunOutcome
@@ -37,6 +39,12 @@ def keep(folder: Path, outcome: RunOutcome, policy: Policy, left_nbytes: int = S
     if outcome.captured:
         save_captures(folder / CAPTURES, outcome.captured)
     return Kept(policy=policy, data=True, nbytes=nbytes)
+
+
+def without_own_folder(result: RunResult) -> RunResult:
+    """Returns *result*, of a run whose folder was not written because the data of an earlier equal run lies there."""
+    why = f"{result.keep.why}; the folder keeps the data of an earlier run"
+    return replace(result, keep=replace(result.keep, why=why))
 
 
 def _nbytes(folder: Path, outcome: RunOutcome) -> int:

@@ -18,7 +18,7 @@ from kb_cli.run.base.result import Policy, RunResult, was_sampled
 from kb_cli.run.folders.identity import environment, folder_name, identity
 from kb_cli.run.folders.run_folder import NewRunFolder, kept_on_interrupt
 from kb_cli.run.records.run_json import read_run, write_run
-from kb_cli.run.saving.keep import SHAPES_LIMIT
+from kb_cli.run.saving.keep import SHAPES_LIMIT, without_own_folder
 from kb_cli.run.saving.save import record_run
 from kb_messages import KbError
 
@@ -47,8 +47,8 @@ def run_rows(setup: Setup, rows: list[Row], out: Path, policy: Policy) -> list[R
                 left -= results[-1].keep.nbytes if results[-1].keep.data else 0
             progress.remove_file(folder.path)
         write_run(folder.path, rows_fields(setup, results, folder.path))
-        folder.commit()
-    return results
+        is_committed = folder.commit()
+    return results if is_committed else [without_own_folder(result) for result in results]
 
 
 @contextmanager

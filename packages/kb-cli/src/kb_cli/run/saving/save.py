@@ -18,7 +18,7 @@ from kb_cli.run.records.manifest_check import claims
 from kb_cli.run.records.run_json import FileClaim, write_run
 from kb_cli.run.records.usage_file import write_usage
 from kb_cli.run.records.where_time import write_where
-from kb_cli.run.saving.keep import NO_FOLDER, SHAPES_LIMIT, keep
+from kb_cli.run.saving.keep import NO_FOLDER, SHAPES_LIMIT, keep, without_own_folder
 from kb_cli.run.saving.outcome_result import make_result
 from kb_cli.run.simulation.simulate import RunOutcome, simulate
 from kb_cli.run.simulation.trace_file import Trace, trace_to
@@ -97,8 +97,8 @@ def run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None = 
     with NewRunFolder(out, name) as folder:
         with trace_to(trace_path) as trace, RunProgress(folder.path) as progress, kept_on_interrupt(folder):
             finished = record_run((folder.path, folder.final), setup, policy, progress, trace=trace)
-        folder.commit()
-    return finished
+        is_committed = folder.commit()
+    return finished if is_committed else finished._replace(result=without_own_folder(finished.result))
 
 
 def _run_json(setup: Setup, result: RunResult, inputs: dict[str, str], files: dict[str, FileClaim]) -> dict[str, Any]:
