@@ -24,7 +24,7 @@ ROOMS = {
         "testing", "fastforward",
     ],
     "kb_components": ["fabric", "memory", "cube", "host", "pe"],
-    "kb_triton": ["language", "host", "jit", "runtime", "shims"],
+    "kb_triton": ["language", "host", "checking", "jit", "runtime", "shims"],
     "kb_cli": [
         "terminal", "benchmark", "run", "face", "script", "trace", "compare", "whatif", "sweep", "capsule", "report",
         "golden", "web", "commands",

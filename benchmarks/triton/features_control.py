@@ -14,12 +14,12 @@ def bent(x, slope):
 def branching_kernel(x_ptr, y_ptr, n, mode, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at, mask=at < n)
+    if mode > 1:
+        return
     if mode == 0:
         y = bent(x, 0.5)
-    elif mode == 1:
-        y = bent(bent(x, -1.0), 2.0)
     else:
-        return
+        y = bent(bent(x, -1.0), 2.0)
     tl.store(y_ptr + at, y, mask=at < n)
 
 

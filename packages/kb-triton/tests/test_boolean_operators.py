@@ -55,6 +55,7 @@ def test_numbers_that_are_not_zero_are_true():
     assert out.tolist() == [0, 0, 0, 1, 0, 1, 1, 1, 1, 1, 0, 0]
 
 
+@pytest.mark.usefixtures("lenient")  # the kernel changes a list of its module
 def test_scalars_are_asked_in_order_and_no_further_than_needed():
     outer = 3
 

@@ -97,6 +97,7 @@ SENTENCES = {
 }
 
 
+@pytest.mark.usefixtures("lenient")
 @pytest.mark.parametrize("kernel", SENTENCES, ids=lambda kernel: kernel.__name__)
 def test_a_refusal_is_a_sentence_at_the_line(kernel):
     with pytest.raises(KbError) as refused:

@@ -15,6 +15,8 @@ import kb_triton as triton
 import kb_triton.language as tl
 from kb_messages import KbError, KernelError
 
+pytestmark = pytest.mark.usefixtures("lenient")  # kernels read objects of their modules
+
 SCALE = 3
 
 

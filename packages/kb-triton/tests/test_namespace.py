@@ -1,6 +1,7 @@
 """The copy of a function that a kernel calls: made once, and anew when a name of its code means something else."""
 
 import numpy as np
+import pytest
 
 import kb_triton as triton
 import kb_triton.language as tl
@@ -39,6 +40,7 @@ def test_a_copy_lasts_until_a_name_or_a_default_means_something_else(monkeypatch
     assert copies.function()(3) == 7
 
 
+@pytest.mark.usefixtures("lenient")  # a function within a function
 def test_a_kernel_sees_what_its_module_has_at_the_launch(monkeypatch):
     y = np.zeros(3, np.float32)
     kernel[3,](y)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kb_engine import Host, LaunchResult
 from kb_messages import KernelError
-from kb_triton.host import Device, LaunchedFunction, using
+from kb_triton.host import Device, LaunchedFunction, options_of, using
 
 
 def launch(
@@ -33,7 +33,7 @@ class _HostDevice(Device):
     """A device whose launches run on *host*, without pass 2. `results` has the results of the launches."""
 
     def __init__(self, host: Host, schedule: str) -> None:
-        super().__init__(host.engine.topology, schedule=schedule, autotune=1)
+        super().__init__(host.engine.topology, schedule=schedule, autotune=1, lenient=options_of().lenient)
         self.results: list[LaunchResult] = []
         self._host = host
 

@@ -22,6 +22,9 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption("--kb-topology", metavar="CHIP", help="A bundled chip or a YAML file (KB_TOPOLOGY; one_cube).")
     group.addoption("--kb-issue", choices=["blocking", "scoreboard", "decoupled"], help="How PE_CPUs issue (KB_ISSUE).")
     group.addoption("--kb-autotune", metavar="all|first|N", help="Configurations to try (KB_AUTOTUNE; all).")
+    group.addoption(
+        "--kb-lenient", action="store_true", help="Run kernels that Triton's compiler refuses (KB_LENIENT)."
+    )
     group.addoption("--kb-pretend", choices=["cuda"], help="Answer host code as a CUDA device would.")
 
 
@@ -56,6 +59,8 @@ def _options(given: Any) -> Options:
         found = replace(found, issue=given.kb_issue)
     if given.kb_autotune:
         found = replace(found, autotune=most_configurations("--kb-autotune", given.kb_autotune))
+    if given.kb_lenient:
+        found = replace(found, lenient=True)
     return found
 
 

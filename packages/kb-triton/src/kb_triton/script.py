@@ -46,6 +46,7 @@ def new_device(
         schedule=options.get("schedule") or found.schedule,
         autotune=most_configurations("--autotune", autotune) if autotune is not None else found.autotune,
         templates=options.get("templates", found.templates),
+        lenient=bool(options.get("lenient")) or found.lenient,
     )
     return Device.of(chosen, watched=watched, on_launch=on_launch, around=around)
 
@@ -91,7 +92,8 @@ class _RepeatingDevice(Device):
     def __init__(self, host: Host, number: int, options: Mapping[str, Any]) -> None:
         autotune = most_configurations("--autotune", options.get("autotune") or "all")
         schedule = options.get("schedule") or "dynamic"
-        super().__init__(host.engine.topology, bool(options.get("transfers")), schedule, autotune)
+        lenient = bool(options.get("lenient")) or options_of().lenient
+        super().__init__(host.engine.topology, bool(options.get("transfers")), schedule, autotune, lenient=lenient)
         self._host = host
         self._number = number
 

@@ -34,6 +34,7 @@ from kb_cli.terminal.output import emit_json, emit_tables
 @click.option(
     "--no-templates", is_flag=True, help="Run the kernel of every program of a grid, where a template gives the same."
 )
+@click.option("--lenient", is_flag=True, help="Run kernels that Triton's compiler refuses.")
 @click.option(
     "--sanitize",
     is_flag=True,
@@ -67,6 +68,7 @@ def command(
     autotune: str | None,
     transfers: bool,
     no_templates: bool,
+    lenient: bool,
     sanitize: bool,
     pretend: str | None,
     out: Path,
@@ -82,7 +84,7 @@ def command(
     `kb report`, `whatif`, `compare` and `trace` take as RUN/0000.
     """
     named = {"topology": topology, "issue": issue, "schedule": schedule, "autotune": autotune, "pretend": pretend}
-    flags = {"transfers": transfers or None, "templates": False if no_templates else None}
+    flags = {"transfers": transfers or None, "templates": False if no_templates else None, "lenient": lenient or None}
     options = {name: value for name, value in {**named, **flags}.items() if value is not None}
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # the script's own prints must not mix with JSON
         running = ScriptRun(script, arguments, options, out, Policy(policy), sanitize)

@@ -97,7 +97,7 @@ class Device:
     kernel tries, None for all. *watched* returns the observers of a chip. *templates* is the parameter of `Engine`.
     *on_launch* is called with each finished launch. *around* returns a context for each launch; its argument says
     whether the launch is only timed. `elapsed_ps` is the simulated time of all launches together, and `tunings` has the
-    outcomes of autotuners.
+    outcomes of autotuners. A *lenient* device runs kernels that Triton's compiler refuses.
     """
 
     def __init__(
@@ -110,8 +110,10 @@ class Device:
         on_launch: Callable[[Launched], None] | None = None,
         templates: bool = True,
         around: Callable[[bool], AbstractContextManager[object]] = nullcontext,
+        lenient: bool = False,
     ) -> None:
         self.topology = topology
+        self.lenient = lenient
         self.autotune = autotune
         self.elapsed_ps = 0
         self.n_launches = 0
@@ -130,7 +132,7 @@ class Device:
     @classmethod
     def of(cls, options: Options, **more: Any) -> Device:
         """Returns the device of *options*, with *more* arguments of the class. Raises TopologyError for a bad chip."""
-        more = {"templates": options.templates, **more}
+        more = {"templates": options.templates, "lenient": options.lenient, **more}
         return cls(topology_of(options), options.transfers, options.schedule, options.autotune, **more)
 
     def launch(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> None:

@@ -28,7 +28,7 @@ class Options(Struct, frozen=True, kw_only=True):
     `transfers` charges the transfers of arrays to the chip and back. `schedule` assigns the programs of a grid to PEs,
     `dynamic` or `static`. `autotune` is the number of configurations that an autotuner tries, None for all; with 1,
     the first one is taken untried. Without `templates`, every program runs its kernel, which gives the same results
-    and takes longer.
+    and takes longer. With `lenient`, kernels run that Triton's compiler refuses.
     """
 
     topology: str = "one_cube"
@@ -37,10 +37,11 @@ class Options(Struct, frozen=True, kw_only=True):
     schedule: str = "dynamic"
     autotune: int | None = None
     templates: bool = True
+    lenient: bool = False
 
 
 def options_of(environment: Mapping[str, str] = os.environ) -> Options:
-    """Returns the options in KB_TOPOLOGY, KB_ISSUE, KB_TRANSFERS, KB_SCHEDULE, KB_AUTOTUNE and KB_TEMPLATES.
+    """Returns the options in KB_TOPOLOGY, KB_ISSUE, KB_TRANSFERS, KB_SCHEDULE, KB_AUTOTUNE, KB_TEMPLATES, KB_LENIENT.
 
     Raises KbError for a value that its variable does not take.
     """
@@ -51,6 +52,7 @@ def options_of(environment: Mapping[str, str] = os.environ) -> Options:
         schedule=_one_of("KB_SCHEDULE", environment.get("KB_SCHEDULE") or "dynamic", _SCHEDULES) or "dynamic",
         autotune=most_configurations("KB_AUTOTUNE", environment.get("KB_AUTOTUNE") or "all"),
         templates=environment.get("KB_TEMPLATES", "") != "0",
+        lenient=environment.get("KB_LENIENT", "") not in ("", "0"),
     )
 
 

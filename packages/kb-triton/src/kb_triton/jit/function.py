@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from kb_messages import KernelError
+from kb_triton.checking import LaunchCheck
 from kb_triton.host import current
 from kb_triton.jit.arguments import KernelParameter, check_integers, misfit
 from kb_triton.jit.compiled import CompiledKernel, launching
@@ -49,6 +50,7 @@ class JITFunction:
         ]
         self.constexprs = [each.num for each in self.params if each.is_constexpr]
         self._runnable: Runnable | None = None
+        self._launch_check = LaunchCheck(self)
         self.pre_run_hooks: list[Callable[..., None]] = []
         self.device_caches: dict[int, tuple[dict[str, CompiledKernel], ...]] = {0: ({}, {})}
         self._constants = frozenset(self.arg_names[at] for at in self.constexprs)
@@ -149,6 +151,8 @@ class JITFunction:
         bound = self.bound(arguments, kept)
         for hook in self.pre_run_hooks:
             hook(*arguments, **named)
+        if not current().lenient:
+            self._launch_check.check(bound, self._copy())
         sizes = grid_sizes(grid(bound) if callable(grid) else grid, self.__name__)
         if 0 not in sizes:
             current().launch(self, sizes, bound)

@@ -7,6 +7,7 @@ from contextlib import ContextDecorator
 from typing import Any, Final
 
 from kb_messages import KbError, KernelError
+from kb_triton.checking import CompilationError, CompileTimeAssertionFailure, UnsupportedLanguageConstruct
 from kb_triton.host import OutOfResources, Reinterpreted, TensorDescriptor
 from kb_triton.jit import CompiledKernel, JITFunction, jit
 from kb_triton.language import extra
@@ -107,13 +108,15 @@ def _of_launches() -> dict[str, dict[str, Any]]:
         "heuristics": heuristics,
     }  # fmt: skip
     functions = {
-        "TensorWrapper": Reinterpreted, "constexpr_function": _same, "jit": jit, "reinterpret": reinterpret,
+        "TensorWrapper": Reinterpreted, "constexpr_function": constexpr_function, "jit": jit,
+        "reinterpret": reinterpret,
     }  # fmt: skip
     errors = dict.fromkeys(("AutotunerError", "InterpreterError", "PTXASError"), HostError)
     return {
         "triton": runtime | functions | {
-            "CompilationError": KernelError, "TritonError": KernelError, "__version__": VERSION, "aggregate": aggregate,
-            "cdiv": cdiv, "compile": refusing("triton.compile", "kernel[grid](...): nothing is compiled"),
+            "CompilationError": CompilationError, "TritonError": KernelError,
+            "__version__": VERSION, "aggregate": aggregate, "cdiv": cdiv,
+            "compile": refusing("triton.compile", "kernel[grid](...): nothing is compiled"),
             "must_use_result": _same, "next_power_of_2": next_power_of_2, "set_allocator": set_allocator,
         },
         "triton.runtime": runtime,
@@ -125,13 +128,15 @@ def _of_launches() -> dict[str, dict[str, Any]]:
 
 
 def _of_the_compiler() -> dict[str, dict[str, Any]]:
-    errors = ("CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct")
+    errors = {
+        each.__name__: each for each in (CompilationError, CompileTimeAssertionFailure, UnsupportedLanguageConstruct)
+    }
     return {
         "triton.backends": {"backends": {}},
         "triton.backends.compiler": {"GPUTarget": GPUTarget},
-        "triton.compiler": {"CompiledKernel": CompiledKernel, "CompilationError": KernelError},
+        "triton.compiler": {"CompiledKernel": CompiledKernel, "CompilationError": CompilationError},
         "triton.compiler.compiler": {"CompiledKernel": CompiledKernel},
-        "triton.compiler.errors": dict.fromkeys(errors, KernelError),
+        "triton.compiler.errors": errors,
         "triton.errors": {"TritonError": KernelError},
         "triton.knobs": dict(Knobs.groups()),
     }
@@ -162,6 +167,12 @@ def _of_tools() -> dict[str, dict[str, Any]]:
             **dict.fromkeys(("is_hip", "is_hip_cdna3", "is_hip_cdna4", "is_hip_gfx1250"), lambda: False),
         },
     }
+
+
+def constexpr_function(fn: Any) -> Any:
+    """Returns *fn*, a function of constants, marked so that kernels may call it."""
+    fn.__is_constexpr_function__ = True
+    return fn
 
 
 def _same(fn: Any, *options: Any) -> Any:
