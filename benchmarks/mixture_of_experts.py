@@ -17,7 +17,7 @@ Size = Annotated[int, Meta(ge=1)]
 
 def gate_up(tl, x, pairs, work, w1, w3, h, chosen: int, block_n: int, block_k: int) -> None:
     """Program (j, i) computes columns j of silu(X W1) * (X W3) for the pairs of block i, which all have one expert."""
-    expert, first, last = tl.load(work[tl.program_id(1)])[0]
+    expert, first, last = tl.load(work[tl.program_id(1)])
     tokens = tl.load(pairs[first:last]) // chosen
     cols = slice(tl.program_id(0) * block_n, (tl.program_id(0) + 1) * block_n)
     parts = ((x[tokens, step], w1[expert, step, cols], w3[expert, step, cols]) for step in steps(x.shape[1], block_k))
@@ -29,7 +29,7 @@ def gate_up(tl, x, pairs, work, w1, w3, h, chosen: int, block_n: int, block_k: i
 
 def down(tl, h, pairs, work, w2, y, block_n: int, block_k: int) -> None:
     """Program (j, i) computes columns j of H W2 for the pairs of block i, and stores each at the number of its pair."""
-    expert, first, last = tl.load(work[tl.program_id(1)])[0]
+    expert, first, last = tl.load(work[tl.program_id(1)])
     cols = slice(tl.program_id(0) * block_n, (tl.program_id(0) + 1) * block_n)
     parts = ((h[first:last, step], w2[expert, step, cols]) for step in steps(h.shape[1], block_k))
     acc = 0

@@ -80,10 +80,6 @@ def test_any_elements_come_and_go_as_numpy_has_them(data: st.DataObject) -> None
     parts, _ = data.draw(keys(shape))
     index = as_columns(parts, np.array)
     expected = x[index]
-    plain = all(isinstance(each, (slice, int)) and getattr(each, "step", None) in (None, 1) for each in index)
-    if plain and len(shape) == 2:  # a rectangle keeps its two dimensions
-        index = tuple(slice(each, each + 1) if isinstance(each, int) else each for each in index)
-        expected = x[index]
     if not expected.ndim:
         return
     mask = data.draw(st.none() | st.lists(st.booleans(), min_size=expected.size, max_size=expected.size))

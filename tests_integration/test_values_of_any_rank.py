@@ -37,22 +37,38 @@ def run(kernel: Callable[..., None], arrays: list[Array], mode: str = "fused", t
 X = np.arange(2 * 3 * 8 * 4, dtype=np.float32).reshape(2, 3, 8, 4)
 
 
+CUBE, MATRIX, VECTOR = X[0], X[0].reshape(24, 4), X.ravel()
+
+
 @pytest.mark.parametrize("mode", ["tile", "fused"])
 @pytest.mark.parametrize(
-    "key",
+    ("array", "key"),
     [
-        (1, 2),
-        (1, 2, slice(2, 6)),
-        (slice(None), 1, slice(3, 5), slice(1, 3)),
-        (0, slice(None), slice(0, 8, 3)),
-        (Ellipsis, 2),
-        (1, 1, 1),
-        (slice(0, 1), slice(2, 3)),
-        (np.array([1, 0]), np.array([2, 1])),
-        (slice(None), np.array([2, 0]), 3),
+        (X, (1, 2)),
+        (X, (1, 2, slice(2, 6))),
+        (X, (slice(None), 1, slice(3, 5), slice(1, 3))),
+        (X, (0, slice(None), slice(0, 8, 3))),
+        (X, (Ellipsis, 2)),
+        (X, (1, 1, 1)),
+        (X, (slice(0, 1), slice(2, 3))),
+        (X, (np.array([1, 0]), np.array([2, 1]))),
+        (X, (slice(None), np.array([2, 0]), 3)),
+        (X, (1, 2, 7, 3)),
+        (CUBE, (1, 2)),
+        (CUBE, (1, slice(2, 6), 3)),
+        (CUBE, (2, 7, 3)),
+        (MATRIX, 3),
+        (MATRIX, (-1, slice(1, 3))),
+        (MATRIX, (slice(4, 9), 2)),
+        (MATRIX, (slice(None), -1)),
+        (MATRIX, (5, 3)),
+        (MATRIX, (5, np.array([3, 0]))),
+        (MATRIX, (slice(0, 24, 5), 1)),
+        (VECTOR, 7),
+        (VECTOR, -1),
     ],
 )
-def test_integers_drop_dimensions_as_numpys_do(key: Any, mode: str) -> None:
+def test_integers_drop_dimensions_as_numpys_do(array: Array, key: Any, mode: str) -> None:
     seen = []
 
     def kernel(tl: Any, x: Any, out: Any, back: Any) -> None:
@@ -61,13 +77,106 @@ def test_integers_drop_dimensions_as_numpys_do(key: Any, mode: str) -> None:
         tl.store(out, value * 2.0)
         tl.store(back[key], value)
 
-    want = X[key]
-    back = np.zeros_like(X)
+    want = array[key]
+    out = np.zeros(np.shape(want) or (1,), np.float32)
+    back = np.zeros_like(array)
     back[key] = want
-    found = run(kernel, [X, np.zeros_like(want), np.zeros_like(X)], mode)
+    found = run(kernel, [array, out, np.zeros_like(array)], mode)
+    assert np.shape(seen[0]) == np.shape(want)
     np.testing.assert_array_equal(seen[0], want)
-    np.testing.assert_array_equal(found[1], want * 2)
+    np.testing.assert_array_equal(found[1], np.reshape(want * 2, out.shape))
     np.testing.assert_array_equal(found[2], back)
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_a_row_of_a_matrix_is_a_vector_whatever_its_number_is_computed_from(mode: str) -> None:
+    def kernel(tl: Any, x: Any, rows: Any, y: Any) -> None:
+        for number in (tl.num_programs() - 1, np.int64(1), tl.arange(2, 4)[0], tl.load(rows[0]), tl.load(rows)[1]):
+            row = tl.load(x[number, :])
+            assert row.shape == (4,)
+            tl.store(y[number], tl.cumsum(row))  # along the row, because a row has one axis
+
+    want = np.zeros_like(MATRIX)
+    want[[0, 1, 2, 5, 7]] = MATRIX[[0, 1, 2, 5, 7]].cumsum(axis=1)
+    found = run(kernel, [MATRIX, np.array([5, 7], np.int32), np.zeros_like(MATRIX)], mode)
+    np.testing.assert_array_equal(found[2], want)
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_masks_of_rows_columns_and_elements_have_their_dimensions(mode: str) -> None:
+    def kernel(tl: Any, x: Any, y: Any) -> None:
+        four, eight = tl.arange(0, 4), tl.arange(0, 8)
+        tl.store(y[3], tl.load(x[3], four < 3, -1.0))
+        part = tl.load(x[4:12, 1], (eight >= 2) & (eight < 5), -1.0)
+        assert part.shape == (8,)
+        tl.store(y[4:12, 1], part, eight < 7)
+        tl.store(y[20:28, 2], tl.load(x[20:28, 0], eight < 4, 0.5), eight < 4)  # the slices reach beyond the edge
+        tl.store(y[12:20, 3], tl.load(x[12:20, 3], (eight & 1) == 0, 7.0))
+
+    want = np.zeros_like(MATRIX)
+    want[3] = np.where(np.arange(4) < 3, MATRIX[3], -1)
+    want[4:11, 1] = -1
+    want[6:9, 1] = MATRIX[6:9, 1]
+    want[20:24, 2] = MATRIX[20:24, 0]
+    want[12:20, 3] = np.where(np.arange(8) % 2, 7, MATRIX[12:20, 3])
+    np.testing.assert_array_equal(run(kernel, [MATRIX, np.zeros_like(MATRIX)], mode)[1], want)
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_atomics_change_a_row_a_column_and_an_element(mode: str) -> None:
+    def kernel(tl: Any, x: Any, old: Any) -> None:
+        seen = tl.atomic_add(x[1:5, 2], tl.full((4,), 10, "i32"))
+        assert seen.shape == (4,)
+        tl.store(old, seen)
+        tl.atomic_max(x[2], tl.full((4,), 11, "i32"), tl.arange(0, 4) < 3)
+        tl.atomic_add(x[1:5, 0], 100, (tl.arange(0, 4) & 2) == 2)
+        assert tl.atomic_add(x[0, 3], 5).shape == ()
+
+    x = np.arange(24, dtype=np.int32).reshape(6, 4)
+    want = x.copy()
+    want[1:5, 2] += 10
+    want[2, :3] = np.maximum(want[2, :3], 11)
+    want[3:5, 0] += 100
+    want[0, 3] += 5
+    found = run(kernel, [x, np.zeros(4, np.int32)], mode)
+    np.testing.assert_array_equal(found[0], want)
+    np.testing.assert_array_equal(found[1], x[1:5, 2])
+
+
+def test_a_command_is_the_same_with_an_integer_and_with_a_slice_of_one_element() -> None:
+    def integers(tl: Any, x: Any, y: Any) -> None:
+        tl.store(y[2], tl.load(x[1]))
+        tl.store(y[4:12, 2], tl.load(x[4:12, 1], tl.arange(0, 8) < 5))
+
+    def slices(tl: Any, x: Any, y: Any) -> None:
+        tl.store(y[2:3], tl.load(x[1:2]))
+        tl.store(y[4:12, 2:3], tl.load(x[4:12, 1:2], (tl.arange(0, 8) < 5)[:, None]))
+
+    records = []
+    for kernel in (integers, slices):
+        host, _ = launched(kernel, [MATRIX, np.zeros_like(MATRIX)])
+        log = host.engine.close_log()
+        records.append([(each.t_end_ps, each.operands) for each in log.records()])
+    assert records[0] == records[1]
+
+
+def test_a_column_as_a_vector_is_no_operand_of_a_composite_and_takes_no_column() -> None:
+    def refused(kernel: Callable[..., None]) -> str:
+        with pytest.raises(KernelError) as caught:
+            launched(kernel, [MATRIX, np.zeros_like(MATRIX)])
+        return str(caught.value)
+
+    needs = (
+        "got t0[0:4, 1], a vector whose elements lie in rows, needs a matrix, or adjacent elements of a row; keep the "
+        "dimension: x[:, n : n + 1] is a matrix"
+    )
+    assert needs in refused(lambda tl, x, y: tl.composite("gemm", x[0:4], x[0:4, 1]))
+    assert needs in refused(lambda tl, x, y: tl.composite("exp", x[0:4, 1]))
+    assert needs in refused(lambda tl, x, y: tl.composite("exp", x[4:8, 1:2], out=x[0:4, 1]))
+    assert (
+        "got tl.store of 24 x 1 f32 to t1[0:24, 2] of 1 x 24 f32, needs equal shapes and dtypes; keep the column's "
+        "dimension, x[:, n : n + 1], or store value.ravel()"
+    ) in refused(lambda tl, x, y: tl.store(y[:, 2], tl.sum(tl.load(x), axis=1)))
 
 
 def test_values_with_axes_in_another_order_have_views() -> None:

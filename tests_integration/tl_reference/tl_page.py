@@ -51,7 +51,7 @@ NOT_FOR_KERNELS = {
     "value": "matrix operators look settle reordered note_wrap wrapped_at",
     "tensor": (
         "tensor indices copy copy_near asked_shape asked_dimensions indexed every_index matrix part is_in_one_block "
-        "plain_matrix"
+        "plain_matrix is_column"
     ),
     "known": "form of broadcast_to transposed integers",
 }

@@ -37,7 +37,7 @@ def test_every_block_of_every_copy_is_mapped_for_every_pe(chip_host, mmu, two_pe
     expected = f"0x40000000 to 0x40002000 -> {first:#x}, 0x40002000 to 0x40004000 -> {second:#x}"
     assert [mapping(host, pe) for pe in range(2)] == [expected] * 2
     seen = []
-    host.launch(lambda tl, a: seen.append(tl.load(a.shard(tl.program_id())[63, 63])[0, 0]), a)
+    host.launch(lambda tl, a: seen.append(tl.load(a.shard(tl.program_id())[63, 63]).data.item()), a)
     assert seen == [4095 + 1] * 2  # f16 rounds 4095 to 4096
     host.unmap(a)
     assert [mapping(host, pe) for pe in range(2)] == ["nothing"] * 2

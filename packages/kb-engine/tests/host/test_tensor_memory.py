@@ -116,7 +116,7 @@ def test_every_owner_of_a_replica_has_its_own_copy(toy_host):
     assert homes(host, a) == ["hbm0", "hbm0", "hbm1", "hbm1"]
 
     def kernel(tl, a):
-        seen.append(tl.load(a.shard(tl.program_id())[9, 6])[0, 0])
+        seen.append(tl.load(a.shard(tl.program_id())[9, 6]).data.item())
 
     host.launch(kernel, a)
     assert seen == [69] * 4

@@ -28,18 +28,12 @@ keys = st.one_of(st.builds(slice, ends, ends), st.integers(-12, 11))
 
 
 def like(array, key):
-    """numpy's answer, an integer keeping its dimension; None where nothing is left or the index is out of range."""
-    parts = key if isinstance(key, tuple) else (key,)
-    kept = []
-    for part, size in zip(parts, array.shape, strict=False):
-        if isinstance(part, int):
-            if not -size <= part < size:
-                return None
-            part = [part]
-        kept.append(np.arange(size)[part])
-    for dimension, chosen in enumerate(kept):
-        array = array.take(chosen, axis=dimension)
-    return array if array.size else None
+    """numpy's answer; None where nothing is left, the index is out of range, or there are too many indices."""
+    try:
+        found = array[key]
+    except IndexError:
+        return None
+    return found if found.size else None
 
 
 def elements(ref, array):
@@ -154,6 +148,36 @@ def test_wrong_slices_are_refused(ref, key, expected):
     assert message(ref, key) == expected
 
 
+def test_an_integer_drops_its_dimension_of_a_matrix_and_of_a_vector():
+    ref = tensor((8, 6)).ref
+    assert [ref[key].shape for key in (3, (3, slice(None)), (slice(1, 4), 2), (3, 2))] == [(6,), (6,), (3,), ()]
+    assert tensor((9,)).ref[4].shape == ()
+    # The elements are one rectangle of the tensor, as they are with a slice of one element.
+    assert ref[3].matrix() == ref[3:4].matrix()
+    assert ref[1:4, 2].matrix() == ref[1:4, 2:3].matrix()
+    assert ref[3, 2].matrix() == ref[3:4, 2:3].matrix()
+
+
+def test_a_dropped_dimension_takes_no_further_index():
+    ref = tensor((8, 6)).ref
+    assert ref[3][2:5].matrix() == ref[3:4, 2:5].matrix()
+    assert ref[1:4, 2][1].matrix() == ref[2:3, 2:3].matrix()
+    with pytest.raises(KernelError, match=r"^a\[3, 0:6\]: got 2 indices, needs at most 1$"):
+        ref[3][2, 0]
+    with pytest.raises(KernelError, match=r"^a\[3, 2\]: got 1 indices, needs at most 0$"):
+        ref[3, 2][0]
+
+
+def test_every_index_of_a_row_and_of_a_column():
+    ref = tensor((8, 6)).ref
+    assert [each.data().tolist() for each in ref[3, 1:4].every_index().dimensions] == [[3, 3, 3], [1, 2, 3]]
+    assert [each.data().tolist() for each in ref[1:4, 2].every_index().dimensions] == [[1, 2, 3], [2, 2, 2]]
+    assert ref[3, 1:4].every_index().limits == ((3, 4), (1, 4))
+    # Lists of indices of a row, which is a vector.
+    assert ref[3][np.array([5, 0])].every_index().dimensions[1].tolist() == [5, 0]
+    assert ref[1:4, 2][::2].shape == (2,)
+
+
 def test_numpy_integers_are_indices():
     ref = tensor((8, 6)).ref
     assert ref[np.int64(2), np.int32(3)].matrix() == ref[2, 3].matrix()
@@ -161,7 +185,9 @@ def test_numpy_integers_are_indices():
 
 def test_text_names_the_tensor_and_the_part():
     assert str(A) == "a[0:8, 0:6]"
-    assert str(A[1:3, 2]) == "a[1:3, 2:3]"
+    assert str(A[1:3, 2]) == "a[1:3, 2]"
+    assert str(A[1]) == "a[1, 0:6]"
+    assert str(A[-1, 2]) == "a[7, 2]"
     assert str(tensor((9,)).ref[4:]) == "a[4:9]"
 
 

@@ -28,7 +28,9 @@ def test_a_transposed_reference_is_sliced_as_it_is_seen():
     assert str(a.T[4:10, 1:3]) == "a[1:3, 4:10].T"
     assert a.T[4:10, 1:3].shape == (6, 2)
     assert str(a.T[4:10]) == "a[0:8, 4:10].T"
-    assert str(a.T[-1, 2]) == "a[2:3, 19:20].T"
+    assert str(a.T[4:10, 2]) == "a[2, 4:10]"
+    assert a.T[4].shape == (8,)
+    assert str(a.T[-1, 2]) == "a[2, 19]"
 
 
 def test_the_transpose_of_a_transpose_is_the_stored_matrix():

@@ -145,11 +145,11 @@ class AtomicOps(Transfers):
         """The rectangles of memory that change, each without repeated elements, and the places of *tile* that do not
         change, with zeros in the op log."""
         if isinstance(access, masks.MaskedAccess):
-            place = (access.down.start * tile.cols + access.along.start) * tile.dtype.nbytes
-            places = [AtomicPlace(self._memory_of(access.ref, line), place, tile.stride)]
+            place = (access.down.start * access.cols + access.along.start) * tile.dtype.nbytes
+            places = [AtomicPlace(self._memory_of(access.ref, line), place, access.tile(tile).stride)]
             if access.is_whole:
                 return places, ()
-            chosen = np.zeros((tile.rows, tile.cols), np.bool_)
+            chosen = np.zeros((access.rows, access.cols), np.bool_)
             chosen[access.down, access.along] = True
             around = places_left_out(chosen)
         else:

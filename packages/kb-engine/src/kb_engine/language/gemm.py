@@ -258,7 +258,7 @@ class GemmOps(MathOps):
             if type(out) is not TensorRef:
                 refuse(out, "out =", line, SWAP)
                 out = self._ref(out, "composite", line)
-            holder, target = None, self._memory_of(out, line)
+            holder, target = None, self._matrix_of(out, line)
         command = GemmCommand(
             a=left,
             b=right,
@@ -280,7 +280,7 @@ class GemmOps(MathOps):
     def _factor(self, value: object, name: str, line: str) -> tuple[Matrix, bool]:
         """The place of a factor, and whether the GEMM reads it transposed."""
         if type(value) is TensorRef:
-            return self._memory_of(value, line), False
+            return self._matrix_of(value, line), False
         return self._operand(_stored(value), name, line), isinstance(value, Transposed)
 
     def _loaded_factor(self, value: object, line: str) -> tuple[Matrix, bool]:

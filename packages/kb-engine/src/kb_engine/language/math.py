@@ -269,7 +269,7 @@ class MathOps(AxisFunctions):
             holder = self._allocate(rows, cols, result_dtype(op, [each.dtype for each in matrices]), line)
             target = holder.matrix
         else:
-            holder, target = None, self._memory_of(self._ref(out, "composite", line), line)
+            holder, target = None, self._matrix_of(self._ref(out, "composite", line), line)
         command = MathCommand(
             math=MathAttributes(op=op, scalars=scalars, scalar_at=scalar_at),
             inputs=tuple(

@@ -73,7 +73,7 @@ class Transfers(RandomNumbers, ViewOps):
             plain = pointer.plain_matrix(port.pe_id)
             if plain is not None:
                 src = plain if plain.address >= VIRTUAL_END else self._memory_of(pointer, line)
-                holder = self._programs.allocate(src.rows, src.cols, src.dtype, line)
+                holder = self._programs.allocate(*sides_of(pointer.shape), src.dtype, line)
                 return self._load_whole(pointer.shape, src, holder, line, waits)
         refuse(pointer, f"tl.{call} of", line, f"tl.{call} it as it is stored and pass its .T to them")
         ref = self._ref(pointer, call, line)
@@ -94,7 +94,7 @@ class Transfers(RandomNumbers, ViewOps):
         if isinstance(access, ElementAccess):
             return self._load_pieces(access, other, line, waits)
         src = self._memory_of(access.ref, line)
-        holder = self._allocate(access.rows, access.cols, src.dtype, line)
+        holder = self._allocate(*sides_of(access.shape), src.dtype, line)
         made = fill = None
         if not access.is_whole:
             element = masks.constant(other, src.dtype, line).tobytes()
@@ -106,7 +106,7 @@ class Transfers(RandomNumbers, ViewOps):
         loaded = LoadedTensor(holder.matrix, access.shape, known, producer, self, holder)
         if not (waits or port.issues_ahead):
             loaded.completion.keep((holder,))
-        port.submit(LoadCommand(src=src, dst=holder.matrix, fill=fill), line, loaded.completion, waits)
+        port.submit(LoadCommand(src=src, dst=access.tile(holder.matrix), fill=fill), line, loaded.completion, waits)
         return loaded
 
     def _load_beside(
@@ -174,7 +174,7 @@ class Transfers(RandomNumbers, ViewOps):
         self._check_stored(src, stored, access.shape, ref, line)
         dst = self._memory_of(access.ref, line)
         self._port.memory.put(dst, src, stored.known, stored.producer, access.part)
-        part = src.part(access.down.start, access.along.start, dst.rows, dst.cols)
+        part = access.tile(src).part(access.down.start, access.along.start, dst.rows, dst.cols)
         self._port.submit(StoreCommand(src=part, dst=dst), line, Completion(), True)
 
     def ahead(self, items: Iterable[ItemT], n: int = 1) -> Iterator[ItemT]:
@@ -211,6 +211,8 @@ class Transfers(RandomNumbers, ViewOps):
             texts = [" x ".join(map(str, each)) for each in (got, wanted)]
             got_text = f"tl.store of {texts[0]} {src.dtype} to {ref} of {texts[1]} {ref.dtype}"
             fix = f".to({str(ref.dtype)!r}) converts the value" if texts[0] == texts[1] else ""
+            if texts[0] != texts[1] and src.rows * src.cols == sides[0] * sides[1] and ref.is_column:
+                fix = "keep the column's dimension, x[:, n : n + 1], or store value.ravel()"
             raise KernelError(line, got_text, "equal shapes and dtypes", fix)
 
 

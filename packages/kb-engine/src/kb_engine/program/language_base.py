@@ -121,6 +121,14 @@ class LanguageBase:
         matrix = ref.plain_matrix(pe_id) or ref.matrix(pe_id)
         return matrix if matrix.address >= VIRTUAL_END else self._translated(matrix, ref, line)
 
+    def _matrix_of(self, ref: TensorRef, line: str) -> Matrix:
+        """The place of *ref*, an operand of a composite. Raises KernelError as `_memory_of` does, and for a column as a
+        vector, because a composite takes a vector as one row."""
+        if ref.is_column:
+            got, fix = f"{ref}, a vector whose elements lie in rows", "keep the dimension: x[:, n : n + 1] is a matrix"
+            raise KernelError(line, got, "a matrix, or adjacent elements of a row", fix)
+        return self._memory_of(ref, line)
+
     def _translated(self, matrix: Matrix, ref: TensorRef, line: str) -> Matrix:
         """*matrix*, a part of *ref*, in physical memory. Raises KernelError where this PE does not map its address."""
         try:
@@ -131,7 +139,7 @@ class LanguageBase:
     def _operand(self, value: object, name: str, line: str) -> Matrix:
         """The place of an operand, in memory or in TCM. Raises KernelError for anything but a reference or a handle."""
         if isinstance(value, TensorRef):
-            return self._memory_of(value, line)
+            return self._matrix_of(value, line)
         refuse(value, f"{name} =", line)
         matrix = self._arrived(value, line)
         if matrix is None:

@@ -16,13 +16,14 @@ from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.indexing import spans
 from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
-from kb_messages import DType, KernelError
+from kb_messages import DType, KernelError, Matrix
 
 
 class MaskedAccess(NamedTuple):
     """A load or store of `rows x cols` elements that moves only the rectangle at rows *down* and columns *along*.
 
-    `ref` is the reference to the moved elements in memory, and `shape` the elements in each dimension, moved or not.
+    `ref` is the reference to the moved elements in memory, and `shape` the elements in each dimension, moved or not. A
+    column that is a vector has one dimension, and its rows.
     """
 
     ref: TensorRef
@@ -36,6 +37,12 @@ class MaskedAccess(NamedTuple):
     def is_whole(self) -> bool:
         """Whether all elements are moved."""
         return (self.down, self.along) == (slice(0, self.rows), slice(0, self.cols))
+
+    def tile(self, lies: Matrix) -> Matrix:
+        """The bytes of *lies*, which are packed, as `rows x cols` elements."""
+        if lies.rows == self.rows:
+            return lies
+        return Matrix.packed(self.rows, self.cols, lies.dtype, lies.address)
 
     @property
     def part(self) -> TilePart:
@@ -64,7 +71,7 @@ def _of_slices(ref: TensorRef, mask: HostValue | None, line: str) -> MaskedAcces
         whole = slice(0, there[0]), slice(0, there[1])
         return MaskedAccess(ref, *there, *whole, ref.shape) if ref.is_in_one_block else None
     rows, cols = ref.asked_shape
-    found = _rectangle(mask, (rows, cols))
+    found = _rectangle(mask[:, None] if ref.is_column else mask, (rows, cols))
     if found is None:
         return None
     down, along = found

@@ -69,12 +69,17 @@ class Indices(NamedTuple):
         return found[:2]
 
     @classmethod
-    def of_slices(cls, starts: Sequence[int], shape: tuple[int, ...], inside: tuple[int, ...]) -> Indices:
-        """Slices of step 1 that begin at *starts*."""
-        along = (Affine.along(shape, axis) for axis in range(len(shape)))
-        moved = [each.plus(Affine.constant(start, shape)) for each, start in zip(along, starts, strict=True)]
-        limits = tuple((start, start + n) for start, n in zip(starts, inside, strict=True))
-        return cls(tuple(moved), shape, inside, limits)
+    def of_slices(
+        cls, starts: Sequence[int], shape: tuple[int, ...], inside: tuple[int, ...], dropped: tuple[int, ...] = ()
+    ) -> Indices:
+        """Slices of step 1 that begin at *starts*. The dimensions *dropped* have one index and no axis."""
+        moved, limits, axes = list[Integers](), list[tuple[int, int]](), iter(range(len(shape)))
+        for number, start in enumerate(starts):
+            axis = None if number in dropped else next(axes)
+            one = Affine.constant(start, shape)
+            moved.append(one if axis is None else Affine.along(shape, axis).plus(one))
+            limits.append((start, start + (1 if axis is None else inside[axis])))
+        return cls(tuple(moved), shape, inside, tuple(limits))
 
     def at(self, key: Any, where: object) -> Indices:
         """The indices at *key*, by numpy's indexing. Raises KernelError, at *where*, for a key that is no index."""
@@ -124,7 +129,7 @@ def is_basic(key: Any) -> bool:
     if isinstance(key, slice):
         return key.step is None or key.step == 1
     if isinstance(key, Handle):
-        return key.shape in ((), (1, 1))
+        return not key.shape
     return not isinstance(key, (HostValue, np.ndarray)) and key is not None and key is not Ellipsis
 
 

@@ -26,7 +26,8 @@ AxisKey: TypeAlias = "slice | SupportsIndex | HostValue | Handle | npt.NDArray[A
 SliceKey: TypeAlias = "AxisKey | tuple[AxisKey, ...]"
 
 
-_ALL: Final = slice(None)
+_BOTH: Final = (0, 1)
+_COLUMNS: Final = (1,)
 
 
 class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -110,9 +111,11 @@ class TensorRef:
     """A reference to elements of a tensor. Index it like a numpy array: `a[m0:m1, k0:k1]`, `a[rows[:, None], cols]`,
     `a[::2]`.
 
-    Slices of step 1 and integers give, for a tensor of one or two dimensions, a rectangle of as many dimensions. All
-    other keys follow numpy's indexing: `indices` then has the index of every element; it is None for a rectangle.
-    Integers and lists of integers are indices if they are known while the kernel runs.
+    As in numpy, an integer drops its dimension. Slices of step 1 and integers give, for a tensor of one or two
+    dimensions, a rectangle; *kept* are its dimensions that no integer dropped: 0 for the rows, 1 for the columns. All
+    other keys, and tensors of more dimensions, follow numpy's indexing too: `indices` then has the index of every
+    element; it is None for a rectangle. Integers and lists of integers are indices if they are known while the kernel
+    runs.
 
     A slice that reaches beyond the tensor's edge is clipped; *asked* keeps the end row and end column that the kernel
     asked for, because masks have that size. *copy* is the copy of the tensor in which the elements lie, by default the
@@ -120,7 +123,7 @@ class TensorRef:
     many indices, and anything but integers.
     """
 
-    __slots__ = ("_asked", "_cols", "_rows", "copy", "indices", "tensor")
+    __slots__ = ("_asked", "_cols", "_kept", "_rows", "copy", "indices", "tensor")
 
     def __init__(
         self,
@@ -130,8 +133,10 @@ class TensorRef:
         copy: int | None = None,
         asked: tuple[int, int] | None = None,
         indices: Indices | None = None,
+        kept: tuple[int, ...] | None = None,
     ) -> None:
         self._asked = asked or (rows[1], cols[1])
+        self._kept = (_COLUMNS if len(tensor.shape) == 1 else _BOTH) if kept is None else kept
         self.tensor = tensor
         self.indices = indices
         self._rows = rows
@@ -143,8 +148,7 @@ class TensorRef:
         """Elements in each dimension."""
         if self.indices is not None:
             return self.indices.inside
-        cols = self._cols[1] - self._cols[0]
-        return (cols,) if len(self.tensor.shape) == 1 else (self._rows[1] - self._rows[0], cols)
+        return self._of_kept(self._rows[1] - self._rows[0], self._cols[1] - self._cols[0])
 
     @property
     def asked_shape(self) -> tuple[int, int]:
@@ -157,7 +161,19 @@ class TensorRef:
         edge."""
         if self.indices is not None:
             return self.indices.shape
-        return self.asked_shape[1:] if len(self.tensor.shape) == 1 else self.asked_shape
+        return self._of_kept(*self.asked_shape)
+
+    def _of_kept(self, rows: int, cols: int) -> tuple[int, ...]:
+        """*rows* and *cols*, as far as the rectangle has these dimensions."""
+        kept = self._kept
+        if kept is _BOTH:
+            return rows, cols
+        return (cols,) if kept is _COLUMNS else (rows,) if kept else ()
+
+    @property
+    def is_column(self) -> bool:
+        """Whether the rectangle is a column of a matrix, as a vector: an integer dropped the other dimension."""
+        return self.indices is None and self._kept == (0,)
 
     @property
     def dtype(self) -> DType:
@@ -213,16 +229,20 @@ class TensorRef:
                 is_rectangle = is_rectangle and is_basic(each)
         if not is_rectangle:
             return self.indexed(self.every_index().at(key, self))
-        one_dimensional, where = len(self.tensor.shape) == 1, self
-        if len(keys) > len(self.tensor.shape):
-            raise KernelError(str(where), f"{len(keys)} indices", f"at most {len(self.tensor.shape)}")
+        kept = self._kept
+        if len(keys) > len(kept):
+            raise KernelError(str(self), f"{len(keys)} indices", f"at most {len(kept)}")
         (rows, cols), (row_asked, col_asked) = (self._rows, self._cols), self._asked
-        if not one_dimensional:
-            rows, row_asked = cut_span(rows, row_asked, keys[0], where)
-        last = keys[-1] if one_dimensional or len(keys) > 1 else _ALL
-        if not (type(last) is slice and last.start is None and last.stop is None):
-            cols, col_asked = cut_span(cols, col_asked, last, where)
-        return TensorRef(self.tensor, rows, cols, self.copy, (row_asked, col_asked))
+        for axis, each in zip(self._kept, keys, strict=False):
+            if not isinstance(each, slice):
+                kept = _COLUMNS if axis == 0 and _COLUMNS[0] in kept else kept[:-1]
+            elif each.start is None and each.stop is None:
+                continue
+            if axis == 0:
+                rows, row_asked = cut_span(rows, row_asked, each, self)
+            else:
+                cols, col_asked = cut_span(cols, col_asked, each, self)
+        return TensorRef(self.tensor, rows, cols, self.copy, (row_asked, col_asked), kept=kept)
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise KernelError(str(self), "an assignment to elements in memory", "tl.store(x[...], value)")
@@ -235,8 +255,9 @@ class TensorRef:
         """The index in each dimension of the tensor, of every element."""
         if self.indices is not None:
             return self.indices
-        starts = (self._rows[0], self._cols[0])[2 - len(self.tensor.shape) :]
-        return Indices.of_slices(starts, self.asked_dimensions, self.shape)
+        spans = ((self._rows[0], 0), (self._cols[0], 1))[2 - len(self.tensor.shape) :]
+        dropped = tuple(number for number, (_, axis) in enumerate(spans) if axis not in self._kept)
+        return Indices.of_slices(tuple(start for start, _ in spans), self.asked_dimensions, self.shape, dropped)
 
     def copy_near(self, pe_id: str) -> int:
         """The copy of the tensor that the PE *pe_id* uses."""
@@ -325,22 +346,25 @@ class TensorRef:
         if self.indices is not None:
             sizes = " x ".join(map(str, self.indices.inside)) or "1"
             return f"{self.tensor.name} ({sizes} of {' x '.join(map(str, self.tensor.shape))})"
-        inside = f"{cols[0]}:{cols[1]}"
-        if len(self.tensor.shape) == 1:
-            return f"{self.tensor.name}[{inside}]"
-        return f"{self.tensor.name}[{rows[0]}:{rows[1]}, {inside}]"
+        spans = zip((rows, cols)[2 - len(self.tensor.shape) :], _BOTH[2 - len(self.tensor.shape) :], strict=True)
+        keys = (f"{start}:{end}" if axis in self._kept else f"{start}" for (start, end), axis in spans)
+        return f"{self.tensor.name}[{', '.join(keys)}]"
 
 
 class TransposedRef(Transposed[TensorRef]):
-    """A rectangle of a tensor, transposed. Slices too have rows and columns exchanged: `a.T[k, m]` is `a[m, k].T`."""
+    """A rectangle of a tensor, transposed. Slices too have rows and columns exchanged: `a.T[k, m]` is `a[m, k].T`.
+
+    An integer drops its dimension, and what it leaves is no matrix: `a.T[k]` is the vector `a[:, k]`.
+    """
 
     __slots__ = ()
 
-    def __getitem__(self, key: SliceKey) -> TransposedRef:
+    def __getitem__(self, key: SliceKey) -> TransposedRef | TensorRef:
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) > 2:
             raise KernelError(str(self), f"{len(keys)} indices", "at most 2")
-        return self.of[keys[1] if len(keys) > 1 else slice(None), keys[0]].T
+        found = self.of[keys[1] if len(keys) > 1 else slice(None), keys[0]]
+        return found.T if len(found.shape) == 2 else found
 
     def __str__(self) -> str:
         return f"{self.of}.T"
