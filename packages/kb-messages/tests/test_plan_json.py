@@ -52,7 +52,7 @@ def test_a_command_survives_json() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (b"\xff", "not JSON"),
+        (b"\xff", "the byte 0xff at offset 0, which is no UTF-8"),
         ("[" * 100_000, "nesting"),
         ("9" * 5000, "not JSON"),
         ("NaN", "the constant NaN"),

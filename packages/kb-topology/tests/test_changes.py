@@ -124,3 +124,11 @@ def test_the_topology_says_what_it_thinks_of_a_new_value() -> None:
     with pytest.raises(TopologyError) as error:
         loads_topology(source.text, source.path)
     assert str(error.value) == "chip.yaml:12:36: $.cube.links[0].bw_gbs: got 'fast', needs a number"
+
+
+def test_a_value_of_bytes_that_are_no_utf8_is_refused() -> None:
+    with pytest.raises(TopologyError) as caught:
+        changed("$.cube.nodes.hbm.bw_gbs", "\udcff")
+    assert str(caught.value) == (
+        "$.cube.nodes.hbm.bw_gbs: got '\\udcff', needs a single value: a number, a text, true, false or null"
+    )

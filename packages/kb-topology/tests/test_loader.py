@@ -21,7 +21,9 @@ def test_a_file_that_cannot_be_read_is_named_as_the_user_gave_it(tmp_path, monke
     needs = "needs a YAML file in UTF-8"
     assert message(lambda: read_source("./no.yaml")) == "./no.yaml: got no such file, needs a file"
     assert message(lambda: read_source("folder")) == "folder: got a folder, needs a regular file"
-    assert message(lambda: read_source("bytes.yaml")) == f"bytes.yaml: got bytes that are not UTF-8, at byte 2, {needs}"
+    assert message(lambda: read_source("bytes.yaml")) == (
+        f"bytes.yaml: got the byte 0xff at offset 2, which is no UTF-8, {needs}; save the file as UTF-8"
+    )
     assert message(lambda: read_source("folder/\0")).endswith(
         "got a file that cannot be opened (embedded null byte), needs a readable file"
     )

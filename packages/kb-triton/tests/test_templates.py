@@ -10,6 +10,7 @@ import kb_triton as triton
 import kb_triton.language as tl
 from kb_engine.fastforward.replay import Templates, templates_of
 from kb_engine.observe.slow_path import SkipRefusal
+from kb_messages import KbError
 from kb_topology import load_topology
 from kb_triton.host import Device, options_of, using
 
@@ -97,3 +98,10 @@ def test_templates_can_be_turned_off(repeats):
 def test_a_function_of_another_front_end_is_not_taken_for_repeatable():
     call = SimpleNamespace(kernel=lambda _: SEEN.append(1), arguments=[], front_end=None, root=Path())
     assert isinstance(templates_of(call, 9, 1), SkipRefusal)
+
+
+@pytest.mark.parametrize("text", ["9" * 19, "9" * 5000, "٣", "0", "-1", "1_0", "some"])
+def test_a_number_of_configurations_is_checked(text):
+    with pytest.raises(KbError, match=r"^KB_AUTOTUNE: got '.*, needs all, first, or a number from 1 on$"):
+        options_of({"KB_AUTOTUNE": text})
+    assert options_of({"KB_AUTOTUNE": "12"}).autotune == 12

@@ -42,6 +42,9 @@ def test_byte_order_mark_crlf_spaces_and_quotes_do_not_matter(tmp_path: Path) ->
     assert read(tmp_path, content) == [("shapes.csv:2", {"why": "a, b", "M": 1, "N": 2, "K": 3}, Params(1, 2, 3))]
 
 
+NEEDS = "needs a CSV file in UTF-8 whose first row names parameters"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -59,8 +62,10 @@ def test_byte_order_mark_crlf_spaces_and_quotes_do_not_matter(tmp_path: Path) ->
         ("M,N\n1,2\n", "shapes.csv:2: -p K: got no value, needs an int >= 1; add -p K=..."),
         ("\nM,N,K,M\n", "shapes.csv:2: got two columns M, needs one; rename or remove one of them"),
         ("M,N,K,\n1,2,3,\n", "shapes.csv:1: got no name for column 4, needs a name for every column"),
-        (b"M,N,K\n\xff,1,1\n", ("shapes.csv: got bytes that are not UTF-8, at byte 6, needs a CSV file in UTF-8 "
-                               "whose first row names parameters")),
+        (b"M,N,K\n\xff,1,1\n", ("shapes.csv:2: got the byte 0xff at offset 6, which is no UTF-8, needs a CSV file in "
+                               "UTF-8; save the file as UTF-8")),
+        ('M,N,K\n1,2,"3\n', f"shapes.csv:2: got unexpected end of data, {NEEDS}"),
+        ("M,N,K\n1,2," + "3" * 200_000, f"shapes.csv:2: got field larger than field limit (131072), {NEEDS}"),
     ],
 )  # fmt: skip
 def test_errors_name_file_and_line(tmp_path: Path, content: str | bytes, message: str) -> None:

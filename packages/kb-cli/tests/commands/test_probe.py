@@ -157,3 +157,11 @@ def test_one_pair_alone_has_a_map_too(invoke, tmp_path):
 def test_wrong_input_is_one_sentence(invoke, args, sentence):
     result = invoke("probe", *args)
     assert (result.exit_code, result.stderr.strip()) == (2, sentence)
+
+
+@pytest.mark.parametrize("size", ["9" * 5000, "9" * 19, "٣", "1_0", "-1"])
+def test_a_size_of_other_digits_is_one_sentence(invoke, size):
+    done = invoke("probe", "pe0", "hbm0", "--nbytes", size)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: --nbytes: got '{size[:1000]}")
+    assert done.stderr.endswith(", needs a size such as 64, 4 KiB or 1 MiB\n")

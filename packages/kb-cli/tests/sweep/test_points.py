@@ -1,6 +1,8 @@
 """From a definition to points: combinations, rows that belong together, conditions, and draws."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -245,3 +247,48 @@ def test_expressions_know_sizes_and_tiles() -> None:
     point = {"tile": "64x32x16", "tcm.size": "2 MiB", "flag": "true", "links[0].bw": "1.5"}
     value = Expression("tile_m * tile_k + tcm_size + links_0__bw if flag else 0", list(point), "--where").value(point)
     assert value == 64 * 16 + 2 * 2**20 + 1.5
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ({"params": ["label=a,\udcff"]}, "-p label"),
+        ({"params": ["label=\udcff"]}, "-p label"),
+        ({"sets": ["$.name=\udcff"]}, "--set $.name"),
+        ({"topology": "one_pe,\udcff.yaml"}, "--topology"),
+    ],
+)
+def test_a_value_of_bytes_that_are_no_utf8_is_refused(options: dict[str, Any], where: str) -> None:
+    """No table of results could hold the value."""
+    with pytest.raises(
+        KbError, match=f"^{re.escape(where)}: got the byte 0xff, which is no UTF-8, in '.*', needs text"
+    ):
+        points(**options)
+
+
+OTHER, SAVE = "the byte 0x{} at offset {}, which is no UTF-8, needs a", "file in UTF-8; save the file as UTF-8"
+NEEDS = ", needs a CSV file in UTF-8 whose first row names parameters or places"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.yaml", b"benchmark: gemm\nparams: {M: [8, \xff]}\n", f"{OTHER.format('ff', 32)} YAML {SAVE}"),
+        ("a.csv", b"M,N\n8,\xe9\n", f"{OTHER.format('e9', 6)} CSV {SAVE}"),
+        ("a.csv", b'M,N\n8,"9\n', f"unexpected end of data{NEEDS}"),
+        ("a.csv", b"M,N\n8," + b"9" * 200_000, f"field larger than field limit (131072){NEEDS}"),
+    ],
+)
+def test_a_file_of_other_bytes_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(content)
+    with pytest.raises(KbError) as caught:
+        points(name) if name == "a.yaml" else points(table=Path(name))
+    assert str(caught.value) == f"{name}:2: got {said}"
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"\xef\xbb\xbfbenchmark: gemm\nparams: {M: [8, 16]}\n")
+    assert points(str(tmp_path / "a.yaml")) == [{"M": "8"}, {"M": "16"}]

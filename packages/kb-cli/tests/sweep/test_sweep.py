@@ -317,6 +317,10 @@ def test_a_process_that_begins_ends_without_a_word(bench_file: Callable[..., Pat
         (b'"latency_ps":', b'"latency_ps":1'),
         (b'"bounded_by":"', b'"bounded_by":"not '),
         (b'"version":2', b'"version":1'),
+        (b'"version":2', b'"version":' + b"[" * 100_000),
+        (b'"sha256":"', b'"sha256":"\xff'),
+        (b'"bounded_by":"', b'"bounded_by":"\xff'),
+        (b'"bounded_by":"', rb'"bounded_by":"\\ud800'),
     ],
 )
 def test_a_damaged_store_is_reported_and_repaired(

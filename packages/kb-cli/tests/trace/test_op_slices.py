@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kb_cli.trace.slices import op_slices
+from kb_cli.trace.slices import by_number, op_slices
 from kb_cli.trace.tracks import Slices, TrackPlace
 from kb_cli.trace.window import Window
 from kb_dataexec.log import OPS_DTYPE
@@ -73,3 +73,8 @@ def test_a_window_has_its_begin_and_not_its_end() -> None:
     assert list(zip(kept.start_ps.tolist(), kept.end_ps.tolist(), strict=True)) == [(10, 10), (10, 12), (15, 21)]
     assert kept.arguments["op"].tolist() == [1, 2, 3]
     assert Window(0, 100).cut(found) is found
+
+
+def test_numbers_of_any_length_are_sorted() -> None:
+    names = ["pe" + "9" * 5000, "pe10", "pe2", "pe007", "a"]
+    assert sorted(names, key=by_number) == ["a", "pe2", "pe007", "pe10", "pe" + "9" * 5000]

@@ -175,10 +175,10 @@ def test_a_folder_whose_name_is_no_text_is_listed(invoke: Invoke, tmp_path: Path
         assert b"gemm-" in stream.readline()
 
 
-@pytest.mark.parametrize("progress", ["", "{", "[]", '{"pid": "x"}'])
-def test_a_progress_that_cannot_be_read_is_none(tmp_path: Path, progress: str) -> None:
+@pytest.mark.parametrize("progress", [b"", b"{", b"[]", b'{"pid": "x"}', b'{"what": "\xff"}', b"[" * 100_000])
+def test_a_progress_that_cannot_be_read_is_none(tmp_path: Path, progress: bytes) -> None:
     folder = unfinished(tmp_path, owner())
-    (folder / "progress.json").write_text(progress)
+    (folder / "progress.json").write_bytes(progress)
     with served(tmp_path) as client:
         (run,) = listed(client)
         found = client.ask(f"/api/lanes?run={run['id']}&table=ops")

@@ -13,6 +13,7 @@ from kb_cli.main import kb
 from kb_cli.sweep.sweep_file import read_sweep
 from kb_cli.web import sweep_index
 from kb_cli.web.run_index import address_id
+from kb_messages import BenchmarkError
 
 BW = "$.cube.nodes.hbm.bw_gbs"
 
@@ -124,3 +125,17 @@ def test_whole_sweeps_are_kept_while_their_files_are_small(
     for each in sorted(index.sweeps(), key=lambda each: each.name):
         assert index.sweep(each.id).points
     assert len(read) == reads
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(b"gemm", b"g\xffmm"), (b"gemm", rb"g\ud800mm"), (b'"points": [', b'"points": ' + b"[" * 100_000)]
+)
+def test_a_sweep_of_bytes_that_are_no_json_is_one_sentence(
+    swept: tuple[Path, dict[str, Any]], tmp_path: Path, old: bytes, new: bytes
+) -> None:
+    (stored,) = swept[0].glob("sweeps/*/sweep.json")
+    damaged = stored.read_bytes().replace(old, new, 1)
+    assert damaged != stored.read_bytes()
+    (tmp_path / "sweep.json").write_bytes(damaged)
+    with pytest.raises(BenchmarkError, match=r"sweep\.json: got no sweep \(.*\), needs a file that kb sweep wrote$"):
+        read_sweep(tmp_path)

@@ -109,3 +109,12 @@ def test_the_last_writer_of_every_byte_is_who_left_its_value_there(rectangles):
     after = Executor(log, memory).run().read(REG, 0, 1, 128, 128, DType.U8)[0].tolist()
     found = [last_writer(log, REG, at) for at in range(128)]
     assert [255 if writer is None else writer.op_id for writer in found] == after
+
+
+@pytest.mark.parametrize("params", ["{", '{"op":"\udcff"}', "[" * 100_000])
+def test_an_op_of_damaged_params_counts_as_one_that_computed(params):
+    builder = LogBuilder()
+    builder.add((0, 0, 0), OpKind.MATH, "fill", [move(Role.OUT, REG, 0, 1, 4, 4, DType.U8)], params)
+    maker = origin(builder.log(), REG, 0).maker
+    assert maker is not None
+    assert maker.op_id == 0

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import Struct
 
-from kb_dataexec.files import decode_json, read_json, read_json_lines
+from kb_dataexec.files import UnreadableJsonError, decode_json, json_decoder, read_json, read_json_lines
 from kb_messages import LogError
 
 
@@ -25,7 +25,7 @@ def test_a_file_and_its_lines_become_values(tmp_path):
         (b"", "no JSON ("),
         (b'{"x": 1', "no JSON ("),
         (b'{"x": 1} 2', "no JSON ("),
-        (b'{"x": "\xff"}', "no JSON ("),
+        (b'{"x": "\xff"}', "the byte 0xff at offset 7, which is no UTF-8, needs JSON in UTF-8"),
         (b'\xef\xbb\xbf{"x": 1}', "no JSON ("),
         (b'{"x": NaN}', "no JSON (NaN is no JSON number)"),
         (b'{"x": -Infinity}', "no JSON (-Infinity is no JSON number)"),
@@ -53,3 +53,35 @@ def test_the_line_is_named(tmp_path):
     (tmp_path / "lines.jsonl").write_text('{"x": 1}\n{"x": []}\n')
     with pytest.raises(LogError, match=r"lines\.jsonl:2: got JSON of another form"):
         list(read_json_lines(tmp_path / "lines.jsonl", Point, LogError))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\xff",
+        b'{"x": 1, "name": "\xff"}',
+        '{"x": 1, "name": "\udcff"}',
+        rb'{"x": 1, "name": "\ud800"}',
+        b'{"x": ' + b"[" * 100_000,
+        b"[" * 100_000,
+        b'{"x": ' + b"9" * 5000 + b"}",
+        b'{"x": 1e999}',
+        b'{"x": NaN}',
+        b'{"x": "1"}',
+        b"[]",
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_the_quick_decoder_refuses_alike(text):
+    with pytest.raises(UnreadableJsonError) as caught:
+        json_decoder(Point)(text)
+    assert 0 < len(str(caught.value)) < 220
+
+
+def test_the_quick_decoder_decodes():
+    assert (
+        json_decoder(Point)(b'{"x": 3, "name": "\xc3\xa9"}')
+        == json_decoder(Point)('{"x":3,"name":"é"}')
+        == Point(3, "é")
+    )

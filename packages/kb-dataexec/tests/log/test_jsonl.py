@@ -198,7 +198,7 @@ def test_a_line_that_cannot_be_used_is_named(tmp_path, line, message):
 
 def test_bytes_that_are_no_utf8_are_named(tmp_path):
     (tmp_path / "log.jsonl").write_bytes(b'{"kind": "math", "operands": [], "name": "\xff"}\n')
-    text = "line 1: got no JSON ('utf-8' codec can't decode byte 0xff in position 0: invalid start byte), needs "
+    text = "line 1: got the byte 0xff at offset 42, which is no UTF-8, needs a JSON object a line, in UTF-8"
     with pytest.raises(LogError, match=re.escape(text)):
         read_log(tmp_path / "log.jsonl")
 

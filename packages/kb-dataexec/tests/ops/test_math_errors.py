@@ -121,3 +121,17 @@ def test_a_wrong_record_names_its_place(operands, params, text, mode):
     store.write_tensor(TCM, 0, np.ones(3 * STEP, np.uint8))
     with expect(LogError, f"{WHERE}: {text}"):
         Executor(builder.log(), store, mode, fuse_from=2).run()
+
+
+@pytest.mark.parametrize("params", ['{"op":"\udcff"}', "[" * 100_000])
+@pytest.mark.parametrize("kind", [OpKind.MATH, OpKind.GEMM])
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+def test_params_that_no_decoder_takes_are_one_sentence(kind, params, mode):
+    builder = LogBuilder()
+    builder.add((0, 0, 0), kind, "an_op", ONE, params)
+    builder.add((0, 0, 1), OpKind.MATH, "another", ONE, attributes("abs"))
+    store = MemoryStore(REGIONS)
+    store.write_tensor(TCM, 0, np.ones(3 * STEP, np.uint8))
+    with pytest.raises(LogError, match=r": got params .*, needs JSON") as caught:
+        Executor(builder.log(), store, mode, fuse_from=2).run()
+    assert str(caught.value).startswith(WHERE)

@@ -134,7 +134,8 @@ from kb_messages.plans.stages import (
     stage_params,
 )
 from kb_messages.plans.tiles import TileSequence, tiles_from
-from kb_messages.regular import MOST_NBYTES, file_in, open_regular, read_bytes
+from kb_messages.regular import MOST_NBYTES, file_in, open_regular, read_bytes, read_text
+from kb_messages.text import check_utf8, decode_text, encode_json, int_of
 
 __all__ = [
     "ADDRESS_BITS",
@@ -250,17 +251,21 @@ __all__ = [
     "__version__",
     "accesses_of",
     "check_plan",
+    "check_utf8",
     "common_byte",
     "counted_nbytes",
     "covers",
     "cut",
     "decode_command",
     "decode_plan",
+    "decode_text",
     "depth_axis",
     "encode_command",
+    "encode_json",
     "encode_plan",
     "file_in",
     "has_own_form",
+    "int_of",
     "is_virtual",
     "join_address",
     "lazy_door",
@@ -272,6 +277,7 @@ __all__ = [
     "overlaps",
     "owner_of",
     "read_bytes",
+    "read_text",
     "rectangle",
     "rectangles_along_k",
     "scalar_of",

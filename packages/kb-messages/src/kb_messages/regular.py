@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 from kb_messages.errors import KbError
+from kb_messages.text import decode_text
 
 MOST_NBYTES: Final = 1 << 30
 """The largest text or blob that is read whole. Source: assumed; the index of a million arrays has 200 MB."""
@@ -44,6 +45,16 @@ def read_bytes(path: str | os.PathLike[str], error: type[KbError] = KbError, mos
             return file.read(most_nbytes)
         except OSError as reason:
             raise error(os.fspath(path), f"a file that cannot be read ({_said(reason)})", "a readable file") from None
+
+
+def read_text(
+    path: str | os.PathLike[str], needs: str, error: type[KbError] = KbError, most_nbytes: int = MOST_NBYTES
+) -> str:
+    """The text of the regular file *path*, which is *needs*, such as `a YAML file`. A byte order mark is left out.
+
+    Raises *error* like `read_bytes`, and for bytes that are no UTF-8.
+    """
+    return decode_text(read_bytes(path, error, most_nbytes), os.fspath(path), needs, error)
 
 
 def file_in(folder: Path, name: str, error: type[KbError] = KbError) -> Path:

@@ -13,7 +13,7 @@ from kb_cli.terminal.escape import file_stem
 from kb_cli.terminal.output import emit_json, emit_tables, progress_bar
 from kb_cli.terminal.output_file import check_ending, made_folder, refuse_overwriting
 from kb_engine.probe import Operation, ProbeError, probe, probe_all
-from kb_messages import MemorySpace
+from kb_messages import MemorySpace, int_of
 from kb_topology import Topology, load_topology, parse_nbytes
 
 _OPERATIONS = [each.value for each in Operation]
@@ -62,7 +62,7 @@ def command(
     """
     chip_file = bundled.find("topologies", topology)
     chip = load_topology(chip_file)
-    size = parse_nbytes(int(nbytes) if nbytes.isdecimal() else nbytes)
+    size = parse_nbytes(nbytes if (given := int_of(nbytes)) is None else given)
     if size is None:
         raise ProbeError("--nbytes", repr(nbytes), "a size such as 64, 4 KiB or 1 MiB")
     if everything:

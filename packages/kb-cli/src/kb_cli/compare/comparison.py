@@ -12,7 +12,7 @@ from kb_cli.compare.blocks import BlockChange, PeChange, block_changes, pe_chang
 from kb_cli.compare.configuration import ConfigurationChange, configuration_changes
 from kb_cli.compare.side import Side
 from kb_dataexec.analysis import Where
-from kb_messages import KbError
+from kb_messages import KbError, int_of
 from kb_topology import listing
 
 
@@ -39,9 +39,10 @@ class LineMatch:
 
 def _matched(line: str, file: str, other: str, numbers: Mapping[int, int]) -> str:
     name, _, number = line.rpartition(":")
-    if name != file or not number.isdecimal():
+    known = int_of(number)
+    if name != file or known is None:
         return line
-    found = numbers.get(int(number))
+    found = numbers.get(known)
     return "" if found is None else f"{other}:{found}"
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from kb_cli.benchmark.values.shapes import MOST_NBYTES, MOST_ROWS
-from kb_messages import BenchmarkError, read_bytes
+from kb_cli.benchmark.values.shapes import MOST_ROWS, csv_rows
+from kb_messages import BenchmarkError, check_utf8
 from kb_topology import YamlPath, format_path, parse_path
 
 TOPOLOGY = "topology"
@@ -99,8 +97,10 @@ def values_of(text: str, where: str) -> tuple[str, ...]:
     A range `first:last:step` adds `step` (default 1) as long as the sum is at most `last`, and `first:last:*factor`
     multiplies. Commas within brackets and quotes belong to a value. *where* is the place in errors.
 
-    Raises BenchmarkError for an empty part, a value that stands twice, a range that does not end, and too many values.
+    Raises BenchmarkError for an empty part, a value that stands twice, a range that does not end, too many values, and
+    a byte that is no UTF-8, which no table of results could hold.
     """
+    check_utf8(text, where, BenchmarkError)
     found: dict[str, None] = {}
     for part in _parts(text):
         if not part:
@@ -145,41 +145,25 @@ def _range(matched: re.Match[str], where: str) -> Iterator[str]:
         value = value * step if times else value + step
 
 
-_NEEDS = "a CSV file in UTF-8 whose first row names parameters or places"
+_NAMES = "whose first row names parameters or places"
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
     """Returns the rows of the CSV file *path*: texts by column. Raises BenchmarkError with file and line."""
-    label = str(path)
-    try:
-        text = read_bytes(path, BenchmarkError, MOST_NBYTES).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BenchmarkError(label, f"bytes that are not UTF-8, at byte {error.start}", _NEEDS) from None
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     columns: list[str] = []
     rows: list[dict[str, str]] = []
-    try:
-        for cells in reader:
-            cells = [cell.strip() for cell in cells]
-            where = f"{label}:{reader.line_num}"
-            if not any(cells):
-                continue
-            if not columns:
-                if not all(cells) or len(set(cells)) != len(cells):
-                    raise BenchmarkError(where, "a column without a name or a name twice", "one name a column")
-                columns = cells
-            elif len(cells) != len(columns):
-                raise BenchmarkError(
-                    where,
-                    f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}",
-                    f"{len(columns)}, one for each column",
-                )
-            elif len(rows) == MOST_ROWS:
-                raise BenchmarkError(where, f"more than {MOST_ROWS} rows", "no more", "cut the file in pieces")
-            else:
-                rows.append(dict(zip(columns, cells, strict=True)))
-    except csv.Error as error:
-        raise BenchmarkError(f"{label}:{reader.line_num}", str(error), _NEEDS) from None
+    for where, cells in csv_rows(path, _NAMES):
+        if not columns:
+            if not all(cells) or len(set(cells)) != len(cells):
+                raise BenchmarkError(where, "a column without a name or a name twice", "one name a column")
+            columns = cells
+        elif len(cells) != len(columns):
+            got = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}"
+            raise BenchmarkError(where, got, f"{len(columns)}, one for each column")
+        elif len(rows) == MOST_ROWS:
+            raise BenchmarkError(where, f"more than {MOST_ROWS} rows", "no more", "cut the file in pieces")
+        else:
+            rows.append(dict(zip(columns, cells, strict=True)))
     if not rows:
-        raise BenchmarkError(label, "no rows", _NEEDS)
+        raise BenchmarkError(str(path), "no rows", f"a CSV file in UTF-8 {_NAMES}")
     return rows

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from kb_cli.benchmark.values.shapes import MOST_ROWS
 from kb_cli.sweep.axis import TOPOLOGY, AxisGroup, SweepAxis, is_chip, named, read_table, values_of
-from kb_messages import BenchmarkError, read_bytes
+from kb_messages import BenchmarkError, read_text
 from kb_topology import YamlSource, convert_checked, did_you_mean, listing, read_yaml
 
 MOST_NBYTES = 16 << 20
@@ -239,12 +239,7 @@ def _check_keys(file: _File, label: str) -> None:
 
 def _read(path: Path) -> _File:
     label = str(path)
-    try:
-        text = read_bytes(path, BenchmarkError, MOST_NBYTES).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BenchmarkError(
-            label, f"bytes that are not UTF-8, at byte {error.start}", "a YAML file in UTF-8"
-        ) from None
+    text = read_text(path, "a YAML file", BenchmarkError, MOST_NBYTES)
     found = read_yaml(text, label)
     if found is None:
         known = listing(field.encode_name for field in msgspec.structs.fields(_File))

@@ -14,7 +14,7 @@ from hashlib import sha256
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,7 @@ from msgspec import Struct
 from kb_cli.benchmark.load import LoadedBenchmark
 from kb_cli.run.base.files import write_whole
 from kb_cli.sweep.job import Answer
-from kb_dataexec.files import writing
+from kb_dataexec.files import UnreadableJsonError, json_decoder, writing
 from kb_engine.engine import GROUP
 from kb_messages import BenchmarkError, KbError, file_in, read_bytes
 
@@ -93,6 +93,10 @@ class _Stored(Struct, frozen=True, kw_only=True):
     content: msgspec.Raw
 
 
+_decode_content: Final = json_decoder(_Content)
+_decode_stored: Final = json_decoder(_Stored)
+
+
 class PointStore:
     """The store in *folder*. `damaged` counts files that exist and could not be read."""
 
@@ -109,9 +113,9 @@ class PointStore:
             return None
         try:
             data = read_bytes(file_in(path.parent, path.name, BenchmarkError), BenchmarkError, _MOST_NBYTES)
-            stored = msgspec.json.decode(data, type=_Stored)
-            answer = msgspec.json.decode(stored.content, type=_Content).answer
-        except (KbError, msgspec.MsgspecError, OSError):
+            stored = _decode_stored(data)
+            answer = _decode_content(stored.content).answer
+        except (KbError, UnreadableJsonError, OSError):
             self.damaged += 1
             return None
         if answer.key != key or sha256(stored.content).hexdigest() != stored.sha256:

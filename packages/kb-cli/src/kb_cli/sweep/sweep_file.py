@@ -13,11 +13,13 @@ import msgspec
 
 from kb_cli.run.base.files import write_json
 from kb_cli.sweep.sweep import SweepResult
+from kb_dataexec.files import UnreadableJsonError, json_decoder
 from kb_messages import BenchmarkError, file_in, read_bytes
 
 SWEEP: Final = "sweep.json"
 _MOST_NBYTES: Final = 1 << 30
 """The most bytes of a file that is read. Source: assumed; a million points have some 700 MB."""
+_decode_sweep: Final = json_decoder(SweepResult)
 
 
 def write_sweep(folder: Path, result: SweepResult) -> None:
@@ -38,8 +40,8 @@ def read_sweep(folder: Path) -> SweepResult:
     path = file_in(folder, SWEEP, BenchmarkError)
     data = read_bytes(path, BenchmarkError, _MOST_NBYTES)
     try:
-        found = msgspec.json.decode(data, type=SweepResult)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        found = _decode_sweep(data)
+    except UnreadableJsonError as error:
         raise BenchmarkError(str(path), f"no sweep ({error})", "a file that kb sweep wrote") from None
     if (wrong := _inconsistency(found)) is not None:
         raise BenchmarkError(str(path), wrong, "a file that kb sweep wrote")

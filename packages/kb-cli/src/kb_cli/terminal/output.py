@@ -13,7 +13,7 @@ import msgspec
 
 from kb_cli.terminal.escape import shown, shown_json
 from kb_cli.terminal.streams import drop_output, has_colour, is_terminal
-from kb_messages import KbError
+from kb_messages import KbError, encode_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +26,7 @@ GOOD, BAD, WARNING = "green", "bold red", "yellow"
 
 def emit_json(value: Any) -> None:
     """Writes *value* as indented JSON to standard output."""
-    emit(shown_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
+    emit(shown_json(msgspec.json.format(encode_json(value), indent=2).decode()) + "\n")
 
 
 def emit_lines(lines: Iterable[str]) -> None:

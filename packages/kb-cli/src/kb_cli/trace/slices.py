@@ -183,9 +183,15 @@ def memory_slices(log: OpLog, pe: str | None = None, services: LazyServices | No
     return without_overlap(Slices(places, track, start, end, names.number, titles, arguments))
 
 
-def by_number(name: str) -> list[str | int]:
+def by_number(name: str) -> list[str | tuple[int, str]]:
     """Returns a key that sorts names by the numbers in them; texts and numbers take turns in it."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+    return [_size_of(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+
+def _size_of(digits: str) -> tuple[int, str]:
+    """Returns a key that sorts numbers of any length: `int` fails for more than 4300 digits."""
+    significant = digits.lstrip("0")
+    return len(significant), significant
 
 
 _PLACES = (TrackPlace(LAUNCHES, "call to answer"), TrackPlace(LAUNCHES, "kernels"))

@@ -51,7 +51,7 @@ def _ps(option: str, text: str) -> int:
         ns = Decimal(text)
     except InvalidOperation:
         ns = Decimal("nan")
-    if not (ns.is_finite() and 0 <= ns * PS_PER_NS <= _MOST_PS):
+    if not (ns.is_finite() and 0 <= ns <= _MOST_PS // PS_PER_NS):
         raise KbError(option, repr(text), "nanoseconds, 0 or more", f"such as {option} 1250.5")
     if ns * PS_PER_NS % 1:
         raise KbError(option, f"{text} ns", "whole picoseconds", "write at most three decimals")

@@ -30,24 +30,10 @@ def json_answer(value: Any) -> WebAnswer:
 
 
 def json_bytes(value: Any) -> bytes:
-    r"""Returns *value*, a Struct or plain JSON values, as JSON.
+    """Returns *value*, a Struct or plain JSON values, as JSON in UTF-8."""
+    from kb_messages import encode_json  # loaded with the first answer, so that the server starts at once
 
-    Half of a surrogate pair, which names of files may have and UTF-8 lacks, is escaped as in `\\udcff`.
-    """
-    import msgspec  # loaded with the first answer, so that the server starts at once
-
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        return msgspec.json.encode(_escaped(msgspec.to_builtins(value)))
-
-
-def _escaped(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, dict):
-        return {_escaped(name): _escaped(each) for name, each in value.items()}
-    return [_escaped(each) for each in value] if isinstance(value, list | tuple) else value
+    return encode_json(value)
 
 
 def sentence(text: str, status: int) -> WebAnswer:

@@ -12,7 +12,6 @@ from threading import Lock
 from time import monotonic, time
 from typing import Any, Final, Literal, NamedTuple
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -21,7 +20,7 @@ from kb_cli.run.base.progress import PROGRESS, Snapshot
 from kb_cli.run.folders.run_folder import INTERRUPTED, in_the_making
 from kb_cli.run.folders.run_list import ListedRun, differing_params, listed_run
 from kb_cli.run.records.run_json import RowsJson, read_run
-from kb_dataexec.files import read_bytes
+from kb_dataexec.files import UnreadableJsonError, json_decoder, read_bytes
 from kb_messages import KbError
 
 
@@ -40,6 +39,7 @@ def address_id(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
+_decode_snapshot: Final = json_decoder(Snapshot)
 _FRESH_S: Final = 0.25
 """Seconds for which a look at the folder is good enough, for any number of pages."""
 State = Literal["complete", "interrupted", "stuck", "died", "running"]
@@ -245,7 +245,7 @@ def _progress(folder: Path) -> tuple[Snapshot | None, float | None]:
     """Returns the content of progress.json, and the time at which it was written."""
     file = folder / PROGRESS
     try:
-        snapshot = msgspec.json.decode(read_bytes(file, RunFolderError), type=Snapshot)
+        snapshot = _decode_snapshot(read_bytes(file, RunFolderError))
         return snapshot, file.stat().st_mtime
-    except (OSError, RunFolderError, msgspec.MsgspecError):  # not there yet, or of a kb that writes another one
+    except (OSError, RunFolderError, UnreadableJsonError):  # not there yet, or of a kb that writes another one
         return None, None

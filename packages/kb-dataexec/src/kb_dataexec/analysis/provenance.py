@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-import msgspec
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.files import UnreadableJsonError, json_decoder
 from kb_dataexec.log.rows import op_name
 from kb_dataexec.log.tables import LogParts, OpLog
 from kb_dataexec.memory.store import StoreError
@@ -23,6 +23,7 @@ Position = tuple[int, int, int, int]
 _KEYS: Final = ("op_id", "stage_index", "tile_id", "command_seq")
 _WRITES: Final = tuple(role for role in Role if role.is_write)
 _MOST_MOVES: Final = 64
+_decode_math: Final = json_decoder(MathAttributes)
 _MOVES: Final = ((Role.SRC, Role.DST), (Role.IN, Role.OUT))
 
 
@@ -152,8 +153,8 @@ def _moves(record: OpRecord) -> bool:
     if record.kind is not OpKind.MATH:
         return record.kind is OpKind.MEMORY
     try:
-        return msgspec.json.decode(record.params, type=MathAttributes).op == "copy"
-    except msgspec.MsgspecError:
+        return _decode_math(record.params).op == "copy"
+    except UnreadableJsonError:
         return False
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from kb_messages import KbError
+from kb_messages import KbError, encode_json
 
 _LONGEST_ERROR: Final = 2000
 
@@ -43,19 +43,7 @@ def refuse(text: str) -> None:
 
 def emit_json(value: object) -> None:
     """Writes *value* as indented JSON. Infinities and NaN become null, because JSON has neither."""
-    try:
-        text = msgspec.json.encode(value)
-    except UnicodeEncodeError:  # a lone surrogate in a text of the log
-        text = msgspec.json.encode(_without_surrogates(msgspec.to_builtins(value)))
-    sys.stdout.write(msgspec.json.format(text, indent=2).decode() + "\n")
-
-
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_surrogates(item) for item in value]
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+    sys.stdout.write(msgspec.json.format(encode_json(value), indent=2).decode() + "\n")
 
 
 class Progress:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
-from kb_messages import MOST_NBYTES, KbError, open_regular, read_bytes
+from kb_messages import MOST_NBYTES, KbError, decode_text, open_regular, read_bytes
 
 T = TypeVar("T")
 
@@ -44,12 +44,37 @@ def decode_json(text: bytes, kind: type[T], where: str, error: type[KbError] = K
     """
     try:
         return msgspec.convert(_DECODER.decode(text.decode("utf-8")), kind)
+    except UnicodeDecodeError:
+        decode_text(text, where, "JSON", error)
+        raise
     except msgspec.ValidationError as reason:
         raise error(where, f"JSON of another form ({reason})", "JSON that kb wrote") from None
     except RecursionError:
         raise error(where, "JSON that is nested too deeply", "JSON that kb wrote") from None
     except (ValueError, OverflowError) as reason:
         raise error(where, f"no JSON ({_short(str(reason))})", "JSON in UTF-8") from None
+
+
+class UnreadableJsonError(ValueError):
+    """Raised for a text that a decoder of `json_decoder` cannot decode. The text of the error is the reason."""
+
+
+def json_decoder(kind: type[T]) -> Callable[[bytes | str | msgspec.Raw], T]:
+    """Returns a function that decodes JSON as *kind*, about ten times as fast as `decode_json`.
+
+    The function takes the last value of a key that stands twice. It raises UnreadableJsonError for bytes that are no
+    UTF-8, a half of a surrogate pair, a text that is no JSON, a nesting beyond what msgspec decodes, and a value of
+    another type than *kind*.
+    """
+    decode = msgspec.json.Decoder(kind).decode
+
+    def decoded(text: bytes | str | msgspec.Raw) -> T:
+        try:
+            return decode(text)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as reason:
+            raise UnreadableJsonError(_short(str(reason))) from None
+
+    return decoded
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-import msgspec
-
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.backends import current
+from kb_dataexec.files import UnreadableJsonError, json_decoder
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops.params import flaw
@@ -25,7 +24,7 @@ class DecodedGemm(NamedTuple):
     attributes: GemmAttributes
 
 
-_DECODE: Final = msgspec.json.Decoder(GemmAttributes).decode
+_DECODE: Final = json_decoder(GemmAttributes)
 _FIELDS: Final = ", ".join(GemmAttributes.__struct_fields__)
 
 
@@ -34,7 +33,7 @@ def attributes_of(params: str) -> GemmAttributes | None:
     """Returns the attributes in the `params` of a GEMM op; None if they are no JSON of GemmAttributes."""
     try:
         return _DECODE(params or "{}")
-    except msgspec.MsgspecError:
+    except UnreadableJsonError:
         return None
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-import msgspec
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array, cast, numpy_dtype
 from kb_dataexec.arrays.functions import FUNCTIONS, Function
 from kb_dataexec.arrays.row_groups import RowGroups
 from kb_dataexec.backends import current
+from kb_dataexec.files import UnreadableJsonError, json_decoder
 from kb_dataexec.log.rows import Op, OperandRow
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops.params import flaw
@@ -78,7 +78,7 @@ class DecodedMath(NamedTuple):
         return np.ascontiguousarray(value if at < self.function.as_is else cast(value, self.working))
 
 
-_DECODE: Final = msgspec.json.Decoder(MathAttributes).decode
+_DECODE: Final = json_decoder(MathAttributes)
 _FIELDS: Final = ", ".join(MathAttributes.__struct_fields__)
 
 
@@ -87,7 +87,7 @@ def attributes_of(params: str) -> MathAttributes | None:
     """Returns the attributes in the `params` of a MATH op; None if they are no JSON of MathAttributes."""
     try:
         return _DECODE(params)
-    except msgspec.MsgspecError:
+    except UnreadableJsonError:
         return None
 
 

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import msgspec
 
+from kb_dataexec.files import UnreadableJsonError
+
 
 def flaw(decode: Callable[[str], msgspec.Struct], params: str) -> str:
     """Returns the error of *decode* about *params* that it refuses."""
     try:
         return f"{decode(params)} is right"
-    except msgspec.MsgspecError as error:
+    except UnreadableJsonError as error:
         return str(error)

@@ -20,6 +20,7 @@ from kb_messages.memory.address import ADDRESS_BITS
 from kb_messages.plans.lifetimes import lifetimes_of
 from kb_messages.plans.plan import PipelinePlan
 from kb_messages.plans.stages import Axis, OperandTemplate, Place, StageTemplate, StageType, When
+from kb_messages.text import decode_text
 
 _OF_STAGE: Final[Mapping[str, type[IntEnum]]] = {"stage_type": StageType, "when": When}
 _OF_OPERAND: Final[Mapping[str, type[IntEnum]]] = {"role": Role, "place": Place, "when": When}
@@ -135,8 +136,8 @@ def _fits(side: Axis, grid: tuple[int, int, int]) -> bool:
 def _parse(text: bytes | str, what: str) -> Any:
     import json  # takes milliseconds, which most users of this package do without
 
+    decoded = decode_text(text, what, "a plan", PlanError) if isinstance(text, bytes) else text
     try:
-        decoded = text.decode("utf-8") if isinstance(text, bytes) else text
         return json.loads(decoded, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
     except (ValueError, TypeError, RecursionError) as error:
         said = "nesting without end" if isinstance(error, RecursionError) else f"a text that is not JSON ({error})"

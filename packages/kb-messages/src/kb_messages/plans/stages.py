@@ -13,6 +13,7 @@ from kb_messages.dtypes import DType
 from kb_messages.errors import PlanError
 from kb_messages.log.oplog import GemmAttributes, MathAttributes, Role
 from kb_messages.memory.rectangles import Rectangle
+from kb_messages.text import int_of
 
 
 class StageType(IntEnum):
@@ -41,10 +42,10 @@ class TileShape(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     @classmethod
     def parse(cls, text: str) -> TileShape:
         """The shape that *text*, like `128x128x128`, names as M x N x K. Raises PlanError for any other text."""
-        parts = text.lower().split("x")
-        if len(parts) != 3 or not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
+        sides = [int_of(part) or 0 for part in text.lower().split("x")]
+        if len(sides) != 3 or 0 in sides:
             raise PlanError("tile", repr(text), "three positive sizes MxNxK", "write it like 128x128x128")
-        return cls(*(int(part) for part in parts))
+        return cls(*sides)
 
 
 class Place(IntEnum):

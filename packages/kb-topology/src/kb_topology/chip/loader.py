@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from kb_messages import TopologyError, read_bytes
+from kb_messages import TopologyError, read_text
 from kb_topology.chip.limits import MAX_FILE_NBYTES, MAX_NAME_CHARACTERS
 from kb_topology.chip.spec import NODE_KEYS, TopologySpec
 from kb_topology.chip.templates import NODE_PLACES
@@ -18,12 +18,7 @@ from kb_topology.text.yaml_reader import read_yaml
 def read_source(path: str | os.PathLike[str]) -> YamlSource:
     """The text of the file at *path*. Raises TopologyError when it is no regular file, too large or not UTF-8."""
     label = os.fspath(path)
-    data = read_bytes(label, TopologyError, MAX_FILE_NBYTES)
-    try:
-        return YamlSource(label, data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        got = f"bytes that are not UTF-8, at byte {error.start}"
-        raise TopologyError(label, got, "a YAML file in UTF-8") from None
+    return YamlSource(label, read_text(label, "a YAML file", TopologyError, MAX_FILE_NBYTES))
 
 
 def load_spec(source: YamlSource) -> TopologySpec:

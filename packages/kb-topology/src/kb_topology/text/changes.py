@@ -105,7 +105,7 @@ def _single(value: str) -> yaml.ScalarEvent | None:
     """*value* as the one scalar of a YAML text, without tag and anchor; None for every other text."""
     try:
         events = [each for each in yaml.parse(value, Loader=yaml.CSafeLoader) if isinstance(each, yaml.NodeEvent)]
-    except yaml.YAMLError:
+    except (yaml.YAMLError, UnicodeEncodeError):  # half of a surrogate pair, which stands for a byte that is no UTF-8
         return None
     if len(events) == 1 and isinstance(events[0], yaml.ScalarEvent) and events[0].tag is events[0].anchor is None:
         return events[0]

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from kb_messages import KbError, TopologyError
+from kb_messages import KbError, TopologyError, int_of
 from kb_topology import NodeKind, Topology, load_topology, loads_topology, with_values
 
 BUNDLED: Final = "kb.topologies"
@@ -63,9 +63,10 @@ def most_configurations(where: str, text: str) -> int | None:
     """
     if text in ("all", "first"):
         return None if text == "all" else 1
-    if not text.isascii() or not text.isdecimal() or not int(text):
+    found = int_of(text)
+    if not found:
         raise KbError(where, repr(text), "all, first, or a number from 1 on")
-    return int(text)
+    return found
 
 
 def topology_of(options: Options) -> Topology:

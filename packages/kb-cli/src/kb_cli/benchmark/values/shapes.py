@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,14 +13,14 @@ from msgspec.structs import fields
 
 from kb_cli.benchmark.values.field_values import BadValue, value_of
 from kb_cli.benchmark.values.params import ParamsBuilder, as_text, params_code
-from kb_messages import BenchmarkError, read_bytes
+from kb_messages import BenchmarkError, read_text
 from kb_topology import listing
 
 MOST_ROWS = 100_000
 """The most rows of a file. Source: assumed; so many runs take more than a day."""
 MOST_NBYTES = 64 << 20
 """The most bytes of a file. Source: assumed; rows of 600 characters each."""
-_NEEDS = "a CSV file in UTF-8 whose first row names parameters"
+_NAMES = "whose first row names parameters"
 
 
 class Row(NamedTuple):
@@ -40,35 +40,36 @@ def read_shapes(path: Path, params_type: type[Struct], texts: dict[str, str]) ->
 
     Raises BenchmarkError with file and line.
     """
-    label = str(path)
-    reader = csv.reader(io.StringIO(_read_text(path), newline=""), strict=True)
     rows: list[Row] = []
     header: _Header | None = None
-    try:
-        with params_code(params_type):
-            for cells in reader:
-                cells = [cell.strip() for cell in cells]
-                if not any(cells):
-                    continue
-                where = f"{label}:{reader.line_num}"
-                if header is None:
-                    header = _Header(where, cells, params_type, texts)
-                elif len(rows) == MOST_ROWS:
-                    raise BenchmarkError(where, f"more than {MOST_ROWS} rows", "no more", "cut the file in pieces")
-                else:
-                    rows.append(header.row(where, cells))
-    except csv.Error as error:
-        raise BenchmarkError(f"{label}:{reader.line_num}", str(error), _NEEDS) from None
+    with params_code(params_type):
+        for where, cells in csv_rows(path, _NAMES):
+            if header is None:
+                header = _Header(where, cells, params_type, texts)
+            elif len(rows) == MOST_ROWS:
+                raise BenchmarkError(where, f"more than {MOST_ROWS} rows", "no more", "cut the file in pieces")
+            else:
+                rows.append(header.row(where, cells))
     if not rows:
-        raise BenchmarkError(label, "no rows" if header else "an empty file", _NEEDS)
+        raise BenchmarkError(str(path), "no rows" if header else "an empty file", f"a CSV file in UTF-8 {_NAMES}")
     return rows
 
 
-def _read_text(path: Path) -> str:
+def csv_rows(path: Path, content: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields (`FILE:LINE`, cells) for every row of the CSV file *path* that is not blank. Cells have no outer blanks.
+
+    *content* ends the sentence of errors, such as `whose first row names parameters`. Raises BenchmarkError for bytes
+    that are no UTF-8, a quote that does not end, and a cell of more than 131072 characters.
+    """
+    text = read_text(path, "a CSV file", BenchmarkError, MOST_NBYTES)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        return read_bytes(path, BenchmarkError, MOST_NBYTES).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BenchmarkError(str(path), f"bytes that are not UTF-8, at byte {error.start}", _NEEDS) from None
+        for cells in reader:
+            stripped = [cell.strip() for cell in cells]
+            if any(stripped):
+                yield f"{path}:{reader.line_num}", stripped
+    except csv.Error as error:
+        raise BenchmarkError(f"{path}:{reader.line_num}", str(error), f"a CSV file in UTF-8 {content}") from None
 
 
 class _Header:

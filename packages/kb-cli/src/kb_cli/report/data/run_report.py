@@ -17,6 +17,7 @@ from kb_cli.run.observe.bounded_by import bounded_by
 from kb_cli.whatif.lever_chances import TriedLever
 from kb_dataexec.analysis import BlockShare, PathShare, PeShares, block_shares, line_shares, path_shares, pe_shares
 from kb_dataexec.analysis import total_ps as total_ps_of
+from kb_messages import int_of
 
 _KINDS = {"links": ("link",), "pe_dma": ("pe_dma_read", "pe_dma_write")}
 """The kinds of blocks whose utilization belongs to a block of the path, where the names differ."""
@@ -184,5 +185,5 @@ def line_number(line: str, file: str, most: int) -> int:
     otherwise 0.
     """
     name, _, number = line.rpartition(":")
-    found = int(number) if name == file and number.isascii() and number.isdecimal() else 0
-    return found if found <= most else 0
+    found = int_of(number) or 0
+    return found if name == file and found <= most else 0

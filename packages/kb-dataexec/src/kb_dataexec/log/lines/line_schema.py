@@ -8,14 +8,13 @@ from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from kb_dataexec.files import UnreadableJsonError, decode_text, json_decoder
 from kb_messages import LOG_TABLES, SPACE_BY_CODE, DType, LogError, OpKind, Role
 
 KINDS: Final = {kind.name.lower(): kind.value for kind in OpKind}
 ROLES: Final = {role.name: role.value for role in Role}
 DTYPES: Final = {str(dtype): dtype.info.code for dtype in DType}
 SPACES: Final = {str(space): code for code, space in SPACE_BY_CODE.items()}
-UNREADABLE: Final = msgspec.MsgspecError, UnicodeDecodeError, RecursionError
-"""The errors that decoding JSON raises."""
 
 _CHOICES: Final[dict[str, Collection[str]]] = {
     "kind": KINDS,
@@ -93,15 +92,18 @@ class OpLine(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
         )  # fmt: skip
 
 
-decode_op: Final = msgspec.json.Decoder(OpLine).decode
-"""Decodes a line as an OpLine. Raises one of UNREADABLE; `refusal` says why. Names of codes are not checked."""
+decode_op: Final = json_decoder(OpLine)
+"""Decodes a line as an OpLine. Raises UnreadableJsonError; `refusal` says why. Names of codes are not checked."""
+_decode_any: Final = json_decoder(object)
 
 
 def refusal(where: str, text: bytes) -> LogError:
     """Returns the error about *text*, a line that cannot be used. The error begins with *where*."""
     try:
-        value = msgspec.json.decode(text)
-    except UNREADABLE as error:
+        value = _decode_any(decode_text(text, where, "a JSON object a line,", LogError))
+    except LogError as error:
+        return error
+    except UnreadableJsonError as error:
         return LogError(where, f"no JSON ({str(error)[:80]})", "a JSON object a line")
     return wrong_field(where, value, OpLine) or LogError(where, _short(value), "an op of a log")
 
@@ -109,8 +111,8 @@ def refusal(where: str, text: bytes) -> LogError:
 def is_torn(text: bytes) -> bool:
     """Whether *text* is the beginning of a JSON object, but not a whole one."""
     try:
-        msgspec.json.decode(text)
-    except UNREADABLE as error:
+        _decode_any(text)
+    except UnreadableJsonError as error:
         return text.lstrip().startswith(b"{") and "truncated" in str(error)
     return False
 

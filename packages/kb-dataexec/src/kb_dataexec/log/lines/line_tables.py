@@ -11,7 +11,8 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.log.lines.line_schema import UNREADABLE, Number, wrong_field
+from kb_dataexec.files import UnreadableJsonError, json_decoder
+from kb_dataexec.log.lines.line_schema import Number, wrong_field
 from kb_dataexec.log.table_dtypes import TABLE_DTYPES
 from kb_messages import ID_COLUMNS, LOG_TABLES, LogError
 
@@ -39,8 +40,9 @@ def _line_type(name: str) -> type[Struct]:
 
 
 _LINES: Final = {name: _line_type(name) for name in LOG_TABLES}
-_DECODE: Final = {name: msgspec.json.Decoder(line).decode for name, line in _LINES.items()}
-_decode_stamp: Final = msgspec.json.Decoder(_Stamp).decode
+_DECODE: Final = {name: json_decoder(line) for name, line in _LINES.items()}
+_decode_stamp: Final = json_decoder(_Stamp)
+_decode_fields: Final = json_decoder(dict[str, Any])
 
 
 class TableLines:
@@ -57,7 +59,7 @@ class TableLines:
         """
         try:
             name = _decode_stamp(text).table
-        except UNREADABLE:
+        except UnreadableJsonError:
             return False
         if name is UNSET:
             return False
@@ -66,8 +68,8 @@ class TableLines:
         try:
             row = _DECODE[name](text)
             self.add(where, name, {column: getattr(row, column) for column in _LINES[name].__struct_fields__})
-        except (*UNREADABLE, KeyError):
-            fields = {key: value for key, value in msgspec.json.decode(text).items() if key != "table"}
+        except (UnreadableJsonError, KeyError):
+            fields = {key: value for key, value in _decode_fields(text).items() if key != "table"}
             error = wrong_field(where, fields, _LINES[name])
             raise error or LogError(where, "a row that cannot be read", f"a row of {name}") from None
         return True

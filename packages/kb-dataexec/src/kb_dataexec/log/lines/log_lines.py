@@ -14,14 +14,13 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from kb_dataexec.files import DistinctKeys, open_regular
+from kb_dataexec.files import DistinctKeys, UnreadableJsonError, open_regular
 from kb_dataexec.log.auxiliary import joined, missing_tables
 from kb_dataexec.log.lines.line_schema import (
     DTYPES,
     KINDS,
     ROLES,
     SPACES,
-    UNREADABLE,
     OperandLine,
     OpLine,
     decode_op,
@@ -148,7 +147,7 @@ class LogLines:
                     self._keys.check(text, where, LogError)
                 if op is not None:
                     self._add(number, op, ops, operands)
-            except (*UNREADABLE, KeyError):
+            except (UnreadableJsonError, KeyError):
                 raise refusal(where, text) from None
         rows, tables = (np.frombuffer(ops, OPS_DTYPE), np.frombuffer(operands, OPERAND_DTYPE)), self._tables.take()
         self._begun.update(tables)
