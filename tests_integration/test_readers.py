@@ -31,6 +31,7 @@ EXCEPTIONS = {
     ("kb_cli/whatif/ran_setup.py", "decode"): "with errors=replace",
     ("kb_cli/compare/side.py", "decode"): "with errors=replace",
     ("kb_dataexec/log/writer.py", "open"): "the immediates that the writer itself has written",
+    ("kb_triton/checking/global_names.py", "read_bytes"): "the file of a kernel, which Python has imported",
     ("kb_triton/script.py", "decode"): "with errors=replace",
 }
 """Calls outside the readers that cannot fail on bytes of a user, with the reason."""
