@@ -79,6 +79,10 @@ ALLOWED = {
     "kb_cli.face.kernel_run": ("where fix", "an error names the output of its kernel"),
     "kb_cli.face.run": ("where", "an error names the cell of a notebook"),
     "kb_engine.engine.dropped_interrupts": ("unraisablehook", "Python asks sys for the hook"),
+    "kb_triton.jit.rewriting": (
+        "value test body orelse iter ifs col_offset end_col_offset",
+        "a tree of syntax is changed node by node, as ast.NodeTransformer does",
+    ),
     "kb_triton.runtime.autotuner": ("got", "an error names the configuration that an argument comes from"),
 }
 """By module or room: attributes, and the reason. `writeable` of a numpy array's flags is allowed everywhere."""

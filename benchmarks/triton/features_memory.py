@@ -98,7 +98,7 @@ def show_atomics_of_blocks(rng):
 
 @triton.jit
 def descriptor_kernel(x_ptr, y_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    sizes = [ROWS, COLUMNS]
+    sizes: tl.constexpr = [ROWS, COLUMNS]
     x = tl.make_tensor_descriptor(x_ptr, shape=[rows, columns], strides=[columns, 1], block_shape=sizes)
     y = tl.make_tensor_descriptor(y_ptr, shape=[rows, columns], strides=[columns, 1], block_shape=sizes)
     here = [tl.program_id(0) * ROWS, tl.program_id(1) * COLUMNS]

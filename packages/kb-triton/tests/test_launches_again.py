@@ -225,7 +225,7 @@ def test_equal_code_with_a_constexpr_parameter_is_another_kernel():
         assert y[0] == wanted
 
 
-def test_equal_code_without_source_is_another_kernel(tmp_path):
+def test_a_kernel_needs_source_that_python_finds(tmp_path):
     text = (
         "def chosen(x, y):\n    at = tl.arange(0, 16)\n    x = tl.load(x + at)\n    tl.store(y + at, x > 1 and x < 3)\n"
     )
@@ -237,9 +237,12 @@ def test_equal_code_without_source_is_another_kernel(tmp_path):
         if file == str(path):
             triton.jit(names["chosen"])[(1,)](x, y)
             np.testing.assert_array_equal(np.flatnonzero(y), [2])
-        else:  # `and` of blocks needs the source
-            with pytest.raises(KernelError, match="the truth of a block of 16"):
-                triton.jit(names["chosen"])[(1,)](x, y)
+        else:
+            with pytest.raises(ValueError, match="@jit functions should be defined in a Python file"):
+                triton.jit(names["chosen"])
+    negated = triton.jit(lambda a, b: tl.store(b, a))
+    with pytest.raises(KernelError, match="needs a def in a Python file"):
+        negated[(1,)](2, y)
 
 
 @triton.jit

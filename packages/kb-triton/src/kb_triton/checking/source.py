@@ -26,7 +26,7 @@ class KernelSource:
         self.tree = tree
         self.first_line = first_line
         self.path = fn.__code__.co_filename
-        self._indentation = indentation
+        self.indentation = indentation
         self._names = fn.__name__, fn.__qualname__, fn.__module__
 
     @property
@@ -45,7 +45,7 @@ class KernelSource:
         for each in ast.walk(module):
             if isinstance(each, (ast.stmt, ast.expr)):
                 each.lineno = each.end_lineno = self.line_in_file(node)
-                each.col_offset = getattr(node, "col_offset", 0) + self._indentation
+                each.col_offset = getattr(node, "col_offset", 0) + self.indentation
                 each.end_col_offset = each.col_offset + 1
         module.body[0].lineno = module.body[0].end_lineno = self.first_line
         code = compile(module, self.path, "exec", dont_inherit=True)

@@ -4,14 +4,46 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
 
 from kb_messages import KernelError
 from kb_topology import did_you_mean
 from kb_triton.host import TensorDescriptor
 from kb_triton.language import Pointer, constexpr, make_tensor_descriptor, pointer_of, tensor
 from kb_triton.language.tensors.arithmetic import rounded
-from kb_triton.language.tensors.dtypes import float32, int1, type_of_number
+from kb_triton.language.tensors.dtypes import (
+    bfloat16,
+    dtype,
+    float16,
+    float32,
+    float64,
+    int1,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    wrapped,
+)
+
+_STATED: Final = {
+    "u1": int1, "i8": int8, "i16": int16, "i32": int32, "i64": int64, "u8": uint8, "u16": uint16, "u32": uint32,
+    "u64": uint64, "fp16": float16, "bf16": bfloat16, "fp32": float32, "fp64": float64,
+}  # fmt: skip
+"""The types of numbers by their names in a signature."""
+_NAMES: Final = {
+    **{each: each for each in _STATED}, "bool": "u1", "int1": "u1", "uint1": "u1", "i1": "u1", "int": "i32",
+    "half": "fp16", "float": "fp32", "double": "fp64",
+    **{kind.name: short for short, kind in _STATED.items() if kind is not int1 and not kind.is_float},
+    "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64",
+}  # fmt: skip
+"""The names in a signature for the names that annotations have. Source: `type_canonicalisation_dict` of Triton 3.9."""
 
 
 class KernelParameter:
@@ -28,6 +60,16 @@ class KernelParameter:
         self.do_not_specialize = self.do_not_specialize_on_alignment = not_specialized
 
     @property
+    def annotation_type(self) -> str:
+        """The type of a number that the annotation states, by its name in a signature; empty where it states none."""
+        return "" if self.stated is None else _named(self.annotation)
+
+    @cached_property
+    def stated(self) -> dtype | None:
+        """The type of a number that the annotation states, such as `tl.int64` or `"u32"`; None where it states none."""
+        return _STATED.get(_named(self.annotation))
+
+    @property
     def text(self) -> str:
         """The parameter as its author writes it, such as `BLOCK: tl.constexpr = 64`."""
         default = f"{' = ' if self.is_constexpr else '='}{self.default!r}" if self.has_default else ""
@@ -35,6 +77,15 @@ class KernelParameter:
 
     def __repr__(self) -> str:
         return f"KernelParameter({self.num}, {self.name!r})"
+
+
+def _named(annotation: Any) -> str:
+    """Returns the name in a signature of the type that *annotation*, or its text, is; other names as they are."""
+    if isinstance(annotation, str):
+        name = annotation.strip().removeprefix("tl.")
+    else:
+        name = annotation.name if isinstance(annotation, dtype) else getattr(annotation, "__name__", str(annotation))
+    return _NAMES.get(name.replace("_t", ""), name)
 
 
 def is_constexpr(annotation: Any) -> bool:
@@ -94,26 +145,74 @@ def _described(value: int) -> str:
     return f"the integer {value}" if value.bit_length() <= 128 else f"an integer of {value.bit_length()} bits"
 
 
-def as_argument(value: Any, is_constant: bool) -> Any:
-    """Returns the object that a kernel gets for the argument *value*.
+def as_argument(value: Any, parameter: KernelParameter) -> Any:
+    """Returns the object that a kernel gets for the argument *value* of *parameter*.
 
     A constant stays as it is. A pointer or a number becomes a tensor, a tuple is taken element by element, and a
-    descriptor of the host becomes a descriptor of the kernel.
+    descriptor of the host becomes a descriptor of the kernel. The annotation of the parameter states the type of a
+    number. Without one, an integer has the first of int32, int64 and uint64 that holds it, and the integer 1 is a
+    constant, unless the parameter is not specialized. A bool is int1, a float fp32. Source: `specialize.cc` of Triton
+    3.9. Raises KernelError for a value that is no number of the stated type.
     """
+    if parameter.is_constexpr or value is None:
+        return pointer_of(value) if isinstance(value, Pointer) else constexpr(value)
+    if parameter.stated is not None and (isinstance(value, Pointer) or not isinstance(value, (tuple, list))):
+        return _of_stated_type(value, parameter.name, parameter.stated)
+    return _specialized(value, not parameter.do_not_specialize)
+
+
+def _specialized(value: Any, is_constant_of_one: bool) -> Any:
+    """Returns the object that a kernel gets for *value* by the value alone."""
     if isinstance(value, Pointer):
         return pointer_of(value)
-    if is_constant or value is None:
+    if value is None:
         return constexpr(value)
     if isinstance(value, bool):
         return tensor(value, (), int1)
     if isinstance(value, int):
-        return tensor(int(value), (), type_of_number(int(value)))
+        number = int(value)
+        return constexpr(1) if number == 1 and is_constant_of_one else tensor(number, (), _type_of_argument(number))
     if isinstance(value, float):
         return tensor(rounded(value, float32), (), float32)
     if isinstance(value, TensorDescriptor):
-        base = as_argument(value.base, False)
+        base = _specialized(value.base, False)
         return make_tensor_descriptor(base, value.shape, value.strides, value.block_shape, value.padding)
     if isinstance(value, (tuple, list)):
-        items = [as_argument(each, False) for each in value]
+        items = [_specialized(each, True) for each in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     return value
+
+
+def _type_of_argument(number: int) -> dtype:
+    if -(1 << 31) <= number < 1 << 31:
+        return int32
+    return int64 if number < 1 << 63 else uint64
+
+
+def _of_stated_type(value: Any, name: str, kind: dtype) -> tensor:
+    """Returns *value*, the argument *name*, as a scalar of *kind*.
+
+    An integer wraps and a float is rounded, as Triton's launcher does; a float in bf16 is cut.
+    """
+    where, needs = f"argument {name}, which is annotated as {kind}", "a number of that type"
+    if isinstance(value, Pointer) or not isinstance(value, (int, float)):
+        raise KernelError(where, "a tensor" if isinstance(value, Pointer) else f"a {type(value).__name__}", needs)
+    if kind.is_float:
+        return tensor(_rounded_once(float(value), kind), (), kind)
+    if isinstance(value, float):
+        raise KernelError(where, f"the float {value!r}", needs)
+    if value < 0 and kind.is_int_unsigned():
+        raise KernelError(where, f"the negative integer {value}", needs)
+    if kind is int1:
+        return tensor(bool(value & 1), (), int1)
+    return tensor(wrapped(int(value), kind), (), kind)
+
+
+def _rounded_once(value: float, kind: dtype) -> float:
+    """Returns *value* in *kind* with one rounding: toward zero in bf16, to nearest in other types."""
+    with np.errstate(over="ignore"):
+        if kind is float16:
+            return float(np.float16(value))
+        if kind is bfloat16:
+            return float((np.float32(value).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32))
+        return float(np.float32(value)) if kind is float32 else value

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kb_triton.jit.arguments import as_argument
+from kb_triton.jit.arguments import KernelParameter, as_argument
 from kb_triton.language import Machine, Pointer, constexpr, dtype, tensor
 from kb_triton.language.tensors import program as programs
 
@@ -25,7 +25,7 @@ class _ToCheck(NamedTuple):
 class KernelEntry:
     """Runs *function*, a runnable copy of the author's *fn*, with *arguments* in each program of a launch.
 
-    *constants* has the names of the `tl.constexpr` arguments. *inner* returns the function behind an object that
+    *parameters* has the parameters by name. *inner* returns the function behind an object that
     kernels call, such as a `JITFunction`, and None for any other object.
     """
 
@@ -34,14 +34,14 @@ class KernelEntry:
         fn: Callable[..., Any],
         function: Callable[..., Any],
         arguments: Mapping[str, Any],
-        constants: frozenset[str],
+        parameters: Mapping[str, KernelParameter],
         inner: Callable[[object], Any],
     ) -> None:
         self.__name__ = getattr(fn, "__name__", "kernel")
         self._fn = fn
         self._function = function
         self._arguments = arguments
-        self._constants = constants
+        self._parameters = parameters
         self._inner = inner
 
     def __call__(self, machine: Machine) -> None:
@@ -51,7 +51,7 @@ class KernelEntry:
 
     def _values(self) -> dict[str, Any]:
         """Returns the arguments as the kernel gets them."""
-        return {name: as_argument(each, name in self._constants) for name, each in self._arguments.items()}
+        return {name: as_argument(each, self._parameters[name]) for name, each in self._arguments.items()}
 
     def is_repeatable(self) -> bool:
         """Whether programs of the launch differ by nothing but their number, so that one may repeat another's steps."""
@@ -59,7 +59,10 @@ class KernelEntry:
         from kb_engine.fastforward.replay import only_computes
 
         to_check = _ToCheck([], [])
-        if not all(self._is_fixed(each, name in self._constants, to_check) for name, each in self._arguments.items()):
+        parameters = self._parameters
+        if not all(
+            self._is_fixed(each, parameters[name].is_constexpr, to_check) for name, each in self._arguments.items()
+        ):
             return False
         if not isinstance(self._fn, FunctionType):
             return False

@@ -21,6 +21,7 @@ from kb_triton.host import current
 from kb_triton.jit.arguments import KernelParameter, check_integers, misfit
 from kb_triton.jit.compiled import CompiledKernel, launching
 from kb_triton.jit.entry import KernelEntry
+from kb_triton.jit.rewriting import check_source
 from kb_triton.jit.runnable import Runnable
 from kb_triton.language.tensors import program as programs
 
@@ -40,6 +41,9 @@ class JITFunction:
     """A function *fn* under `@jit`: `f[grid](...)` launches it, and kernels call it. Its source runs as it stands."""
 
     def __init__(self, fn: Callable[..., Any], do_not_specialize: Any = None, noinline: Any = None) -> None:
+        """Keeps *fn*. Raises ValueError, as Triton does, for a function whose source Python does not find."""
+        if isinstance(fn, FunctionType):
+            check_source(fn)
         self.fn = fn
         self.signature = inspect.signature(fn)
         self.arg_names = list(self.signature.parameters)
@@ -183,7 +187,7 @@ class JITFunction:
         Raises KernelError for an integer beyond 64 bits that is no constant.
         """
         check_integers((name, value) for name, value in arguments.items() if name not in self._constants)
-        return KernelEntry(self.fn, self._copy(), arguments, self._constants, _inner)
+        return KernelEntry(self.fn, self._copy(), arguments, {each.name: each for each in self.params}, _inner)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Calls the function from a kernel. Raises RuntimeError, as Triton does, outside of a kernel."""

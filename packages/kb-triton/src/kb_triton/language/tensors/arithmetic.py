@@ -263,7 +263,9 @@ def _in_type(x: Any, value: Any, kind: dtype) -> Any:
 
 
 def negative(x: Any) -> tensor:
-    """Returns `-x`."""
+    """Returns `-x`. An integer of one bit is its own negative."""
+    if x.dtype is int1:
+        return x  # type: ignore[no-any-return]
     if type(x.value) in NUMBERS:
         return tensor(rounded(-x.value, x.dtype), x.shape, x.dtype)
     if is_known(x.value):

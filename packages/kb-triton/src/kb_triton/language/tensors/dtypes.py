@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from math import isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -297,15 +298,23 @@ def _of_float_and_integer(kind: dtype, divides: bool) -> dtype:
 def type_of_number(number: float) -> dtype:
     """Returns the type of a Python number that no tensor stands beside.
 
-    Raises KernelError for an integer beyond 64 bits.
+    A float that float32 does not hold as a normal number is a float64. Raises KernelError for an integer beyond 64
+    bits.
     """
-    if type(number) in (bool, float):
-        return int1 if type(number) is bool else float32
+    if type(number) is bool:
+        return int1
+    if type(number) is float:
+        return float32 if _is_float32(number) else float64
     for kind in (int32, uint32, int64, uint64):
         low, high = bounds(kind)
         if low <= number <= high:
             return kind
     refuse(f"the integer {number}", "an integer of 64 bits")
+
+
+def _is_float32(number: float) -> bool:
+    """Whether *number* is 0, infinite, no number, or in the range of the normal numbers of float32."""
+    return number == 0 or not isfinite(number) or 2.0**-126 <= abs(number) <= (2 - 2.0**-23) * 2.0**127
 
 
 def with_number(kind: dtype, number: float, divides: bool = False) -> dtype:
