@@ -13,17 +13,9 @@ from kb_messages import KernelError
 from kb_triton.checking.values import UNKNOWN, Constant, Descriptor, Group, Typed, Value, type_of_constant, wrapped
 from kb_triton.host import TensorDescriptor, is_array, is_view, type_of
 from kb_triton.language import Pointer, constexpr, tensor
+from kb_triton.language.tensors.annotations import stated_type
 from kb_triton.language.tensors.dtypes import OF_KB, dtype, float32, int1, pointer_type
 
-_ANNOTATED: Final[dict[str, str]] = {
-    "bool": "int1", "int1": "int1", "i1": "int1", "u1": "int1", "int8": "int8", "i8": "int8", "int16": "int16",
-    "i16": "int16", "int": "int32", "int32": "int32", "i32": "int32", "int64": "int64", "i64": "int64",
-    "uint8": "uint8", "u8": "uint8", "uint16": "uint16", "u16": "uint16", "uint32": "uint32", "u32": "uint32",
-    "uint64": "uint64", "u64": "uint64", "half": "fp16", "float16": "fp16", "fp16": "fp16", "bfloat16": "bf16",
-    "bf16": "bf16", "float": "fp32", "float32": "fp32", "fp32": "fp32", "double": "fp64", "float64": "fp64",
-    "fp64": "fp64",
-}  # fmt: skip
-"""The element type for each text of an annotation that Triton takes for one, by the last part of the text."""
 _KINDS: Final = {each.name: each for each in OF_KB.values()}
 
 
@@ -34,16 +26,6 @@ class Parameter(Protocol):
     annotation: Any
     is_constexpr: bool
     do_not_specialize: bool
-
-
-def annotated_type(parameter: Parameter) -> dtype | None:
-    """Returns the element type that the annotation of *parameter* states; None for another annotation."""
-    if isinstance(parameter.annotation, dtype):
-        return parameter.annotation
-    text = (
-        parameter.annotation if isinstance(parameter.annotation, str) else getattr(parameter.annotation, "__name__", "")
-    )
-    return _KINDS.get(_ANNOTATED.get(text.replace(" ", "").rpartition(".")[2], ""))
 
 
 def is_of_constants(parameter: Parameter) -> bool:
@@ -92,7 +74,7 @@ def _of_number(parameter: Parameter, value: Any) -> Value | None:
     """Returns a number as Triton sees it: 1 is a constant, unless the parameter says otherwise. None for no number."""
     if isinstance(value, (constexpr, tensor)) or not isinstance(value, (int, float, np.generic)):
         return None
-    annotated = annotated_type(parameter)
+    annotated = stated_type(parameter.annotation)
     if annotated is not None:
         return Typed(annotated, ())
     if isinstance(value, (bool, np.bool_)):

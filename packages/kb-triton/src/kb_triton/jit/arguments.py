@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -13,37 +13,19 @@ from kb_messages import KernelError
 from kb_topology import did_you_mean
 from kb_triton.host import TensorDescriptor
 from kb_triton.language import Pointer, constexpr, make_tensor_descriptor, pointer_of, tensor
+from kb_triton.language.tensors.annotations import short_name, stated_type
 from kb_triton.language.tensors.arithmetic import rounded
 from kb_triton.language.tensors.dtypes import (
     bfloat16,
     dtype,
     float16,
     float32,
-    float64,
     int1,
-    int8,
-    int16,
     int32,
     int64,
-    uint8,
-    uint16,
-    uint32,
     uint64,
     wrapped,
 )
-
-_STATED: Final = {
-    "u1": int1, "i8": int8, "i16": int16, "i32": int32, "i64": int64, "u8": uint8, "u16": uint16, "u32": uint32,
-    "u64": uint64, "fp16": float16, "bf16": bfloat16, "fp32": float32, "fp64": float64,
-}  # fmt: skip
-"""The types of numbers by their names in a signature."""
-_NAMES: Final = {
-    **{each: each for each in _STATED}, "bool": "u1", "int1": "u1", "uint1": "u1", "i1": "u1", "int": "i32",
-    "half": "fp16", "float": "fp32", "double": "fp64",
-    **{kind.name: short for short, kind in _STATED.items() if kind is not int1 and not kind.is_float},
-    "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64",
-}  # fmt: skip
-"""The names in a signature for the names that annotations have. Source: `type_canonicalisation_dict` of Triton 3.9."""
 
 
 class KernelParameter:
@@ -62,12 +44,12 @@ class KernelParameter:
     @property
     def annotation_type(self) -> str:
         """The type of a number that the annotation states, by its name in a signature; empty where it states none."""
-        return "" if self.stated is None else _named(self.annotation)
+        return short_name(self.stated)
 
     @cached_property
     def stated(self) -> dtype | None:
         """The type of a number that the annotation states, such as `tl.int64` or `"u32"`; None where it states none."""
-        return _STATED.get(_named(self.annotation))
+        return stated_type(self.annotation)
 
     @property
     def text(self) -> str:
@@ -77,15 +59,6 @@ class KernelParameter:
 
     def __repr__(self) -> str:
         return f"KernelParameter({self.num}, {self.name!r})"
-
-
-def _named(annotation: Any) -> str:
-    """Returns the name in a signature of the type that *annotation*, or its text, is; other names as they are."""
-    if isinstance(annotation, str):
-        name = annotation.strip().removeprefix("tl.")
-    else:
-        name = annotation.name if isinstance(annotation, dtype) else getattr(annotation, "__name__", str(annotation))
-    return _NAMES.get(name.replace("_t", ""), name)
 
 
 def is_constexpr(annotation: Any) -> bool:
