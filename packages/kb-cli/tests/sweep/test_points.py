@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -186,6 +187,7 @@ def test_files_that_are_no_sweep(tmp_path: Path, text: str) -> None:
         defined(str(tmp_path / "s.yaml"), SweepOptions())
 
 
+TOO_LARGE = "got too large a value at M=64, needs integers of at most 1023 bits, and texts of at most 1000 characters"
 FUNCTIONS = "needs operators and the functions min, max, abs, log2, sqrt, int over M"
 
 
@@ -193,7 +195,7 @@ FUNCTIONS = "needs operators and the functions min, max, abs, log2, sqrt, int ov
     ("text", "said"),
     [
         ("Q > 1", "got 'Q', needs a name that has values here: M; give its values with -p Q=VALUES"),
-        ("M ** M ** M", "got too large a value at M=64, needs an expression of usual sizes"),
+        ("M ** M ** M", TOO_LARGE),
         ("M.real", f"got 'M.real', {FUNCTIONS}"),
         ("round(M)", f"got 'round(M)', {FUNCTIONS}"),
     ],
@@ -230,11 +232,75 @@ def test_a_condition_that_is_no_truth_value_is_refused(text: str, found: object)
     assert str(error.value) == f"--where: got {found} at M=64 kind=a, {needs}"
 
 
-@pytest.mark.parametrize(("text", "got"), [("1 / K", "division by zero"), ("2 ** 5000000", "too large a value")])
-def test_an_error_where_no_axis_varies_names_no_point(text: str, got: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 / K", "division by zero, needs an expression that every point has a value for"),
+        ("2 ** 5000000", TOO_LARGE.removeprefix("got ").replace(" at M=64", "")),
+    ],
+)
+def test_an_error_where_no_axis_varies_names_no_point(text: str, said: str) -> None:
     with pytest.raises(KbError) as error:
         Expression(text, [], "--cost", {"K": "0"}).value({})
-    assert str(error.value).startswith(f"--cost: got {got}, needs an expression ")
+    assert str(error.value) == f"--cost: got {said}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2 ** 10**9", "9 ** 4000000", "10**2000000 > M", "M ** -10**9", "2.0 ** 10**9", "'a' * 10**9",
+     "2**1022 * 2 - 1 - M", "10**9 * 'a'", "b'a' * 10**9", "'x' * 999 + 'y' * 999", "1 << 10**9", "1 << 1023",
+     "(M << 1000) << 1000", "-(2**1022) * 2", "2**1022 - -2**1022", "int('9' * 900)", "int(1e308 * 10)", "9" * 900,
+     "0x" + "f" * 300],
+)  # fmt: skip
+def test_a_value_beyond_the_bounds_is_refused_before_it_is_computed(text: str) -> None:
+    began = process_time()
+    with pytest.raises(KbError) as error:
+        Expression(text, ["M"], "--where").value({"M": "64"})
+    assert process_time() - began < 0.5
+    assert str(error.value) == f"--where: {TOO_LARGE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("'%1000000000d' % M", "got % of a text at M=64, needs an expression that every point has a value for"),
+        ("b'%1000000000d' % M", "got % of a text at M=64, needs an expression that every point has a value for"),
+        ("f'{M:1000000000}'", f"got \"f'{{M:1000000000}}'\", {FUNCTIONS}"),
+        ("'abc'[10**9]", "got string index out of range at M=64, needs an expression that every point has a value for"),
+        ("-" * 900 + "M", "got 902 levels of nesting, needs at most 150"),
+        ("not " * 200 + "M", "got 202 levels of nesting, needs at most 150"),
+        ("M" * 1001, "got 1001 characters, needs at most 1000"),
+    ],
+)
+def test_a_text_that_would_grow_is_refused(text: str, said: str) -> None:
+    began = process_time()
+    with pytest.raises(KbError) as error:
+        Expression(text, ["M"], "--where").value({"M": "64"})
+    assert process_time() - began < 0.5
+    assert str(error.value) == f"--where: {said}"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2**1022 + (2**1022 - 1)", 2**1023 - 1),
+        ("1 ** 10**300 + (-1) ** 10**300 + 0 ** 10**300", 2),
+        ("M << 8 >> 4", 1024),
+        ("'a' * M == 'b'", False),
+        ("'ab'[0] + 'c'", "ac"),
+        ("-7 % 3 + 7.5 % 2", 3.5),
+        ("+".join(["M"] * 100), 6400),
+        ("log2(2**1000)", 1000.0),
+        ("int('12') * -M", -768),
+    ],
+)
+def test_values_within_the_bounds_are_pythons(text: str, value: object) -> None:
+    found = Expression(text, ["M"], "--where").value({"M": "64"})
+    assert (type(found), found) == (type(value), value)
+
+
+def test_a_tile_of_endless_digits_is_a_text() -> None:
+    assert Expression("tile == 'a'", ["tile"], "--where").holds({"tile": f"{'9' * 5000}x8x8"}) is False
 
 
 def test_a_condition_may_be_the_name_of_a_truth_value() -> None:
