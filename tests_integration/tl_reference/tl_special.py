@@ -191,6 +191,17 @@ def tl_j1(tl, z, y):
     tl.store(y, tl.j1(tl.load(z)))
 
 
+@gives(_bessel_j(3))
+def tl_jn(tl, z, y):
+    tl.store(y, tl.jn(3, tl.load(z)))
+
+
+@gives(lambda x: 2 / (np.pi * x))
+def tl_yn(tl, x, y):
+    r = tl.load(x)
+    tl.store(y, tl.jn(3, r) * tl.yn(2, r) - tl.jn(2, r) * tl.yn(3, r))
+
+
 @gives(lambda x: 2 / (np.pi * x))
 def tl_y0(tl, x, y):
     r = tl.load(x)

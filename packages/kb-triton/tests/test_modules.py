@@ -329,3 +329,88 @@ def test_the_driver_answers_with_the_chip(installed, device):
 def test_integers_of_the_host():
     assert [cdiv(n, 4) for n in (0, 1, 4, 5)] == [0, 1, 1, 2]
     assert [next_power_of_2(n) for n in (0, 1, 2, 3, 1000, 1024)] == [0, 1, 2, 4, 1024, 1024]
+
+
+HOST_NAMES = {
+    "triton": "AsyncCompileMode FutureKernel InterpreterError MockTensor TensorWrapper reinterpret constexpr_function",
+    "triton.runtime": "InterpreterError MockTensor TensorWrapper RemoteCacheBackend reinterpret cache driver",
+    "triton.runtime.cache": "CacheManager FileCacheManager RemoteCacheManager default_cache_dir get_cache_manager "
+    "get_dump_manager get_override_manager triton_key",
+    "triton.runtime.jit": "JITCallable KernelParam MockTensor TensorWrapper reinterpret mangle_type",
+    "triton.runtime.autotuner": "AutotunerError PTXASError Autotuner Config",
+    "triton.runtime.build": "compile_module_from_src compile_module_from_file",
+    "triton.compiler.errors": "CompilationError CompileTimeAssertionFailure UnsupportedLanguageConstruct TritonError",
+    "triton.compiler.code_generator": "CodeGenerator ast_to_ttir",
+    "triton._C.libtriton": "getenv getenv_bool get_cache_invalidating_env_vars ir llvm passes nvidia amd interpreter",
+    "triton._utils": "TRITON_MAX_TENSOR_NUMEL get_primitive_bitwidth is_power_of_two validate_block_shape",
+    "triton.testing": "do_bench_proton do_bench_cudagraph_proton cuda_memcheck set_gpu_clock",
+    "triton.tools": "LinearLayout",
+}
+
+
+@pytest.mark.parametrize("module", HOST_NAMES)
+@pytest.mark.usefixtures("installed")
+def test_host_code_finds_the_names_of_a_module(module):
+    found = import_module(module)
+    for name in HOST_NAMES[module].split():
+        assert getattr(found, name) is not None
+
+
+@pytest.mark.usefixtures("installed")
+def test_parts_of_the_compiler_are_refused_when_they_are_used():
+    library, tools = import_module("triton._C.libtriton"), import_module("triton.tools")
+    for use, sentence in (
+        (lambda: library.ir.context(), "triton._C.libtriton.ir.context: got a part of Triton's compiler, needs kernel"),
+        (lambda: library.native_specialize_impl(1), "got triton._C.libtriton.native_specialize_impl, needs kernel"),
+        (lambda: tools.LinearLayout.identity_1d(4), "triton.tools.LinearLayout.identity_1d: got a part of"),
+        (lambda: import_module("triton").FutureKernel.result(), "triton.FutureKernel.result: got a part of"),
+        (lambda: import_module("triton.runtime.cache").RemoteCacheManager("a"), "needs FileCacheManager"),
+        (lambda: import_module("triton.testing").set_gpu_clock(), "needs a chip with other clocks"),
+        (lambda: import_module("triton.compiler").compile(None), "got triton.compiler.compile, needs kernel"),
+        (lambda: import_module("triton").compile(None), "got triton.compile, needs kernel"),
+    ):
+        with pytest.raises(KbError, match=sentence):
+            use()
+    assert not hasattr(library.passes, "ttir")
+
+
+@pytest.mark.usefixtures("installed")
+def test_functions_of_the_library_and_of_utilities(monkeypatch):
+    library, utilities = import_module("triton._C.libtriton"), import_module("triton._utils")
+    monkeypatch.setenv("A_SWITCH", "ON")
+    assert library.getenv("A_SWITCH") == "ON"
+    assert library.getenv("NO_SWITCH", "5") == "5"
+    assert library.getenv_bool("A_SWITCH", False)
+    assert not library.getenv_bool("NO_SWITCH", False)
+    assert library.get_cache_invalidating_env_vars() == {}
+    assert utilities.get_primitive_bitwidth("bf16") == 16
+    assert utilities.canonicalize_dtype("torch.float16") == "fp16"
+    assert utilities.canonicalize_ptr_dtype(np.dtype("int64"), True) == "*ki64"
+    assert utilities.validate_block_shape([2, 8]) == 16
+    with pytest.raises(ValueError, match="power of 2"):
+        utilities.validate_block_shape([3])
+    mock = import_module("triton").MockTensor("torch.float32", [4, 8])
+    assert (mock.stride(), mock.data_ptr(), import_module("triton").MockTensor.wrap_dtype(3)) == ((8, 1), 0, 3)
+    with import_module("triton").AsyncCompileMode(None):
+        pass
+
+
+@pytest.mark.usefixtures("installed")
+def test_files_of_host_code_are_kept(tmp_path, monkeypatch):
+    cache = import_module("triton.runtime.cache")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    assert cache.default_cache_dir() == str(tmp_path)
+    kept = cache.get_cache_manager("ab12")
+    assert kept.get_file("best.json") is None
+    path = kept.put("{}", "best.json", binary=False)
+    assert Path(path).read_text() == "{}"
+    assert Path(path).parent.parent == tmp_path
+    assert cache.get_cache_manager("ab12").get_file("best.json") == path
+    assert Path(kept.put(b"\0", "raw")).read_bytes() == b"\0"
+    kept.put_group("all", {"best": path})
+    assert kept.get_group("all") == {"best": path}
+    Path(path).unlink()
+    assert kept.get_group("all") is None
+    assert kept.get_group("other") is None
+    with pytest.raises(KbError, match="needs the hexadecimal digits of a hash"):
+        cache.get_cache_manager("no hash")

@@ -1,5 +1,8 @@
 """Names that newer releases of Triton have, and pointers into one of several tensors."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -222,3 +225,140 @@ def test_names_that_are_missing_say_what_to_use(module, name, fix):
     with pytest.raises(AttributeError) as caught:
         getattr({"libdevice": libdevice, "tl": tl}[module], name)
     assert str(caught.value) == f"{module}: got {module}.{name}, needs a name that {module} has here; {fix}"
+
+
+@triton.jit
+def names_of_tensors(x_ptr, out_ptr, bits_ptr):
+    at = tl.arange(0, 8)
+    x = tl.load(x_ptr + at)
+    (out_ptr + at).store(x, mask=at < 7)
+    tl.store(out_ptr + 7, tl.load(x_ptr + tl.arange(0, 1)).item())
+    tl.store(out_ptr + 8 + at, (x * x).sqrt_rn())
+    tl.store(bits_ptr, at.reduce_or(0))
+    tl.store(bits_ptr + 1, (at + 8).reduce_or(0, keep_dims=True).item())
+    block = tl.make_block_ptr(out_ptr, (24,), (1,), (16,), (8,), (0,))
+    block.store(2 * x)
+    tl.store(bits_ptr + 2, tl.constexpr(3).logical_and(4))
+    tl.store(bits_ptr + 3, tl.constexpr(0).logical_or(5))
+
+
+def test_methods_of_tensors():
+    x, out, bits = np.arange(1, 9, dtype=np.float32), np.zeros(24, np.float32), np.zeros(4, np.int32)
+    names_of_tensors[(1,)](x, out, bits)
+    assert out.tolist() == [1, 2, 3, 4, 5, 6, 7, 1, *x.tolist(), *(2 * x).tolist()]
+    assert bits.tolist() == [7, 15, 4, 5]
+
+
+@triton.jit
+def item_of_two(x_ptr):
+    tl.store(x_ptr, tl.load(x_ptr + tl.arange(0, 2)).item())
+
+
+@triton.jit
+def load_of_a_pointer(x_ptr):
+    tl.store(x_ptr, x_ptr.load())
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sentence"),
+    [
+        (item_of_two, r"got item\(\) of a block of 2 fp32, needs a block of one element; use tl.sum"),
+        (load_of_a_pointer, r"a tensor has no 'load': use tl.load\(pointer\)"),
+    ],
+)
+def test_methods_that_cannot_be_say_what_to_use(kernel, sentence):
+    with pytest.raises((KbError, AttributeError), match=sentence):
+        kernel[(1,)](np.zeros(2, np.float32))
+
+
+@triton.jit
+def exponents_and_bessel_functions(x_ptr, n_ptr, power_ptr, j_ptr, y_ptr):
+    at = tl.arange(0, 8)
+    x = tl.load(x_ptr + at)
+    tl.store(power_ptr + at, libdevice.ilogb(x))
+    tl.store(j_ptr + at, libdevice.jn(2, x))
+    tl.store(j_ptr + 8 + at, libdevice.jn(tl.load(n_ptr + at), 2.5))
+    tl.store(y_ptr + at, libdevice.yn(3, x))
+    tl.static_assert(libdevice.ilogb(x).dtype == tl.int32)
+
+
+def test_ilogb_and_bessel_functions_of_any_order():
+    x = np.array([0.0, np.nan, np.inf, -np.inf, 5.0, 0.75, -1e-45, 300.0], np.float32)
+    n = np.arange(8, dtype=np.int32) - 1
+    power, j, y = np.zeros(8, np.int32), np.zeros((2, 8), np.float32), np.zeros(8, np.float32)
+    exponents_and_bessel_functions[(1,)](x, n, power, j, y)
+    low, high = -(2**31), 2**31 - 1
+    assert power.tolist() == [low, low, high, high, 2, -1, -149, 8]
+
+    def bessel_j(order, z):  # Bessel's integral, by the mean over equal steps
+        turns = np.arange(2048) * 2 * np.pi / 2048
+        return np.cos(order * turns - z * np.sin(turns)).mean()
+
+    finite = [0, 4, 5, 6, 7]
+    np.testing.assert_allclose(j[0, finite], [bessel_j(2, float(each)) for each in x[finite]], rtol=2e-6, atol=1e-7)
+    assert np.isnan(j[0, 1])
+    assert j[0, [2, 3]].tolist() == [0, 0]
+    assert np.isnan(j[1, 0])
+    np.testing.assert_allclose(j[1, 1:], [bessel_j(order, 2.5) for order in range(7)], rtol=2e-6)
+    assert y[4] == pytest.approx(0.1462671627, rel=1e-6)
+    assert y[0] == -np.inf
+    assert np.isnan(y[1])
+    assert y[2] == 0
+    assert np.isnan(y[3])
+    assert np.isnan(y[6])
+
+
+@triton.jit
+def types_by_name(x_ptr, out_ptr):
+    at = tl.arange(0, 8)
+    x = tl.load(x_ptr + at)
+    if x.dtype.kind() == tl.dtype.KIND.FLOATING:
+        tl.store(out_ptr + at, x.to(tl.dtype("int32")) + tl.int8.get_int_max_value() + tl.int8.get_int_min_value())
+
+
+def test_types_are_known_by_their_names():
+    out = np.zeros(8, np.int32)
+    types_by_name[(1,)](np.arange(8, dtype=np.float32), out)
+    assert out.tolist() == list(range(-1, 7))
+    assert tl.dtype("fp16") is tl.float16
+    assert tl.dtype(tl.constexpr("bf16")) is tl.bfloat16
+    assert tl.dtype("int1").kind() is tl.dtype.KIND.BOOLEAN
+    assert tl.uint8.kind() is tl.dtype.KIND.INTEGRAL
+    assert tl.uint16.get_int_max_value() == 65535
+    assert tl.int64.get_int_min_value() == -(2**63)
+    assert tl.int1.get_int_max_value() == 1
+    assert tl.uint64.get_int_min_value() == 0
+    assert tl.int32.int_signedness is tl.dtype.SIGNEDNESS.SIGNED
+    assert tl.bfloat16.fp_mantissa_width == 7
+    assert (tl.float16.exponent_bias, tl.float8e5.exponent_bias) == (15, 15)
+    assert tl.dtype.is_dtype("fp8e4nv")
+    assert not tl.dtype.is_dtype("float16")
+    assert repr(tl.float16) == "triton.language.float16"
+    assert repr(tl.bfloat16) == "triton.language.bfloat16"
+    assert str(tl.float16) == "fp16"
+    assert tl.uint8.mangle() == "u8"
+    assert tl.int1.codegen_name() == "int1"
+    assert tl.block_type(tl.float16, [2, 4]).nbytes == 16
+    assert tl.pointer_type(tl.float32).mangle() == "Pfp32"
+    assert tl.block_type(tl.float16, [2, 4]).with_element_ty(tl.int8).element_ty is tl.int8
+    assert tl.str_to_ty("*ki64", None) == tl.pointer_type(tl.int64, const=True)
+    assert tl.str_to_ty("u1", None) is tl.int1
+    assert {*tl.dtype.SINT_TYPES, *tl.dtype.UINT_TYPES} >= {"int8", "uint64", "int1"}
+    for kind in (tl.float16, tl.pointer_type(tl.int8), tl.block_type(tl.int8, [4])):
+        assert copy.deepcopy(kind) == kind
+        assert pickle.loads(pickle.dumps(kind)) == kind
+    assert copy.deepcopy(tl.int1) is tl.int1
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: tl.dtype("float16"), r"got tl.dtype\('float16'\), needs one of int8, int16"),
+        (lambda: tl.float16.get_int_max_value(), "got get_int_max_value of fp16, needs an integer type"),
+        (lambda: tl.void.kind(), r"got kind\(\) of void, needs a type of elements"),
+        (lambda: tl.str_to_ty("x7", None), r"got tl.str_to_ty\('x7'\), needs one of"),
+    ],
+)
+def test_types_that_do_not_exist_get_a_sentence(call, sentence):
+    with pytest.raises(KbError, match=sentence):
+        call()

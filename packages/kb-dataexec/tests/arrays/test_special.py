@@ -141,6 +141,65 @@ def test_they_agree_with_python(scale):
         np.testing.assert_allclose(apply(op, x), expected, rtol=2e-13, atol=1e-14 if op == "lgamma" else 0)
 
 
+ORDERS = {
+    "jn": {
+        (0, 1.5): 0.5118276717359181,
+        (1, -7.75): -0.1916025921891178,
+        (2, 0.125): 0.0019505831099296928,
+        (3, 2.5): 0.21660039103911352,
+        (5, -8.25): -0.128071650410632,
+        (7, 7.0): 0.2335835695056961,
+        (10, 0.001): 2.6911443943049994e-40,
+        (20, 30.5): 0.06538137710952445,
+        (30, 12.0): 2.552259043034417e-10,
+        (100, 90.0): 0.002602130581996329,
+        (3, 1e-30): 2.083333333333334e-92,
+    },
+    "yn": {
+        (0, 1.5): 0.38244892379775886,
+        (1, 7.75): -0.21433222865940804,
+        (2, 0.125): -81.80929717541255,
+        (3, 2.5): -0.756055496753671,
+        (5, 8.25): 0.28152921270165615,
+        (7, 7.0): -0.40537101860676805,
+        (10, 0.001): -1.1828049377990414e38,
+        (20, 30.5): -0.15270693812053943,
+        (30, 12.0): -45366214.38603198,
+        (100, 90.0): -2.8307771387185636,
+    },
+}
+
+
+@pytest.mark.parametrize("op", ORDERS)
+def test_bessel_functions_of_any_order_have_the_precision_of_f64(op):
+    n, x = (np.array(each, np.float64) for each in zip(*ORDERS[op], strict=True))
+    np.testing.assert_allclose(apply(op, n, x), list(ORDERS[op].values()), rtol=3e-13)
+    for each, expected in ORDERS[op].items():
+        assert of(op, *each) == pytest.approx(expected, rel=3e-13)
+    narrow = apply(op, n.astype(np.float32), x.astype(np.float32))
+    assert narrow.dtype == np.float32
+    np.testing.assert_allclose(narrow, np.float32(list(ORDERS[op].values())), rtol=2e-5)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_orders_0_and_1_are_the_functions_of_these_orders(order):
+    x = np.linspace(-40, 40, 201)
+    np.testing.assert_allclose(apply("jn", np.float64([order]), x), apply(f"j{order}", x), rtol=1e-12, atol=1e-15)
+    np.testing.assert_array_equal(apply("yn", np.float64([order]), x), apply(f"y{order}", x))
+
+
+def test_the_ends_of_bessel_functions():
+    inf, nan = math.inf, math.nan
+    for (op, n, x), expected in {
+        ("jn", 2, 0): 0, ("jn", 0, 0): 1, ("jn", 2, inf): 0, ("jn", 3, -inf): 0, ("jn", -1, 2): nan,
+        ("jn", 2, nan): nan, ("jn", 2e6, 1): nan, ("jn", nan, 1): nan, ("jn", 60, 1e-38): 0, ("yn", 2, 0): -inf,
+        ("yn", 2, -1): nan, ("yn", 2, inf): 0, ("yn", -1, 2): nan, ("yn", 2, nan): nan, ("yn", 60, 1e-38): -inf,
+        ("yn", inf, 1): nan,
+    }.items():  # fmt: skip
+        assert of(op, n, x) == pytest.approx(expected, abs=0, nan_ok=True), f"{op} of {n}, {x}"
+    assert apply("jn", np.zeros((0,)), np.zeros((0,))).shape == (0,)
+
+
 def test_the_ends_of_special_functions():
     inf, nan = math.inf, math.nan
     for op, ends in {

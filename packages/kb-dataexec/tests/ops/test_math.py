@@ -125,7 +125,7 @@ def test_every_op_of_the_table_is_tested_here():
         "argmin_number",
     }
     others |= {"rearrange", "combine", "gather", "histogram", "bitcast", "philox", "sort", "merge"}  # tests elsewhere
-    others |= {"fill", "index", "cas", "spread", "isfinite", "signbit", *special.UNARY, *LIBRARY}
+    others |= {"fill", "index", "cas", "jn", "yn", "spread", "isfinite", "signbit", *special.UNARY, *LIBRARY}
     assert set(FUNCTIONS) == {*UNARY, *BINARY, *COMPARISONS, *LOGIC, *INTEGER, *REDUCTIONS, *SCANS, *BITS} | others
 
 

@@ -41,7 +41,7 @@ _BY_CLASS: Final = {
     FunctionClass.TRANSCENDENTAL: (
         "exp exp2 expm1 exp10 log log2 log1p log10 sqrt rsqrt cbrt rcbrt sin cos tan asin acos atan atan2 sinpi cospi "
         "sinh cosh tanh asinh acosh atanh hypot rhypot erf erfc erfcx erfinv erfcinv normcdf normcdfinv lgamma tgamma "
-        "j0 j1 y0 y1 cyl_bessel_i0 cyl_bessel_i1 sigmoid gelu silu div pow fmod remainder floordiv mod tdiv trem"
+        "j0 j1 jn y0 y1 yn cyl_bessel_i0 cyl_bessel_i1 sigmoid gelu silu div pow fmod remainder floordiv mod tdiv trem"
     ),
     FunctionClass.REDUCTION: (
         "sum prod max min max_number min_number reduce_and reduce_or reduce_xor "

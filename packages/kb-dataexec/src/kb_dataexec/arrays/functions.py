@@ -164,6 +164,8 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "remainder": Function(2, special.ieee_remainder, float_only=True, exact=True),
     "fdim": Function(2, special.positive_difference, float_only=True),
     "nextafter": Function(2, np.nextafter, float_only=True),
+    "jn": Function(2, special.bessel_jn, float_only=True),
+    "yn": Function(2, special.bessel_yn, float_only=True),
     "ldexp": Function(2, special.scaled_by_power, float_only=True),
     "floor": Function(1, np.floor, float_only=True, exact=True),
     "ceil": Function(1, np.ceil, float_only=True, exact=True),

@@ -167,6 +167,14 @@ class SpecialFunctions(MathFunctions):
     )
     logb = _of_one("logb", "The exponent of the power of two at or below the absolute value of each element.")
 
+    def jn(self, n: Argument, x: Argument) -> LoadedTensor:
+        """The Bessel function of the first kind, of order n, of each element; NaN for an order below 0."""
+        return self._call("jn", [n, x])
+
+    def yn(self, n: Argument, x: Argument) -> LoadedTensor:
+        """The Bessel function of the second kind, of order n, of each element; NaN for an order below 0."""
+        return self._call("yn", [n, x])
+
     def atan2(self, y: Argument, x: Argument) -> LoadedTensor:
         """The angle of the point (y, x) to the x axis, in radians."""
         return self._call("atan2", [y, x])

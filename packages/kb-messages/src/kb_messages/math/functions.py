@@ -63,7 +63,9 @@ def _table() -> dict[str, MathFunction]:
         "isnan isinf isfinite signbit": MathFunction(1, float_only=True, is_test=True),
         "not": MathFunction(1, is_test=True),
         "add sub mul maximum minimum maximum_number minimum_number": MathFunction(2),
-        "div pow copysign atan2 hypot rhypot fmod remainder fdim nextafter ldexp": MathFunction(2, float_only=True),
+        "div pow copysign atan2 hypot rhypot fmod remainder fdim nextafter ldexp jn yn": MathFunction(
+            2, float_only=True
+        ),
         "floordiv mod tdiv trem lshift rshift bit_and bit_or bit_xor popcount clz ffs brev": MathFunction(
             2, int_only=True
         ),

@@ -39,7 +39,7 @@ def either(first: Any, second: Callable[[], Any]) -> Any:
 
 def inverse(value: Any) -> Any:
     """Returns `not value`, elementwise for a tensor."""
-    return value == 0 if type(value) is tensor and value.dtype.kind != "void" else not value
+    return value == 0 if type(value) is tensor and value.dtype.family != "void" else not value
 
 
 def typed(value: Any) -> Any:

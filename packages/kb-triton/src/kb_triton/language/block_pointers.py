@@ -94,6 +94,10 @@ class BlockPointer:
         address = self.region.block(self.offsets, self.shape)
         return address, self.region.inside(self.offsets, self.shape, [int(each) for each in checked])
 
+    def store(self, value: Any, *arguments: Any, **named: Any) -> None:
+        """Stores *value* to the block, with the other arguments of `tl.store`."""
+        store(self, value, *arguments, **named)
+
     def advance(self, offsets: Any) -> BlockPointer:
         """Returns the block *offsets* further."""
         return advance(self, offsets)

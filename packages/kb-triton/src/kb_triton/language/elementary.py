@@ -268,5 +268,5 @@ def logical_not(x: Any) -> tensor:
 
 provide(
     abs=abs, exp=exp, exp2=exp2, log=log, log2=log2, sqrt=sqrt, rsqrt=rsqrt, sin=sin, cos=cos, erf=erf, floor=floor,
-    ceil=ceil, sigmoid=sigmoid, cdiv=cdiv, logical_and=logical_and, logical_or=logical_or,
+    ceil=ceil, sigmoid=sigmoid, sqrt_rn=sqrt_rn, cdiv=cdiv, logical_and=logical_and, logical_or=logical_or,
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, Final
 
 from kb_messages import MATH_FUNCTIONS
@@ -147,6 +148,26 @@ def _bits(kind: Any) -> Callable[[Any], tensor]:
     return function
 
 
+def ilogb(x: Any) -> tensor:
+    """The exponent of `logb` as int32: -2^31 for 0 and NaN, 2^31 - 1 for an infinity.
+
+    Source of the three: CUDA math API, `ilogbf`.
+    """
+    given = _as_float(x)
+    size = absolute(given)
+    power = of_floats("logb", where((size > 0) & (size < inf), given, 1.0), "ilogb")
+    return where(
+        size < inf, where(size == 0, -(1 << 31), cast(power, int32)), where(size == inf, (1 << 31) - 1, -(1 << 31))
+    )
+
+
+def _of_order(name: str) -> Callable[[Any, Any], tensor]:
+    def function(n: Any, x: Any) -> tensor:
+        return two_floats(name, _integer(n, name), _as_float(x), name)
+
+    return function
+
+
 def _counted(op: str) -> Callable[[Any], tensor]:
     def function(x: Any) -> tensor:
         given = as_tensor(x)
@@ -219,6 +240,7 @@ def _table() -> dict[str, Callable[..., tensor]]:
         "max": maximum, "min": minimum, "fmax": maximum, "fmin": minimum, "umulhi": umulhi, "mulhi": mulhi,
         "norm3d": norm3d, "norm4d": norm4d, "rnorm3d": rnorm3d, "rnorm4d": rnorm4d, "saturatef": saturatef,
         "hadd": hadd, "rhadd": rhadd, "sad": sad, "byte_perm": byte_perm, "scalbn": _two("scalbn", "ldexp"),
+        "ilogb": ilogb, "jn": _of_order("jn"), "yn": _of_order("yn"),
     })  # fmt: skip
     return found
 

@@ -340,5 +340,5 @@ def _checked_order(name: str, sem: Any, orders: tuple[str, ...]) -> None:
 provide(
     atomic_add=atomic_add, atomic_max=atomic_max, atomic_min=atomic_min, atomic_and=atomic_and, atomic_or=atomic_or,
     atomic_xor=atomic_xor, atomic_xchg=atomic_xchg, atomic_cas=atomic_cas, atomic_load=atomic_load,
-    atomic_store=atomic_store, atomic_poll=atomic_poll,
+    atomic_store=atomic_store, atomic_poll=atomic_poll, store=store,
 )  # fmt: skip

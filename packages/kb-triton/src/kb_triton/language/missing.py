@@ -16,7 +16,7 @@ _BUFFERS = "the chip has no memory of that kind that a kernel names; keep blocks
 _SLICES = "a vendor's extension; use tl.split, tl.gather or another load"
 _INSTEAD: Final = {
     **dict.fromkeys(("base_type", "base_value", "constexpr_type", "dispatch", "extern", "extern_elementwise", "ir",
-                     "slice_type", "str_to_ty", "tensor_descriptor_base", "tensor_descriptor_base_type",
+                     "slice_type", "tensor_descriptor_base", "tensor_descriptor_base_type",
                      "tensor_descriptor_type", "tuple_type", "TensorHandle"), _COMPILER),
     **dict.fromkeys(("alloc", "empty", "local_load", "local_store"), _BUFFERS),
     **dict.fromkeys(("extract_slice", "insert_slice", "get_element"), _SLICES),

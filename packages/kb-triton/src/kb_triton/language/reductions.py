@@ -196,5 +196,5 @@ def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) 
 
 provide(
     reduced=reduced, sum=sum, max=max, min=min, argmax=argmax, argmin=argmin, xor_sum=xor_sum, cumsum=cumsum,
-    cumprod=cumprod,
+    cumprod=cumprod, reduce_or=reduce_or,
 )  # fmt: skip

@@ -297,8 +297,16 @@ def trans(input: Any, *dims: Any) -> tensor:  # noqa: A002
     return permute(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
 
+def item(x: Any) -> tensor:
+    """Returns the one element of *x* as a scalar. Raises KernelError for several elements."""
+    given = as_tensor(x)
+    if given.numel != 1:
+        refuse(f"item() of {describe(given)}", "a block of one element", "use tl.sum, tl.max or tl.gather")
+    return given if not given.shape else reshape(given, ())
+
+
 provide(
-    expand_dims=expand_dims, broadcast_to=broadcast_to, reshape=reshape, view=view, ravel=ravel, trans=trans,
+    item=item, expand_dims=expand_dims, broadcast_to=broadcast_to, reshape=reshape, view=view, ravel=ravel, trans=trans,
     permute=permute, split=split, join=join,
 )  # fmt: skip
 

@@ -51,6 +51,29 @@ def do_bench_cudagraph(fn: Callable[[], Any], rep: int = 20, **options: Any) -> 
     return do_bench(fn, **options)
 
 
+def do_bench_proton(fn: Callable[[], Any], **options: Any) -> Any:
+    """Returns the simulated milliseconds of the launches in one call of *fn*, as `do_bench` does."""
+    return do_bench(fn, **{name: value for name, value in options.items() if name in ("quantiles", "return_mode")})
+
+
+do_bench_cudagraph_proton = do_bench_proton
+
+
+def cuda_memcheck(**target_kwargs: Any) -> Callable[[Any], Any]:
+    """Decorates a test. It stays as it is: each access beyond an array is an error."""
+    return lambda test: test
+
+
+def set_gpu_clock(ref_sm_clock: int = 1350, ref_mem_clock: int = 1215) -> None:
+    """Raises KbError: the clocks of the chip are those of its file."""
+    raise KbError("triton.testing", "set_gpu_clock", "a chip with other clocks: they are in its YAML file")
+
+
+def cuda_graph_without_gc(*arguments: Any, **named: Any) -> None:
+    """Raises KbError: there are no CUDA graphs."""
+    raise KbError("triton.testing", "a CUDA graph", "launches", "call what the graph replays")
+
+
 def assert_close(x: Any, y: Any, atol: float | None = None, rtol: float | None = None, err_msg: str = "") -> None:
     """Raises AssertionError unless |x - y| <= atol + rtol |y| for all elements. The defaults are 0.01 and 0."""
     got, expected = _as_array(x), _as_array(y)

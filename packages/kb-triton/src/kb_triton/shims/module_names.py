@@ -9,11 +9,19 @@ from typing import Any, Final
 from kb_messages import KbError, KernelError
 from kb_triton.checking import CompilationError, CompileTimeAssertionFailure, UnsupportedLanguageConstruct
 from kb_triton.host import OutOfResources, Reinterpreted, TensorDescriptor
-from kb_triton.jit import CompiledKernel, JITFunction, jit
+from kb_triton.jit import CompiledKernel, JITFunction, KernelParameter, jit
 from kb_triton.language import extra
 from kb_triton.language.missing import refusing
 from kb_triton.language.tensors.constexprs import aggregate
 from kb_triton.runtime import DRIVER, Autotuner, Config, GPUTarget, Heuristics, Knobs, autotune, heuristics
+from kb_triton.shims.compiler_names import (
+    AsyncCompileMode,
+    CompilerPart,
+    MockTensor,
+    canonicalize_dtype,
+    compiler_names,
+)
+from kb_triton.shims.file_cache import NAMES as OF_THE_CACHE
 from kb_triton.shims.microscaling import MXFP4Tensor, MXScaleTensor, fp8e8m0_to_float32
 
 VERSION: Final = "3.8.0"
@@ -25,14 +33,14 @@ _REFUSED: Final = {
         ("globaltimer", "smid", "num_threads", "num_warps", "convert_custom_float8_sm70", "convert_custom_float8_sm80"),
         _OF_A_GPU,
     ),
-    "triton.language.extra.hip": (("memrealtime",), _OF_A_GPU),
-    "triton.tools.disasm": (("extract",), "no machine code: kernels run as Python"),
+    "triton.language.extra.hip": (("memrealtime", "num_threads", "num_warps", "smid"), _OF_A_GPU),
+    "triton.tools.disasm": (("extract", "get_sass"), "no machine code: kernels run as Python"),
     "triton.tools.experimental_descriptor": (
         ("create_1d_tma_descriptor", "create_2d_tma_descriptor", "create_2d_tma_descriptor_type"),
         "triton.tools.tensor_descriptor.TensorDescriptor",
     ),
     "triton.tools.ragged_tma": (
-        ("create_ragged_descriptor", "load_ragged", "store_ragged"),
+        ("atomic_add_ragged", "create_ragged_descriptor", "load_ragged", "store_ragged", "to_ragged_indices"),
         "triton.tools.tensor_descriptor.TensorDescriptor, and a mask for the rows",
     ),
     "triton.profiler": (("start", "profile", "finalize"), _REPORTS),
@@ -44,7 +52,16 @@ _REFUSED: Final = {
             "kernel[grid](...): nothing is compiled",
         ),
     ),
-    "triton.runtime.build": (("get_cc", "compile_module_from_src"), "kernels in Python: nothing is compiled"),
+    "triton.runtime.build": (
+        (
+            "get_cc",
+            "compile_module_from_file",
+            "compile_module_from_src",
+            "compile_so_from_file",
+            "compile_so_from_src",
+        ),
+        "kernels in Python: nothing is compiled",
+    ),
 }
 """Functions, by module, that can be imported and whose calls are refused, with the text of what to use instead."""
 
@@ -95,7 +112,7 @@ class HostError(KbError):
 
 def host_names() -> dict[str, dict[str, Any]]:
     """Returns the names for host code of each module, by the name of the module."""
-    found = _of_launches() | _of_the_compiler() | _of_tools()
+    found = _of_launches() | _of_the_compiler() | _of_tools() | compiler_names()
     for name, (functions, needs) in _REFUSED.items():
         found[name] = {each: refusing(f"{name}.{each}", needs) for each in functions} | found.get(name, {})
     return found
@@ -107,23 +124,30 @@ def _of_launches() -> dict[str, dict[str, Any]]:
         "KernelInterface": JITFunction, "OutOfResources": OutOfResources, "autotune": autotune, "driver": DRIVER,
         "heuristics": heuristics,
     }  # fmt: skip
-    functions = {
-        "TensorWrapper": Reinterpreted, "constexpr_function": constexpr_function, "jit": jit,
-        "reinterpret": reinterpret,
-    }  # fmt: skip
+    arrays = {"MockTensor": MockTensor, "TensorWrapper": Reinterpreted, "reinterpret": reinterpret}
+    functions = {"constexpr_function": constexpr_function, "jit": jit, **arrays}
     errors = dict.fromkeys(("AutotunerError", "InterpreterError", "PTXASError"), HostError)
+    compiled = {
+        "AsyncCompileMode": AsyncCompileMode, "FutureKernel": CompilerPart("triton.FutureKernel"),
+        "compile": refusing("triton.compile", "kernel[grid](...): nothing is compiled"),
+    }  # fmt: skip
     return {
-        "triton": runtime | functions | {
-            "CompilationError": CompilationError, "TritonError": KernelError,
-            "__version__": VERSION, "aggregate": aggregate, "cdiv": cdiv,
-            "compile": refusing("triton.compile", "kernel[grid](...): nothing is compiled"),
-            "must_use_result": _same, "next_power_of_2": next_power_of_2, "set_allocator": set_allocator,
+        "triton": runtime | functions | compiled | {
+            "CompilationError": CompilationError, "InterpreterError": HostError, "TritonError": KernelError,
+            "__version__": VERSION, "aggregate": aggregate, "cdiv": cdiv, "must_use_result": _same,
+            "next_power_of_2": next_power_of_2, "set_allocator": set_allocator,
         },
-        "triton.runtime": runtime,
-        "triton.runtime.jit": runtime | functions,
-        "triton.runtime.autotuner": runtime,
+        "triton.runtime": runtime | arrays | {
+            "InterpreterError": HostError, "RemoteCacheBackend": OF_THE_CACHE["RemoteCacheBackend"],
+        },
+        "triton.runtime._allocation": {"set_allocator": set_allocator, "set_profile_allocator": set_allocator},
+        "triton.runtime.autotuner": runtime | errors,
+        "triton.runtime.cache": OF_THE_CACHE,
         "triton.runtime.driver": {"driver": DRIVER, "active": DRIVER.active},
-        "triton.runtime.errors": errors | {"OutOfResources": OutOfResources},
+        "triton.runtime.errors": errors | {"OutOfResources": OutOfResources, "TritonError": KernelError},
+        "triton.runtime.jit": runtime | functions | {
+            "JITCallable": JITFunction, "KernelParam": KernelParameter, "mangle_type": canonicalize_dtype,
+        },
     }  # fmt: skip
 
 
@@ -136,7 +160,7 @@ def _of_the_compiler() -> dict[str, dict[str, Any]]:
         "triton.backends.compiler": {"GPUTarget": GPUTarget},
         "triton.compiler": {"CompiledKernel": CompiledKernel, "CompilationError": CompilationError},
         "triton.compiler.compiler": {"CompiledKernel": CompiledKernel},
-        "triton.compiler.errors": errors,
+        "triton.compiler.errors": {**errors, "TritonError": KernelError},
         "triton.errors": {"TritonError": KernelError},
         "triton.knobs": dict(Knobs.groups()),
     }
@@ -150,7 +174,7 @@ def _of_tools() -> dict[str, dict[str, Any]]:
                 ("activate", "deactivate", "enter_scope", "enter_state", "exit_scope", "exit_state"), no_profile
             ),
         },
-        "triton.tools": {},
+        "triton.tools": {"LinearLayout": CompilerPart("triton.tools.LinearLayout")},
         "triton.tools.mxfp": {
             "MXFP4Tensor": MXFP4Tensor,
             "MXScaleTensor": MXScaleTensor,

@@ -129,7 +129,7 @@ def binary(op: str, x: Any, y: Any) -> Any:
         y = plain_number(y)
     if x is None or y is None:
         return NotImplemented
-    if (type(x) is tensor and x.dtype.kind == "void") or (type(y) is tensor and y.dtype.kind == "void"):
+    if (type(x) is tensor and x.dtype.family == "void") or (type(y) is tensor and y.dtype.family == "void"):
         return provided("pointer_binary")(op, x, y)
     kind = _type(op, x, y)
     return compute(op, x, y, kind)
@@ -250,14 +250,14 @@ def _of_two_numbers(op: str, a: Any, b: Any, kind: dtype) -> Any:
 
 def _known_in_type(x: Any, value: Any, kind: dtype) -> Any:
     """Returns the known integers *value* of *x*, cast where one of their type and *kind* is signed alone."""
-    if type(x) is not tensor or x.dtype.kind in (kind.kind, "bool"):
+    if type(x) is not tensor or x.dtype.family in (kind.family, "bool"):
         return value
     return cast_known(value, x.dtype, kind)
 
 
 def _in_type(x: Any, value: Any, kind: dtype) -> Any:
     """Returns *value* of *x*, cast on the chip where one of its type and *kind* is signed alone."""
-    if type(x) is not tensor or x.dtype.kind in (kind.kind, "bool") or type(value) in NUMBERS:
+    if type(x) is not tensor or x.dtype.family in (kind.family, "bool") or type(value) in NUMBERS:
         return value
     return machine().math("copy", [as_argument(value)], kind.kb)
 

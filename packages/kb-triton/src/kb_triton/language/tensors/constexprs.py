@@ -14,10 +14,22 @@ class _ConstexprMeta(type):
         return isinstance(instance, constexpr_int | constexpr_float | constexpr_str)
 
 
+def _both(one: Any, other: Any) -> Any:
+    """Returns `one and other`."""
+    return one and other
+
+
+def _either(one: Any, other: Any) -> Any:
+    """Returns `one or other`."""
+    return one or other
+
+
 class constexpr_int(int):
     """An integer with `.value`, which Triton's constexpr has."""
 
     __slots__ = ()
+    logical_and = _both
+    logical_or = _either
 
     @property
     def value(self) -> int:
@@ -29,6 +41,8 @@ class constexpr_float(float):
     """A float with `.value`, which Triton's constexpr has."""
 
     __slots__ = ()
+    logical_and = _both
+    logical_or = _either
 
     @property
     def value(self) -> float:
@@ -40,6 +54,8 @@ class constexpr_str(str):
     """A text with `.value`, which Triton's constexpr has."""
 
     __slots__ = ()
+    logical_and = _both
+    logical_or = _either
 
     @property
     def value(self) -> str:

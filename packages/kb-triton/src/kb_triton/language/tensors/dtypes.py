@@ -6,152 +6,47 @@ that the page leaves out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
-from math import isfinite
+from math import isfinite, prod
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from kb_engine.program import Symbol
-from kb_messages import DType
 from kb_triton.language.tensors.constexprs import Shape
+from kb_triton.language.tensors.element_type import dtype as dtype
 from kb_triton.language.tensors.program import refuse
 
 
-class dtype:
-    """An element type of Triton, *bits* wide. *kind* is "float", "int", "uint", "bool" or "void".
+class pointer_type(dtype):
+    """The type of pointers to elements of *element_ty*, which *const* says are only read."""
 
-    *kb* is the chip's type for the bytes; None for a type that the chip does not have.
-    """
+    element_ty: dtype
+    address_space: Any
+    const: bool
 
-    def __init__(self, name: str, kind: str = "void", bits: int = 0, kb: DType | None = None) -> None:
-        self.name = name
-        self.kind = kind
-        self.primitive_bitwidth = self.int_bitwidth = bits
-        self._kb = kb
+    def __new__(cls, element_ty: dtype, address_space: Any = 1, const: bool = False) -> pointer_type:
+        """Returns the type."""
+        found: pointer_type = object.__new__(cls)
+        found._set(f"{'const_' if const else ''}pointer<{element_ty.name}>", "void", 64)
+        found.element_ty, found.address_space, found.const = element_ty, address_space, const
+        return found
 
-    @property
-    def kb(self) -> DType:
-        """The chip's type for the bytes. Raises KernelError for a type that the chip does not have."""
-        if self._kb is None:
-            refuse(f"elements of {self}", "a type that the chip has: tl.float8e4nv and tl.float8e5 of the fp8 types")
-        return self._kb
-
-    @property
-    def is_of_chip(self) -> bool:
-        """Whether the chip has the type."""
-        return self._kb is not None
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return self.primitive_bitwidth // 8 or 1
-
-    @property
-    def scalar(self) -> dtype:
-        """The type of one element: the type itself."""
-        return self
-
-    @property
-    def is_float(self) -> bool:
-        """Whether it is a floating-point type."""
-        return self.kind == "float"
-
-    @property
-    def is_f64(self) -> bool:
-        """Whether it is float64, which the chip only stores and moves."""
-        return self.name == "fp64"
-
-    def is_floating(self) -> bool:
-        """Whether it is a floating-point type."""
-        return self.kind == "float"
-
-    def is_fp8(self) -> bool:
-        """Whether it is a float of 8 bits."""
-        return self.kind == "float" and self.primitive_bitwidth == 8
-
-    def is_fp16(self) -> bool:
-        """Whether it is float16."""
-        return self.name == "fp16"
-
-    def is_bf16(self) -> bool:
-        """Whether it is bfloat16."""
-        return self.name == "bf16"
-
-    def is_fp32(self) -> bool:
-        """Whether it is float32."""
-        return self.name == "fp32"
-
-    def is_fp64(self) -> bool:
-        """Whether it is float64."""
-        return self.is_f64
-
-    def is_standard_floating(self) -> bool:
-        """Whether it is float16, bfloat16, float32 or float64."""
-        return self.kind == "float" and self.primitive_bitwidth > 8
-
-    def is_int(self) -> bool:
-        """Whether it is an integer type; int1 is one."""
-        return self.kind in ("int", "uint", "bool")
-
-    def is_int_signed(self) -> bool:
-        """Whether it is a signed integer type."""
-        return self.kind == "int"
-
-    def is_int_unsigned(self) -> bool:
-        """Whether it is an unsigned integer type."""
-        return self.kind in ("uint", "bool")
-
-    def is_bool(self) -> bool:
-        """Whether it is int1."""
-        return self.kind == "bool"
-
-    def __getattr__(self, name: str) -> Callable[[], bool]:
-        """Returns `is_int64` and further tests for one type."""
-        if name.startswith("is_") and name[3:] in _NAMED:
-            return lambda: self.name == _NAMED[name[3:]]
-        raise AttributeError(f"a dtype has no {name!r}", name=name)
-
-    @property
-    def value(self) -> dtype:
-        """The type itself: a type among the constants of a kernel is asked for its `.value`."""
-        return self
+    def __reduce__(self) -> Any:
+        return pointer_type, (self.element_ty, self.address_space, self.const)
 
     def is_ptr(self) -> bool:
-        """Whether it is a type of pointers."""
-        return isinstance(self, pointer_type)
+        """True."""
+        return True
 
-    def is_block(self) -> bool:
-        """Whether it is a type of blocks."""
-        return isinstance(self, block_type)
+    def is_const(self) -> bool:
+        """Whether the elements are only read."""
+        return self.const
 
-    def is_void(self) -> bool:
-        """Whether it is no type of values."""
-        return self.kind == "void"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, dtype) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __str__(self) -> str:
-        return self.name
-
-    def __repr__(self) -> str:
-        return f"triton.language.{self.name}"
-
-
-class pointer_type(dtype):
-    """The type of pointers to elements of *element_ty*."""
-
-    def __init__(self, element_ty: dtype, address_space: int = 1, const: bool = False) -> None:
-        super().__init__(f"pointer<{element_ty.name}>", bits=64)
-        self.element_ty = element_ty
-        self.address_space = address_space
-        self.const = const
+    def mangle(self) -> str:
+        """Returns the short name in names of specialized functions, such as `Pfp32`."""
+        return f"P{self.element_ty.mangle()}"
 
 
 class const:
@@ -161,47 +56,71 @@ class const:
 class block_type(dtype):
     """The type of blocks of *shape* of elements of *element_ty*."""
 
-    def __init__(self, element_ty: dtype, shape: Any) -> None:
-        self.element_ty = element_ty
-        self.shape = Shape(shape)
-        super().__init__(f"<{list(self.shape)}, {element_ty.name}>", element_ty.kind, element_ty.primitive_bitwidth)
+    element_ty: dtype
+    shape: Shape
+
+    def __new__(cls, element_ty: dtype, shape: Any) -> block_type:
+        """Returns the type."""
+        found: block_type = object.__new__(cls)
+        found.element_ty, found.shape = element_ty, Shape(shape)
+        name = f"<{list(found.shape)}, {element_ty.name}>"
+        found._set(name, element_ty.family, element_ty.primitive_bitwidth)
+        return found
+
+    def __reduce__(self) -> Any:
+        return block_type, (self.element_ty, tuple(self.shape))
 
     @property
     def scalar(self) -> dtype:
         """The type of one element."""
         return self.element_ty
 
+    @property
+    def numel(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the elements."""
+        return self.numel * (self.element_ty.primitive_bitwidth // 8)
+
+    def is_block(self) -> bool:
+        """True."""
+        return True
+
+    def with_element_ty(self, element_ty: dtype) -> block_type:
+        """Returns the type of blocks of the same shape of *element_ty*."""
+        return block_type(element_ty, self.shape)
+
+    def mangle(self) -> str:
+        """Returns the short name in names of specialized functions, such as `fp32S16_16S`."""
+        return f"{self.element_ty.mangle()}S{'_'.join(map(str, self.shape))}S"
+
     def get_block_shapes(self) -> tuple[int, ...]:
         """Returns the number of elements along each axis."""
         return self.shape
 
 
-_NAMED: Final = {
-    "int1": "int1", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint8": "uint8",
-    "uint16": "uint16", "uint32": "uint32", "uint64": "uint64", "fp8e4nv": "fp8e4nv", "fp8e4b8": "fp8e4b8",
-    "fp8e4b15": "fp8e4b15", "fp8e5": "fp8e5", "fp8e5b16": "fp8e5b16",
-}  # fmt: skip
-"""The name of the type for each test such as `is_int64()`."""
-
 void: Final = dtype("void")
-int1: Final = dtype("int1", "bool", 1, DType.BOOL)
-int8: Final = dtype("int8", "int", 8, DType.I8)
-int16: Final = dtype("int16", "int", 16, DType.I16)
-int32: Final = dtype("int32", "int", 32, DType.I32)
-int64: Final = dtype("int64", "int", 64, DType.I64)
-uint8: Final = dtype("uint8", "uint", 8, DType.U8)
-uint16: Final = dtype("uint16", "uint", 16, DType.U16)
-uint32: Final = dtype("uint32", "uint", 32, DType.U32)
-uint64: Final = dtype("uint64", "uint", 64, DType.U64)
-float8e5: Final = dtype("fp8e5", "float", 8, DType.F8E5M2)
-float8e4nv: Final = dtype("fp8e4nv", "float", 8, DType.F8E4M3)
-float8e5b16: Final = dtype("fp8e5b16", "float", 8)
-float8e4b8: Final = dtype("fp8e4b8", "float", 8)
-float8e4b15: Final = dtype("fp8e4b15", "float", 8)
-float16: Final = dtype("fp16", "float", 16, DType.F16)
-bfloat16: Final = dtype("bf16", "float", 16, DType.BF16)
-float32: Final = dtype("fp32", "float", 32, DType.F32)
-float64: Final = dtype("fp64", "float", 64, DType.U64)
+int1: Final = dtype("int1")
+int8: Final = dtype("int8")
+int16: Final = dtype("int16")
+int32: Final = dtype("int32")
+int64: Final = dtype("int64")
+uint8: Final = dtype("uint8")
+uint16: Final = dtype("uint16")
+uint32: Final = dtype("uint32")
+uint64: Final = dtype("uint64")
+float8e5: Final = dtype("fp8e5")
+float8e4nv: Final = dtype("fp8e4nv")
+float8e5b16: Final = dtype("fp8e5b16")
+float8e4b8: Final = dtype("fp8e4b8")
+float8e4b15: Final = dtype("fp8e4b15")
+float16: Final = dtype("fp16")
+bfloat16: Final = dtype("bf16")
+float32: Final = dtype("fp32")
+float64: Final = dtype("fp64")
 pi32_t: Final = pointer_type(int32)
 
 _ALL = (
@@ -250,6 +169,25 @@ def of_numpy(kind: npt.DTypeLike) -> dtype | None:
         return names[found.name]
     kinds = _NUMPY.get(found.kind)
     return None if kinds is None else kinds[found.itemsize.bit_length() - 1]
+
+
+_SHORT: Final = {
+    **{each.mangle(): each for each in (*_ALL, float64, void)}, **{each.name: each for each in (*_ALL, float64)},
+    **{each.codegen_name(): each for each in (*_ALL, float64)}, "bool": int1, "double": float64, "float": float32,
+    "float8_e4m3fn": float8e4nv, "float8_e5m2": float8e5, "half": float16, "i1": int1, "int": int32,
+}  # fmt: skip
+"""The types by their names in signatures of compiled kernels, such as `i32`, and by their other names."""
+
+
+def str_to_ty(name: Any, c: Any = None) -> dtype:
+    """Returns the type that a signature calls *name*, such as `*fp16` or `i32`. Raises KernelError for another text."""
+    text = str(name)
+    if text.startswith("*"):
+        is_const = text.startswith("*k")
+        return pointer_type(str_to_ty(text[2 if is_const else 1 :]), const=is_const)
+    if text not in _SHORT:
+        refuse(f"tl.str_to_ty({text!r})", f"one of {', '.join(_SHORT)}, or one of them after a *")
+    return _SHORT[text]
 
 
 def get_int_dtype(bitwidth: int, signed: bool) -> dtype:

@@ -34,6 +34,14 @@ def _reflected(op: str) -> Callable[[Any, Any], Any]:
     return lambda self, other: _FUNCTIONS["binary"](op, other, self)
 
 
+_HINTS: Final = {
+    "load": ": use tl.load(pointer)",
+    "handle": ": it is a value of Triton's compiler, and nothing is compiled here",
+    **dict.fromkeys(("backward", "cpu", "cuda", "numpy"), ": a block of a kernel is no tensor of torch"),
+}
+"""What to do instead of attributes that users look for and that Triton's tensors do not have."""
+
+
 class tensor:
     """A block of elements of type `dtype`, or a scalar with the shape ().
 
@@ -87,8 +95,9 @@ class tensor:
         function = _FUNCTIONS.get(name)
         if function is not None:
             return lambda *arguments, **named: function(self, *arguments, **named)
-        near = near_names(name, [*_FUNCTIONS, "dtype", "shape", "type", "T"])
-        hint = f": did you mean {' or '.join(near)}?" if near else ""
+        hint = _HINTS.get(name, "")
+        near = [] if hint else near_names(name, [*_FUNCTIONS, "dtype", "shape", "type", "T"])
+        hint = f": did you mean {' or '.join(near)}?" if near else hint
         raise AttributeError(f"a tensor has no {name!r}{hint}", name=name, obj=self)
 
     __add__, __radd__ = _operator("add"), _reflected("add")
@@ -134,7 +143,7 @@ class tensor:
     __rpow__ = __pow__
 
     def __bool__(self) -> bool:
-        if self.dtype.kind == "void" and self.numel == 1:  # a pointer is true; a missing one is None and no tensor
+        if self.dtype.family == "void" and self.numel == 1:  # a pointer is true; a missing one is None and no tensor
             return True
         answer = answer_of()
         if answer is not None:
