@@ -247,10 +247,10 @@ add_kernel[(8,)](x, y, 128)
 
 @pytest.fixture(scope="module")
 def races(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `RACE` and its run."""
+    """A folder with `RACE` and its run, in which nobody looked for races."""
     folder = tmp_path_factory.mktemp("races")
     (folder / "race.py").write_text(RACE, encoding="utf-8")
-    result = result_of(folder, "exec", "--json", "race.py")
+    result = result_of(folder, "exec", "--no-sanitize", "--json", "race.py")
     (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
     return folder
 
@@ -280,9 +280,11 @@ def test_sanitize_tells_the_races_of_each_launch_and_changes_no_folder(races: Pa
     assert (done.returncode, result["exit_code"]) == (1, 0)
     assert result["launches"][0]["sanitizer"] == {"findings": [], "leaks": []}
     found = result["launches"][1]["sanitizer"]["findings"]
-    assert [(each["hazard"], each["count"]) for each in found] == [("overwrite race", 7), ("write race", 7)]
+    assert [(each["hazard"], each["count"]) for each in found] == [("overwrite race", 8), ("write race", 8)]
+    assert all(each["element"] == {"tensor": "y_ptr", "index": [0]} for each in found)
     searched = json.loads(kb(races, "verify", "--sanitize", "--json", f"{plain['run_dir']}/0001").stdout)
-    assert searched["sanitizer"] == {"findings": found}
+    unnamed = [{name: value for name, value in each.items() if name != "element"} for each in found]
+    assert searched["sanitizer"] == {"findings": unnamed}
     assert not any("sanitizer" in each for each in plain["launches"])
     for name in ("run.json", "0000/run.json", "0001/run.json"):
         here, there = (races / run["run_dir"] / name for run in (result, plain))
@@ -312,7 +314,7 @@ def test_sanitize_says_that_launches_are_clean_and_keeps_the_code_of_the_script(
 
 
 def test_verify_does_not_search_a_log_that_was_changed(races: Path) -> None:
-    run = result_of(races, "exec", "--json", "--out=kb-changed", "race.py")["run_dir"]
+    run = result_of(races, "exec", "--no-sanitize", "--json", "--out=kb-changed", "race.py")["run_dir"]
     path = next((races / run / "0001" / "log").glob("ops*"))
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     done = kb(races, "verify", "--sanitize", f"{run}/0001")
@@ -320,13 +322,57 @@ def test_verify_does_not_search_a_log_that_was_changed(races: Path) -> None:
     assert (done.returncode, done.stdout) == (1, f"{run}/0001: FAILED\n  {said}\n")
 
 
+@pytest.mark.parametrize("chip", ["one_cube", "one_pe"])
+def test_races_are_looked_for_by_default(races: Path, chip: str) -> None:
+    command = ("exec", f"--topology={chip}", f"--out=kb-{chip}", "race.py")
+    done = kb(races, *command)
+    assert (done.returncode, "races: FAILED, 2 found" in done.stdout.splitlines()) == (1, True)
+    found = [line for line in done.stdout.splitlines() if line.startswith("launch 0001: ")]
+    assert [line.split(": ")[1] for line in found] == ["overwrite race", "write race"]
+    assert all(" at y_ptr[0], " in line and ", program 0, " in line and "8 programs " in line for line in found)
+    result = json.loads(kb(races, "exec", "--json", *command[1:]).stdout)
+    assert [len(each["races"]["races"]) for each in result["launches"]] == [0, 2]
+    assert not any("sanitizer" in each for each in result["launches"])
+    without = kb(races, "exec", "--no-sanitize", *command[1:])
+    assert (without.returncode, "race" in without.stdout.replace("race.py", "").replace("race-", "")) == (0, False)
+
+
+LOCK = """
+import numpy as np
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def locked_kernel(x_ptr, lock_ptr):
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    tl.store(x_ptr, tl.load(x_ptr) + 1)
+    tl.atomic_xchg(lock_ptr, 0)
+
+
+x, lock = np.zeros(1, np.float32), np.zeros(1, np.int32)
+locked_kernel[(8,)](x, lock)
+assert x[0] == 8
+"""
+
+
+def test_a_lock_is_not_decided_and_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "lock.py").write_text(LOCK, encoding="utf-8")
+    done = kb(tmp_path, "exec", "lock.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (said,) = [line for line in done.stdout.splitlines() if "race" in line]
+    assert said.startswith("launch 0000: races not decided: lock.py:11 at x_ptr[0]")
+    assert kb(tmp_path, "exec", "--sanitize", "lock.py").returncode == 0
+
+
 def test_sim_stats_count_all_launches_of_a_script(races: Path) -> None:
-    command = ("exec", "--out=kb-work", "--sim-stats")
+    command = ("exec", "--no-sanitize", "--out=kb-work", "--sim-stats")
     (races / "twice.py").write_text(f"{RACE}add_kernel[(8,)](x, y, 128)\n", encoding="utf-8")
     done = kb(races, *command, "twice.py")
     assert done.returncode == 0
     assert re.search(r"^launches +3$", done.stdout, re.MULTILINE)
-    assert "how the times were found" not in kb(races, "exec", "--out=kb-work", "twice.py").stdout
+    assert "how the times were found" not in kb(races, "exec", "--no-sanitize", "--out=kb-work", "twice.py").stdout
     found = result_of(races, *command, "--json", "twice.py")["simulated"]
     assert (found["launches"], found["slow_path"]) == (3, [])
 
@@ -337,5 +383,5 @@ def test_sim_stats_add_up_chips_that_were_built_anew(tmp_path: Path) -> None:
         "try:\n    twice_kernel[(8,)](x, y[:1].copy(), 128)\nexcept Exception:\n    pass\nadd_kernel[(8,)](x, y, 128)\n"
     )
     (tmp_path / "script.py").write_text(RACE + beyond, encoding="utf-8")
-    result = result_of(tmp_path, "exec", "--json", "script.py")
+    result = result_of(tmp_path, "exec", "--no-sanitize", "--json", "script.py")
     assert (len(result["launches"]), result["simulated"]["launches"]) == (3, 3)

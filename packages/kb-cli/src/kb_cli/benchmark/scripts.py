@@ -58,6 +58,9 @@ class ScriptLaunch(Protocol):
     def initial(self) -> MemoryStore:
         """The memory before the launch."""
 
+    def element_at(self, owner: int, offset: int) -> tuple[str, tuple[int, ...]] | None:
+        """Returns the argument and the index of the element with a byte of memory *owner*; None for another byte."""
+
     @property
     def timing_s(self) -> float:
         """Seconds of pass 1 on this machine."""

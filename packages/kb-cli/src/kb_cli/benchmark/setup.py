@@ -14,7 +14,8 @@ class Setup(NamedTuple):
     """One run to do. `log` records the ops. `verify` computes the data from the log and compares the outputs by
     `check`.
 
-    `sanitize` searches the log for missing waits, races and leaks; it changes no result. `compute` asks for the outputs
+    `sanitize` searches the log for missing waits, races and leaks; it changes no result. `races` looks for races alone,
+    within limits that keep the cost small, unless `sanitize` does. `compute` asks for the outputs
     of pass 2, also where nothing is compared; that needs the log. With `templates`, programs of a grid may be replayed
     without their kernel. `exact` is the option of the Engine.
     """
@@ -26,6 +27,7 @@ class Setup(NamedTuple):
     verify: bool
     log: bool
     sanitize: bool = False
+    races: bool = False
     compute: bool = False
     templates: bool = True
     check: CheckMode = CheckMode.AUTO

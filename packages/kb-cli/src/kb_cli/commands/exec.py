@@ -36,9 +36,10 @@ from kb_cli.terminal.output import emit_json, emit_tables
 )
 @click.option("--lenient", is_flag=True, help="Run kernels that Triton's compiler refuses.")
 @click.option(
-    "--sanitize",
-    is_flag=True,
-    help="Look in each launch for races of PEs, missing waits, leaks of TCM, wrapped indices.",
+    "--sanitize/--no-sanitize",
+    default=None,
+    help="Look in each launch for races of programs, missing waits, leaks of TCM, wrapped indices; --no-sanitize looks "
+    "for nothing.  [default: races alone, where that costs little]",
 )
 @click.option("--pretend", type=click.Choice(["cuda"]), help="Answer host code as a CUDA device would.")
 @click.option(
@@ -69,7 +70,7 @@ def command(
     transfers: bool,
     no_templates: bool,
     lenient: bool,
-    sanitize: bool,
+    sanitize: bool | None,
     pretend: str | None,
     out: Path,
     policy: str,
@@ -80,8 +81,8 @@ def command(
 
     SCRIPT needs no change: `import triton` finds kernbench's. OPTIONS stand before SCRIPT; all words behind SCRIPT are
     its own ARGS. The exit code is the exit code of SCRIPT, 2 for bad input, and 3 for programs that wait for ever. It
-    is 1 for a SCRIPT that ended with 0, when --sanitize found something. Each launch has a row in the run folder, which
-    `kb report`, `whatif`, `compare` and `trace` take as RUN/0000.
+    is 1 for a SCRIPT that ended with 0, when a race was found, or something else that --sanitize looks for. Each
+    launch has a row in the run folder, which `kb report`, `whatif`, `compare` and `trace` take as RUN/0000.
     """
     named = {"topology": topology, "issue": issue, "schedule": schedule, "autotune": autotune, "pretend": pretend}
     flags = {"transfers": transfers or None, "templates": False if no_templates else None, "lenient": lenient or None}
@@ -95,5 +96,5 @@ def command(
         emit_tables(*script_tables(result), *(["", *sim_stats_tables(result.simulated)] if show_stats else []))
     if running.error is not None:
         raise running.error
-    failed = any(found_something(each.sanitizer) for each in result.launches)
+    failed = any(found_something(each.sanitizer) or found_something(each.races) for each in result.launches)
     click.get_current_context().exit(result.exit_code or int(failed))

@@ -68,9 +68,10 @@ from kb_topology import load_topology
     help="Write every event of the simulation to FILE, one JSON object a line.",
 )
 @click.option(
-    "--sanitize",
-    is_flag=True,
-    help="Look for missing waits, races of PEs, leaks of TCM, wrapped indices.",
+    "--sanitize/--no-sanitize",
+    default=None,
+    help="Look for missing waits, races of programs, leaks of TCM, wrapped indices; --no-sanitize looks for nothing.  "
+    "[default: races alone, where that costs little]",
 )
 @click.option(
     "--no-templates", is_flag=True, help="Run the kernel of every program of a grid, where a template gives the same."
@@ -103,7 +104,7 @@ def command(
     no_verify: bool,
     no_log: bool,
     trace_path: Path | None,
-    sanitize: bool,
+    sanitize: bool | None,
     no_templates: bool,
     exact: Literal["isolated", "events", "check"],
     show_stats: bool,
@@ -134,7 +135,8 @@ def command(
         if trace_path is not None:
             check_trace_name(trace_path)
             refuse_overwriting("--trace", trace_path, loaded.path, chip_file)
-        flags = {"verify": not no_verify, "log": not no_log, "sanitize": sanitize, "templates": not no_templates}
+        flags = {"verify": not no_verify, "log": not no_log, "templates": not no_templates}
+        flags |= {"sanitize": bool(sanitize), "races": sanitize is None}
         mode = CheckMode(check or CheckMode.AUTO)
         setup = Setup(loaded, params, chip, seed, **flags, check=mode, exact=exact)
         results = (
@@ -145,8 +147,12 @@ def command(
     _print(results, as_json, rows is not None)
     if show_stats and not as_json:
         _print_stats(results)
-    failed = any(result.verified is False or found_something(result.sanitizer) for result in results)
+    failed = any(map(_has_failed, results))
     click.get_current_context().exit(1 if failed else 0)
+
+
+def _has_failed(result: RunResult) -> bool:
+    return result.verified is False or found_something(result.sanitizer) or found_something(result.races)
 
 
 def _print_params(doc: BenchmarkDoc, as_json: bool) -> None:

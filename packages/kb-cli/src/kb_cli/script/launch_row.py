@@ -18,9 +18,10 @@ from kb_cli.run.records.where_time import write_where
 from kb_cli.run.saving.keep import keep
 from kb_cli.run.saving.outcome_result import make_result
 from kb_cli.run.saving.save import write_results, write_sources
+from kb_cli.run.simulation.sanitizer import Naming, races_of
 from kb_cli.run.simulation.simulate import RunOutcome, Wall
 from kb_cli.script.launch_watch import LaunchWatch
-from kb_dataexec.analysis import where
+from kb_dataexec.analysis import Element, RaceReport, RaceSearch, where
 from kb_dataexec.files import writing
 from kb_dataexec.log import LogSummary, write_log
 from kb_messages import BenchmarkError, read_bytes
@@ -74,7 +75,7 @@ def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> Run
     """Returns *launch* as the outcome of a run that verified nothing: the script judges its data."""
     engine = launch.host.engine
     metrics = measure(engine, [launch.result], watch.plans, None, watch.usage)
-    stages, searched = StageTally(), watch.sanitizer
+    stages, searched, naming = StageTally(), watch.sanitizer, _naming(launch)
     stages.look(launch.log)
     return RunOutcome(
         metrics=metrics,
@@ -91,8 +92,25 @@ def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> Run
         expected={},
         verdict=None,
         wall=Wall(launch.timing_s, launch.data_s),
-        sanitized=None if searched is None else searched.found(launch.log, launch.initial, launch.result),
+        sanitized=None if searched is None else searched.found(launch.log, launch.initial, launch.result, naming),
+        races=_races(launch, naming) if watch.looks_for_races and searched is None else None,
     )
+
+
+def _naming(launch: ScriptLaunch) -> Naming:
+    """The names of elements and of programs in *launch*."""
+
+    def element(number: int, owner: int, offset: int) -> Element | None:
+        found = launch.element_at(owner, offset)
+        return None if found is None else Element(tensor=found[0], index=found[1])
+
+    return element, [launch.result.grid]
+
+
+def _races(launch: ScriptLaunch, naming: Naming) -> RaceReport:
+    search = RaceSearch()
+    search.look(launch.log)
+    return races_of(search, launch.log, launch.initial, naming)
 
 
 def _host_times(launch: ScriptLaunch) -> HostTimes | None:

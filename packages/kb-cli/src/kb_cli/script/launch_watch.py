@@ -10,7 +10,7 @@ from kb_cli.run.base.result import Sanitized, SimStats
 from kb_cli.run.observe.counters import BlockCounters
 from kb_cli.run.observe.plan_tally import PlanTally
 from kb_cli.run.observe.usage import Usage
-from kb_cli.run.simulation.sanitizer import SanitizerWatch, sanitize_run
+from kb_cli.run.simulation.sanitizer import Naming, SanitizerWatch, sanitize_run
 from kb_cli.run.simulation.sim_stats import added, sim_stats
 from kb_dataexec import MemoryStore, OpLog
 from kb_engine import Engine, LaunchResult
@@ -45,19 +45,21 @@ class LaunchSanitizer(Observer):
         """Passes the wrapped index to its search."""
         self._watch.wraps.on_wrapped_index(pe_id, line, wrapped_at)
 
-    def found(self, log: OpLog, initial: MemoryStore, result: LaunchResult) -> Sanitized:
+    def found(self, log: OpLog, initial: MemoryStore, result: LaunchResult, naming: Naming) -> Sanitized:
         """Returns the findings in the launch that gave *log* and *result*, on the memory *initial*."""
-        return sanitize_run(log, initial, [(result.start_ps, result.end_ps)], self._watch)
+        return sanitize_run(log, initial, [(result.start_ps, result.end_ps)], self._watch, naming)
 
 
 class LaunchWatch(Observer):
     """Observes the figures of a launch: plans, usage and counters. It has the figures of the last launch.
 
-    `sanitizer`, which observes on its own, is None unless the launches are searched.
+    `sanitizer`, which observes on its own, is None unless the launches are searched. `looks_for_races` says whether
+    races alone are looked for.
     """
 
-    def __init__(self, sanitizer: LaunchSanitizer | None = None) -> None:
+    def __init__(self, sanitizer: LaunchSanitizer | None = None, looks_for_races: bool = False) -> None:
         self.sanitizer = sanitizer
+        self.looks_for_races = looks_for_races
         self.plans, self.usage, self.counters = PlanTally(), Usage(), BlockCounters()
 
     def on_built(self, chip: Chip) -> None:

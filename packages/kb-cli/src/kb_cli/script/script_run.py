@@ -79,8 +79,9 @@ class ScriptResult(Struct, frozen=True, kw_only=True):
 class ScriptRun:
     """The run of *script* with *arguments*, under *options* of its front end.
 
-    The folder goes below *out*. With *sanitize*, each launch is searched, which changes nothing in the folder. `error`
-    is the error that refused the script, or the interrupt that ended it, or None; the launches before it have rows.
+    The folder goes below *out*. With *sanitize*, each launch is searched, which changes nothing in the folder; with
+    None for *sanitize*, it is searched for races alone, where that costs little. `error` is the error
+    that refused the script, or the interrupt that ended it, or None; the launches before it have rows.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class ScriptRun:
         options: Mapping[str, Any],
         out: Path,
         policy: Policy,
-        sanitize: bool = False,
+        sanitize: bool | None = False,
     ) -> None:
         for text in (str(script), *arguments):
             check_utf8(text, "kb exec", BenchmarkError)
@@ -107,7 +108,7 @@ class ScriptRun:
         self._is_cut_off = False
         self._work = LaunchWork()
         sanitizer = LaunchSanitizer() if sanitize else None
-        self._watch = LaunchWatch(sanitizer)
+        self._watch = LaunchWatch(sanitizer, sanitize is None)
         observers: list[Observer] = [self._watch, *([sanitizer] if sanitizer is not None else [])]
         simulated = {**options, "templates": False} if sanitize else options  # a repeated program has no elements
         self._device: ScriptDevice = self._front_end.new_device(

@@ -4,8 +4,17 @@ from typing import TYPE_CHECKING
 
 from kb_dataexec.analysis.dependencies import backward_slice as backward_slice
 from kb_dataexec.analysis.dependencies import dependencies as dependencies
-from kb_dataexec.analysis.sanitize import Finding as Finding
+from kb_dataexec.analysis.findings import Element as Element
+from kb_dataexec.analysis.findings import ElementNames as ElementNames
+from kb_dataexec.analysis.findings import Finding as Finding
+from kb_dataexec.analysis.findings import RaceReport as RaceReport
+from kb_dataexec.analysis.findings import unnamed as unnamed
+from kb_dataexec.analysis.programs import ProgramName as ProgramName
+from kb_dataexec.analysis.programs import Programs as Programs
+from kb_dataexec.analysis.races.race_search import RaceSearch as RaceSearch
+from kb_dataexec.analysis.sanitize import Searched as Searched
 from kb_dataexec.analysis.sanitize import sanitize as sanitize
+from kb_dataexec.analysis.sanitize import search as search
 from kb_messages import lazy_door
 
 if TYPE_CHECKING:

@@ -53,6 +53,11 @@ class Hazards(NamedTuple):
     early_ps: Array
     pe: Array
 
+    def chosen(self, which: Array) -> Hazards:
+        """Returns the pairs that *which* marks."""
+        columns = [column[which] for column in self[:-1]]
+        return Hazards(*columns, self.pe)  # type: ignore[call-arg]  # one for each field
+
 
 def hazards(schedule: Schedule, found: Dependencies, launches: Sequence[tuple[int, int]] = ()) -> Hazards:
     """Returns the dependencies *found* that are hazards. Explicit dependencies are no hazards.

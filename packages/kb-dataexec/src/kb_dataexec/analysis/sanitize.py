@@ -14,7 +14,9 @@ import numpy as np
 from msgspec import Struct
 
 from kb_dataexec.analysis.dependencies import dependencies_in
+from kb_dataexec.analysis.findings import Access, ElementNames, Finding, unnamed
 from kb_dataexec.analysis.hazards import Hazard, Hazards, hazards
+from kb_dataexec.analysis.races.race_search import RaceSearch
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.columns import RECTANGLE_COLUMNS, part
 from kb_dataexec.log.schedule import Schedule
@@ -23,73 +25,14 @@ from kb_dataexec.memory.names import memory_name
 from kb_messages import LogError, Rectangle, Role, common_byte, split_address
 
 _KINDS: Final = tuple(Hazard)
+_RACES: Final = tuple(number for number, each in enumerate(_KINDS) if each.is_race)
 
 
-class Access(Struct, frozen=True, kw_only=True):
-    """One record that touched the bytes: its name, its component, its kernel line and its times."""
+class Searched(Struct, frozen=True, kw_only=True):
+    """The findings in a log, and sentences on what was not decided or not looked for."""
 
-    op_id: int
-    name: str
-    component: str
-    line: str
-    t_start_ps: int
-    t_end_ps: int
-
-    @property
-    def place(self) -> str:
-        """The kernel line, or the id of a record without one."""
-        return self.line or f"op {self.op_id}"
-
-    def __str__(self) -> str:
-        return f"{self.place} ({', '.join(filter(None, (self.name, self.component)))})"
-
-
-class Finding(Struct, frozen=True, kw_only=True):
-    """One hazard between two kernel lines. `first` and `second`, in command order, are the worst of `count` pairs.
-
-    `pes` is the number of PEs on which the second records run. `done_ps` is the earliest time at which `second` may
-    begin: the end of `first`, or the end of its whole command when `second` reads its result. `early_ps` is how much
-    earlier `second` began, 0 if it did not. `where` names the memory, and `offset` is the lowest byte that both
-    touched.
-    """
-
-    hazard: Hazard
-    first: Access
-    second: Access
-    done_ps: int
-    early_ps: int
-    where: str
-    offset: int
-    count: int
-    pes: int
-
-    def __str__(self) -> str:
-        first, second = self.first, self.second
-        does, did = _VERBS[self.hazard]
-        pes = f" on {self.pes} PEs" if self.pes > 1 else ""
-        more = f"; {self.count} such pairs{pes}, this one the worst" if self.count > 1 else ""
-        return (
-            f"{self.hazard}: {second} {does} from {_ns(second.t_start_ps)} on what {first} {did} until "
-            f"{_ns(self.done_ps)}, "
-            f"at {self.where} + {self.offset:#x}{more}; {self._remedy()}"
-        )
-
-    def _remedy(self) -> str:
-        if self.hazard.is_race:
-            return "nothing puts two PEs of a launch in order: let one of them do both, or launch twice"
-        first, second = self.first.place, self.second.place
-        return f"let {second} wait for {'what it issued before' if first == second else first}"
-
-
-_VERBS: Final = {
-    Hazard.READ_TOO_EARLY: ("reads", "writes"),
-    Hazard.WRITTEN_OUT_OF_ORDER: ("overwrites", "writes"),
-    Hazard.OVERWRITTEN_TOO_EARLY: ("overwrites", "reads"),
-    Hazard.WRITE_RACE: ("overwrites", "writes"),
-    Hazard.READ_RACE: ("reads", "writes"),
-    Hazard.OVERWRITE_RACE: ("overwrites", "reads"),
-}
-"""The verbs of the second record and of the first, by hazard."""
+    findings: list[Finding]
+    notes: list[str]
 
 
 def sanitize(
@@ -97,16 +40,42 @@ def sanitize(
 ) -> list[Finding]:
     """Finds the hazards of *log*: one finding for each hazard and pair of kernel lines, in command order.
 
-    *launches* are (start, end) in picoseconds. Nothing orders the PEs within a launch, and two launches follow each
-    other; without *launches* the whole log is one launch. The PE of a record is the name of its component up to the
-    last dot. *memories* has names of memories by owner number. Raises LogError for an invalid log, if launches overlap,
-    and if no record has a time after 0, because nothing could be found then.
+    *launches* are (start, end) in picoseconds. Nothing orders the programs within a launch, and two launches follow
+    each other; without *launches* the whole log is one launch. Where the log has the table of programs, races are those
+    between programs, and the launches those of the table. Otherwise they are between PEs. The PE of a record is the
+    name of its component up to the last dot. *memories* has names of memories by owner number. Raises LogError for an
+    invalid log, if launches overlap, and if no record has a time after 0, because nothing could be found then.
+    """
+    return search(log, launches, memories).findings
+
+
+def search(
+    log: OpLog,
+    launches: Sequence[tuple[int, int]] = (),
+    memories: Mapping[int, str] | None = None,
+    names: ElementNames = unnamed,
+    grids: Sequence[tuple[int, ...]] = (),
+) -> Searched:
+    """Finds hazards as `sanitize` does, and says what is not decided.
+
+    *names* finds the element with a byte. *grids* has the sizes of the grid of each launch, () for one without a grid.
     """
     schedule = Schedule(log)
     if len(schedule.ops) and not schedule.ops["t_end_ps"].any():
         raise LogError("op log", "records without times", "t_start_ps and t_end_ps", "hazards follow from times alone")
     found = hazards(schedule, dependencies_in(schedule), launches)
-    return [_finding(schedule, found, group, memories or {}) for group in _groups(schedule, found)]
+    by_program = RaceSearch(thorough=True)
+    by_program.look(log)
+    if not by_program.has_programs:
+        findings = [_finding(schedule, found, group, memories or {}) for group in _groups(schedule, found)]
+        return Searched(findings=findings, notes=[])
+    others = found.chosen(~np.isin(found.code, _RACES))
+    report = by_program.report(log, names, memories, grids)
+    findings = [_finding(schedule, others, group, memories or {}) for group in _groups(schedule, others)]
+    findings += report.races
+    place = {int(op_id): at for at, op_id in enumerate(schedule.ops["op_id"])} if findings else {}
+    findings.sort(key=lambda each: (place[each.first.op_id], place[each.second.op_id]))
+    return Searched(findings=findings, notes=report.notes)
 
 
 def _groups(schedule: Schedule, found: Hazards) -> Iterator[Array]:
@@ -168,7 +137,3 @@ def _touched(schedule: Schedule, index: int) -> list[tuple[Rectangle, bool]]:
         (Rectangle.of_memory(*rectangle), Role(role).is_write or bool(release))
         for rectangle, (role, release) in zip(rectangles, changes, strict=True)
     ]
-
-
-def _ns(ps: int) -> str:
-    return f"{ps / 1000:.3f} ns"

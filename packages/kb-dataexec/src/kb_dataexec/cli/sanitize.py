@@ -7,7 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from kb_dataexec.analysis.sanitize import Finding, sanitize
+from kb_dataexec.analysis.findings import Finding
+from kb_dataexec.analysis.sanitize import search
 from kb_dataexec.cli.output import UsageError, counted, emit, emit_json
 from kb_dataexec.logfile import read_log
 
@@ -15,25 +16,31 @@ _LATEST_PS: Final = 2**63 - 1
 
 
 class SanitizeReport(Struct, frozen=True, kw_only=True):
-    """The findings in a log, as `--json` prints them."""
+    """The findings in a log, and sentences on what is not decided, as `--json` prints them."""
 
     log: str
     complete: bool
     records: int
     findings: list[Finding]
+    notes: list[str]
 
 
 def sanitize_log(options: argparse.Namespace) -> int:
     """Runs `sanitize`. Returns exit code 0 when there are no hazards, else 1."""
     launches = [_window(text) for text in options.launch]
     log = read_log(options.log, prefix=True)
-    findings = sanitize(log, launches)
+    searched = search(log, launches)
+    findings, notes = searched.findings, searched.notes
     if options.json:
-        emit_json(SanitizeReport(log=str(options.log), complete=log.is_complete, records=log.n_ops, findings=findings))
+        emit_json(
+            SanitizeReport(
+                log=str(options.log), complete=log.is_complete, records=log.n_ops, findings=findings, notes=notes
+            )
+        )
     else:
         cut = "" if log.is_complete else " of a log that was cut off"
         found = f"{len(findings)} found in {counted(log.n_ops, 'record')}{cut}"
-        emit([f"{options.log}: {found}", *(f"  {each}" for each in findings)])
+        emit([f"{options.log}: {found}", *(f"  {each}" for each in (*findings, *notes))])
     return 1 if findings else 0
 
 

@@ -203,6 +203,11 @@ class Host:
                 self._place(made[-1], data, kept)
         return made
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors that hold memory of the chip, in the order in which they were allocated."""
+        return list(self._tensors.live.values())
+
     def free(self, tensor: Tensor) -> None:
         """Frees the memory of *tensor*. Raises KernelError for a tensor that is freed or still mapped."""
         self._tensors.check_live("free", tensor)

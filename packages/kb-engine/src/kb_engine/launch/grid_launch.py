@@ -157,6 +157,11 @@ class GridLaunch(Launch):
             each.visit_state(over)
 
     @property
+    def grid_sizes(self) -> tuple[int, ...]:
+        """The sizes of the grid."""
+        return self._grid.sizes
+
+    @property
     def streams(self) -> list[CommandStream]:
         """The streams of the PEs."""
         return [each.stream for each in self._pes.values()]

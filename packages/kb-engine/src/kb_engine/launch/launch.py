@@ -34,7 +34,8 @@ class LaunchResult(Struct, frozen=True, kw_only=True):
 
     All kernels were to begin at `target_start_ps`. `late_ps` holds the delay of each PE that the launch reached after
     that time. Without a host, all kernels begin at the call, and the answer comes at the last end. `programs` has
-    the times of each program of a grid, in order; a launch without a grid has one program on each PE.
+    the times of each program of a grid, in order, and `grid` its sizes along the three axes; a launch without a grid
+    has one program on each PE.
     """
 
     call_ps: int
@@ -46,6 +47,7 @@ class LaunchResult(Struct, frozen=True, kw_only=True):
     pe_end_ps: dict[str, int]
     late_ps: dict[str, int] = {}
     programs: tuple[ProgramTimes, ...] = ()
+    grid: tuple[int, ...] = ()
 
 
 class Launch(ABC):
@@ -72,6 +74,11 @@ class Launch(ABC):
     @abstractmethod
     def queued(self) -> int:
         """The number of programs that no PE has taken yet."""
+
+    @property
+    def grid_sizes(self) -> tuple[int, ...]:
+        """The sizes of the grid of the launch along its three axes; () without a grid."""
+        return ()
 
     @property
     def n_ended(self) -> int:
@@ -114,6 +121,7 @@ class Launch(ABC):
             pe_end_ps={pe_id: self._end_ps[pe_id] for pe_id in self.pe_ids},
             late_ps={pe: late for pe, start in starts.items() if (late := start - self._target_ps[pe])},
             programs=self._programs(),
+            grid=self.grid_sizes,
         )
 
     def abandon(self, error: BaseException) -> None:

@@ -188,6 +188,7 @@ class Device:
                     log=log,
                     initial=initial,
                     after=after,
+                    places=call.places,
                     timing_s=timed - began,
                     data_s=perf_counter() - timed,
                 )

@@ -14,6 +14,7 @@ from kb_dataexec import MemoryStore, OpLog
 from kb_engine import Host, LaunchResult, Tensor
 from kb_engine.program import TcmFullError
 from kb_messages import DType, KernelError, MemorySpace, Role, split_address
+from kb_triton.host.argument_places import ArgumentPlaces
 from kb_triton.host.arrays import arrays_in, with_pointers
 from kb_triton.host.storages import Storage, Storages, read_only
 from kb_triton.language import Machine
@@ -43,8 +44,8 @@ class Launched(NamedTuple):
     """A finished launch of *kernel*, a function of *file*, whose data are computed.
 
     *arguments* has the kernel's arguments as reports show them. *initial* and *after* are the memories of the chip
-    before and after the launch. *timing_s* and *data_s* are seconds of this machine, for pass 1 with the log and for
-    pass 2.
+    before and after the launch, and *places* has the places of the arguments on the chip. *timing_s* and *data_s* are
+    seconds of this machine, for pass 1 with the log and for pass 2.
     """
 
     kernel: str
@@ -56,8 +57,13 @@ class Launched(NamedTuple):
     log: OpLog
     initial: MemoryStore
     after: MemoryStore
+    places: ArgumentPlaces
     timing_s: float
     data_s: float
+
+    def element_at(self, owner: int, offset: int) -> tuple[str, tuple[int, ...]] | None:
+        """Returns the argument and the index of the element with a byte of memory *owner*; None for another byte."""
+        return self.places.element_at(owner, offset)
 
 
 def write_back(log: OpLog, after: MemoryStore, storages: list[Storage]) -> list[Storage]:
@@ -147,7 +153,9 @@ class PreparedLaunch:
         self._transfers = transfers
         self._tensors: dict[int, Tensor] = {}
         self.storages = Storages(self._place)
-        self.storages.add_all(list(arrays_in(arguments)))
+        arrays = list(arrays_in(arguments))
+        self.storages.add_all(arrays)
+        self.places = ArgumentPlaces(arrays, self.storages)
         passed = {name: with_pointers(each, name, self.storages) for name, each in arguments.items()}
         self._kernel = function.entry(passed)
 

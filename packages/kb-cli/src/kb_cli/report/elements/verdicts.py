@@ -9,6 +9,7 @@ from msgspec import UnsetType
 
 from kb_cli.run.base.result import RunResult, Sanitized
 from kb_cli.terminal.output import BAD, GOOD
+from kb_dataexec.analysis import RaceReport
 
 if TYPE_CHECKING:
     from kb_cli.run.simulation.verify_folder import Verification
@@ -25,7 +26,7 @@ def verification_lines(found: Verification) -> list[str]:
     texts = [found.refusal] if found.refusal else [check.text for check in found.outputs]
     texts += [found.numbers] if isinstance(found.numbers, str) else []
     if isinstance(found.sanitizer, Sanitized):
-        texts += found.sanitizer.texts or ["sanitizer: clean"]
+        texts += [*(found.sanitizer.texts or ["sanitizer: clean"]), *(found.sanitizer.notes or ())]
     if not isinstance(found.not_covered, UnsetType):
         texts.append(f"hashes of {found.covered} files agree; not covered: {_listed(found.not_covered)}")
     return [f"{found.run_dir}: {verdict}", *(f"  {text}" for text in texts)]
@@ -69,6 +70,7 @@ def verdict_count(results: Sequence[RunResult]) -> str:
     return f"{sum(checked)} of {len(checked)} verified" if checked else "not verified"
 
 
-def sanitizer_texts(sanitized: Sanitized | UnsetType) -> list[str]:
-    """Returns one sentence for each finding of the sanitizer, none when it was not asked for."""
-    return sanitized.texts if isinstance(sanitized, Sanitized) else []
+def sanitizer_texts(result: RunResult) -> list[str]:
+    """Returns one sentence for each finding of the sanitizer, or of the search for races, and for what is not known."""
+    found = result.races if isinstance(result.races, RaceReport) else result.sanitizer
+    return [] if isinstance(found, UnsetType) else [*found.texts, *(found.notes or ())]

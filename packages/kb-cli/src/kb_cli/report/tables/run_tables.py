@@ -14,6 +14,7 @@ from kb_cli.run.base.result import HostTime, RunResult, Sanitized
 from kb_cli.run.observe.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.terminal.output import WARNING, new_table, styled
 from kb_cli.terminal.units import PS_PER_NS, bandwidth, duration, percent, quantity, value_text
+from kb_dataexec.analysis import RaceReport
 
 _WHOLE = "from the call of the first launch to the last answer"
 _COLUMNS = {
@@ -36,7 +37,7 @@ def run_tables(result: RunResult) -> list[Any]:
         parts.append(where_table(result.where))
     parts += chosen_tile_tables(result.chosen_tiles)
     parts += value_wait_tables(result.value_waits)
-    parts += sanitizer_texts(result.sanitizer)
+    parts += sanitizer_texts(result)
     return [part for table in parts for part in (table, "")] + [result.bounded_by]
 
 
@@ -67,6 +68,9 @@ def _summary(result: RunResult) -> Table:
         found = result.sanitizer.texts
         text = f"FAILED, {len(found)} found" if found else "clean"
         table.add_row("sanitizer", styled(text, verdict_style(not found)))
+    if isinstance(result.races, RaceReport) and result.races.races:
+        text = f"FAILED, {len(result.races.races)} found"
+        table.add_row("races", styled(text, verdict_style(False)))
     if isinstance(result.wall_s, dict):
         table.add_row("simulated in", _speed(result, result.wall_s))
     kept = "" if result.keep.data else f" (no data kept: {result.keep.why})"

@@ -13,6 +13,7 @@ from kb_cli.run.base.result import RunResult, Sanitized
 from kb_cli.script.script_run import ScriptResult, TunedKernel
 from kb_cli.terminal.output import WARNING, new_table, styled
 from kb_cli.terminal.units import duration, percent
+from kb_dataexec.analysis import RaceReport
 
 _MOST_ROWS = 40
 """The most launches in the table; the run folder has all."""
@@ -37,36 +38,45 @@ def script_tables(result: ScriptResult) -> list[Any]:
 
 
 def _sanitizer(launches: Sequence[RunResult]) -> list[Any]:
-    """Returns a sentence for each finding, and their number; none unless the launches were searched.
+    """Returns a sentence for each finding, and their number, and a sentence for each thing that is not known.
 
-    A finding that several launches of a kernel share is printed once.
+    What several launches of a kernel share is printed once. Launches that were searched for races alone say nothing
+    when there is none.
     """
-    searched = [each.sanitizer for each in launches if isinstance(each.sanitizer, Sanitized)]
-    if not searched:
-        return []
-    launches_of: dict[Hashable, list[str]] = {}
+    texts: dict[Hashable, list[str]] = {}
     for number, each in enumerate(launches):
-        for alike, text in _found(each.sanitizer):
-            launches_of.setdefault((each.benchmark, alike), []).append(f"launch {number:04d}: {text}")
+        for alike, text in _found(each):
+            texts.setdefault((each.benchmark, alike), []).append(f"launch {number:04d}: {text}")
     lines: list[Any] = []
-    for first, *others in launches_of.values():
+    for first, *others in texts.values():
         more = f"; the same in {_launches_text(len(others))} more" if others else ""
         lines += [f"{first}{more}", ""]
-    count = sum(len(each.texts) for each in searched)
-    text = f"FAILED, {count} found" if count else "clean"
-    return [*lines, styled(f"sanitizer: {text}", verdict_style(not count))]
+    searched = [each.sanitizer for each in launches if isinstance(each.sanitizer, Sanitized)]
+    races = sum(len(each.races.races) for each in launches if isinstance(each.races, RaceReport))
+    if searched:
+        count = sum(len(each.texts) for each in searched)
+        text = f"FAILED, {count} found" if count else "clean"
+        lines.append(styled(f"sanitizer: {text}", verdict_style(not count)))
+    if races:
+        lines.append(styled(f"races: FAILED, {races} found", verdict_style(False)))
+    return lines
 
 
-def _found(sanitized: Sanitized | UnsetType) -> Iterator[tuple[Hashable, str]]:
+def _found(launch: RunResult) -> Iterator[tuple[Hashable, str]]:
     """Yields each finding as a key, which is equal for the same finding of two launches, and a sentence."""
-    if isinstance(sanitized, UnsetType):
-        return
-    for each in sanitized.findings:
+    sanitized, races = launch.sanitizer, launch.races
+    findings = [*(sanitized.findings if isinstance(sanitized, Sanitized) else ())]
+    findings += races.races if isinstance(races, RaceReport) else []
+    for each in findings:
         yield (each.hazard, each.first.line, each.second.line), str(each)
-    for leak in sanitized.leaks or ():
-        yield ("leak", leak.line), str(leak)
-    for wrap in sanitized.wraps or ():
-        yield ("wrap", wrap.line, wrap.wrapped_at), str(wrap)
+    if isinstance(sanitized, Sanitized):
+        for leak in sanitized.leaks or ():
+            yield ("leak", leak.line), str(leak)
+        for wrap in sanitized.wraps or ():
+            yield ("wrap", wrap.line, wrap.wrapped_at), str(wrap)
+    for searched in (sanitized, races):
+        for note in () if isinstance(searched, UnsetType) else searched.notes or ():
+            yield ("note", note), note
 
 
 def _launches_text(count: int) -> str:

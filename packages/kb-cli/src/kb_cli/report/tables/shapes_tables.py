@@ -30,7 +30,7 @@ def shapes_tables(results: Sequence[RunResult]) -> list[Any]:
         for result in failed
         for sentence in verdict_sentences(result)
     ]
-    lines += [f"{_where(result)}: {text}" for result in results for text in sanitizer_texts(result.sanitizer)]
+    lines += [f"{_where(result)}: {text}" for result in results for text in sanitizer_texts(result)]
     missing = [result for result in results if not result.keep.data]
     if missing:
         text = f"data kept for {len(results) - len(missing)} of {len(results)} shapes: {missing[0].keep.why}"

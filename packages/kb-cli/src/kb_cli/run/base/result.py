@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.run.base.fidelity_band import Fidelity
-from kb_dataexec.analysis import Finding, PathShare
+from kb_dataexec.analysis import Finding, PathShare, RaceReport
 from kb_dataexec.verify import ProductSample
 from kb_engine.program import Leak, WrappedIndex
 
@@ -125,7 +125,7 @@ class LaunchTimes(Struct, frozen=True, kw_only=True):
 
     `call_ns` is the host's call, `start_ns` the start of the first kernel, `end_ns` the end of the last kernel, and
     `response_ns` the answer to the host. All PEs get one target time for their start. `late_pes` PEs started after it,
-    the last of them by `late_ns`.
+    the last of them by `late_ns`. `grid` has the sizes of the grid along its axes, and is missing without a grid.
     """
 
     start_ns: float
@@ -135,6 +135,7 @@ class LaunchTimes(Struct, frozen=True, kw_only=True):
     response_ns: float
     late_pes: int
     late_ns: float
+    grid: tuple[int, ...] | UnsetType = UNSET
 
 
 class HostTime(Struct, frozen=True, kw_only=True):
@@ -192,12 +193,14 @@ class Sanitized(Struct, frozen=True, kw_only=True):
     """The findings of the sanitizers.
 
     `leaks` is missing when only a log was searched, because a log shows no leaks. `wraps` is missing unless a kernel
-    indexed by integers that wrapped; a log does not show this either.
+    indexed by integers that wrapped; a log does not show this either. `notes` has sentences on what was not decided,
+    and is missing without any.
     """
 
     findings: list[Finding]
     leaks: list[Leak] | UnsetType = UNSET
     wraps: list[WrappedIndex] | UnsetType = UNSET
+    notes: list[str] | UnsetType = UNSET
 
     @property
     def texts(self) -> list[str]:
@@ -229,7 +232,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
     `roofline`. `shape` is the row of a shapes file, and missing for other runs. `where` is the critical path by block,
     the largest share first, and missing without a log.
 
-    `sanitizer` and `compared` are missing unless they were asked for. `simulated` is missing from run folders.
+    `sanitizer` and `compared` are missing unless they were asked for. `races` is missing where a sanitizer looked, and
+    where nothing was to be looked for. `simulated` is missing from run folders.
     `waits_ps` adds up over all tile stages. `counters` has the counters of blocks during launches. `value_waits` is
     missing unless kernels waited for computed values, and `chosen_tiles` unless GEMMs left their tile to the chip.
     """
@@ -268,6 +272,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     outputs: list[OutputCheck]
     refusal: str | None
     sanitizer: Sanitized | UnsetType = UNSET
+    races: RaceReport | UnsetType = UNSET
     compared: Compared | UnsetType = UNSET
     simulated: SimStats | UnsetType = UNSET
     keep: Kept
@@ -280,6 +285,6 @@ class RunResult(Struct, frozen=True, kw_only=True):
         Every repetition of a run gives equal fields.
         """
         found: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("wall_s", "run_dir", "sanitizer", "compared", "simulated"):
+        for name in ("wall_s", "run_dir", "sanitizer", "races", "compared", "simulated"):
             found.pop(name, None)
         return found

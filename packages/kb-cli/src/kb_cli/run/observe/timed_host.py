@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -9,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 
 from kb_cli.run.base.progress import PASS_1, SET_UP, RunProgress
-from kb_engine import Engine, Host, LaunchResult, Tensor
+from kb_dataexec.analysis import Element
+from kb_engine import Engine, Host, LaunchResult, Tensor, TensorRef
 
 
 class HostTimes(NamedTuple):
@@ -25,12 +27,35 @@ class HostTimes(NamedTuple):
     response_ps: int
 
 
+def argument_names(kernel: Any, *arguments: Any) -> dict[int, str]:
+    """Returns the name of the parameter of *kernel* for each tensor among *arguments*, by its first address."""
+    try:
+        parameters = [*signature(kernel).parameters][1:]
+    except (TypeError, ValueError):  # the launch says what is wrong with such a kernel
+        return {}
+    names: dict[int, str] = {}
+
+    def add(name: str, argument: object) -> None:
+        tensor = argument.tensor if isinstance(argument, TensorRef) else argument
+        if isinstance(tensor, Tensor):
+            names.setdefault(tensor.addresses[0][0], name)
+        elif type(argument) in (list, tuple):
+            for number, each in enumerate(argument):  # type: ignore[var-annotated, arg-type]
+                if isinstance(each, Tensor | TensorRef):
+                    add(f"{name}[{number}]", each)
+
+    for name, argument in zip(parameters, arguments, strict=False):
+        add(name, argument)
+    return names
+
+
 class TimedHost(Host):
     """A host that adds up the seconds of its launches on this machine, and reports its steps to *progress*."""
 
     def __init__(self, engine: Engine, root: Path, progress: RunProgress) -> None:
         super().__init__(engine, root)
         self.wall_s = 0.0
+        self._names: list[dict[int, str]] = []
         self._progress = progress
 
     def launch(self, *args: Any, **options: Any) -> LaunchResult:
@@ -41,8 +66,20 @@ class TimedHost(Host):
             result = super().launch(*args, **options)
         finally:
             self.wall_s += perf_counter() - began
+        self._names.append(argument_names(*args) if args else {})
         self._progress.mention(SET_UP, "launch()")
         return result
+
+    def element_at(self, launch: int, owner: int, offset: int) -> Element | None:
+        """Returns the element with byte *offset* of memory *owner*, under the name that launch number *launch* gives
+        its tensor; None where no tensor has it.
+        """
+        names = self._names[launch] if launch < len(self._names) else {}
+        for tensor in self.tensors:
+            place = tensor.index_with(owner, offset)
+            if place is not None:
+                return Element(tensor=names.get(tensor.addresses[0][0], tensor.name), index=place)
+        return None
 
     def write(self, tensor: Tensor, data: npt.NDArray[Any]) -> None:
         """Writes *data* to *tensor* as `Host.write` does, and reports the step."""

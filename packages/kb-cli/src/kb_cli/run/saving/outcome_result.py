@@ -62,6 +62,7 @@ def make_result(
         outputs=[] if verdict is None else verdict.outputs,
         refusal=None if verdict is None else verdict.refusal,
         sanitizer=UNSET if outcome.sanitized is None else outcome.sanitized,
+        races=UNSET if outcome.races is None else outcome.races,
         compared=UNSET if outcome.compared is None else outcome.compared,
         simulated=UNSET if outcome.simulated is None else outcome.simulated,
         keep=kept,
@@ -93,6 +94,7 @@ def launch_times(each: LaunchResult) -> LaunchTimes:
         response_ns=each.response_ps / PS_PER_NS,
         late_pes=len(each.late_ps),
         late_ns=max(each.late_ps.values(), default=0) / PS_PER_NS,
+        grid=each.grid or UNSET,
     )
 
 

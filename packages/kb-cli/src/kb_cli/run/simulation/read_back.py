@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import click
 
@@ -16,6 +17,9 @@ from kb_dataexec import LargeLogError, LogWriter, OpLog
 from kb_dataexec.analysis import NoWindowsError, Where, where, where_in_windows
 from kb_dataexec.log import LogFolder, LogParts, LogSummary
 from kb_messages import BenchmarkError
+
+Looks: TypeAlias = Sequence[Callable[[OpLog], object]]
+"""Functions that are called with each chunk of a log."""
 
 _ALL_ROWS: Final = "All {n_records:,} records of the log are read into memory together to {what}, because {reason}."
 _READING, _FOLLOWING = "reading the log", "following the critical path"
@@ -44,10 +48,12 @@ def read_back(
     progress: RunProgress,
     n_records: int,
     is_whole: bool,
+    looks: Looks = (),
 ) -> ReadBack:
     """Reads the log that a run of *setup* wrote by *writer*: about *n_records* records, in *folder* if it went to one.
 
-    With *is_whole*, something needs all rows together. Raises BenchmarkError for rows that take too much memory.
+    With *is_whole*, something needs all rows together. Each of *looks* is called with each chunk.
+    Raises BenchmarkError for rows that take too much memory.
     """
     progress.begin(PASS_2, _READING)
     stages = StageTally()
@@ -55,27 +61,32 @@ def read_back(
         assert folder is not None, "a summary says that the log went to a folder"
         try:
             if is_whole or n_records <= MOST_WHOLE:
-                return _whole(LogFolder(folder), stages, progress)
-            return _in_parts(LogFolder(folder), stages, progress, n_records, setup.checks)
+                return _whole(LogFolder(folder), stages, looks, progress)
+            return _in_parts(LogFolder(folder), stages, looks, progress, n_records, setup.checks)
         except LargeLogError as error:  # names a folder that is taken away
             raise BenchmarkError(setup.where, f"an op log of {error.got}", error.needs, WITHOUT_LOG) from None
     if closed is None or writer is None:
         return ReadBack()
-    stages.look(closed)
+    for look in (stages.look, *looks):
+        look(closed)
     progress.begin(PASS_2, _FOLLOWING)
     return ReadBack(closed, closed, writer.summary, stages.stage_times, where(closed))
 
 
-def _whole(source: LogFolder, stages: StageTally, progress: RunProgress) -> ReadBack:
-    log = source.whole(look=stages.look)
+def _whole(source: LogFolder, stages: StageTally, looks: Looks, progress: RunProgress) -> ReadBack:
+    def look(chunk: OpLog) -> None:
+        for each in (stages.look, *looks):
+            each(chunk)
+
+    log = source.whole(look=look)
     progress.begin(PASS_2, _FOLLOWING)
     return ReadBack(log, log, source.summary, stages.stage_times, where(log))
 
 
 def _in_parts(
-    source: LogFolder, stages: StageTally, progress: RunProgress, n_records: int, is_executed: bool
+    source: LogFolder, stages: StageTally, looks: Looks, progress: RunProgress, n_records: int, is_executed: bool
 ) -> ReadBack:
-    counted = _Counted(stages, progress, n_records)
+    counted = _Counted((stages.look, *looks), progress, n_records)
     try:
         found = where_in_windows(source, counted.look, counted.followed)
     except NoWindowsError as error:
@@ -94,15 +105,16 @@ def _tell_all_rows(source: LogFolder, what: str, reason: str) -> None:
 
 
 class _Counted:
-    """Passes the chunks of a log of about *n_records* records to *stages*, and reports to *progress*."""
+    """Passes the chunks of a log of about *n_records* records to *looks*, and reports to *progress*."""
 
-    def __init__(self, stages: StageTally, progress: RunProgress, n_records: int) -> None:
-        self._stages, self._progress, self._n_records = stages, progress, n_records
+    def __init__(self, looks: Looks, progress: RunProgress, n_records: int) -> None:
+        self._looks, self._progress, self._n_records = looks, progress, n_records
         self._n_read = 0
 
     def look(self, chunk: OpLog) -> None:
         """Takes *chunk*, the next one of the log."""
-        self._stages.look(chunk)
+        for look in self._looks:
+            look(chunk)
         self._n_read += chunk.n_ops
         self._progress.count(self._n_read, max(self._n_read, self._n_records))
 

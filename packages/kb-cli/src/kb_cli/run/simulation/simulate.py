@@ -30,12 +30,12 @@ from kb_cli.run.observe.usage import Usage
 from kb_cli.run.records.captures import CaptureCollector, Captured, print_captured
 from kb_cli.run.records.usage_file import UsageTable, usage_table
 from kb_cli.run.simulation.read_back import ReadBack, read_back
-from kb_cli.run.simulation.sanitizer import SanitizerWatch, sanitize_run
+from kb_cli.run.simulation.sanitizer import Naming, SanitizerWatch, races_of, sanitize_run
 from kb_cli.run.simulation.sim_stats import compared_of, compared_text, sim_stats
 from kb_cli.run.simulation.trace_file import Trace
 from kb_cli.run.simulation.verdict import Verdict, execute_and_look, judge, terms_behind
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog
-from kb_dataexec.analysis import Where
+from kb_dataexec.analysis import RaceReport, RaceSearch, Where
 from kb_dataexec.log import LogSummary
 from kb_engine import Engine, LaunchResult, Tensor
 from kb_engine.observe import Callbacks, Observer
@@ -85,9 +85,9 @@ class RunOutcome(NamedTuple):
     """All results of one run.
 
     `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log. `sanitized`,
-    `computed` and `compared` are None unless they were asked for. `captured` has the values that the kernels captured,
-    `value_waits` the waits for computed values, and `simulated` the statistics of pass 1. `host` is None on a topology
-    without a host.
+    `races`, `computed` and `compared` are None unless they were asked for. `captured` has the values that the kernels
+    captured, `value_waits` the waits for computed values, and `simulated` the statistics of pass 1. `host` is None on a
+    topology without a host.
     """
 
     metrics: Metrics
@@ -105,6 +105,7 @@ class RunOutcome(NamedTuple):
     verdict: Verdict | None
     wall: Wall
     sanitized: Sanitized | None = None
+    races: RaceReport | None = None
     computed: Computed | None = None
     captured: Sequence[Captured] = ()
     value_waits: Sequence[ValueWait] = ()
@@ -165,10 +166,11 @@ def _simulate(
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"
     sampled = sampled_outputs(setup, made.factors, outputs)
-    read = read_back(setup, writer, closed, log_folder, progress, plans.n_stages, _needs_rows(setup, sampled))
+    search, is_whole = _race_search(setup), _needs_rows(setup, sampled)
+    looks_on = [each.look for each in search]
+    read = read_back(setup, writer, closed, log_folder, progress, plans.n_stages, is_whole, looks_on)
     passed = _data_pass(setup, read, initial, (made, outputs), sampled, captures, progress)
     print_captured(passed.captured)
-    sanitized = _sanitized(watched, read.rows, initial, host, progress)
     metrics = measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage)
     return RunOutcome(
         metrics=metrics,
@@ -185,7 +187,8 @@ def _simulate(
         expected=passed.expected,
         verdict=passed.verdict,
         wall=passed.wall._replace(timing=timing),
-        sanitized=sanitized,
+        sanitized=_sanitized(watched, read.rows, initial, host, progress),
+        races=_races(search, read.rows, initial, host),
         computed=_computed(setup, read.rows, passed, outputs),
         captured=[each for each in passed.captured if not each.capture.is_print],
         value_waits=looks.found,
@@ -200,6 +203,15 @@ def _made(setup: Setup) -> Made:
     return Made(inputs, flops, factors_of(setup, inputs, flops))
 
 
+def _race_search(setup: Setup) -> list[RaceSearch]:
+    """A search for races where one is to be made, otherwise none. A sanitizer makes its own."""
+    return [RaceSearch()] if setup.races and setup.log and not setup.sanitize else []
+
+
+def _races(search: Sequence[RaceSearch], log: OpLog | None, initial: MemoryStore, host: TimedHost) -> RaceReport | None:
+    return races_of(search[0], log, initial, _naming(host)) if search else None
+
+
 def _sanitized(
     watched: SanitizerWatch | None, log: OpLog | None, initial: MemoryStore, host: TimedHost, progress: RunProgress
 ) -> Sanitized | None:
@@ -207,7 +219,13 @@ def _sanitized(
     if watched is None or log is None:
         return None
     progress.begin(VERIFY, "sanitizing")
-    return sanitize_run(log, initial, [(each.start_ps, each.end_ps) for each in host.launches], watched)
+    windows = [(each.start_ps, each.end_ps) for each in host.launches]
+    return sanitize_run(log, initial, windows, watched, _naming(host))
+
+
+def _naming(host: TimedHost) -> Naming:
+    """The names of the elements and programs of all launches of *host*."""
+    return host.element_at, [each.grid for each in host.launches]
 
 
 def _launched(setup: Setup, host: TimedHost, inputs: Arrays) -> dict[str, Tensor]:

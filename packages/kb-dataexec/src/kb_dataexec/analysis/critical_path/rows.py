@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kb_dataexec.analysis.critical_path.timestamp_index import TimestampIndex
+from kb_dataexec.analysis.programs import program_of_calls
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_chunks
 from kb_dataexec.arrays.ranges import numbered
@@ -183,14 +183,7 @@ class PathRows:
 
         It is -1 if that program has no row, because the log was cut off before it ended.
         """
-        kernels, commands = self.kernels, self.commands
-        if not len(kernels):
-            return np.full(len(commands), -1, np.int64)
-        order = np.lexsort((kernels["launch"], kernels["t_start_ps"], kernels["pe"]))
-        started = TimestampIndex(kernels["pe"][order].astype(np.int64), kernels["t_start_ps"][order])
-        found = started.latest_until(commands.pe, commands.t_call)
-        rows = order[started.order[found]]
-        return np.where((found >= 0) & (commands.t_call <= kernels["t_end_ps"][rows]), rows, -1)
+        return program_of_calls(self.kernels, self.commands.pe, self.commands.t_call)
 
     @cached_property
     def program_before(self) -> Array:

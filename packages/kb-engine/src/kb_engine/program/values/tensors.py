@@ -89,15 +89,20 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
         for copy in range(self.n_copies):
             yield from self.blocks(copy)
 
-    def element_with(self, owner: int, offset: int) -> str | None:
-        """`name[row, column]` of the element with byte *offset* of memory *owner*; None where no block has the byte."""
+    def index_with(self, owner: int, offset: int) -> tuple[int, ...] | None:
+        """The index of the element with byte *offset* of memory *owner*; None where no block has the byte."""
         byte = join_address(owner, offset)
         for (rows, cols), matrix in self.every_block():
             if matrix.address <= byte < matrix.address + matrix.nbytes:
                 row, col = divmod(byte - matrix.address, matrix.stride)
                 flat = (rows.start + row) * self.cols + cols.start + col // self.dtype.nbytes
-                return f"{self.name}[{', '.join(map(str, np.unravel_index(flat, self.shape)))}]"
+                return tuple(map(int, np.unravel_index(flat, self.shape)))
         return None
+
+    def element_with(self, owner: int, offset: int) -> str | None:
+        """`name[row, column]` of the element with byte *offset* of memory *owner*; None where no block has the byte."""
+        index = self.index_with(owner, offset)
+        return None if index is None else f"{self.name}[{', '.join(map(str, index))}]"
 
     @property
     def ref(self) -> TensorRef:

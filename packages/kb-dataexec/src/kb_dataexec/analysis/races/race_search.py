@@ -1,0 +1,210 @@
+"""RaceSearch: looks for races of programs in a log, on the way of its chunks, within limits that keep the cost small.
+
+The limits are numbers of accesses and never seconds, so equal logs give equal answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from kb_dataexec.analysis.findings import Access, Element, ElementNames, Finding, RaceReport, unnamed
+from kb_dataexec.analysis.hazards import Hazard, pe_of
+from kb_dataexec.analysis.programs import Programs
+from kb_dataexec.analysis.races.far_accesses import Accesses, AccessKind, far_accesses, tcm_accesses
+from kb_dataexec.analysis.races.race_pairs import RacePair, contested, racing
+from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.ranges import numbered_rows
+from kb_dataexec.log.tables import OpLog
+from kb_dataexec.memory.names import memory_name
+from kb_messages import MemorySpace, Rectangle, common_byte, split_address
+
+_MOST_GATHERED: Final = 1 << 21
+"""Accesses that a limited search keeps. Source: assumed; 200 MB."""
+_FEW_CONTESTED: Final = 1 << 12
+"""Accesses whose bytes a limited search always compares. Source: assumed; some milliseconds."""
+_RECORDS_FOR_ONE: Final = 16
+"""Records of the log for each access whose bytes a limited search compares, above the few.
+
+Source: measured by benchmarks/speed/races.py: comparing takes about as long as making and following half a record.
+"""
+_SHOWN: Final = 2
+"""Pairs of lines that are named where nothing is decided."""
+
+
+class RaceSearch:
+    """Looks for races in a log: pass each chunk, or the whole log, to `look`, and then call `report`.
+
+    A search that is not *thorough* leaves out logs in which very many accesses would have to be compared.
+    """
+
+    def __init__(self, thorough: bool = False) -> None:
+        self._thorough = thorough
+        self._programs = Programs()
+        self._parts: list[Accesses] = []
+        self._strings: Sequence[str] = ()
+        self._n_records = self._n_accesses = 0
+
+    @property
+    def has_programs(self) -> bool:
+        """Whether the log says which programs ran, so that their races can be looked for."""
+        return self._programs.is_known
+
+    def look(self, chunk: OpLog) -> None:
+        """Takes *chunk*, a part of a log with the operands of its ops, or a whole log."""
+        self._strings = chunk.strings
+        self._programs.look(chunk)
+        self._n_records += chunk.n_ops
+        if self._thorough or self._n_accesses <= _MOST_GATHERED:
+            part = far_accesses(chunk)
+            self._n_accesses += len(part.op_id)
+            self._parts.append(part)
+
+    def report(
+        self,
+        log: OpLog | None,
+        names: ElementNames = unnamed,
+        memories: Mapping[int, str] | None = None,
+        grids: Sequence[tuple[int, ...]] = (),
+    ) -> RaceReport:
+        """Returns the races. *log* is the whole log, or None where only its chunks were there.
+
+        *names* finds the element with a byte, *memories* has names of memories by owner number, and *grids* the sizes
+        of the grid of each launch. Without the table of programs, nothing is looked for.
+        """
+        if not self._programs.is_known or not self._parts:
+            return RaceReport(races=[], left_out="" if self._programs.is_known else _without("no table of programs"))
+        if not self._thorough and self._n_accesses > _MOST_GATHERED:
+            return RaceReport(races=[], left_out=_without(f"more than {_MOST_GATHERED:,} accesses to memories"))
+        labels = memories or {}
+        rows = self._programs.rows
+        if len(np.unique(rows.launch)) == len(rows.launch):  # one program in each launch
+            return RaceReport(races=[])
+        found = Accesses.joined(self._parts)
+        order = np.argsort(found.command_seq, kind="stable")
+        found, is_whole = self._with_tcm(found.at(order), log, labels)
+        found, returns = found.with_atomics
+        program = self._programs.of_commands(found.command_seq)
+        launch = np.where(program >= 0, rows.launch[program], -1)
+        actor = self._actors(found, program)
+        at = contested(found, actor, launch)
+        most = max(_FEW_CONTESTED, self._n_records // _RECORDS_FOR_ONE)
+        if not self._thorough and len(at) > most:
+            n_programs = len(np.unique(program[at]))
+            many = f"{len(at):,} accesses of {n_programs:,} programs lie close together"
+            return RaceReport(races=[], left_out=_without(many))
+        pairs = list(racing(found, actor, launch, returns, at))
+        findings = [self._finding(found, program, each, (names, labels, grids)) for each in pairs]
+        decided = [each for each, pair in zip(findings, pairs, strict=True) if pair.is_decided]
+        others = [each for each, pair in zip(findings, pairs, strict=True) if not pair.is_decided]
+        left_out = "" if is_whole else _without("the log was read in parts, and PEs use TCMs of other PEs", " there")
+        return RaceReport(races=decided, undecided=_undecided(others), left_out=left_out)
+
+    def _with_tcm(self, found: Accesses, log: OpLog | None, labels: Mapping[int, str]) -> tuple[Accesses, bool]:
+        """Adds the accesses of PEs to their own TCM, where another PE uses it too. Returns whether all are there."""
+        near = np.flatnonzero((found.owner >> 10 & 15) == MemorySpace.TCM.code)
+        pairs = set(zip(found.owner[near].tolist(), found.component[near].tolist(), strict=True))
+        shared = sorted({owner for owner, block in pairs if self._pe_of(block) != _home(owner, labels)})
+        if not shared:
+            return found, True
+        if log is None:
+            return found, False
+        both = Accesses.joined([found, tcm_accesses(log, np.array(shared))])
+        return both.at(np.argsort(both.command_seq, kind="stable")), True
+
+    def _pe_of(self, component: int) -> str:
+        return pe_of(self._strings[component])
+
+    def _actors(self, found: Accesses, program: Array) -> Array:
+        """The program of each access; for an access to a TCM, the first program of its launch and PE.
+
+        The programs of a PE use its TCM one after the other, so they do not race there.
+        """
+        rows = self._programs.rows
+        pair = numbered_rows(rows.launch, rows.pe)
+        first = np.full(len(pair), len(pair), np.int64)
+        np.minimum.at(first, pair, np.arange(len(pair)))
+        in_tcm = (found.owner >> 10 & 15) == MemorySpace.TCM.code
+        return np.where(in_tcm & (program >= 0), first[pair[program]], program)
+
+    def _finding(
+        self,
+        found: Accesses,
+        program: Array,
+        pair: RacePair,
+        naming: tuple[ElementNames, Mapping[int, str], Sequence[tuple[int, ...]]],
+    ) -> Finding:
+        names, labels, grids = naming
+        one, two = pair.first, pair.second
+        address = common_byte(_rectangle(found, one), _rectangle(found, two))
+        assert address is not None, "the two share a set of bytes"
+        owner, offset = split_address(address)
+        launches = np.unique(self._programs.rows.launch)
+        launch = int(np.searchsorted(launches, self._programs.rows.launch[program[one]]))
+        element: Element | None = names(launch, owner, offset)
+        accesses = [self._access(found, each, int(program[each]), grids) for each in (one, two)]
+        done_ps = int(found.t_end_ps[one])
+        fields = {} if element is None else {"element": element}
+        return Finding(
+            hazard=_hazard(int(found.kind[one]), int(found.kind[two])),
+            first=accesses[0],
+            second=accesses[1],
+            done_ps=done_ps,
+            early_ps=max(0, done_ps - int(found.t_start_ps[two])),
+            where=labels.get(owner) or memory_name(owner),
+            offset=offset,
+            count=len(pair.programs),
+            pes=len(np.unique(self._programs.rows.pe[pair.programs])),
+            **fields,
+        )
+
+    def _access(self, found: Accesses, at: int, program: int, grids: Sequence[tuple[int, ...]]) -> Access:
+        strings = self._strings
+        return Access(
+            op_id=int(found.op_id[at]),
+            name=strings[int(found.name[at])],
+            component=strings[int(found.component[at])],
+            line=strings[int(found.line[at])],
+            t_start_ps=int(found.t_start_ps[at]),
+            t_end_ps=int(found.t_end_ps[at]),
+            program=self._programs.name(program, grids),
+        )
+
+
+def _home(owner: int, labels: Mapping[int, str]) -> str | None:
+    """The PE of a TCM; None where its name is not known."""
+    return pe_of(labels[owner]) if owner in labels else None
+
+
+def _rectangle(found: Accesses, at: int) -> Rectangle:
+    columns = found.owner, found.offset, found.rows, found.row_nbytes, found.stride
+    return Rectangle.of_memory(*(int(column[at]) for column in columns))
+
+
+def _hazard(first: int, second: int) -> Hazard:
+    if AccessKind.READ not in (first, second):
+        return Hazard.WRITE_RACE
+    return Hazard.OVERWRITE_RACE if first == AccessKind.READ else Hazard.READ_RACE
+
+
+def _without(why: str, where: str = "") -> str:
+    return f"races were not looked for{where}: {why}; --sanitize looks"
+
+
+def _undecided(findings: Sequence[Finding]) -> str:
+    """One sentence on pairs of accesses that atomics may put in order; "" without one."""
+    if not findings:
+        return ""
+    named = list(dict.fromkeys(map(_pair, findings)))
+    more = f", and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+    return f"races not decided: {', '.join(named[:_SHOWN])}{more}; atomics or polls may put these accesses in order"
+
+
+def _pair(finding: Finding) -> str:
+    """The kernel lines of *finding*, and the element or byte at which they meet."""
+    lines = dict.fromkeys((finding.first.place, finding.second.place))
+    element = finding.element
+    at = str(element) if isinstance(element, Element) else f"{finding.where} + {finding.offset:#x}"
+    return f"{' and '.join(lines)} at {at}"

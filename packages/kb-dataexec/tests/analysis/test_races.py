@@ -1,0 +1,264 @@
+"""Races of programs: planted ones, those that atomics may put in order, and all against a comparison byte by byte."""
+
+from itertools import combinations
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from dataexec_gemm_log import HBM, TCM, LogBuilder, move
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sampled_cases import examples
+
+from kb_dataexec.analysis import Element, Programs, RaceSearch, sanitize
+from kb_dataexec.analysis.races import race_search
+from kb_dataexec.log.table_dtypes import TABLE_DTYPES
+from kb_messages import LOG_TABLES, CallCause, DType, OpKind, Role
+
+READ, WRITE, ADD, EXCHANGE = "read", "write", "add", "exchange"
+PES = 3
+
+
+class RaceLog(LogBuilder):
+    """A log of one launch, whose program n runs on PE n modulo PES, one program after the other on a PE."""
+
+    def __init__(self, n_programs, launches=1):
+        super().__init__()
+        self.commands, self.n_programs, self.launches = [], n_programs, launches
+        for pe in range(PES):
+            self.writer.intern(f"pe{pe}")
+
+    def act(self, program, what, line, offset, nbytes=4, rows=1, stride=None, owner=HBM, launch=0):
+        """A command of *program* that reads, writes, adds to or exchanges a rectangle of memory."""
+        seq, pe = len(self.commands), program % PES
+        far = (owner, offset, rows, nbytes, stride or nbytes, DType.U8)
+        near = (TCM, 0, rows, nbytes, nbytes, DType.U8)
+        at = 1000 * (launch * self.n_programs + program) + 2 * len(
+            [each for each in self.commands if each[0] == program]
+        )
+        options = {"component": f"pe{pe}.dma", "line": f"k.py:{line}", "span_ps": (at, at + 1)}
+        if what in (READ, EXCHANGE):
+            self.add((seq, 0, 0), OpKind.MEMORY, "dma_read", [move(Role.SRC, *far), move(Role.DST, *near)], **options)
+        if what == WRITE:
+            self.add((seq, 0, 0), OpKind.MEMORY, "dma_write", [move(Role.SRC, *near), move(Role.DST, *far)], **options)
+        if what in (ADD, EXCHANGE):
+            rows_of = [move(Role.IN, *far), move(Role.IN, *near), move(Role.OUT, *far)]
+            self.add((seq, 0, 1), OpKind.MATH, "dma_write", rows_of, **options)
+        self.commands.append((program, seq, pe, at))
+
+    def log(self):
+        commands = np.zeros(len(self.commands), TABLE_DTYPES["commands"])
+        for row, (_, seq, pe, at) in zip(commands, self.commands, strict=True):
+            row["command_seq"], row["pe"] = seq, pe
+            for name in LOG_TABLES["commands"].ascending:
+                row[name] = at
+            row["after"] = CallCause.SUBMISSION
+        kernels = np.zeros(self.n_programs * self.launches, TABLE_DTYPES["kernels"])
+        for number, row in enumerate(kernels):
+            row["launch"], row["pe"] = number // self.n_programs, number % self.n_programs % PES
+            row["t_start_ps"], row["t_end_ps"] = 1000 * number, 1000 * number + 999
+        log = super().log()
+        log.tables = {"commands": commands, "kernels": kernels}
+        self.log = lambda: log  # the writer writes once
+        return log
+
+
+def report_of(builder, thorough=False, **options):
+    search, log = RaceSearch(thorough), builder.log()
+    search.look(log)
+    return search.report(log, **options)
+
+
+def lines_of(found):
+    return [(each.hazard.value, each.first.line, each.second.line) for each in found]
+
+
+def test_a_race_names_both_programs_the_element_and_the_lines():
+    builder = RaceLog(8)
+    for program in range(8):
+        builder.act(program, READ, 5, 64 * program, 64)
+        builder.act(program, WRITE, 7, 1024 + 60 * program, 64)
+    found = report_of(builder, names=lambda launch, owner, offset: Element(tensor="y", index=(offset - 1024,)))
+    (race,) = found.races
+    assert (race.hazard.value, race.first.program.ids, race.second.program.ids) == ("write race", (0,), (1,))
+    assert (race.element, race.offset, race.count, race.pes) == (Element(tensor="y", index=(60,)), 1024 + 60, 8, 3)
+    assert str(race) == (
+        "write race: k.py:7 (dma_write, program 1, pe1.dma) overwrites from 1.002 ns on what k.py:7 (dma_write, "
+        "program 0, pe0.dma) writes until 0.003 ns, at y[60], sip0.die0.hbm0 + 0x43c; 8 programs on 3 PEs take part; "
+        "nothing puts two programs of a launch in order: let one of them do both, or launch twice"
+    )
+    assert sanitize(builder.log())[0].hazard == race.hazard
+
+
+def test_programs_of_one_pe_race_too():
+    builder = RaceLog(4)
+    builder.act(0, WRITE, 5, 0)
+    builder.act(3, READ, 7, 0)  # on the PE of program 0, and behind it
+    (race,) = report_of(builder, grids=[(2, 2)]).races
+    assert lines_of([race]) == [("read race", "k.py:5", "k.py:7")]
+    assert (str(race.first.program), str(race.second.program)) == ("program (0, 0) on pe0", "program (1, 1) on pe0")
+
+
+def test_launches_and_one_program_are_in_order():
+    builder = RaceLog(2, launches=2)
+    for launch in range(2):
+        builder.act(0, WRITE, 5, 0, launch=launch)
+    for _ in range(2):
+        builder.act(1, WRITE, 6, 64)
+    assert report_of(builder).races == []
+
+
+def test_tiles_side_by_side_are_apart_and_one_column_more_is_a_race():
+    for width, hazards in ((8, []), (9, [("write race", "k.py:5", "k.py:5")])):
+        builder = RaceLog(6)
+        for program in range(6):  # 2 x 3 tiles of 4 rows in a matrix of 24 bytes a row
+            builder.act(program, WRITE, 5, program // 3 * 96 + program % 3 * 8, width, 4, 24)
+        assert lines_of(report_of(builder).races) == hazards
+
+
+@pytest.mark.parametrize("what", [ADD, EXCHANGE])
+def test_atomics_do_not_race_with_each_other(what):
+    builder = RaceLog(5)
+    for program in range(5):
+        builder.act(program, what, 5, 0)
+    assert report_of(builder) == report_of(builder, thorough=True)
+    assert (report_of(builder).races, report_of(builder).notes) == ([], [])
+
+
+def test_a_store_beside_atomics_is_a_race_and_a_load_of_the_sum_too():
+    builder = RaceLog(3)
+    builder.act(0, WRITE, 4, 0, 64)
+    for program in range(3):
+        builder.act(program, ADD, 5, 0, 64)
+    builder.act(2, READ, 6, 0, 64)
+    assert lines_of(report_of(builder).races) == [
+        ("write race", "k.py:4", "k.py:5"),
+        ("read race", "k.py:4", "k.py:6"),
+        ("read race", "k.py:5", "k.py:6"),
+    ]
+
+
+def locked(programs, builder=None):
+    """Each program takes a lock, adds to one element, and gives the lock back by an atomic."""
+    builder = builder or RaceLog(len(programs) + 1)
+    for program in programs:
+        builder.act(program, EXCHANGE, 4, 512)
+        builder.act(program, READ, 5, 0)
+        builder.act(program, WRITE, 6, 0)
+        builder.act(program, EXCHANGE, 7, 512)
+    return builder
+
+
+def test_a_lock_is_not_decided_and_a_program_without_it_races():
+    found = report_of(locked([0, 1, 2]))
+    assert found.races == []
+    assert found.undecided == (
+        "races not decided: k.py:5 and k.py:6 at sip0.die0.hbm0 + 0x0, k.py:6 at sip0.die0.hbm0 + 0x0; atomics or "
+        "polls may put these accesses in order"
+    )
+    builder = locked([0, 1, 2])
+    builder.act(3, WRITE, 9, 0)
+    assert lines_of(report_of(builder).races) == [
+        ("overwrite race", "k.py:5", "k.py:9"),
+        ("write race", "k.py:6", "k.py:9"),
+    ]
+
+
+def test_the_last_program_that_counts_up_is_not_decided():
+    builder = RaceLog(3)
+    for program in range(3):
+        builder.act(program, WRITE, 5, 64 * program, 64)
+        builder.act(program, EXCHANGE, 6, 512)
+    builder.act(2, READ, 7, 0, 192)
+    found = report_of(builder)
+    assert (found.races, "k.py:5 and k.py:7 at" in found.undecided) == ([], True)
+
+
+def test_an_atomic_without_a_use_of_its_value_orders_nothing():
+    builder = RaceLog(2)
+    for program in range(2):
+        builder.act(program, ADD, 5, 512)
+        builder.act(program, WRITE, 6, 0)
+    assert lines_of(report_of(builder).races) == [("write race", "k.py:6", "k.py:6")]
+
+
+def test_a_flag_that_is_polled_by_loads_is_not_decided():
+    builder = RaceLog(2)
+    builder.act(0, WRITE, 5, 0, 64)
+    builder.act(0, WRITE, 6, 512)
+    for _ in range(3):
+        builder.act(1, READ, 7, 512)
+    builder.act(1, READ, 8, 0, 64)
+    found = report_of(builder)
+    assert (found.races, "k.py:5 and k.py:8" in found.undecided) == ([], True)
+
+
+def test_the_tcm_of_another_pe_is_shared_and_ones_own_is_not():
+    for others, lines in (((), []), ((1,), [("write race", "k.py:5", "k.py:5")])):
+        builder = RaceLog(4)
+        for program in (0, 3, *others):  # programs 0 and 3 run on one PE
+            builder.act(program, WRITE, 5, 64, owner=TCM)
+        for memories in ({}, {TCM: "pe0.tcm"}):
+            assert lines_of(report_of(builder, memories=memories).races) == lines
+
+
+def test_too_many_accesses_are_left_out_by_their_number(monkeypatch):
+    monkeypatch.setattr(race_search, "_FEW_CONTESTED", 3)
+    builder = RaceLog(4)
+    for program in range(4):
+        builder.act(program, WRITE, 5, 0)
+    found = report_of(builder)
+    assert found.races == []
+    assert found.notes == ["races were not looked for: 4 accesses of 4 programs lie close together; --sanitize looks"]
+    assert len(report_of(builder, thorough=True).races) == 1
+
+
+def test_a_log_without_programs_says_that_nothing_was_looked_for():
+    log = RaceLog(2).log()
+    log.tables = {}
+    search = RaceSearch()
+    search.look(log)
+    assert search.report(log).notes == ["races were not looked for: no table of programs; --sanitize looks"]
+
+
+def test_a_call_in_the_picosecond_of_the_next_begin_belongs_to_the_program_before():
+    builder = RaceLog(4)
+    for program in (0, 0, 3, 3):
+        builder.act(program, READ, 5, 0)
+    log = builder.log()
+    log.tables["commands"]["t_call_ps"] = [0, 3000, 3000, 3000]  # the kernel of program 3 begins at 3000 on PE 0
+    log.tables["kernels"]["t_end_ps"][0] = 3500
+    log.tables["commands"]["after"] = [CallCause.START, CallCause.SUBMISSION, CallCause.START, CallCause.SUBMISSION]
+    assert Programs.of(log).of_commands(np.arange(4)).tolist() == [0, 0, 3, 3]
+
+
+accesses = st.tuples(
+    st.integers(0, 4),
+    st.sampled_from([READ, WRITE, ADD]),
+    st.integers(1, 3),
+    st.integers(0, 40),
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.sampled_from([8, 11]),
+)
+
+
+@settings(max_examples=examples(150))
+@given(st.lists(accesses, max_size=10))
+def test_lines_that_race_are_those_of_a_comparison_byte_by_byte(made):
+    builder, seen = RaceLog(5), []
+    for program, what, line, offset, nbytes, rows, stride in sorted(made, key=lambda each: each[0]):
+        builder.act(program, what, line, offset, nbytes, rows, stride)
+        touched = {offset + row * stride + at for row in range(rows) for at in range(nbytes)}
+        seen.append(SimpleNamespace(program=program, what=what, line=line, touched=touched))
+    expected = set()
+    for one, two in combinations(seen, 2):
+        both = {one.what, two.what}
+        if one.program != two.program and one.touched & two.touched and both not in ({READ}, {ADD}):
+            expected.add((READ in both, *sorted((f"k.py:{one.line}", f"k.py:{two.line}"))))
+    # A load of the sum of atomics is decided, because the atomics bring no value; small loads of it may be polls.
+    found = report_of(builder, thorough=True)
+    pairs = {(each.hazard != "write race", *sorted((each.first.line, each.second.line))) for each in found.races}
+    assert pairs <= expected
+    if not found.undecided:
+        assert pairs == expected
