@@ -227,7 +227,7 @@ def programs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def program_folding(session: nox.Session) -> None:
-    """Runs that skip programs equal runs of every event: 2,000 random grids; an hour."""
+    """Runs that skip work equal runs of every event: 10,000 random runs, or `-- --cases N`; half an hour on 2 cores."""
     install(session, *EDITABLE)
     session.run("python", "benchmarks/validation/program_folding.py", *session.posargs)
 

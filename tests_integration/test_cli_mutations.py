@@ -76,6 +76,12 @@ def test_no_record_can_be_dropped(run: Run) -> None:
     assert unnoticed == every - needed == set()
 
 
+def test_verify_names_the_missing_op(run: Run) -> None:
+    assert not run.passes(run.without(7))
+    said = verify_run(run.folder)
+    assert "got no row of 1 of the ops 0 to 55, the first of them op 7, needs a row for each op" in str(said)
+
+
 def test_no_address_can_be_moved(run: Run) -> None:
     """Every fourth by one of the distances, which take turns; `nox -s mutants` moves each by all."""
     moves = [

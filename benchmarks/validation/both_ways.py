@@ -69,22 +69,35 @@ def compared(seed: int, folded: Outcome, simulated: Outcome) -> Comparison:
     return Comparison(seed, differs, folded.skipped, simulated.found.get("refusal", ""))
 
 
-def compare_many(about: str | None, compare: Callable[[int], Comparison], cases: int, skipped: str) -> int:
+def compare_many(
+    about: str | None,
+    compare: Callable[[int], Comparison],
+    cases: int,
+    skipped: str,
+    show: Callable[[int], str] | None = None,
+) -> int:
     """Compares the cases of the command line, by default *cases*. *skipped* is the name of the skipped work.
 
-    Returns the exit code.
+    With *show*, one case may be asked for, whose text is printed. Returns the exit code.
     """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=cases, help="random cases")
     parser.add_argument("--first", type=int, default=0, help="seed of the first case")
     parser.add_argument("--processes", type=int, default=2)
+    if show is not None:
+        parser.add_argument("--case", type=int, help="one case, with its text")
     arguments = parser.parse_args()
     seeds = range(arguments.first, arguments.first + arguments.cases)
+    if show is not None and arguments.case is not None:
+        print(show(arguments.case))
+        seeds = range(arguments.case, arguments.case + 1)
+    found: list[Comparison] = []
     with ProcessPoolExecutor(arguments.processes) as pool:
-        found = list(pool.map(compare, seeds, chunksize=4))
+        for each in pool.map(compare, seeds, chunksize=4):
+            found.append(each)
+            if each.differs:
+                print(f"case {each.seed}: differs in {', '.join(each.differs)}", flush=True)
     differing = [each for each in found if each.differs]
-    for each in differing:
-        print(f"case {each.seed}: differs in {', '.join(each.differs)}")
     folded = [each.skipped for each in found if each.skipped]
     refused = sum(each.is_refused for each in found)
     print(

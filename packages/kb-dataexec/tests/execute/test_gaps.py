@@ -1,4 +1,4 @@
-"""A closed log that lacks an op is not executed: each id between its first and its last op has a row."""
+"""A closed log that lacks an op is not read: each id between its first and its last op has a row."""
 
 import json
 
@@ -7,9 +7,11 @@ import pytest
 from dataexec_compressed_log import ChunkTables, memory
 from dataexec_gemm_log import HBM, GemmProblem
 
-from kb_dataexec import Executor
+from kb_dataexec import Executor, dependencies, sanitize
+from kb_dataexec.analysis import backward_slice
 from kb_dataexec.log import LogFolder
-from kb_dataexec.log.table_dtypes import TABLE_DTYPES
+from kb_dataexec.log.row_checks import TIMES, OpIds
+from kb_dataexec.log.table_dtypes import OPS_DTYPE, TABLE_DTYPES
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.logfile import read_log, write_log
 from kb_dataexec.verify import debug
@@ -21,6 +23,10 @@ WAYS = {
     "fused": lambda log: Executor(log, PROBLEM.memory(), "fused", fuse_from=2).run(),
     "debug": lambda log: debug(log, PROBLEM.memory()),
 }
+
+
+OUT = {"role": "OUT", "owner": HBM, "offset": 0, "rows": 1, "row_nbytes": 16, "dtype": str(DType.F32)}
+OP = {"kind": "math", "operands": [OUT], "params": {"op": "copy", "scalars": [1.0]}}
 
 
 def without(log, lost, is_complete=True, tables=None):
@@ -86,12 +92,59 @@ def test_a_log_that_was_cut_off_may_lack_ops(way):
     WAYS[way](without(log, of_tile, is_complete=False))
 
 
-def test_kb_dataexec_run_refuses_a_folder_without_some_ops(folder, invoke):
+READERS = {
+    "analysis of dependencies": dependencies,
+    "slice": lambda log: backward_slice(log, ()),
+    "sanitizer": sanitize,
+}
+
+
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+def test_nothing_is_concluded_from_a_closed_log_without_some_of_its_ops(reader):
+    log = PROBLEM.log()
+    with pytest.raises(LogError, match="got no row of 2 of the ops 0 to 17, the first of them op 3,"):
+        reader(without(log, [3, 4]))
+    cut_off = without(log, [3, 4], is_complete=False)
+    for column in TIMES:
+        cut_off.ops[column] = 1
+    reader(cut_off)
+
+
+def test_an_id_that_comes_twice_does_not_stand_for_a_missing_one():
+    ids = OpIds()
+    ids.add(ops_of(4, 1, 2), None)
+    ids.add(ops_of(2, 5), None)
+    with pytest.raises(LogError, match=r"^log: ops: got no row of 1 of the ops 1 to 5, the first of them op 3,"):
+        ids.check("log")
+    ids.add(ops_of(3), None)
+    ids.check("log")
+
+
+def ops_of(*ids):
+    ops = np.zeros(len(ids), OPS_DTYPE)
+    ops["op_id"] = ids
+    return ops
+
+
+LOST = "got no row of 2 of the ops 0 to {last}, the first of them op 3, needs a row for each op of a closed log"
+
+
+@pytest.mark.parametrize("command", ["run", "info", "sanitize", "diff"])
+def test_kb_dataexec_refuses_a_folder_without_some_ops(command, folder, invoke):
+    """Whoever wrote the log: its digest and its counts are those of the rows that are there."""
+    log = read_log(folder / "log")
+    write_log(folder / "other", without(log, [3, 4]))
+    options = {"run": ("--memory", folder / "memory"), "diff": (folder / "log",)}
+    code, out, err = invoke(command, folder / "other", *options.get(command, ()))
+    assert code
+    assert LOST.format(last=last_op(log)) in out + err
+
+
+def test_logs_that_were_cut_off_are_shown_without_some_ops(folder, invoke):
     write_log(folder / "other", without(read_log(folder / "log"), [3, 4]))
-    code, out, err = invoke("run", folder / "other", "--memory", folder / "memory")
-    assert (code, err) == (1, "")
-    assert "no row of 2 of the ops 0 to" in out
-    assert ", the first of them op 3, needs a row" in out
+    (folder / "other" / "manifest.json").unlink()
+    code, out, _ = invoke("info", folder / "other")
+    assert code == 0, out
 
 
 def test_compressed_rows_that_lack_records_are_refused(tmp_path):
@@ -99,21 +152,40 @@ def test_compressed_rows_that_lack_records_are_refused(tmp_path):
     tables = ChunkTables()
     tables.chunks[0]["parts"] = [[-1, 0, 2, 0, 0, 0]]
     source = LogFolder(tables.write(tmp_path / "log"))
-    assert source.by_command() is None, "a log of whole commands lacks nothing"
-    with pytest.raises(LogError, match="no row of 4 of the ops 0 to 7, the first of them op 2,"):
-        Executor(source.whole(), memory()).run()
+    lost = "got no row of 4 of the ops 0 to 7, the first of them op 2,"
+    for read in (source.whole, lambda: list(source.chunks()), source.by_command):
+        with pytest.raises(LogError, match=lost):
+            read()
+
+
+def test_lines_of_another_simulator_that_lack_an_op_are_refused(tmp_path, invoke):
+    (tmp_path / "log.jsonl").write_text("\n".join(json.dumps(OP | {"op_id": n, "tile_id": n}) for n in (7, 8, 10)))
+    lost = "got no row of 1 of the ops 7 to 10, the first of them op 9,"
+    with pytest.raises(LogError, match=lost):
+        read_log(tmp_path / "log.jsonl")
+    for command in (("run", tmp_path / "log.jsonl", "--memory", tmp_path), ("info", tmp_path / "log.jsonl")):
+        code, out, err = invoke(*command)
+        assert code
+        assert lost in out + err
+
+
+def test_a_folder_is_not_made_of_lines_whose_numbers_leave_ids_out(tmp_path, invoke):
+    """A folder has no lines, so nothing would tell there that no op is missing."""
+    (tmp_path / "log.jsonl").write_text("\n\n".join([json.dumps(OP)] * 2))
+    code, out, err = invoke("convert", tmp_path / "log.jsonl", tmp_path / "folder")
+    assert code
+    assert "needs a row for each op of a closed log; give each op an op_id, one after the other" in out + err
+    assert list((tmp_path / "folder").iterdir()) == []
 
 
 @pytest.mark.parametrize(("ids", "is_refused"), [((None, None), False), ((0, 2), True), ((0, 1), False)])
 def test_lines_without_ids_have_the_numbers_of_their_lines(ids, is_refused, tmp_path):
     """An empty line between two ops counts. Ids that a line states are those of the log."""
-    out = {"role": "OUT", "owner": HBM, "offset": 0, "rows": 1, "row_nbytes": 16, "dtype": str(DType.F32)}
-    op = {"kind": "math", "operands": [out], "params": {"op": "copy", "scalars": [1.0]}}
-    lines = [json.dumps(op if number is None else op | {"op_id": number, "tile_id": number}) for number in ids]
+    lines = [json.dumps(OP if number is None else OP | {"op_id": number, "tile_id": number}) for number in ids]
     (tmp_path / "log.jsonl").write_text("\n\n".join(lines))
-    log = read_log(tmp_path / "log.jsonl")
     if is_refused:
         with pytest.raises(LogError, match="the first of them op 1,"):
-            Executor(log, memory()).run()
+            read_log(tmp_path / "log.jsonl")
     else:
+        log = read_log(tmp_path / "log.jsonl")
         assert (Executor(log, memory()).run().read(HBM, 0, 1, 16, 16, DType.F32) == 1).all()

@@ -101,9 +101,19 @@ def test_a_log_of_version_1_opens_and_names_what_it_cannot_tell(tmp_path):
 
 
 def test_a_log_of_version_2_opens_whole_and_cut_off(tmp_path):
-    """The folder beside this file was written by the last release of version 2, whose auxiliary tables were `.npy`."""
+    """The folder beside this file was written by the last release of version 2, whose auxiliary tables were `.npy`.
+
+    Its commands state 13 ops, of which the log has 6. So it is read with one command of 6 ops.
+    """
     shutil.copytree(Path(__file__).with_name("version_2"), tmp_path / "log")
-    wanted, log = log_with_tables(4), read_log(tmp_path / "log")
+    with pytest.raises(LogError, match="got no row of 7 of the ops 0 to 12, the first of them op 6,"):
+        read_log(tmp_path / "log")
+    wanted, path = log_with_tables(4), tmp_path / "log" / "manifest.json"
+    wanted.tables["commands"] = wanted.tables["commands"][:1].copy()
+    wanted.tables["commands"]["n_ops"] = wanted.n_ops
+    np.save(tmp_path / "log" / "commands-000000.npy", wanted.tables["commands"])
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"commands": 1, "digest": digest_of(wanted, 2)}))
+    log = read_log(tmp_path / "log")
     assert (log.version, log.missing) == (2, ())
     assert same_tables(log.tables, wanted.tables)
     assert log.digest == wanted.digest == digest_of(wanted, 2)

@@ -8,9 +8,9 @@ from weakref import ref
 import numpy as np
 import pytest
 
-from kb_dataexec import MemoryLogWriter
+from kb_dataexec import FolderLogWriter, MemoryLogWriter, read_log
 from kb_engine.program.author.author_errors import UserCodeError
-from kb_messages import KbError
+from kb_messages import KbError, LogError
 
 
 def line(function, offset):
@@ -33,6 +33,27 @@ def test_an_engine_takes_no_launch_after_one_that_failed(toy_host):
         with pytest.raises(error) as caught:
             host.launch(started, a)
     assert str(caught.value).startswith("simulation: got a call after one that failed or got stuck")
+
+
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_the_log_of_a_launch_that_failed_is_not_complete(toy_host, tmp_path, in_folder):
+    """It may lack ops, because rows are written in the order of completion."""
+
+    def kernel(tl, a):
+        tl.load(a)
+        raise ValueError
+
+    host = toy_host(writer=FolderLogWriter(tmp_path / "log") if in_folder else MemoryLogWriter())
+    with pytest.raises(UserCodeError):
+        host.launch(kernel, numbers(host))
+    log = host.engine.close_log()
+    if in_folder:
+        with pytest.raises(LogError, match="manifest"):
+            read_log(tmp_path / "log")
+        summary, log = log, read_log(tmp_path / "log", prefix=True)
+        assert (summary.n_ops, summary.digest) == (log.n_ops, log.digest)
+    assert not log.is_complete
+    assert log.n_ops
 
 
 @pytest.mark.parametrize("ends", [KeyboardInterrupt, SystemExit])

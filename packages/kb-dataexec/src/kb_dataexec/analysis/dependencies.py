@@ -45,8 +45,10 @@ def dependencies(log: OpLog, explicit: Iterable[tuple[int, int]] = ()) -> Depend
     Record i follows an earlier record j if both touch one byte, one of them writes that byte, and no record in between
     writes it. Dependencies that follow from others are left out. The table `dependencies` of the log counts, and
     *explicit* adds pairs (op, op that it follows). The effort grows like n log n in the number of records. Raises
-    LogError for an invalid log, and for an explicit dependency on an unknown op, on the op itself, or on a later op.
+    LogError for an invalid log, for a closed log that lacks an op, and for an explicit dependency on an unknown op, on
+    the op itself, or on a later op.
     """
+    log.check_gaps("op log")
     return dependencies_in(Schedule(log), explicit)
 
 
@@ -135,9 +137,10 @@ def backward_slice(log: OpLog, outputs: Iterable[Rectangle]) -> set[int]:
 
     An op belongs to the slice if it wrote a byte that is an output, or that an op of the slice reads, and no other op
     wrote that byte in between. It also belongs to the slice if an op of the slice depends on it explicitly. Raises
-    LogError for an invalid log.
+    LogError for an invalid log, and for a closed log that lacks an op.
     """
     schedule = Schedule(log)
+    log.check_gaps("op log")
     needed = _NeededBytes(schedule)
     for output in outputs:
         needed.add(output)

@@ -44,7 +44,8 @@ def sanitize(
     each other; without *launches* the whole log is one launch. Where the log has the table of programs, races are those
     between programs, and the launches those of the table. Otherwise they are between PEs. The PE of a record is the
     name of its component up to the last dot. *memories* has names of memories by owner number. Raises LogError for an
-    invalid log, if launches overlap, and if no record has a time after 0, because nothing could be found then.
+    invalid log, for a closed log that lacks an op, if launches overlap, and if no record has a time after 0, because
+    nothing could be found then.
     """
     return search(log, launches, memories).findings
 
@@ -61,6 +62,7 @@ def search(
     *names* finds the element with a byte. *grids* has the sizes of the grid of each launch, () for one without a grid.
     """
     schedule = Schedule(log)
+    log.check_gaps("op log")
     if len(schedule.ops) and not schedule.ops["t_end_ps"].any():
         raise LogError("op log", "records without times", "t_start_ps and t_end_ps", "hazards follow from times alone")
     found = hazards(schedule, dependencies_in(schedule), launches)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from kb_dataexec.cli.output import Progress, UsageError, counted, emit, emit_json
 from kb_dataexec.log.lines.log_lines import LINES_SUFFIX
+from kb_dataexec.log.row_checks import OpIds
 from kb_dataexec.logfile import FolderLogWriter, LogLines, LogSummary
 
 
@@ -44,8 +45,12 @@ def convert(options: argparse.Namespace) -> int:
 
 
 def _write(source: LogLines, out: Path) -> LogSummary:
-    """Writes the log to *out* chunk by chunk. If that fails, *out* is left empty."""
-    writer, progress = FolderLogWriter(out), Progress()
+    """Writes the log to *out* chunk by chunk. If that fails, *out* is left empty.
+
+    Raises LogError for a whole log whose ids are the numbers of its lines and leave numbers out: a folder has no lines,
+    so the ops would be missing there.
+    """
+    writer, progress, ids = FolderLogWriter(out), Progress(), OpIds()
     try:
         n_strings = 0
         for number, chunk in enumerate(source.chunks(), start=1):
@@ -53,9 +58,11 @@ def _write(source: LogLines, out: Path) -> LogSummary:
                 writer.intern(text)
             n_strings = len(chunk.strings)
             writer.append(chunk.ops, chunk.operands, chunk.tables)
+            ids.add(chunk.ops, chunk.tables.get("commands"))
             progress(number, source.n_chunks)
         writer.immediate(source.immediates)
         if source.is_complete:
+            ids.check(str(source.path), "give each op an op_id, one after the other")
             return writer.close()
     except BaseException:
         writer.abort()

@@ -31,6 +31,7 @@ from kb_dataexec.log.folder_files import (
 from kb_dataexec.log.lazy import LazyOperandsLog
 from kb_dataexec.log.lines.log_lines import LINES_SUFFIX, LogLines
 from kb_dataexec.log.packed import PACKED_SUFFIX, packed_path, unpack
+from kb_dataexec.log.row_checks import OpIds
 from kb_dataexec.log.row_room import RowRoom, nbytes_of
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES, other_columns
 from kb_dataexec.log.tables import LeftOut, OpLog
@@ -55,10 +56,10 @@ def open_log(path: Path, prefix: bool = False) -> LogFolder | LogLines:
 def read_log(path: Path, prefix: bool = False) -> OpLog:
     """Reads and checks the log at *path*, a folder or a file of lines (`.jsonl`).
 
-    The check of a folder covers columns, codes, string indices, counts and digest. With *prefix*, a folder that was
-    never closed is read as far as it goes, without the check of counts and digest, and a file is read without a torn
-    last line; `is_complete` is false for both. Raises LogError, which names the file, when something is missing or
-    wrong.
+    The check of a folder covers columns, codes, string indices, counts, digest, and a row for each op. With *prefix*, a
+    folder that was never closed is read as far as it goes, without the check of counts, digest and missing ops, and a
+    file is read without a torn last line; `is_complete` is false for both. Raises LogError, which names the file, when
+    something is missing or wrong.
     """
     return open_log(path, prefix).whole()
 
@@ -147,7 +148,8 @@ class LogFolder:
     def chunks(self) -> Iterator[OpLog]:
         """Yields every chunk, checked, with the strings and immediates of the whole log.
 
-        After the last chunk, compares counts and digest with the manifest. Raises ManifestError if they differ.
+        After the last chunk, compares counts and digest with the manifest. Raises ManifestError if they differ, and
+        LogError for a closed log that lacks an op.
         """
         return self._chunks(None, None)
 
@@ -233,7 +235,7 @@ class LogFolder:
             raise LargeLogError(str(self.folder), f"{nbytes / 2**30:.1f} GiB of rows or more", needs, _BY_CHUNKS)
 
     def _chunks(self, ops_room: RowRoom | None, operands_room: RowRoom | None) -> Iterator[OpLog]:
-        digest, stored = RunningDigest(self.version), RunningDigest(self.version)
+        digest, stored, ids = RunningDigest(self.version), RunningDigest(self.version), OpIds()
         found = dict.fromkeys(("ops", "operands", *self._auxiliary), 0)
         for ops, operands, tables in self._rows(ops_room, operands_room, stored):
             chunk = OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
@@ -241,12 +243,15 @@ class LogFolder:
             for name, table in (("ops", ops), ("operands", operands), *tables.items()):
                 found[name] += len(table)
             digest.feed_rows(ops, operands, tables)
+            ids.add(ops, tables.get("commands"))
             yield chunk
         self._operands_digest = digest.of_operands()
         total = digest.of(self.strings, self.immediates)
-        self._summary = LogSummary(total, found.pop("ops"), found.pop("operands"), found)
+        summary = LogSummary(total, found.pop("ops"), found.pop("operands"), found)
         if self.manifest is not None:
-            self._check_manifest(self.manifest, self._summary, stored)
+            self._check_manifest(self.manifest, summary, stored)
+            ids.check(str(self.folder))
+        self._summary = summary
 
     def _rows(
         self,

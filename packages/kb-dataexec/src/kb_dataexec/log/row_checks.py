@@ -1,4 +1,4 @@
-"""Checks the rows of the tables `ops` and `operands`: codes, rectangles, string numbers, times and waits."""
+"""Checks the rows of the tables `ops` and `operands`: codes, rectangles, string numbers, times, waits, missing ops."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ _CODES: Final[dict[str, frozenset[int]]] = {
 
 _RECTANGLE: Final = ("offset", "rows", "row_nbytes", "stride")
 _MOST_NBYTES: Final = 1 << OFFSET_BITS
+_NO_IDS: Final = np.empty(0, np.int64)
 
 
 def check_rows(where: str, ops: Array, operands: Array, n_strings: int) -> None:
@@ -58,29 +59,59 @@ def check_rows(where: str, ops: Array, operands: Array, n_strings: int) -> None:
     _check_times(where, ops)
 
 
-def check_gaps(where: str, ops: Array, commands: Array | None) -> None:
-    """Raises LogError, which begins with *where*, if an op between the first and the last op is missing.
+class OpIds:
+    """Collects the ids of the ops of a log, chunk by chunk, and the ids that the rows of `commands` state.
 
-    The first and the last op follow from the ids of *ops*, which are distinct, and from the ranges of ids that the rows
-    of *commands* state.
+    Ops are logged in the order of completion, and few commands are under way at a time. So the ids so far are a few
+    ranges, however long the log is.
     """
-    spans = [*_bounds(ops, ("op_id",)).values()]
-    if commands is not None:
-        stated = commands[(commands["first_op_id"] >= 0) & (commands["n_ops"] > 0)]
-        if len(stated):
-            firsts = stated["first_op_id"]
-            spans.append((int(firsts.min()), int((firsts + stated["n_ops"]).max()) - 1))
-    low, high = min((first for first, _ in spans), default=0), max((last for _, last in spans), default=-1)
-    n_missing = high - low + 1 - len(ops)
-    if n_missing > 0:
+
+    def __init__(self) -> None:
+        self._firsts, self._ends = _NO_IDS, _NO_IDS
+        self._low: int | None = None
+        self._high = 0
+
+    def add(self, ops: Array, commands: Array | None) -> None:
+        """Adds the ids of *ops*, and the ranges of ids that the rows of *commands* state."""
         ids = np.sort(ops["op_id"])
-        before_gap = np.flatnonzero(ids[1:] != ids[:-1] + 1)
-        if not len(ids) or ids[0] > low:
-            missing = low
+        if len(ids):
+            is_first = np.append(True, ids[1:] > ids[:-1] + 1)
+            firsts, lasts = ids[is_first], ids[np.append(is_first[1:], True)]
+            self._merge(firsts, lasts + 1)
+            self._state(int(firsts[0]), int(lasts[-1]))
+        if commands is not None:
+            stated = commands[(commands["first_op_id"] >= 0) & (commands["n_ops"] > 0)]
+            if len(stated):
+                first_ids = stated["first_op_id"]
+                self._state(int(first_ids.min()), int((first_ids + stated["n_ops"]).max()) - 1)
+
+    def _state(self, low: int, high: int) -> None:
+        if self._low is None:
+            self._low, self._high = low, high
         else:
-            missing = int(ids[before_gap[0] if len(before_gap) else -1]) + 1
-        got = f"no row of {n_missing} of the ops {low} to {high}, the first of them op {missing}"
-        raise LogError(f"{where}: ops", got, "a row for each op of a closed log", "run again to write the whole log")
+            self._low, self._high = min(self._low, low), max(self._high, high)
+
+    def _merge(self, firsts: Array, ends: Array) -> None:
+        """Adds ranges from *firsts* to before *ends*, and joins ranges that touch."""
+        firsts, ends = np.append(self._firsts, firsts), np.append(self._ends, ends)
+        order = np.argsort(firsts, kind="stable")
+        firsts, ends = firsts[order], np.maximum.accumulate(ends[order])
+        is_apart = firsts[1:] > ends[:-1]
+        self._firsts, self._ends = firsts[np.append(True, is_apart)], ends[np.append(is_apart, True)]
+
+    def check(self, where: str, fix: str = "run again to write the whole log") -> None:
+        """Raises LogError, which begins with *where* and ends with *fix*, if an op between the first and the last op is
+        missing.
+        """
+        if self._low is None:
+            return
+        low, high = self._low, self._high
+        firsts, ends = self._firsts.tolist(), self._ends.tolist()
+        n_missing = high + 1 - low - sum(end - first for first, end in zip(firsts, ends, strict=True))
+        if n_missing:
+            missing = low if not firsts or firsts[0] > low else ends[0]
+            got = f"no row of {n_missing} of the ops {low} to {high}, the first of them op {missing}"
+            raise LogError(f"{where}: ops", got, "a row for each op of a closed log", fix)
 
 
 def _check_codes(where: str, table: Array, codes: dict[str, frozenset[int]]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.auxiliary import Tables, check_tables, missing_tables
 from kb_dataexec.log.digest import LogSummary, RunningDigest
-from kb_dataexec.log.row_checks import TEXTS, WAITS, check_gaps, check_rows
+from kb_dataexec.log.row_checks import TEXTS, WAITS, OpIds, check_rows
 from kb_dataexec.log.table_dtypes import OPS_DTYPE
 from kb_messages import (
     DTYPE_BY_CODE,
@@ -154,7 +154,9 @@ class OpLog:
         numbered by the lines of a file lacks the numbers of the other lines.
         """
         if self.is_complete and not self.is_numbered_by_line:
-            check_gaps(where, self.ops, self.tables.get("commands"))
+            ids = OpIds()
+            ids.add(self.ops, self.tables.get("commands"))
+            ids.check(where)
 
 
 def operand(row: tuple[Any, ...]) -> Operand:

@@ -123,6 +123,14 @@ class LogWriter(ABC):
     def abort(self) -> None:
         """Gives up the log of a failed run. The part that was written stays and is not complete."""
 
+    def close_early(self) -> OpLog | LogSummary:
+        """Closes the log of a run that an error has ended. The log is not complete, because it may lack ops.
+
+        Returns the log, or its digest and counts so far.
+        """
+        self.abort()
+        return self.summary
+
     @abstractmethod
     def _keep_string(self, text: str, line: bytes) -> None: ...
 
@@ -161,6 +169,12 @@ class MemoryLogWriter(LogWriter):
 
     def abort(self) -> None:
         """Does nothing. The memory is freed with the writer."""
+
+    def close_early(self) -> OpLog:
+        """Returns the log so far, which is not complete."""
+        log = self.close()
+        log.is_complete = False
+        return log
 
     def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
         """Yields (ops, operands) of every chunk written so far, from chunk number *first* on."""

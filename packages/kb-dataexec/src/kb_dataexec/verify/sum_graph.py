@@ -95,9 +95,10 @@ def sum_graph(log: OpLog, sums: Sums, outputs: Sequence[Sequence[Rectangle]]) ->
     """Returns the graph of *log*, whose sums are *sums*. Its last ops read *outputs*, each given by its rectangles.
 
     Bytes that a command writes before it reads them are its own, such as tile buffers. A command that is one op has no
-    such bytes. Raises LogError for an invalid log.
+    such bytes. Raises LogError for an invalid log, and for a closed log that lacks an op.
     """
     schedule = Schedule(log)
+    log.check_gaps("op log")
     nodes, rows = _Nodes(schedule, sums), schedule.operands
     shared = np.flatnonzero(rows["space"] != MemorySpace.IMMEDIATE.code)
     writes, key = np.isin(rows["role"][shared], _WRITES), nodes.key[shared]

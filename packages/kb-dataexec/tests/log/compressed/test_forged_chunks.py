@@ -140,8 +140,12 @@ def test_a_log_of_a_run_that_an_error_ended_is_read_whole(tmp_path):
     tables = ChunkTables()
     tables.chunks[0]["parts"] = [[-1, 0, 2, 0, 0, 0]]
     folder = tables.write(tmp_path / "log")
-    assert LogFolder(folder).whole().ops["op_id"].tolist() == [0, 1, 6, 7]
-    assert LogFolder(folder).by_command() is None
+    with pytest.raises(LogError, match="got no row of 4 of the ops 0 to 7, the first of them op 2,"):
+        LogFolder(folder).whole()
+    (folder / "manifest.json").unlink()
+    found = LogFolder(folder, prefix=True)
+    assert found.whole().ops["op_id"].tolist() == [0, 1, 6, 7]
+    assert found.by_command() is None
 
 
 def test_an_op_behind_those_of_its_command_is_refused(tmp_path):

@@ -213,6 +213,11 @@ class Recorder(Observer):
         self._late = ref(log) if isinstance(log, LazyOpLog) else None
         return log
 
+    def close_early(self) -> OpLog | LogSummary:
+        """Writes the pending records, and ends the log of a run that an error has ended. The log is not complete."""
+        self.flush()
+        return self.writer.close_early()
+
     def on_launch(self) -> None:
         """Makes the rows of a log that was closed, before new rows come, if the log is still in use."""
         log = self._late() if self._late is not None else None

@@ -28,7 +28,7 @@ from kb_dataexec.log.lines.line_schema import (
     refusal,
 )
 from kb_dataexec.log.lines.line_tables import TableLines
-from kb_dataexec.log.row_checks import TIMES_NEED
+from kb_dataexec.log.row_checks import TIMES_NEED, OpIds
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE
 from kb_dataexec.log.tables import OpLog
 from kb_messages import (
@@ -60,7 +60,8 @@ class LogLines:
 
     `is_complete` is True if the last line is whole. A file that was cut off between two lines counts as complete. A
     torn last line is refused, or left out if *prefix* is set. A last line that no ending could make whole is
-    always refused, and so is a file without an op. Chunks are cut by bytes, so a chunk may be empty. Every read raises
+    always refused, and so is a file without an op. A whole file lacks no op between its first and its last op, unless a
+    line has its number for an id. Chunks are cut by bytes, so a chunk may be empty. Every read raises
     LogError, which names file and line, when something is missing or wrong.
     """
 
@@ -99,15 +100,18 @@ class LogLines:
     def chunks(self) -> Iterator[OpLog]:
         """Yields every chunk, checked, with the strings so far. `immediates` is complete once all chunks are read."""
         self._forget()
-        n_lines = n_ops = 0
+        n_lines, n_ops, ids = 0, 0, OpIds()
         with open_regular(self.path, LogError) as file:
             for chunk in range(1, self.n_chunks + 1):
                 lines = self._lines(file, chunk * _CHUNK_NBYTES, n_lines + 1)
                 rows = self._chunk(lines, n_lines + 1)
                 n_lines, n_ops = n_lines + len(lines), n_ops + rows.n_ops
+                ids.add(rows.ops, rows.tables.get("commands"))
                 yield rows
         if not n_ops and self.is_complete:
             raise LogError(str(self.path), "no op", "one op a line, and at least one")
+        if self.is_complete and not self._has_default_ids:
+            ids.check(str(self.path))
 
     def whole(self) -> OpLog:
         """Reads all chunks, checked, as one log."""
