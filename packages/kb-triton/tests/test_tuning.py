@@ -1,14 +1,20 @@
 """Autotuning, heuristics, and wrappers of kernels."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import kb_triton as triton
 import kb_triton.language as tl
 from kb_messages import KernelError
-from kb_triton.host import Device, OutOfResources, use
+from kb_topology import load_topology
+from kb_triton.host import Device, OutOfResources, current, use
+from kb_triton.language.compile_errors import CompilationError, CompileTimeAssertionFailure
 from kb_triton.runtime import Autotuner, Config, autotune, heuristics
+from kb_triton.runtime.testing import do_bench
 
+TOPOLOGIES = Path(__file__).parents[3] / "topologies"
 pytestmark = pytest.mark.usefixtures("lenient")  # kernels write into a list of their module
 
 CALLS = []
@@ -116,6 +122,54 @@ def test_a_configuration_beyond_tcm_is_skipped(device):
     assert (caught.value.required, caught.value.name) == (4 * n, "TCM")
     assert caught.value.limit < 4 * n
     launched(kernel, 2048)
+
+
+@triton.jit
+def at_most(x_ptr, out_ptr, n, LIMIT: tl.constexpr, BLOCK: tl.constexpr):
+    tl.static_assert(BLOCK <= LIMIT, "too long")
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_configuration_whose_static_assert_does_not_hold_is_skipped(one_cube, lenient):
+    use(Device(one_cube, lenient=lenient))
+    ended = []
+    kernel = autotune(
+        [Config({"BLOCK": each}) for each in (256, 64)],
+        key=["n"],
+        post_hook=lambda arguments, exception: ended.append(type(exception).__name__),
+    )(at_most)
+    x, out = launched(kernel, LIMIT=128)
+    np.testing.assert_array_equal(out, x)
+    assert kernel.best_config.kwargs == {"BLOCK": 64}
+    assert ended == ["CompileTimeAssertionFailure", "NoneType"]
+    assert [*kernel.configs_timings.values()].count(float("inf")) == 1
+    skipped = current().tunings[0].tried[0]
+    assert skipped.ps is None
+    assert skipped.why_not.endswith(": got a tl.static_assert that does not hold: too long, needs a true condition")
+    assert skipped.why_not.startswith("test_tuning.py:")
+    with pytest.raises(CompileTimeAssertionFailure, match="too long"):
+        launched(kernel, 64, LIMIT=8)
+    with pytest.raises(CompilationError, match="too long"):
+        launched(at_most, LIMIT=8, BLOCK=16)
+    assert issubclass(CompileTimeAssertionFailure, KernelError)
+
+
+@pytest.mark.parametrize("chip", ["one_sip", "devices/v100", "one_cube_banked"])
+def test_a_trial_takes_the_time_of_a_launch_on_every_chip(chip):
+    launches = []
+    device = Device(load_topology(TOPOLOGIES / f"{chip}.yaml"), lenient=True, on_launch=launches.append)
+    use(device)
+    kernel = tuned((512, 256, 512))
+    for _ in range(2):
+        launched(kernel)
+    times = [each.ps for each in device.tunings[0].tried]
+    assert times[0] == times[2]  # caches are empty and rows are closed when a trial begins
+    rows = {each.result.end_ps - each.result.start_ps for each in launches}
+    assert rows == {min(times)}
+    assert do_bench(lambda: launched(kernel)) == min(times) / 1e9
+    assert device.elapsed_ps == 3 * min(times)
 
 
 def test_arguments_that_are_given_twice_are_refused():

@@ -12,7 +12,7 @@ from kb_triton.checking import arithmetic
 from kb_triton.checking.functions_of_tl import call_of_tl, is_method, name_of
 from kb_triton.checking.global_names import global_value
 from kb_triton.checking.host_functions import called_host_function
-from kb_triton.checking.refusals import CompileTimeAssertionFailure, Refusal, unsupported
+from kb_triton.checking.refusals import Refusal, unsupported
 from kb_triton.checking.subscripts import element_of
 from kb_triton.checking.values import (
     SOME_TENSOR,
@@ -38,6 +38,7 @@ from kb_triton.checking.values import (
 )
 from kb_triton.checking.whole_check import WholeCheck
 from kb_triton.language import static_assert, static_print
+from kb_triton.language.compile_errors import CompileTimeAssertionFailure
 from kb_triton.language.tensors.dtypes import dtype, int1
 
 if TYPE_CHECKING:

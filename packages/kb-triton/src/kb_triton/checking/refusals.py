@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from kb_messages import KernelError
+from kb_triton.language.compile_errors import CompilationError, UnsupportedLanguageConstruct
 
 if TYPE_CHECKING:
     from kb_triton.checking.source import KernelSource
@@ -14,31 +14,6 @@ if TYPE_CHECKING:
 _MOST_LINES: Final = 12
 """The lines of source in an error. Source: Triton's `CompilationError.source_line_count_max_in_message`."""
 _LENIENT: Final = "Triton's compiler refuses this kernel; kb exec --lenient runs it"
-
-
-class CompilationError(KernelError):
-    """Triton's compiler refuses a kernel. The text begins with the words of Triton's own error.
-
-    `error_message` has the words without the lines of source, `where` the author's file and line.
-    """
-
-    error_message = ""
-    excerpt = ""
-
-    def __str__(self) -> str:
-        words = f"{self.excerpt}\n{self.error_message}".rstrip("\n")
-        return f"{words}\n{self.where}: {self.fix}"
-
-    def __reduce__(self) -> Any:
-        return type(self), self.args, {"error_message": self.error_message, "excerpt": self.excerpt}
-
-
-class UnsupportedLanguageConstruct(CompilationError):
-    """A kernel uses a construct of Python that Triton does not have."""
-
-
-class CompileTimeAssertionFailure(CompilationError):
-    """A `tl.static_assert` of a kernel does not hold."""
 
 
 class Refusal(Exception):

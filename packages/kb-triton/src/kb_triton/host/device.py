@@ -24,6 +24,7 @@ from kb_triton.host.launches import (
     OutOfResources,
     PreparedLaunch,
     Tuning,
+    latency_ps,
     write_back,
 )
 from kb_triton.host.options import Options, options_of, topology_of
@@ -34,6 +35,9 @@ _MOST_REPEATED_LOADS: Final = 1 << 10
 
 class RunningChip:
     """Keeps the engine of *topology* from launch to launch, and builds another after a launch that failed.
+
+    Each launch begins with empty caches and closed rows, so that equal launches take the same time in any order. A chip
+    whose blocks remember earlier requests is built anew for that.
 
     With *has_log*, each launch has an op log. *watched* returns the observers of an engine. *templates* is the
     parameter of `Engine`.
@@ -54,7 +58,9 @@ class RunningChip:
 
     def new_host(self, root: Path) -> Host:
         """Returns a host with empty memories, for one launch. Kernel lines are relative to *root*."""
-        if self._engine is not None and not self._engine.clock.is_broken:
+        if self._engine is not None and _remembers(self._engine):
+            self._engine = None
+        elif self._engine is not None and not self._engine.clock.is_broken:
             self._engine.rebase(MemoryStore(self._engine.memory.store.regions), self._writer())
         return Host(self.engine(), root)
 
@@ -89,6 +95,13 @@ class RunningChip:
         return MemoryLogWriter() if self._has_log else None
 
 
+def _remembers(engine: Engine) -> bool:
+    """Whether a block has state of no kind: its times depend on earlier requests, as those of a cache do."""
+    kinds = {type(each) for each in engine.components.values()}
+    stated = [vars(owner).get("state") for kind in kinds for owner in kind.__mro__]
+    return any(isinstance(each, tuple) and each for each in stated)
+
+
 class Device:
     """The chip of *topology*. Each launch computes its data before it returns. Launches of several threads take turns.
 
@@ -96,8 +109,9 @@ class Device:
     with a host. *schedule* is the parameter of `Host.launch`. *autotune* is the number of configurations that a tuned
     kernel tries, None for all. *watched* returns the observers of a chip. *templates* is the parameter of `Engine`.
     *on_launch* is called with each finished launch. *around* returns a context for each launch; its argument says
-    whether the launch is only timed. `elapsed_ps` is the simulated time of all launches together, and `tunings` has the
-    outcomes of autotuners. A *lenient* device runs kernels that Triton's compiler refuses.
+    whether the launch is only timed. `elapsed_ps` is the simulated time of all launches together, from the start of the
+    first program of each to the end of the last one, with the transfers; `tunings` has the outcomes of autotuners. A
+    *lenient* device runs kernels that Triton's compiler refuses.
     """
 
     def __init__(
@@ -175,7 +189,7 @@ class Device:
         if self._transfers:
             call.charge_results(written)
         self.n_launches += 1
-        self.elapsed_ps += result.response_ps - result.call_ps + host.write_ps + host.read_ps
+        self.elapsed_ps += latency_ps(result) + host.write_ps + host.read_ps
         if self._on_launch is not None:
             self._on_launch(
                 Launched(
@@ -262,7 +276,9 @@ class Device:
         return self._timed.engine().components.values()
 
     def time_ps(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> int:
-        """Returns the picoseconds that `launch` would take. No array changes, and `elapsed_ps` stays.
+        """Returns the picoseconds from the start of the first program to the end of the last one, without a launch.
+
+        No array changes, and `elapsed_ps` stays.
 
         Raises the errors of `launch`.
         """
@@ -281,7 +297,7 @@ class Device:
             # A kernel that reads computed values needs a log. An error with another cause is raised again.
             self._running = chip = RunningChip(self.topology, has_log=True, templates=self._templates)
             result = PreparedLaunch(function, grid, arguments, self._schedule, False, chip.new_host(root)).run()
-        return result.response_ps - result.call_ps
+        return latency_ps(result)
 
 
 def _root_of(function: LaunchedFunction) -> Path:

@@ -97,6 +97,15 @@ def _line_of(log: OpLog, op_id: int) -> str:
     return log.strings[int(log.ops["line"][at])]
 
 
+def latency_ps(result: LaunchResult) -> int:
+    """Returns the picoseconds from the start of the first program to the end of the last one.
+
+    This is the time of a launch in every report. What comes before, the call of the host and the start-up of the PEs,
+    and the way of the answers do not count.
+    """
+    return result.end_ps - result.start_ps
+
+
 class TunedConfig(NamedTuple):
     """A configuration and the picoseconds of a launch with it; *ps* is None where the launch failed with *why_not*."""
 

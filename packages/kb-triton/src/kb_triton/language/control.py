@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from kb_engine.program import Symbol, plain
+from kb_triton.language.compile_errors import CompileTimeAssertionFailure, failed_assertion
 from kb_triton.language.tensors.arithmetic import as_tensor, plain_number
 from kb_triton.language.tensors.constexprs import constant_of
 from kb_triton.language.tensors.dtypes import int32, promoted, type_of_number
@@ -96,9 +97,12 @@ def _constant(value: Any) -> int:
 
 
 def static_assert(cond: Any, msg: Any = "") -> None:
-    """Raises KernelError unless *cond* holds."""
+    """Raises CompileTimeAssertionFailure, a KernelError, unless *cond* holds."""
     if not cond:
-        refuse(f"a tl.static_assert that does not hold{f': {msg}' if msg else ''}", "a true condition")
+        where = line() if is_running() else "triton.language"
+        error = CompileTimeAssertionFailure(where, *failed_assertion(msg))
+        error.error_message = str(msg)
+        raise error
 
 
 def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None, flush: Any = False) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from kb_messages import KernelError
 from kb_triton.host import OutOfResources, TunedConfig, Tuning, current, is_array
 from kb_triton.jit import UnknownArgumentError
+from kb_triton.language.compile_errors import CompileTimeAssertionFailure
 from kb_triton.runtime.heuristics import Wrapper
 
 
@@ -57,6 +58,8 @@ class Config:
 
 
 Arguments = dict[str, Any]
+Skipped: TypeAlias = "OutOfResources | CompileTimeAssertionFailure"
+"""The errors for which a configuration is skipped, as in Triton."""
 
 
 class Pruning(NamedTuple):
@@ -137,7 +140,8 @@ class Autotuner(Wrapper):
     def run(self, *arguments: Any, **named: Any) -> Any:
         """Launches the kernel with the best configuration, after trying the configurations if the key is new.
 
-        Raises OutOfResources where no configuration fits the TCM, and the errors of `JITFunction.run`.
+        Raises OutOfResources where no configuration fits the TCM, CompileTimeAssertionFailure where none is left and a
+        `tl.static_assert` did not hold, and the errors of `JITFunction.run`.
         """
         self.nargs = dict(zip(self.arg_names, arguments, strict=False))
         if named.get("warmup"):
@@ -172,9 +176,9 @@ class Autotuner(Wrapper):
     def _bench(self, *arguments: Any, config: Config, **named: Any) -> list[float]:
         """Returns the simulated milliseconds of a launch with *config* three times: as median, 20 % and 80 % quantile.
 
-        Returns infinity where the TCM is full.
+        Returns infinity where the TCM is full, and where a `tl.static_assert` does not hold.
         """
-        took_ps, _ = self._took(config, arguments, named)
+        took_ps, _ = _row_of(self._took(config, arguments, named))
         return [float("inf") if took_ps is None else took_ps / 1e9] * 3
 
     def _chosen(self, arguments: Sequence[Any], named: Arguments) -> Config:
@@ -193,9 +197,13 @@ class Autotuner(Wrapper):
 
     def _best(self, tried: Sequence[Config], arguments: Sequence[Any], named: Arguments, key: Any) -> Config:
         """Returns the fastest configuration of *tried*; of equally fast ones the first."""
-        rows = [TunedConfig(str(each), *self._took(each, arguments, named)) for each in tried]
+        found = [self._took(each, arguments, named) for each in tried]
+        rows = [TunedConfig(str(each), *_row_of(one)) for each, one in zip(tried, found, strict=True)]
         times = [each.ps for each in rows]
         if all(each is None for each in times):
+            for each in found:
+                if isinstance(each, CompileTimeAssertionFailure):
+                    raise each
             raise OutOfResources(f"autotune of {self.fn.__name__}", rows[0].why_not, "a configuration that fits")
         self.pre_hook({**self.nargs, **named}, reset_only=True)
         self.configs_timings = {
@@ -205,8 +213,8 @@ class Autotuner(Wrapper):
         current().tuned(Tuning(self.fn.__name__, dict(zip(self.keys, key, strict=False)), rows, str(tried[best])))
         return tried[best]
 
-    def _took(self, config: Config, arguments: Sequence[Any], named: Arguments) -> tuple[int | None, str]:
-        """Returns the picoseconds of a launch with *config* and ""; None and the error's text if the TCM is full."""
+    def _took(self, config: Config, arguments: Sequence[Any], named: Arguments) -> int | Skipped:
+        """Returns the picoseconds of a launch with *config*, or the error for which Triton skips a configuration."""
         clash = sorted(named.keys() & config.kwargs.keys())
         if clash:
             fix = "leave them out of the launch, because the configurations set them"
@@ -215,14 +223,14 @@ class Autotuner(Wrapper):
         if config.pre_hook is not None:
             config.pre_hook(full)
         self.pre_hook(full)
-        failed: OutOfResources | None = None
+        failed: Skipped | None = None
         with current().timing() as times:
             try:
                 self._run(config, arguments, named)
-            except OutOfResources as error:
+            except (OutOfResources, CompileTimeAssertionFailure) as error:
                 failed = error
         self.post_hook(full, exception=failed)
-        return (sum(times), "") if failed is None else (None, str(failed))
+        return sum(times) if failed is None else failed
 
     def _run(self, config: Config, arguments: Sequence[Any], named: Arguments) -> Any:
         """Launches the kernel with *config*. An error about an argument of *config* names the configuration."""
@@ -237,6 +245,13 @@ class Autotuner(Wrapper):
         for name in self.reset_to_zero:
             if is_array(every[name]):
                 every[name][...] = 0
+
+
+def _row_of(found: int | Skipped) -> tuple[int | None, str]:
+    """Returns the picoseconds of a trial and ""; None and the reason in one line for a trial that was skipped."""
+    if isinstance(found, int):
+        return found, ""
+    return None, found.sentence if isinstance(found, CompileTimeAssertionFailure) else str(found)
 
 
 def _copied(array: Any) -> Any:
