@@ -135,7 +135,16 @@ from kb_messages.plans.stages import (
 )
 from kb_messages.plans.tiles import TileSequence, tiles_from
 from kb_messages.regular import MOST_NBYTES, file_in, open_regular, read_bytes, read_text
-from kb_messages.text import check_utf8, decode_text, encode_json, int_of
+from kb_messages.text import (
+    ascii_json,
+    check_text,
+    decode_text,
+    encodable,
+    encode_json,
+    int_of,
+    is_encodable,
+    write_out,
+)
 
 __all__ = [
     "ADDRESS_BITS",
@@ -250,8 +259,9 @@ __all__ = [
     "When",
     "__version__",
     "accesses_of",
+    "ascii_json",
     "check_plan",
-    "check_utf8",
+    "check_text",
     "common_byte",
     "counted_nbytes",
     "covers",
@@ -260,12 +270,14 @@ __all__ = [
     "decode_plan",
     "decode_text",
     "depth_axis",
+    "encodable",
     "encode_command",
     "encode_json",
     "encode_plan",
     "file_in",
     "has_own_form",
     "int_of",
+    "is_encodable",
     "is_virtual",
     "join_address",
     "lazy_door",
@@ -288,6 +300,7 @@ __all__ = [
     "tile_kind",
     "tiles_from",
     "without",
+    "write_out",
 ]
 
 __version__ = "0.1.0"

@@ -30,7 +30,7 @@ from kb_cli.script.launch_watch import LaunchSanitizer, LaunchWatch, LaunchWork
 from kb_dataexec.files import writing
 from kb_dataexec.log import write_log
 from kb_engine.observe import Observer
-from kb_messages import BenchmarkError, KbError, check_utf8, read_bytes
+from kb_messages import BenchmarkError, KbError, check_text, read_bytes
 
 FAILED = 1
 """The exit code of a script that raised, as Python has it."""
@@ -94,7 +94,7 @@ class ScriptRun:
         sanitize: bool | None = False,
     ) -> None:
         for text in (str(script), *arguments):
-            check_utf8(text, "kb exec", BenchmarkError)
+            check_text(text, "kb exec", BenchmarkError)
         self.error: KbError | KeyboardInterrupt | None = None
         self._script = script
         self._arguments = list(arguments)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kb_cli.benchmark.values.shapes import MOST_ROWS, csv_rows
-from kb_messages import BenchmarkError, check_utf8
+from kb_messages import BenchmarkError, check_text
 from kb_topology import YamlPath, format_path, parse_path
 
 TOPOLOGY = "topology"
@@ -100,7 +100,7 @@ def values_of(text: str, where: str) -> tuple[str, ...]:
     Raises BenchmarkError for an empty part, a value that stands twice, a range that does not end, too many values, and
     a byte that is no UTF-8, which no table of results could hold.
     """
-    check_utf8(text, where, BenchmarkError)
+    check_text(text, where, BenchmarkError)
     found: dict[str, None] = {}
     for part in _parts(text):
         if not part:

@@ -13,7 +13,7 @@ import msgspec
 
 from kb_cli.terminal.escape import shown, shown_json
 from kb_cli.terminal.streams import drop_output, has_colour, is_terminal
-from kb_messages import KbError, encode_json
+from kb_messages import KbError, ascii_json, encodable, encode_json, is_encodable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +26,8 @@ GOOD, BAD, WARNING = "green", "bold red", "yellow"
 
 def emit_json(value: Any) -> None:
     """Writes *value* as indented JSON to standard output."""
-    emit(shown_json(msgspec.json.format(encode_json(value), indent=2).decode()) + "\n")
+    text = shown_json(msgspec.json.format(encode_json(value), indent=2).decode()) + "\n"
+    emit(text if is_encodable(text, getattr(sys.stdout, "encoding", None)) else ascii_json(text))
 
 
 def emit_lines(lines: Iterable[str]) -> None:
@@ -123,10 +124,7 @@ def emit(text: str) -> None:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    try:
-        stream.write(text)
-    except UnicodeEncodeError:
-        stream.write(text.encode(stream.encoding, "backslashreplace").decode(stream.encoding))
+    stream.write(encodable(text, stream.encoding))
     stream.flush()
 
 

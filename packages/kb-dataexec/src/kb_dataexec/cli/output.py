@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from kb_messages import KbError, encode_json
+from kb_messages import KbError, ascii_json, encodable, encode_json, is_encodable
 
 _LONGEST_ERROR: Final = 2000
 
@@ -33,7 +33,7 @@ def counted(number: int, noun: str) -> str:
 
 def emit(lines: Iterable[str]) -> None:
     """Writes *lines* to stdout."""
-    sys.stdout.writelines(f"{plain(line)}\n" for line in lines)
+    sys.stdout.writelines(f"{encodable(plain(line), sys.stdout.encoding)}\n" for line in lines)
 
 
 def refuse(text: str) -> None:
@@ -43,7 +43,8 @@ def refuse(text: str) -> None:
 
 def emit_json(value: object) -> None:
     """Writes *value* as indented JSON. Infinities and NaN become null, because JSON has neither."""
-    sys.stdout.write(msgspec.json.format(encode_json(value), indent=2).decode() + "\n")
+    text = msgspec.json.format(encode_json(value), indent=2).decode()
+    sys.stdout.write(f"{text if is_encodable(text, sys.stdout.encoding) else ascii_json(text)}\n")
 
 
 class Progress:

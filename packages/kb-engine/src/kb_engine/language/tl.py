@@ -5,7 +5,6 @@ Design: docs/design/kernel-language.md.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, SupportsIndex, TypeVar, cast
 
@@ -23,7 +22,7 @@ from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.symbols import plain, whole
 from kb_engine.program.values.tensors import TensorRef
 from kb_engine.program.values.transposed import Transposed, refuse
-from kb_messages import KernelError, LoopOrder, Matrix, TileShape
+from kb_messages import KernelError, LoopOrder, Matrix, TileShape, write_out
 
 HandleT = TypeVar("HandleT", bound=Handle)
 
@@ -171,7 +170,7 @@ class Language(EpilogueOps, GemmOps, AtomicOps):
                 if looked.known is None and self._notify(str(label), line, looked, is_print=True):
                     continue
                 text = shown_array(looked.known) if looked.known is not None else f"pending {looked.text}"
-            sys.stdout.write(f"{line} {self._port.pe_id}: {label} {text}".rstrip() + "\n")
+            write_out(f"{line} {self._port.pe_id}: {label} {text}".rstrip() + "\n")
 
     def capture(self, name: str, x: Handle | HostValue | TensorRef) -> None:
         """Keeps the value of *x* under *name*, for `kb show` and `KernelRun.captures`.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import builtins
-import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 
 from kb_engine.program import Symbol, plain
+from kb_messages import write_out
 from kb_triton.language.compile_errors import CompileTimeAssertionFailure, failed_assertion
 from kb_triton.language.tensors.arithmetic import as_tensor, plain_number
 from kb_triton.language.tensors.constexprs import constant_of
@@ -109,14 +109,14 @@ def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None
     """Prints *values* as Python's `print` does."""
     if is_running():
         machine().leave("prints")
-    sys.stdout.write(sep.join(map(str, values)) + end)
+    write_out(sep.join(map(str, values)) + end)
 
 
 def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:  # noqa: A002
     """Prints the kernel's line, *prefix* and each of *args*. A pending block is printed as pending."""
     machine().leave("prints")
     shown = [_shown(each) for each in args]
-    sys.stdout.write(" ".join([f"{line()}:", str(prefix), *shown]) + "\n")
+    write_out(" ".join([f"{line()}:", str(prefix), *shown]) + "\n")
 
 
 def _shown(value: Any) -> str:

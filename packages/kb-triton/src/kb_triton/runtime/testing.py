@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kb_messages import DType, KbError
+from kb_messages import DType, KbError, write_out
 from kb_topology import did_you_mean
 from kb_triton.host import current, is_array
 
@@ -143,7 +142,7 @@ class Mark:
         tables = [self._table(each, named) for each in every]
         for bench, rows in zip(every, tables, strict=True):
             if print_data:
-                sys.stdout.write(f"{bench.plot_name}:\n{_shown(rows)}\n")
+                write_out(f"{bench.plot_name}:\n{_shown(rows)}\n")
             if save_path:
                 _save(Path(save_path), bench.plot_name, rows)
         if not return_df:

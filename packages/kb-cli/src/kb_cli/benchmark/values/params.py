@@ -14,7 +14,7 @@ from msgspec.structs import fields
 
 from kb_cli.benchmark.code.user_code import user_code
 from kb_cli.benchmark.values.field_values import BadValue, describe, value_of
-from kb_messages import BenchmarkError, TileShape
+from kb_messages import BenchmarkError, TileShape, check_text
 from kb_topology import did_you_mean, listing
 
 
@@ -28,6 +28,7 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
         key = key.strip()
         if key in found:
             raise BenchmarkError(f"-p {key}", f"{found[key]!r} and {value!r}", "one value", "give it once")
+        check_text(value, f"-p {key}", BenchmarkError)
         found[key] = value
     return found
 

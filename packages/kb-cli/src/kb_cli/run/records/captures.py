@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from kb_dataexec import numpy_dtype
 from kb_dataexec.execute import Look, evaluate_program
 from kb_dataexec.files import file_in, read_array, read_json, write_array, writing
 from kb_engine.observe import Capture, Chip, Observer, shown_array
-from kb_messages import DType, KbError, Matrix
+from kb_messages import DType, KbError, Matrix, write_out
 from kb_topology import did_you_mean, listing
 
 INDEX = "index.json"
@@ -118,7 +117,7 @@ def print_captured(found: Iterable[Captured]) -> None:
     for each in found:
         if each.capture.is_print:
             text = shown_array(each.value) if each.value is not None else f"no value: {each.why_not}"
-            sys.stdout.write(f"{each.capture.where}: {each.capture.name} {text}\n")
+            write_out(f"{each.capture.where}: {each.capture.name} {text}\n")
 
 
 def save_captures(folder: Path, found: Iterable[Captured]) -> None:
