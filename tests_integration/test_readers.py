@@ -38,7 +38,7 @@ EXCEPTIONS = {
 
 PARSERS = {"json": {"load", "loads", "decode", "JSONDecoder", "Decoder"}, "yaml": {"parse", "load", "safe_load"}}
 OF_FILES = {"read_text", "read_bytes"}
-ENCODERS = {"encode", "format", "b64encode"}
+ENCODERS = {"encode", "format", "b32encode", "b64encode"}
 
 
 def readings(path: Path) -> Iterator[str]:

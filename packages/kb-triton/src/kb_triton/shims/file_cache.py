@@ -9,9 +9,12 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from kb_messages import KbError
+from kb_dataexec.files import json_decoder
+from kb_messages import KbError, read_bytes
+
+_decode_group: Final = json_decoder(dict[str, dict[str, str]])
 
 
 def default_cache_dir() -> str:
@@ -78,9 +81,9 @@ class FileCacheManager(CacheManager):
     def get_group(self, filename: str) -> dict[str, str] | None:
         """Returns the paths of a group by name; None where there is no such group, or a file of it is gone."""
         try:
-            found = json.loads(self._place(f"__grp__{filename}").read_bytes())["child_paths"]
-            return dict(found) if all(Path(each).exists() for each in found.values()) else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            found = _decode_group(read_bytes(self._place(f"__grp__{filename}"), KbError))["child_paths"]
+            return found if all(Path(each).exists() for each in found.values()) else None
+        except (OSError, KbError, ValueError, KeyError):
             return None
 
 
