@@ -321,6 +321,7 @@ def test_the_driver_answers_with_the_chip(installed, device):
     found = active.utils.get_device_properties(active.get_current_device())
     assert found == {
         "multiprocessor_count": 8, "max_shared_mem": (2048 - 768) * 1024, "max_num_regs": 512 * 256, "warpSize": 32,
+        "sm_clock_rate": 1_000_000, "mem_clock_rate": 3_200_000, "mem_bus_width": 1024,
     }  # fmt: skip
     assert active.get_current_target().backend == "kb"
     assert active.get_current_target().arch == device.topology.name == "one_cube"

@@ -104,7 +104,7 @@ def _pointer(parameter: Parameter, kind_of: Callable[[], dtype]) -> Value:
 
 def key_of(parameter: Parameter, value: Any) -> Any:
     """Returns an object that is equal for arguments of one type, and for equal constants."""
-    if parameter.is_constexpr:
+    if parameter.is_constexpr or isinstance(value, constexpr):
         return _constant_key(value)
     if isinstance(value, bool) or value is None:
         return type(value)

@@ -189,6 +189,9 @@ def _pointer(array: Any, kind: dtype, name: str, storages: Storages) -> Pointer:
 
 
 def _has_array(value: Any) -> bool:
+    """Whether *value* is an array, or a tuple with an array at any depth."""
+    if isinstance(value, tuple | list):
+        return any(map(_has_array, value))
     return is_array(value) or isinstance(value, TensorDescriptor) or is_view(value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from math import fsum
+from math import fsum, prod
 from pathlib import Path
 from threading import RLock
 from time import perf_counter
@@ -31,6 +31,10 @@ from kb_triton.host.options import Options, options_of, topology_of
 
 _MOST_REPEATED_LOADS: Final = 1 << 10
 """The loads that a polling PE repeats before its launch counts as stuck, which takes some seconds. Source: assumed."""
+
+
+_BUS_BITS: Final = 1024
+"""The width of the memory's bus that host code is told. Source: assumed, the width of one stack of HBM (JESD235)."""
 
 
 class RunningChip:
@@ -232,7 +236,11 @@ class Device:
 
     @property
     def properties(self) -> dict[str, int]:
-        """Facts of the chip under the names that host code knows from a GPU."""
+        """Facts of the chip under the names that host code knows from a GPU. Clocks are in kHz, the bus in bits.
+
+        The clock of the memory is that at which a bus of `mem_bus_width`, with two transfers a cycle, has the bandwidth
+        of all HBM.
+        """
         pes = list(self._timed.engine().pes.values())
         tcm = min(pe.tcm_nbytes - pe.scheduler.reserved_nbytes for pe in pes)
         return {
@@ -240,7 +248,17 @@ class Device:
             "max_shared_mem": tcm,
             "max_num_regs": pes[0].register_nbytes // 4,
             "warpSize": 32,
+            "sm_clock_rate": round(self.clock_ghz * 1e6),
+            "mem_clock_rate": round(self.hbm_gbs * 8e6 / (2 * _BUS_BITS)),
+            "mem_bus_width": _BUS_BITS,
         }
+
+    @property
+    def cache_nbytes(self) -> int:
+        """The bytes of all caches in front of memories; 0 for a chip without one."""
+        names = ("sets", "ways", "line_nbytes")
+        specs = [each.spec for each in self._components()]
+        return sum(prod(getattr(each, name) for name in names) for each in specs if hasattr(each, "sets"))
 
     @property
     def hbm_nbytes(self) -> int:

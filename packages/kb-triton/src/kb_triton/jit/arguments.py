@@ -121,11 +121,11 @@ def _described(value: int) -> str:
 def as_argument(value: Any, parameter: KernelParameter) -> Any:
     """Returns the object that a kernel gets for the argument *value* of *parameter*.
 
-    A constant stays as it is. A pointer or a number becomes a tensor, a tuple is taken element by element, and a
-    descriptor of the host becomes a descriptor of the kernel. The annotation of the parameter states the type of a
-    number. Without one, an integer has the first of int32, int64 and uint64 that holds it, and the integer 1 is a
-    constant, unless the parameter is not specialized. A bool is int1, a float fp32. Source: `specialize.cc` of Triton
-    3.9. Raises KernelError for a value that is no number of the stated type.
+    A constant stays as it is, also a constant of the host within a tuple. A pointer or a number becomes a tensor, a
+    tuple is taken element by element, and a descriptor of the host becomes a descriptor of the kernel. The annotation
+    of the parameter states the type of a number. Without one, an integer has the first of int32, int64 and uint64 that
+    holds it, and the integer 1 is a constant, unless the parameter is not specialized. A bool is int1, a float fp32.
+    Source: `specialize.cc` of Triton 3.9. Raises KernelError for a value that is no number of the stated type.
     """
     if parameter.is_constexpr or value is None:
         return pointer_of(value) if isinstance(value, Pointer) else constexpr(value)
@@ -138,7 +138,7 @@ def _specialized(value: Any, is_constant_of_one: bool) -> Any:
     """Returns the object that a kernel gets for *value* by the value alone."""
     if isinstance(value, Pointer):
         return pointer_of(value)
-    if value is None:
+    if value is None or isinstance(value, constexpr):
         return constexpr(value)
     if isinstance(value, bool):
         return tensor(value, (), int1)

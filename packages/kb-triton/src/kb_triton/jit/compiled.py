@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
 
 from kb_engine.program import authors_traceback
 from kb_messages import KbError, KernelError
 from kb_triton.host import current
+from kb_triton.language.missing import MissingNameError
+
+_OF_CODE: Final = frozenset(("function", "launch_metadata", "module", "packed_metadata", "run", "src"))
+"""Attributes of Triton's compiled kernels that stand for code."""
 
 
 def launching(run: Callable[..., Any], grid: Any) -> Callable[..., Any]:
@@ -38,6 +43,23 @@ class KernelMetadata(NamedTuple):
     tmem_size: int = 0
 
 
+class NoCode(dict[str, str]):
+    """The code of the kernel *name* by its kind, such as `ptx`. There is none, and a look-up says so."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def __missing__(self, kind: str) -> str:
+        raise NoCodeError(f"asm of {self._name}", f"the code {kind!r}", "kernel[grid](...): nothing is compiled here")
+
+
+class NoCodeError(KernelError, KeyError):
+    """There is no compiled code. Code that asks for a key that may be missing takes the error as a KeyError."""
+
+    __str__ = KernelError.__str__
+
+
 class CompiledKernel:
     """The kernel *name* with the options and constants of a launch or warm-up. `kernel[grid](...)` launches it again.
 
@@ -56,7 +78,7 @@ class CompiledKernel:
         *launch* is called with the positional arguments, the named ones, the grid, and the kept options and constants.
         """
         self.name = name
-        self.asm: dict[str, str] = {}
+        self.asm: dict[str, str] = NoCode(name)
         self._launch = launch
         self._options = {each: options[each] for each in ("num_warps", "num_stages", "num_ctas") if options.get(each)}
         self._kept = {**self._options, **constants}
@@ -87,6 +109,18 @@ class CompiledKernel:
     def kernel(self) -> CompiledKernel:
         """Itself."""
         return self
+
+    @property
+    def hash(self) -> str:
+        """The sha256, in hexadecimal digits, of the name, the options and the constants."""
+        return sha256(f"{self.name} {self.key}".encode()).hexdigest()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_CODE:
+            raise MissingNameError(
+                f"{name} of {self.name}", "compiled code", "kernel[grid](...): nothing is compiled here"
+            )
+        raise AttributeError(f"a compiled kernel has no {name!r}", name=name, obj=self)
 
     def _init_handles(self) -> None:
         """Does nothing: there is no code to load."""

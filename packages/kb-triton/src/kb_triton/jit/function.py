@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from types import FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -161,6 +161,11 @@ class JITFunction:
         if 0 not in sizes:
             current().launch(self, sizes, bound)
         return compiled
+
+    def preload(self, specialization_data: str) -> NoReturn:
+        """Raises KernelError: there is no compiled code to load."""
+        got, needs = "preload of compiled code", "kernel[grid](...): nothing is compiled here"
+        raise KernelError(f"kernel {self.__name__}", got, needs)
 
     @property
     def cache(self) -> dict[int, dict[str, CompiledKernel]]:

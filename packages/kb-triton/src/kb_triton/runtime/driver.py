@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from kb_triton.host import current
+from kb_triton.language.missing import MissingNameError
 from kb_triton.runtime.testing import do_bench
 
 
@@ -25,6 +26,12 @@ class DriverUtilities:
     def get_device_properties(self, device: Any = 0) -> dict[str, int]:
         """Returns facts of the chip: PEs as multiprocessors, a kernel's TCM as shared memory, registers of 4 bytes."""
         return current().properties
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        needs = "get_device_properties: there is no code of a GPU to load or to launch"
+        raise MissingNameError("triton.runtime.driver", f"driver.active.utils.{name}", needs)
 
 
 class ChipDriver:
@@ -54,6 +61,10 @@ class ChipDriver:
         """Returns torch's CPU device; without an imported torch, the text `cpu`."""
         torch = sys.modules.get("torch")
         return "cpu" if torch is None else torch.device("cpu")
+
+    def get_device_interface(self) -> Any:
+        """Returns `torch.cuda`, which `--pretend cuda` makes answer for the chip. torch has to be imported."""
+        return sys.modules["torch"].cuda
 
     def get_device_capability(self, device: Any = 0) -> tuple[int, int]:
         """Returns (9, 0), the capability that `--pretend cuda` answers with."""

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from kb_messages import KbError
 from kb_triton.host import current
+from kb_triton.jit import CompiledKernel
 from kb_triton.runtime import DRIVER
 
 
@@ -269,7 +270,16 @@ def _accelerator(torch: Any) -> dict[str, Any]:
 def _properties() -> SimpleNamespace:
     found = current().properties
     return SimpleNamespace(
+        **dict.fromkeys(("is_integrated", "is_multi_gpu_board", "pci_bus_id", "pci_device_id", "pci_domain_id"), 0),
         name=current().topology.name,
+        gcnArchName=current().topology.name,
+        uuid=current().topology.name,
+        L2_cache_size=current().cache_nbytes,
+        clock_rate=found["sm_clock_rate"],
+        memory_clock_rate=found["mem_clock_rate"],
+        memory_bus_width=found["mem_bus_width"],
+        max_threads_per_multi_processor=CompiledKernel.n_max_threads,
+        max_threads_per_block=CompiledKernel.n_max_threads,
         major=9,
         minor=0,
         multi_processor_count=found["multiprocessor_count"],
