@@ -259,7 +259,8 @@ def test_verify_searches_the_log_of_a_launch_for_races(races: Path) -> None:
     run = json.loads((races / "result.json").read_text(encoding="utf-8"))["run_dir"]
     done = kb(races, "verify", "--sanitize", f"{run}/0001")
     assert (done.returncode, done.stderr) == (1, "")
-    head, numbers, *found, hashes = done.stdout.splitlines()
+    head, numbers, *found, hashes, last = done.stdout.splitlines()
+    assert last == "FAILED: the sanitizer found 2"
     assert head == f"{run}/0001: not verified"
     assert numbers == "  the script judges its numbers itself: kb exec race.py runs its checks"
     assert [each.partition(": ")[0].strip() for each in found] == ["overwrite race", "write race"]
@@ -319,7 +320,7 @@ def test_verify_does_not_search_a_log_that_was_changed(races: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     done = kb(races, "verify", "--sanitize", f"{run}/0001")
     said = f"{run}/0001/log/{path.name}: got other bytes than the run wrote, needs the bytes that run.json lists"
-    assert (done.returncode, done.stdout) == (1, f"{run}/0001: FAILED\n  {said}\n")
+    assert (done.returncode, done.stdout) == (1, f"{run}/0001: FAILED\n  {said}\nFAILED: nothing was compared\n")
 
 
 @pytest.mark.parametrize("chip", ["one_cube", "one_pe"])
@@ -327,6 +328,7 @@ def test_races_are_looked_for_by_default(races: Path, chip: str) -> None:
     command = ("exec", f"--topology={chip}", f"--out=kb-{chip}", "race.py")
     done = kb(races, *command)
     assert (done.returncode, "races: FAILED, 2 found" in done.stdout.splitlines()) == (1, True)
+    assert done.stdout.splitlines()[-1] == "FAILED: 1 of 2 launches with races"
     found = [line for line in done.stdout.splitlines() if line.startswith("launch 0001: ")]
     assert [line.split(": ")[1] for line in found] == ["overwrite race", "write race"]
     assert all(" at y_ptr[0], " in line and ", program 0, " in line and "8 programs " in line for line in found)

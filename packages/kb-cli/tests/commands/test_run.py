@@ -60,7 +60,51 @@ def test_wrong_numbers_end_with_1(invoke: Invoke, bench_file: Write) -> None:
     assert result["outputs"][0]["n_wrong"] == 64
     table = invoke("run", bench_file("np.float64)}", "np.float64) + 1}"))
     assert "FAILED\n" in table.stdout
-    assert "c: 64 of 64 elements wrong" in table.stdout
+    assert "c: 64 of 64 elements wrong (100 %), in [0:8, 0:8]; at [" in " ".join(table.stdout.split())
+    assert table.stdout.splitlines()[-1] == "FAILED: 1 of 1 output wrong (c)"
+
+
+ROWS = """\
+def kernel(tl, x, y):
+    n, m = tl.program_id(0), tl.program_id(1)
+    rows = slice(4 * n + m, 4 * n + m + 1)
+    tl.store(y[rows, 2:7], tl.load(x[rows, 2:7]) + float(n == 1 and m > 1))
+"""
+
+
+def test_a_wrong_region_names_its_box_share_worst_element_and_program(invoke: Invoke, bench_file: Write) -> None:
+    """Program (1, m) writes row 4 + m; rows 6 and 7 are wrong by 1 in columns 2 to 6."""
+    text = bench_file().read_text()
+    kernel = text[text.index("def kernel") : text.index("\n\nclass Params")]
+    path = bench_file(
+        *(kernel, ROWS),
+        *('c = host.empty("c", (p.size, p.size), "f32")', 'c = host.tensor("c", tensors["a"], "f32")'),
+        *("host.launch(kernel, a, b, c, pes=[0])", "host.launch(kernel, a, c, grid=(2, 4), pes=[0, 1])"),
+        *('inputs["a"].astype(np.float64) @ inputs["b"].astype(np.float64)', 'inputs["a"].astype(np.float64)'),
+    )
+    done = invoke("run", path, "--json")
+    (output,) = json.loads(done.stdout)["outputs"]
+    assert (done.exit_code, output["n_wrong"], output["argument"]) == (1, 10, "y")
+    wrong = output["wrong"]
+    assert (wrong["share"], wrong["region"]) == (10 / 64, [[6, 8], [2, 7]])
+    assert wrong["got"] == pytest.approx(wrong["expected"] + 1, abs=1e-6)
+    row = wrong["worst"][0]
+    assert (wrong["program"]["ids"], wrong["line"]) == ([1, row - 4], "small.py:11")
+    assert wrong["component"].startswith(wrong["program"]["pe"])
+    said = "c: 10 of 64 elements wrong (15.6 %), in [6:8, 2:7]; at ["
+    assert output["text"].startswith(said)
+    assert f"; the writer is program (1, {row - 4}) on {wrong['program']['pe']}, by its argument y; " in output["text"]
+    folder = json.loads(done.stdout)["run_dir"]
+    verified = json.loads(invoke("verify", folder, "--json").stdout)
+    assert verified["outputs"] == [output]
+    assert invoke("verify", folder).stdout.splitlines()[-1] == "FAILED: 1 of 1 output wrong (c)"
+
+
+def test_shapes_say_how_many_failed(invoke: Invoke, bench_file: Write, tmp_path: Path) -> None:
+    (tmp_path / "shapes.csv").write_text("size\n4\n8\n")
+    wrong = bench_file("np.float64)}", "np.float64) + (p.size == 8)}")
+    done = invoke("run", wrong, "--shapes", tmp_path / "shapes.csv")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (1, "FAILED: 1 of 2 shapes")
 
 
 def test_a_failure_says_that_the_tolerance_was_the_default(invoke: Invoke, bench_file: Write) -> None:

@@ -50,7 +50,8 @@ def test_a_missing_wait_names_both_lines_and_ends_with_1(invoke: Invoke, early: 
     assert f" on what small.py:{LINE} (store, sip0.cube0.pe0.pe_fetch_store) writes until " in text
     assert "at sip0.cube0.pe0.pe_tcm + 0x" in text
     assert text.endswith(f"; let small.py:{LINE + 1} wait for small.py:{LINE}")
-    assert ". To change first: " in done.stdout.rstrip().rsplit("\n", 1)[1]
+    assert ". To change first: " in done.stdout.splitlines()[-2]
+    assert done.stdout.splitlines()[-1] == "FAILED: the sanitizer found 1"
 
 
 def test_json_has_the_findings(invoke: Invoke, early: Path) -> None:

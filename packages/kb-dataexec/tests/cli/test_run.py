@@ -78,7 +78,7 @@ def test_debug_shows_the_first_wrong_op(folder, invoke, monkeypatch):
     monkeypatch.setattr(NumpyBackend, "matmul", lambda self, a, b: right(self, a, b) + np.float32(0.5))
     code, out, _ = invoke(*run_args(folder, "--debug"))
     assert code == 1
-    assert "  op 3 (gemm, pe0, kernel.py:3): OUT 8 x 8 f32: 64 of 64 elements wrong; at [" in out
+    assert "  op 3 (gemm, pe0, kernel.py:3): OUT 8 x 8 f32: 64 of 64 elements wrong (100 %), in [0:8, 0:8]; at [" in out
 
 
 def test_a_log_that_was_cut_off_runs_as_far_as_it_goes(folder, invoke):

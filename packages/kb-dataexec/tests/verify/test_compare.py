@@ -10,8 +10,21 @@ from kb_messages import DType
 
 def test_the_worst_element_is_the_one_furthest_beyond_its_bound():
     outcome = compare("c", np.array([[1.0, 2.5], [9.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 4.0]]), 0.25)
-    assert str(outcome) == "c: 2 of 4 elements wrong; at [1, 0] got 9, expected 3 within 0.25"
+    assert str(outcome) == "c: 2 of 4 elements wrong (50 %), in [0:2, 0:2]; at [1, 0] got 9, expected 3 within 0.25"
     assert outcome.max_abs_err == 6.0
+
+
+def test_the_region_is_the_smallest_box_of_all_wrong_elements_in_all_blocks(monkeypatch):
+    monkeypatch.setitem(compare.__globals__, "_BLOCK_ELEMENTS", 16)  # two rows of 8 elements a block
+    expected = np.zeros((9, 8))
+    got = expected.copy()
+    got[2, 5] = got[7, 3] = got[4, 4] = 1
+    outcome = compare("c", got, expected, 0.5)
+    assert (outcome.region, outcome.share) == (((2, 8), (3, 6)), 3 / 72)
+    assert str(outcome).startswith("c: 3 of 72 elements wrong (4.17 %), in [2:8, 3:6]; at [2, 5] got 1, expected 0 ")
+    assert compare("c", expected, expected, 0.5).region == ()
+    one = compare("c", np.array(2.0), np.array(1.0), 0.5)
+    assert (one.ok, one.region) == (False, ())
 
 
 def test_a_comparison_that_holds_says_so():

@@ -58,7 +58,7 @@ def test_it_stops_at_the_first_op_that_is_wrong_and_shows_where():
     assert found.wrong.op_id == third.op_id
     assert found.n_ops == third.op_id + 1
     text = str(found.wrong)
-    start = f"op {third.op_id} (gemm, pe0, kernel.py:3): OUT 8 x 8 f32: 8 of 64 elements wrong; at ["
+    start = f"op {third.op_id} (gemm, pe0, kernel.py:3): OUT 8 x 8 f32: 8 of 64 elements wrong (12.5 %), in [0:8, 3:4]"
     assert text.startswith(start), text
     assert found.wrong.comparison.worst[1] == 3
     assert found.wrong.comparison.got - found.wrong.comparison.expected == pytest.approx(0.01, abs=1e-5)

@@ -179,7 +179,7 @@ class KernelRun:
             {} if tolerance is None else _by_name("tolerance", tolerance, names),
             partial(terms_behind, computed.log),
         )
-        return judge(computed.log, computed.memory, expected, RunProgress())
+        return judge(computed.log, computed.memory, expected, RunProgress(), computed.writers)
 
     def _computed(self) -> Computed:
         if self._outcome.computed is None:

@@ -19,7 +19,8 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The outcome of `compare`. `worst` is the index of the element whose error exceeds its tolerance most.
 
     `expected`, `got` and `allowed` belong to that element. `max_abs_err` is the largest error of all elements. The
-    error is infinite where one value is NaN or infinite and the other value is not.
+    error is infinite where one value is NaN or infinite and the other value is not. `region` is the smallest box that
+    holds all wrong elements: for each axis, the first index and the index behind the last; () if all are right.
     """
 
     name: str
@@ -31,6 +32,12 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expected: float
     got: float
     allowed: float
+    region: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def share(self) -> float:
+        """The part of the elements that are wrong, 0 to 1."""
+        return self.n_wrong / self.n_elements if self.n_elements else 0.0
 
     def __str__(self) -> str:
         if self.n_elements == 0:
@@ -40,9 +47,17 @@ class Comparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return f"{self.name}: ok, {count}, largest error {self.max_abs_err:.3g}"
         at = ", ".join(map(str, self.worst))
         return (
-            f"{self.name}: {self.n_wrong} of {self.n_elements} elements wrong; at [{at}] got {self.got:.9g}, "
-            f"expected {self.expected:.9g} within {self.allowed:.3g}"
+            f"{self.name}: {self.n_wrong} of {self.n_elements} elements wrong{self._where}; at [{at}] got "
+            f"{self.got:.9g}, expected {self.expected:.9g} within {self.allowed:.3g}"
         )
+
+    @property
+    def _where(self) -> str:
+        """The share and the region of wrong elements, where they say more than the count and the worst element."""
+        if self.n_wrong < 2 or not self.region:
+            return ""
+        box = ", ".join(f"{low}:{high}" for low, high in self.region)
+        return f" ({100 * self.share:.3g} %), in [{box}]"
 
 
 def compare(name: str, got: Array, expected: Array, tolerance: Array | float) -> Comparison:
@@ -63,9 +78,14 @@ def compare_within(name: str, got: Array, expected: Array, tolerance: Array | fl
     allowed = np.broadcast_to(np.asarray(tolerance, np.float64), expected.shape)
     n_wrong, max_abs_err, worst_excess = 0, 0.0, -math.inf
     worst = (0,) * got.ndim
+    region: tuple[tuple[int, int], ...] = ()
     for block in _blocks(got.shape):
         error, excess = _errors(got[block], expected[block], allowed[block])
-        n_wrong += int(np.count_nonzero(excess > 0))
+        wrong = excess > 0
+        count = int(np.count_nonzero(wrong))
+        if count:
+            n_wrong += count
+            region = _joined(region, _box(wrong, block))
         max_abs_err = max(max_abs_err, float(error.max()))
         at = int(np.argmax(excess))
         if excess.flat[at] > worst_excess:
@@ -83,7 +103,26 @@ def compare_within(name: str, got: Array, expected: Array, tolerance: Array | fl
         expected=values[0],
         got=values[1],
         allowed=values[2],
+        region=region,
     )
+
+
+def _box(wrong: Array, block: tuple[slice, ...]) -> tuple[tuple[int, int], ...]:
+    """The smallest box that holds the marked elements of *block*, in indices of the whole array."""
+    found = []
+    for axis, part in enumerate(block):
+        others = tuple(other for other in range(wrong.ndim) if other != axis)
+        at = np.flatnonzero(wrong.any(axis=others))
+        start = part.start or 0
+        found.append((start + int(at[0]), start + int(at[-1]) + 1))
+    return tuple(found)
+
+
+def _joined(one: tuple[tuple[int, int], ...], two: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """The smallest box that holds both boxes. () is a box without elements."""
+    if not one:
+        return two
+    return tuple((min(a[0], b[0]), max(a[1], b[1])) for a, b in zip(one, two, strict=True))
 
 
 def check_tolerance(name: str, expected: Array, tolerance: Array | float) -> None:

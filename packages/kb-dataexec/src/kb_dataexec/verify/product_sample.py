@@ -220,4 +220,8 @@ def _compare_rows(name: str, got: Array, a: Array, b: Array, dtype_out: DType, r
         expected=found.expected,
         got=found.got,
         allowed=found.allowed,
+        region=tuple(
+            (int(rows[low]), int(rows[high - 1]) + 1) if axis == 0 else (low, high)
+            for axis, (low, high) in enumerate(found.region)
+        ),
     )

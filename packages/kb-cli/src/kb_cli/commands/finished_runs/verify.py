@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from kb_cli.report.elements.verdicts import verification_lines
+from kb_cli.report.elements.verdicts import failed_line, failure_causes, verification_lines
 from kb_cli.run.base.progress import RunProgress
 from kb_cli.run.records.run_json import RowsJson, read_run
 from kb_cli.run.simulation.sanitizer import found_something
@@ -41,9 +41,18 @@ def command(run_dir: Path, as_json: bool, debug: bool, sanitize: bool) -> None:
     if as_json:
         emit_json(found if isinstance(read_run(run_dir), RowsJson) else found[0])
     else:
-        emit_lines(line for each in found for line in verification_lines(each))
+        emit_lines([*(line for each in found for line in verification_lines(each)), *_last_line(found)])
     outcomes = {_outcome(each) for each in found}
     click.get_current_context().exit(1 if False in outcomes else 2 if None in outcomes else 0)
+
+
+def _last_line(found: list[Verification]) -> list[str]:
+    """The line that says what failed; none if nothing did."""
+    causes = [failure_causes(each) for each in found]
+    if len(found) == 1:
+        return failed_line(causes[0])
+    failed = sum(map(bool, causes))
+    return failed_line([f"{failed} of {len(found)} runs"] if failed else [])
 
 
 def _outcome(found: Verification) -> bool | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from kb_cli.run.base.result import RunResult, Sanitized
 from kb_cli.terminal.output import BAD, GOOD
@@ -62,6 +62,27 @@ def verdict_sentences(result: RunResult) -> list[str]:
     if result.refusal:
         return [result.refusal]
     return [check.text for check in result.outputs if check.ok == result.verified]
+
+
+def failed_line(causes: Sequence[str]) -> list[str]:
+    """Returns the last line of an output about something that failed, with the *causes*; no line without a cause."""
+    return [f"FAILED: {', '.join(causes)}"] if causes else []
+
+
+def failure_causes(result: RunResult | Verification) -> list[str]:
+    """Returns what failed in a run: its wrong outputs, its races, and the findings of its sanitizer."""
+    causes = []
+    if result.verified is False:
+        wrong = [check.name for check in result.outputs if not check.ok]
+        outputs = "1 output" if len(result.outputs) == 1 else f"{len(result.outputs)} outputs"
+        named = f"{len(wrong)} of {outputs} wrong ({_listed(wrong)})"
+        causes.append("nothing was compared" if result.refusal or not wrong else named)
+    races = result.races if isinstance(result, RunResult) else UNSET
+    if isinstance(races, RaceReport) and races.races:
+        causes.append("1 race" if len(races.races) == 1 else f"{len(races.races)} races")
+    if isinstance(result.sanitizer, Sanitized) and result.sanitizer.texts:
+        causes.append(f"the sanitizer found {len(result.sanitizer.texts)}")
+    return causes
 
 
 def verdict_count(results: Sequence[RunResult]) -> str:

@@ -8,11 +8,17 @@ from rich.table import Table
 
 from kb_cli.report.data.performance import SPACES, performance_rows
 from kb_cli.report.elements.shared_tables import chosen_tile_tables, value_wait_tables, where_table
-from kb_cli.report.elements.verdicts import sanitizer_texts, verdict_cell, verdict_style
+from kb_cli.report.elements.verdicts import (
+    failed_line,
+    failure_causes,
+    sanitizer_texts,
+    verdict_cell,
+    verdict_style,
+)
 from kb_cli.run.base.fidelity_band import fidelity_text
 from kb_cli.run.base.result import HostTime, RunResult, Sanitized
 from kb_cli.run.observe.stage_tally import QUEUE_FULL, SERVICE
-from kb_cli.terminal.output import WARNING, new_table, styled
+from kb_cli.terminal.output import BAD, WARNING, new_table, styled
 from kb_cli.terminal.units import PS_PER_NS, bandwidth, duration, percent, quantity, value_text
 from kb_dataexec.analysis import RaceReport
 
@@ -27,7 +33,10 @@ _COLUMNS = {
 
 
 def run_tables(result: RunResult) -> list[Any]:
-    """Returns the summary, tables of blocks, memories, counters, stages and the path, and the sentence on the bound."""
+    """Returns the summary, tables of blocks, memories, counters, stages and the path, and the sentence on the bound.
+
+    The last line of a run that failed says so.
+    """
     parts: list[Any] = [_title(result), _summary(result), _blocks(result), _memories(result)]
     if result.counters:
         parts.append(_counters(result))
@@ -38,7 +47,8 @@ def run_tables(result: RunResult) -> list[Any]:
     parts += chosen_tile_tables(result.chosen_tiles)
     parts += value_wait_tables(result.value_waits)
     parts += sanitizer_texts(result)
-    return [part for table in parts for part in (table, "")] + [result.bounded_by]
+    failed = [styled(line, BAD) for line in failed_line(failure_causes(result))]
+    return [*(part for table in parts for part in (table, "")), result.bounded_by, *failed]
 
 
 def _title(result: RunResult) -> str:

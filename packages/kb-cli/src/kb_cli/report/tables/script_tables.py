@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from kb_cli.compare.blocks import block_name
-from kb_cli.report.elements.verdicts import verdict_style
+from kb_cli.report.elements.verdicts import failed_line, failure_causes, verdict_style
 from kb_cli.run.base.result import RunResult, Sanitized
 from kb_cli.script.script_run import ScriptResult, TunedKernel
-from kb_cli.terminal.output import WARNING, new_table, styled
+from kb_cli.terminal.output import BAD, WARNING, new_table, styled
 from kb_cli.terminal.units import duration, percent
 from kb_dataexec.analysis import RaceReport
 
@@ -20,7 +20,10 @@ _MOST_ROWS = 40
 
 
 def script_tables(result: ScriptResult) -> list[Any]:
-    """Returns the launches, the tried configurations, the findings of the sanitizer, and the run folder."""
+    """Returns the launches, the tried configurations, the findings of the sanitizer, and the run folder.
+
+    The last line says what failed, if anything did.
+    """
     lines: list[Any] = []
     if result.launches:
         lines += [_launches(result), ""]
@@ -34,7 +37,22 @@ def script_tables(result: ScriptResult) -> list[Any]:
         missing = [each for each in result.launches if not each.keep.data]
         none = f" (no data kept of {_launches_text(len(missing))}: {missing[0].keep.why})" if missing else ""
         lines.append(styled(f"run folder {result.run_dir}{none}", WARNING if none else ""))
-    return lines
+    return [*lines, *(styled(line, BAD) for line in failed_line(_causes(result)))]
+
+
+def _causes(result: ScriptResult) -> list[str]:
+    """Returns what failed: the script by its exit code, and launches with races or findings."""
+    causes = [f"the script ended with exit code {result.exit_code}"] if result.exit_code else []
+    failed = sum(bool(failure_causes(each)) for each in result.launches)
+    if failed:
+        causes.append(f"{failed} of {_launches_text(len(result.launches))} {_findings(result.launches)}")
+    return causes
+
+
+def _findings(launches: Sequence[RunResult]) -> str:
+    """Returns whether *launches* were searched by the sanitizer or for races alone."""
+    by_sanitizer = any(isinstance(each.sanitizer, Sanitized) for each in launches)
+    return "with findings of the sanitizer" if by_sanitizer else "with races"
 
 
 def _sanitizer(launches: Sequence[RunResult]) -> list[Any]:

@@ -10,6 +10,8 @@ from rich.table import Table
 
 from kb_cli.report.data.performance import operation, rate
 from kb_cli.report.elements.verdicts import (
+    failed_line,
+    failure_causes,
     sanitizer_texts,
     verdict_count,
     verdict_sentences,
@@ -22,7 +24,7 @@ from kb_cli.terminal.units import PS_PER_NS, duration, percent, value_text
 
 
 def shapes_tables(results: Sequence[RunResult]) -> list[Any]:
-    """Returns a row for each run, the totals, and every wrong output."""
+    """Returns a row for each run, the totals, and every wrong output. The last line says how many runs failed."""
     failed = [result for result in results if result.verified is False]
     lines: list[Any] = [_table(results), "", f"{_totals(results)}, {verdict_count(results)}"]
     lines += [
@@ -35,7 +37,13 @@ def shapes_tables(results: Sequence[RunResult]) -> list[Any]:
     if missing:
         text = f"data kept for {len(results) - len(missing)} of {len(results)} shapes: {missing[0].keep.why}"
         lines.append(styled(text, WARNING))
-    return [*lines, f"run folder {Path(str(results[0].run_dir)).parent}"]
+    bad = [result for result in results if failure_causes(result)]
+    last = failed_line([f"{len(bad)} of {_shapes(len(results))}"] if bad else [])
+    return [*lines, f"run folder {Path(str(results[0].run_dir)).parent}", *(styled(line, BAD) for line in last)]
+
+
+def _shapes(count: int) -> str:
+    return "1 shape" if count == 1 else f"{count} shapes"
 
 
 def _table(results: Sequence[RunResult]) -> Table:
@@ -59,8 +67,7 @@ def _totals(results: Sequence[RunResult]) -> str:
     total_ps = sum(result.latency_ps for result in results)
     flops = sum(result.flops for result in results)
     achieved = f", {rate(flops, total_ps, f'{operation(results[0])}/s')} achieved" if flops and total_ps else ""
-    count = "1 shape" if len(results) == 1 else f"{len(results)} shapes"
-    return f"{count} on {results[0].topology}: {duration(total_ps)} in all{achieved}"
+    return f"{_shapes(len(results))} on {results[0].topology}: {duration(total_ps)} in all{achieved}"
 
 
 def _figures(result: RunResult, with_whole: bool) -> Iterable[Any]:

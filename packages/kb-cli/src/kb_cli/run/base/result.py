@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.run.base.fidelity_band import Fidelity
-from kb_dataexec.analysis import Finding, PathShare, RaceReport
+from kb_dataexec.analysis import Finding, PathShare, ProgramName, RaceReport
 from kb_dataexec.verify import ProductSample
 from kb_engine.program import Leak, WrappedIndex
 
@@ -170,13 +170,35 @@ class Roofline(Struct, frozen=True, kw_only=True):
     compute_share: float | None
 
 
+class WrongElements(Struct, frozen=True, kw_only=True):
+    """The wrong elements of an output, and the record that wrote the worst of them.
+
+    `share` is their part of the elements that were compared. `region` is the smallest box that holds them: for each
+    axis, the first index and the index behind the last. `got`, `expected` and `allowed` belong to the element at
+    `worst`; they are None where a number is not finite. `op_id`, `component`, `line` and `program` are those of the
+    record that wrote it last, and missing where no record did, or where the log does not say it.
+    """
+
+    share: float
+    region: list[tuple[int, int]]
+    worst: tuple[int, ...]
+    got: float | None
+    expected: float | None
+    allowed: float | None
+    op_id: int | UnsetType = UNSET
+    component: str | UnsetType = UNSET
+    line: str | UnsetType = UNSET
+    program: ProgramName | UnsetType = UNSET
+
+
 class OutputCheck(Struct, frozen=True, kw_only=True):
     """The verdict on one output.
 
     `text` is the verdict in one sentence, which names the op that wrote the worst element of a wrong output.
     `max_abs_err` is None when the output could not be read. `tolerance` names the tolerance and how to state another
     one; it is empty in folders of an older kb. With `sample`, the output was checked by sample, and `n_elements`,
-    `n_wrong` and `max_abs_err` count the rows that were compared in full.
+    `n_wrong` and `max_abs_err` count the rows that were compared in full. `argument` is the parameter of the
+    kernel for the output, and missing where that is not known. `wrong` is missing unless elements are wrong.
     """
 
     name: str
@@ -187,6 +209,8 @@ class OutputCheck(Struct, frozen=True, kw_only=True):
     text: str
     tolerance: str = ""
     sample: ProductSample | UnsetType = UNSET
+    argument: str | UnsetType = UNSET
+    wrong: WrongElements | UnsetType = UNSET
 
 
 class Sanitized(Struct, frozen=True, kw_only=True):

@@ -81,6 +81,11 @@ class TimedHost(Host):
                 return Element(tensor=names.get(tensor.addresses[0][0], tensor.name), index=place)
         return None
 
+    def argument_of(self, tensor: Tensor) -> str | None:
+        """Returns the parameter to which *tensor* was passed in the last launch that had it; None without one."""
+        address = tensor.addresses[0][0]
+        return next((names[address] for names in reversed(self._names) if address in names), None)
+
     def write(self, tensor: Tensor, data: npt.NDArray[Any]) -> None:
         """Writes *data* to *tensor* as `Host.write` does, and reports the step."""
         self._progress.mention(SET_UP, f"placing {tensor.name}")

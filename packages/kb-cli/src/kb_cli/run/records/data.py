@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -18,6 +19,7 @@ from kb_cli.benchmark.values.tensor_argument import dtype_of
 from kb_cli.run.base.files import EXPECTED, LOG, MEMORY, RunFolderError, write_json
 from kb_cli.run.records.own_log import MOST_WHOLE
 from kb_dataexec import MemoryStore, numpy_dtype
+from kb_dataexec.analysis import Programs
 from kb_dataexec.files import file_in, read_array, read_json, write_array, writing
 from kb_dataexec.log import LogFolder, LogParts
 from kb_dataexec.verify import why_not_sampled
@@ -61,9 +63,10 @@ class StoredOutput(Struct, frozen=True, kw_only=True):
 
 
 class RunData(NamedTuple):
-    """The data that `kb verify` computes with, and the digest of the log."""
+    """The data that `kb verify` computes with, and the digest of the log. `programs` finds the programs of the log."""
 
     log: LogParts
+    programs: Callable[[], Programs]
     digest: str | None
     memory: MemoryStore
     expected: dict[str, AnyExpected]
@@ -79,8 +82,20 @@ def load_data(folder: Path, n_records: int) -> RunData:
     are_sampled = all(isinstance(each, ExpectedProduct) for each in expected.values())
     source = LogFolder(folder / LOG)
     in_parts = source.by_command() if are_sampled and n_records > MOST_WHOLE else None
-    log = source.whole() if in_parts is None else in_parts
-    return RunData(log, source.summary.digest, MemoryStore.load(folder / MEMORY), expected)
+    if in_parts is None:
+        log: LogParts = (rows := source.whole())
+        programs = partial(Programs.of, rows)
+    else:
+        log, programs = in_parts, partial(_programs_of, source)
+    return RunData(log, programs, source.summary.digest, MemoryStore.load(folder / MEMORY), expected)
+
+
+def _programs_of(source: LogFolder) -> Programs:
+    """Returns the programs of a log that is read in parts, and has been read before."""
+    found = Programs()
+    for chunk in source.some_chunks(lambda first, last: False):
+        found.look(chunk)
+    return found
 
 
 def save_expected(folder: Path, expected: Mapping[str, AnyExpected]) -> None:

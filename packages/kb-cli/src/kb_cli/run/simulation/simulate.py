@@ -33,9 +33,9 @@ from kb_cli.run.simulation.read_back import ReadBack, read_back
 from kb_cli.run.simulation.sanitizer import Naming, SanitizerWatch, races_of, sanitize_run
 from kb_cli.run.simulation.sim_stats import compared_of, compared_text, sim_stats
 from kb_cli.run.simulation.trace_file import Trace
-from kb_cli.run.simulation.verdict import Verdict, execute_and_look, judge, terms_behind
+from kb_cli.run.simulation.verdict import Verdict, Writers, execute_and_look, judge, terms_behind
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog
-from kb_dataexec.analysis import RaceReport, RaceSearch, Where
+from kb_dataexec.analysis import Programs, RaceReport, RaceSearch, Where
 from kb_dataexec.log import LogSummary
 from kb_engine import Engine, LaunchResult, Tensor
 from kb_engine.observe import Callbacks, Observer
@@ -64,11 +64,14 @@ class Made(NamedTuple):
 
 
 class Computed(NamedTuple):
-    """The results of pass 2: the op log, the memory after it or the error that stopped it, and the output tensors."""
+    """The results of pass 2: the op log, the memory after it or the error that stopped it, the output tensors, and the
+    programs that wrote them.
+    """
 
     log: OpLog
     memory: MemoryStore | KbError
     tensors: dict[str, Tensor]
+    writers: Writers
 
 
 class DataPass(NamedTuple):
@@ -159,17 +162,17 @@ def _simulate(
         outputs = _launched(setup, host, made.inputs)
     began = perf_counter()
     closed = engine.close_log()
-    compared = compared_of(engine) if setup.exact == "check" else None
-    if compared is not None:
-        click.echo(compared_text(compared), err=True)
+    compared = _compared(engine) if setup.exact == "check" else None
     timing = host.wall_s + perf_counter() - began
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"
     sampled = sampled_outputs(setup, made.factors, outputs)
     search, is_whole = _race_search(setup), _needs_rows(setup, sampled)
-    looks_on = [each.look for each in search]
+    programs = Programs()
+    looks_on = [*(each.look for each in search), *([] if is_whole else [programs.look])]
     read = read_back(setup, writer, closed, log_folder, progress, plans.n_stages, is_whole, looks_on)
-    passed = _data_pass(setup, read, initial, (made, outputs), sampled, captures, progress)
+    writers = _writers(host, outputs, read.rows, programs)
+    passed = _data_pass(setup, read, initial, (made, outputs), sampled, captures, writers, progress)
     print_captured(passed.captured)
     metrics = measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage)
     return RunOutcome(
@@ -189,7 +192,7 @@ def _simulate(
         wall=passed.wall._replace(timing=timing),
         sanitized=_sanitized(watched, read.rows, initial, host, progress),
         races=_races(search, read.rows, initial, host),
-        computed=_computed(setup, read.rows, passed, outputs),
+        computed=_computed(setup, read.rows, passed, outputs, writers),
         captured=[each for each in passed.captured if not each.capture.is_print],
         value_waits=looks.found,
         compared=compared,
@@ -201,6 +204,13 @@ def _made(setup: Setup) -> Made:
     inputs = inputs_of(setup)
     flops = flops_of(setup)
     return Made(inputs, flops, factors_of(setup, inputs, flops))
+
+
+def _compared(engine: Engine) -> Compared:
+    """The work that was simulated twice and compared, which is said on standard error."""
+    compared = compared_of(engine)
+    click.echo(compared_text(compared), err=True)
+    return compared
 
 
 def _race_search(setup: Setup) -> list[RaceSearch]:
@@ -226,6 +236,14 @@ def _sanitized(
 def _naming(host: TimedHost) -> Naming:
     """The names of the elements and programs of all launches of *host*."""
     return host.element_at, [each.grid for each in host.launches]
+
+
+def _writers(host: TimedHost, outputs: Mapping[str, Tensor], rows: OpLog | None, looked: Programs) -> Writers:
+    """The programs that wrote *outputs*. *looked* has seen the chunks of a log that was read without *rows*."""
+    found = {name: host.argument_of(tensor) for name, tensor in outputs.items()}
+    arguments = {name: argument for name, argument in found.items() if argument is not None}
+    programs = partial(Programs.of, rows) if rows is not None else lambda: looked
+    return Writers(programs, [each.grid for each in host.launches], arguments)
 
 
 def _launched(setup: Setup, host: TimedHost, inputs: Arrays) -> dict[str, Tensor]:
@@ -256,8 +274,12 @@ def _closed_on_error(writer: LogWriter | None) -> Iterator[None]:
         raise
 
 
-def _computed(setup: Setup, log: OpLog | None, passed: DataPass, tensors: dict[str, Tensor]) -> Computed | None:
-    return Computed(log, passed.memory, tensors) if setup.compute and log and passed.memory is not None else None
+def _computed(
+    setup: Setup, log: OpLog | None, passed: DataPass, tensors: dict[str, Tensor], writers: Writers
+) -> Computed | None:
+    if not setup.compute or log is None or passed.memory is None:
+        return None
+    return Computed(log, passed.memory, tensors, writers)
 
 
 def _needs_rows(setup: Setup, sampled: Mapping[str, object] | None) -> bool:
@@ -276,6 +298,7 @@ def _data_pass(
     given: tuple[Made, dict[str, Tensor]],
     sampled: Mapping[str, AnyExpected] | None,
     captures: CaptureCollector,
+    writers: Writers,
     progress: RunProgress,
 ) -> DataPass:
     """Runs pass 2 and the comparison, as far as *setup* asks for them. The wall times have no `timing`."""
@@ -288,7 +311,7 @@ def _data_pass(
     if not setup.checks:
         return DataPass(Wall(0.0, executed - began), memory, captured=found)
     expected = _in_full(setup, read.rows, *given, progress) if sampled is None else sampled
-    verdict = judge(read.log, memory, expected, progress)
+    verdict = judge(read.log, memory, expected, progress, writers)
     return DataPass(Wall(0.0, executed - began, perf_counter() - executed), memory, expected, verdict, found)
 
 

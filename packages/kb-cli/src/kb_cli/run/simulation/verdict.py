@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from kb_cli.benchmark.expected import AnyExpected, ExpectedProduct, OutputTensor
 from kb_cli.run.base.progress import PASS_2, VERIFY, RunProgress
-from kb_cli.run.base.result import OutputCheck
+from kb_cli.run.base.result import OutputCheck, WrongElements
 from kb_dataexec import Executor, MemoryStore, OpLog
+from kb_dataexec.analysis import Origin, ProgramName, Programs
 from kb_dataexec.execute import Look
 from kb_dataexec.log import LogParts
-from kb_dataexec.verify import ProductSample, compare_output, debug, read_output, sample_output, sum_lengths
+from kb_dataexec.verify import Comparison, ProductSample, compare_output, debug, read_output, sample_output, sum_lengths
 from kb_engine import Tensor
 from kb_messages import KbError
 
@@ -70,16 +73,35 @@ def execute_debugging(log: LogParts, memory: MemoryStore, progress: RunProgress)
     return KbError(wrong.where, f"a wrong result ({wrong.comparison})", "that of float64, within the op's own rounding")
 
 
+class Writers(NamedTuple):
+    """The programs of a run, which wrote its outputs.
+
+    `programs` finds them in the log; it is called if an output is wrong. `grids` has the sizes of the grid of each
+    launch, and `arguments` the parameter of the kernel for each output, by its name, where that is known.
+    """
+
+    programs: Callable[[], Programs] = Programs
+    grids: Sequence[tuple[int, ...]] = ()
+    arguments: Mapping[str, str] = {}
+
+
 def judge(
-    log: LogParts, memory: MemoryStore | KbError, expected: Mapping[str, AnyExpected], progress: RunProgress
+    log: LogParts,
+    memory: MemoryStore | KbError,
+    expected: Mapping[str, AnyExpected],
+    progress: RunProgress,
+    writers: Writers | None = None,
 ) -> Verdict:
-    """Compares every output in *memory*, the memory after *log*, with the benchmark's expectation."""
+    """Compares every output in *memory*, the memory after *log*, with the benchmark's expectation.
+
+    A wrong output names the program of *writers* that wrote its worst element.
+    """
     if isinstance(memory, KbError):
         return refused(str(memory))
     outputs = []
     for name, output in expected.items():
         progress.begin(VERIFY, f"comparing {name}")
-        outputs.append(_check(log, name, memory, output))
+        outputs.append(_check(log, name, memory, output, writers or Writers()))
     return Verdict(ok=all(check.ok for check in outputs), outputs=outputs)
 
 
@@ -104,7 +126,32 @@ def _tolerance_used(output: AnyExpected) -> str:
     return f"{default}; state another with tolerance=, or in the benchmark's tolerance()"
 
 
-def _check(log: LogParts, name: str, memory: MemoryStore, expected: AnyExpected) -> OutputCheck:
+def _wrong(found: Comparison, origin: Origin | None, writers: Writers) -> WrongElements:
+    """The wrong elements of a comparison, and the record and the program behind the worst of them."""
+    finite = [value if math.isfinite(value) else None for value in (found.got, found.expected, found.allowed)]
+    wrong = WrongElements(
+        share=found.share,
+        region=list(found.region),
+        worst=found.worst,
+        got=finite[0],
+        expected=finite[1],
+        allowed=finite[2],
+    )
+    writer = None if origin is None else origin.writer
+    if writer is None:
+        return wrong
+    programs = writers.programs()
+    row = int(programs.of_commands(np.array([writer.command_seq]))[0]) if programs.is_known else -1
+    return replace(
+        wrong,
+        op_id=writer.op_id,
+        component=writer.component,
+        line=writer.line,
+        program=UNSET if row < 0 else programs.name(row, writers.grids),
+    )
+
+
+def _check(log: LogParts, name: str, memory: MemoryStore, expected: AnyExpected, writers: Writers) -> OutputCheck:
     output = OutputTensor(expected.tensor)
     try:
         got = read_output(log, memory, output)
@@ -117,9 +164,13 @@ def _check(log: LogParts, name: str, memory: MemoryStore, expected: AnyExpected)
         (found, origin), sample = sample_output(log, name, output, got, factors, dtype, expected.seed)
     else:
         found, origin = compare_output(log, name, output, got, expected.reference, expected.allowed)
-    tolerance = _tolerance_used(expected)
+    tolerance, argument = _tolerance_used(expected), writers.arguments.get(name)
     texts = [str(found), *([] if origin is None else [str(origin)])]
-    if not found.ok:
+    wrong = UNSET if found.ok else _wrong(found, origin, writers)
+    if isinstance(wrong, WrongElements):
+        if isinstance(wrong.program, ProgramName):
+            who = wrong.program if wrong.program.ids else f"the program on {wrong.program.pe}"
+            texts.append(f"the writer is {who}{f', by its argument {argument}' if argument else ''}")
         texts.append(f"that is {tolerance}")
     if sample is not UNSET:
         texts.append(str(sample))
@@ -132,4 +183,6 @@ def _check(log: LogParts, name: str, memory: MemoryStore, expected: AnyExpected)
         text="; ".join(texts),
         tolerance=tolerance,
         sample=sample,
+        argument=argument or UNSET,
+        wrong=wrong,
     )

@@ -14,7 +14,7 @@ from kb_cli.run.records.data import load_data
 from kb_cli.run.records.manifest_check import broken_claim, extra_files
 from kb_cli.run.records.run_json import RowClaim, RowsJson, RunJson, is_sealed, read_run
 from kb_cli.run.simulation.sanitizer import sanitize_stored
-from kb_cli.run.simulation.verdict import Verdict, execute, execute_debugging, judge, refused
+from kb_cli.run.simulation.verdict import Verdict, Writers, execute, execute_debugging, judge, refused
 from kb_dataexec import LargeLogError, MemoryStore, read_log
 from kb_dataexec.files import file_in
 from kb_messages import KbError
@@ -129,7 +129,9 @@ def verify_run(folder: Path, debug: bool = False, progress: RunProgress | None =
     if names and names != list(data.expected):
         return refused(f"{folder / RUN}: got results of the outputs {names}, needs results of {list(data.expected)}")
     memory = (execute_debugging if debug else execute)(data.log, data.memory, shown)
-    verdict = judge(data.log, memory, data.expected, shown)
+    arguments = {check.name: check.argument for check in run.results.outputs if isinstance(check.argument, str)}
+    writers = Writers(data.programs, [each.grid or () for each in run.results.launches], arguments)
+    verdict = judge(data.log, memory, data.expected, shown, writers)
     return _with_debug_note(verdict) if debug and not verdict.ok and verdict.refusal is None else verdict
 
 
