@@ -48,6 +48,21 @@ def test_neighbours_that_come_back_are_one_piece_again():
     assert allocator.allocate(192) == 0
 
 
+def test_a_range_is_taken_at_an_address_of_free_bytes():
+    allocator = Allocator("tcm", 4096, 1024)
+    starts = [allocator.allocate(256) for _ in range(4)]
+    for start in (starts[1], starts[2]):
+        allocator.release(start)
+    allocator.take(starts[1] + 128, 200, "y")  # over the end of the first free range, and 256 bytes in whole blocks
+    assert allocator.free_ranges() == [(starts[1], starts[1] + 128), (starts[2] + 128, starts[3])]
+    assert (allocator.free_nbytes, allocator.held()) == (256, {"y": 256})
+    lease = Lease(allocator)
+    assert lease.take(starts[1], 64) == starts[1]
+    lease.end()
+    allocator.release(starts[1] + 128)
+    assert allocator.free_ranges() == [(starts[1], starts[3])]
+
+
 def test_a_full_memory_says_how_much_there_is():
     allocator = Allocator("sip0.cube0.hbm0", 0, 256)
     starts = [allocator.allocate(64) for _ in range(4)]

@@ -91,6 +91,17 @@ class Allocator:
             starts.append(start)
         self.free_nbytes += size
 
+    def take(self, start: int, nbytes: int, holder: str = "") -> None:
+        """Allocates the *nbytes* bytes at *start* for *holder*. The caller has checked that they are free."""
+        size = self.rounded(nbytes)
+        first, last = next(each for each in self.free_ranges() if each[0] <= start and start + size <= each[1])
+        self._remove(first, last - first)
+        for low, high in ((first, start), (start + size, last)):
+            if low < high:
+                self._give(low, high - low)
+        self._taken[start] = size, holder
+        self.free_nbytes -= size
+
     def has_room(self, nbytes: int) -> bool:
         """Whether `allocate` has room for *nbytes*."""
         self._join()
@@ -232,6 +243,12 @@ class Lease:
     def allocate(self, nbytes: int, holder: str = "") -> int:
         """The address of *nbytes* free bytes, which *holder* has from now on. Raises OutOfMemoryError."""
         start = self.allocator.allocate(nbytes, holder)
+        self._starts.add(start)
+        return start
+
+    def take(self, start: int, nbytes: int, holder: str = "") -> int:
+        """Allocates the free *nbytes* bytes at *start* for *holder*. Returns *start*."""
+        self.allocator.take(start, nbytes, holder)
         self._starts.add(start)
         return start
 

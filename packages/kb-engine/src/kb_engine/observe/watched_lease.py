@@ -21,6 +21,13 @@ class WatchedLease(Lease):
             self._listeners.on_allocate(self._pe_id, start, nbytes, holder)
         return start
 
+    def take(self, start: int, nbytes: int, holder: str = "") -> int:
+        """Allocates the free *nbytes* bytes at *start*, and notifies observers."""
+        super().take(start, nbytes, holder)
+        if self._listeners.on_allocate is not None:
+            self._listeners.on_allocate(self._pe_id, start, nbytes, holder)
+        return start
+
     def release(self, start: int) -> None:
         """Gives back the range at *start*, and notifies observers of the release."""
         super().release(start)

@@ -16,6 +16,7 @@ from kb_engine.program.grid import Program
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import AccumulatorRegisters, Completion, Deferring
 from kb_engine.program.session import Session
+from kb_engine.program.tile_order import reads_before_writes
 from kb_messages import Command, KbError, Matrix, PipelinePlan, PlanError, SubmittedCommand
 
 
@@ -86,6 +87,11 @@ class PePort:
             return False
         return True
 
+    def reads_first(self, command: Command) -> bool:
+        """Whether no tile of *command* writes bytes of memory that a later tile reads. *command* fits the PE."""
+        plan, addresses = self._shared_plan(command, "")
+        return reads_before_writes(plan if addresses is None else plan.at(addresses))
+
     def register_nbytes(self, command: Command, line: str) -> int:
         """The bytes of registers of the smallest tile of *command*. Raises KernelError at *line* for no plan."""
         try:
@@ -95,8 +101,12 @@ class PePort:
         return buffers.register_nbytes + buffers.accumulator_nbytes
 
     def _plan(self, command: Command, line: str) -> PipelinePlan:
+        """A plan of *command*, which may have other addresses."""
+        return self._shared_plan(command, line)[0]
+
+    def _shared_plan(self, command: Command, line: str) -> tuple[PipelinePlan, tuple[int, ...] | None]:
         submitted = SubmittedCommand(command_seq=-1, pe=self._pe.pe_id, line=line, command=command)
-        return self._pe.scheduler.shared_plan(submitted)[0]
+        return self._pe.scheduler.shared_plan(submitted)
 
     def wait(self, completion: Completion, line: str = "") -> None:
         """Returns when the command of *completion* is done. The kernel waits at *line*, by default its current line."""

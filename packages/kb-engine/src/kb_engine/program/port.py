@@ -178,6 +178,9 @@ class ProgramPort(Protocol):
     def fits(self, command: Command) -> bool:
         """Whether the PE has a plan for *command*."""
 
+    def reads_first(self, command: Command) -> bool:
+        """Whether no tile of *command* writes bytes of memory that a later tile reads. *command* fits the PE."""
+
     def wait(self, completion: Completion) -> None:
         """Returns when the command of *completion* is done."""
 

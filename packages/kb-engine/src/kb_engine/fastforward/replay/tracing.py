@@ -27,7 +27,7 @@ from kb_engine.fastforward.replay.steps import (
     Wait,
     maker,
 )
-from kb_engine.memory.allocator import OutOfMemoryError
+from kb_engine.memory.allocator import Allocator, OutOfMemoryError
 from kb_engine.memory.pending import Producer
 from kb_engine.memory.tiles import MadeTile, TilePart
 from kb_engine.program.pe_port import PePort
@@ -108,6 +108,19 @@ class TracingLease:
         given = tape.give(start)
         tape.note(Allocation(nbytes, holder))
         tape.held[given.slot] = HeldBytes(self._lease, start)
+        return given
+
+    @property
+    def allocator(self) -> Allocator:
+        """The TCM's allocator. No other program can repeat what depends on it."""
+        self._tape.peers.leave("fills the TCM")
+        return self._lease.allocator
+
+    def take(self, start: int, nbytes: int, holder: str = "") -> GivenAddress:
+        """Allocates TCM at *start*. No other program can repeat that."""
+        self._tape.peers.leave("fills the TCM")
+        given = self._tape.give(self._lease.take(start, nbytes, holder))
+        self._tape.held[given.slot] = HeldBytes(self._lease, start)
         return given
 
     def release(self, start: GivenAddress) -> None:
@@ -321,6 +334,10 @@ class TracingPort:
     def fits(self, command: Command) -> bool:
         """Whether the PE has room for the tiles of *command*."""
         return self._port.fits(self._tape.placeholders.parametrize(command)[0])
+
+    def reads_first(self, command: Command) -> bool:
+        """Whether *command* reads all bytes before it writes them."""
+        return self._port.reads_first(self._tape.placeholders.parametrize(command)[0])
 
     def translate(self, matrix: Matrix) -> Matrix:
         """Returns *matrix* at its physical address. No other program can repeat that."""

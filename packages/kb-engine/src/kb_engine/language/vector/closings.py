@@ -170,16 +170,22 @@ def inputs_to_replace(program: VectorProgram, inputs: list[VectorInput], left: l
     """
     if not all(map(_is_cut_alike, program.ops)):
         return []
-    values, kept = program.values, {id(each.stored) for op in left for each in op.arguments}
+    values = program.values
     has_rows, has_cols = any(each.rows > 1 for each in values), any(each.cols > 1 for each in values)
     return [
         each
+        for each in inputs_given_up(inputs, left)
+        if (each.value.rows > 1 or not has_rows) and (each.value.cols > 1 or not has_cols)
+    ]
+
+
+def inputs_given_up(inputs: list[VectorInput], left: list[RecordedOp]) -> list[VectorInput]:
+    """The *inputs* that are all of their place, and that neither the ops *left* nor the kernel need."""
+    kept = {id(each.stored) for op in left for each in op.arguments}
+    return [
+        each
         for each in inputs
-        if id(each) not in kept
-        and (each.value.rows > 1 or not has_rows)
-        and (each.value.cols > 1 or not has_cols)
-        and _is_all_of_its_place(each)
-        and getrefcount(each.holder) == _HELD_ONCE
+        if id(each) not in kept and _is_all_of_its_place(each) and getrefcount(each.holder) == _HELD_ONCE
     ]
 
 

@@ -7,7 +7,8 @@ because that is cheaper than to compute them again. A value that depends on a va
 stored, so that no chain of values grows from program to program.
 
 A program also closes when TCM is full: the values to which the kernel has references are computed, in the place of
-inputs that are needed no more, and the other inputs free their TCM.
+inputs that are needed no more, and the other inputs free their TCM. Where one program does not hold all of that, the
+first ops are issued, as many as one program holds.
 
 Design: docs/design/kernel-language.md.
 """
@@ -18,8 +19,17 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from kb_engine.language.vector.closings import Closing, closing_of, inputs_to_replace, needed_ops, phases_of, used_ops
+from kb_engine.language.vector.closings import (
+    Closing,
+    closing_of,
+    inputs_given_up,
+    inputs_to_replace,
+    needed_ops,
+    phases_of,
+    used_ops,
+)
 from kb_engine.language.vector.op_pieces import may_be_cut, parts_of
+from kb_engine.language.vector.places import Stretch, places_among
 from kb_engine.language.vector.recorded import (
     RecordedFunction,
     RecordedOp,
@@ -109,8 +119,14 @@ class VectorPrograms:
         try:
             return self._allocate(rows, cols, dtype, line)
         except TcmFullError:
-            fix = "" if self._close_in_place(None) or not self._ops else _FIX
-        return allocate(self._port, rows, cols, dtype, line, fix)
+            self._close_in_place(None)
+        while True:
+            try:
+                return allocate(self._port, rows, cols, dtype, line)
+            except TcmFullError:
+                if not self._close_first(None):
+                    break
+        return allocate(self._port, rows, cols, dtype, line, _FIX if self._ops else "")
 
     def _allocate(self, rows: int, cols: int, dtype: DType, line: str) -> TcmHolder:
         """Allocates a packed matrix in TCM. In a full TCM, recorded ops that are needed no more free their inputs."""
@@ -148,8 +164,14 @@ class VectorPrograms:
             self._issue_closing(closing, closing.program, ops)
         except TcmFullError:
             self._ops = [op for op in ops if op.stored is None]
-            if not self._close_in_place(asked):
+            if self._close_in_place(asked):
+                return
+            if not self._close_first(asked):
                 raise
+        else:
+            return
+        if asked is not None and asked.stored is None:
+            self._issue_needed(asked)
 
     def _issue_closing(self, closing: Closing, program: VectorProgram, ops: list[RecordedOp]) -> None:
         if closing.is_simple or self._fits(program):
@@ -193,6 +215,82 @@ class VectorPrograms:
         for op in ops:
             _arrived(op)
         return True
+
+    def _close_first(self, asked: RecordedOp | None) -> bool:
+        """Issues the first needed ops, the most that one program holds and that leave more TCM free, in a full TCM.
+
+        Returns False where no such program has room for its results.
+        """
+        ops = self._ops
+        named = needed_ops(ops, {id(op) for op in ops if op.alive or op is asked})
+        outputs = {id(op.root) for op in named if op.alive or op is asked}
+        needed = [op for op in named if not isinstance(op, RecordedView)]
+        if not needed:
+            return False
+        for count in range(self._most(needed, outputs, len(needed)), 0, -1):
+            first = {id(op) for op in needed[:count]}
+            program, inputs, leaving = program_of(needed[:count], first & (outputs | used_ops(needed[count:])))
+            if not self._fits(program):
+                continue
+            left = [op for op in named if id(op) not in first]
+            given_up = inputs_given_up(inputs, left)
+            freed = sum(each.value.nbytes for each in given_up) - sum(op.value.nbytes for op in leaving)
+            if freed <= 0 and not (asked is not None and asked.root in leaving):
+                continue
+            places = self._room(program, inputs, leaving, given_up)
+            if places is not None:
+                break
+        else:
+            return False
+        self._inputs = {}
+        self._submit(program, inputs, leaving, needed[0].line, places)
+        for op in ops:
+            _arrived(op)
+        self._ops = [op for op in left if op.stored is None]
+        return True
+
+    def _room(
+        self,
+        program: VectorProgram,
+        inputs: list[VectorInput],
+        leaving: list[RecordedOp],
+        given_up: list[VectorInput],
+    ) -> list[TcmHolder] | None:
+        """The places of the results *leaving* of *program*, among free bytes and the bytes of the inputs *given_up*.
+
+        None where a result has no place, and where a tile would store to bytes that a later tile fetches.
+        """
+        tcm = self._port.tcm
+        free = [Stretch(start, end, True) for start, end in tcm.allocator.free_ranges()]
+        sizes = [tcm.allocator.rounded(op.value.nbytes) for op in leaving]
+        held = [_bytes_of(each, tcm.allocator.rounded(each.value.nbytes)) for each in given_up]
+        matrices = tuple([each.matrix for each in inputs])
+        for apart in (True, False):
+            starts = places_among([*free, *held], sizes, apart)
+            if starts is None:
+                continue
+            ends = [start + size for start, size in zip(starts, sizes, strict=True)]
+            overlaid = [
+                each
+                for each, at in zip(given_up, held, strict=True)
+                if any(start < at.end and at.start < end for start, end in zip(starts, ends, strict=True))
+            ]
+            outputs = [_packed(op.value, start) for op, start in zip(leaving, starts, strict=True)]
+            command = VectorCommand(program=program, inputs=matrices, outputs=tuple(outputs))
+            if not overlaid or self._port.reads_first(command):
+                return self._taken(leaving, starts, overlaid)
+        return None
+
+    def _taken(self, leaving: list[RecordedOp], starts: list[int], overlaid: list[VectorInput]) -> list[TcmHolder]:
+        """The places of the results *leaving* at *starts*, after the inputs *overlaid* have given back their TCM."""
+        tcm = self._port.tcm
+        for each in overlaid:
+            assert each.holder is not None, "an input that is all of its place"
+            each.holder.free()
+        return [
+            TcmHolder(tcm, _packed(op.value, tcm.take(start, op.value.nbytes, op.line)), op.line)
+            for op, start in zip(leaving, starts, strict=True)
+        ]
 
     def _places(self, leaving: list[RecordedOp], free: list[VectorInput]) -> dict[RecordedOp, TcmHolder]:
         """The places of the results *leaving*, of *free* inputs or fresh ones. Results without a place are left out."""
@@ -304,9 +402,9 @@ class VectorPrograms:
             fitting.add(program)
         return fits
 
-    def _most(self, ops: list[RecordedOp], outputs: set[int]) -> int:
-        """The number of the first *ops* that fit as one program; at least 1."""
-        low, high = 1, len(ops) - 1
+    def _most(self, ops: list[RecordedOp], outputs: set[int], most: int | None = None) -> int:
+        """The number of the first *ops* that fit as one program, up to *most*, by default all but one; at least 1."""
+        low, high = 1, len(ops) - 1 if most is None else most
         while low < high:
             middle = (low + high + 1) // 2
             fits = self._fits(program_of(ops[:middle], outputs | used_ops(ops[middle:]))[0])
@@ -325,6 +423,15 @@ def _is_known(arguments: tuple[_Source, ...], given: bool) -> bool | None:
 def _stored(argument: _Source) -> VectorInput:
     assert argument.stored is not None, "an input"
     return argument.stored
+
+
+def _packed(value: VectorValue, address: int) -> Matrix:
+    return Matrix.packed(value.rows, value.cols, value.dtype, address)
+
+
+def _bytes_of(place: VectorInput, nbytes: int) -> Stretch:
+    start = int(place.matrix.address)
+    return Stretch(start, start + nbytes, False)
 
 
 def _arrived(op: RecordedOp) -> bool:
