@@ -39,6 +39,7 @@ def mixes(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr + at, tl.load(tl.where(at < 2, x_ptr + at, y_ptr + at)))
 
 
+@pytest.mark.usefixtures("lenient")  # the words are those of a program
 def test_pointers_to_elements_of_two_types_are_refused():
     x, y, out = np.ones(N, np.int32), np.ones(N, np.float32), np.zeros(N, np.float32)
     with pytest.raises(KbError, match=r"pointer<int32> and pointer<fp32>, needs pointers to elements of one type"):

@@ -65,6 +65,7 @@ def test_a_sum_with_a_limit_that_is_seldom_reached():
     assert o[0] == 1000
 
 
+@pytest.mark.usefixtures("lenient")  # a function has a lambda
 @pytest.mark.parametrize("combine", [sum_but_for_one_number, sum_but_for_one_number_in_a_lambda])
 @pytest.mark.parametrize("dtype", [np.int32, np.float32])
 def test_a_sum_but_for_one_number(combine, dtype):

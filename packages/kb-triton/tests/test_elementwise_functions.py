@@ -90,6 +90,7 @@ def maps(x_ptr, F: tl.constexpr, PACK: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, 8), tl.map_elementwise(F, tl.load(x_ptr + tl.arange(0, 8)), pack=PACK))
 
 
+@pytest.mark.usefixtures("lenient")  # the sentences are those of a program
 @pytest.mark.parametrize(
     ("function", "pack", "sentence"),
     [

@@ -43,6 +43,7 @@ NUMBERS = [
 ]
 
 
+@pytest.mark.usefixtures("lenient")  # a size is an integer of numpy
 def test_numbers_of_numpy_are_shown_by_their_value(one_cube):
     found = []
     with using(Device(one_cube, on_launch=lambda launched: found.append(launched.arguments))):

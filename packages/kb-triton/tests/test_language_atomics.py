@@ -79,7 +79,8 @@ def test_a_stack_of_products():
 @triton.jit
 def exchange_equal(x, expected, old, NEW: tl.constexpr, B: tl.constexpr):
     at = tl.arange(0, B)
-    tl.store(old + at, tl.atomic_cas(x + at, tl.load(expected + at), NEW))
+    new = tl.full((B,), NEW, x.dtype.element_ty)
+    tl.store(old + at, tl.atomic_cas(x + at, tl.load(expected + at), new))
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float16])

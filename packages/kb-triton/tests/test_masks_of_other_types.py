@@ -7,6 +7,8 @@ import kb_triton as triton
 import kb_triton.language as tl
 from kb_messages import KernelError
 
+pytestmark = pytest.mark.usefixtures("lenient")  # the sentences are those of a program
+
 
 @triton.jit
 def k(x, y, flags, n, WHAT: tl.constexpr, ON: tl.constexpr, B: tl.constexpr):

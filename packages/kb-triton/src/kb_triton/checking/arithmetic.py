@@ -180,7 +180,8 @@ def _element(value: Value) -> Any:
         return value.dtype
     if is_number(value):
         return type_of_constant(python_of(value))
-    raise Refusal(f"'{class_name(value)}' object has no attribute 'dtype'")
+    quoted = "dtype" if isinstance(value, Group) else "'dtype'"
+    raise Refusal(f"'{class_name(value)}' object has no attribute {quoted}")
 
 
 def _check_pointer(kind: Any, other: Any, allows: bool) -> None:

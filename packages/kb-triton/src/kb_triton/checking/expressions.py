@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kb_messages import KernelError
 from kb_triton.checking import arithmetic
-from kb_triton.checking.functions_of_tl import call_of_tl, is_method, name_of
+from kb_triton.checking.functions_of_tl import call_of_object, call_of_tl, is_method
+from kb_triton.checking.functions_of_tl.shapes import permuted
 from kb_triton.checking.global_names import global_value
-from kb_triton.checking.host_functions import called_host_function
-from kb_triton.checking.refusals import Refusal, unsupported
+from kb_triton.checking.refusals import Refusal, unsupported, unverified
 from kb_triton.checking.subscripts import element_of
 from kb_triton.checking.values import (
     SOME_TENSOR,
@@ -241,9 +241,12 @@ class ExpressionCheck:
     def _visit_IfExp(self, node: ast.IfExp) -> Value:
         condition = self.visit(node.test)
         if isinstance(condition, Typed) or condition is SOME_TENSOR:
+            found = self._either(node)
             if isinstance(condition, Typed):
                 arithmetic.converted(condition, int1)
-            return self._either(node)
+                if condition.is_block:
+                    raise unverified("a conditional expression takes a scalar as its condition")
+            return found
         if isinstance(condition, (Constant, Plain)):
             return self.visit(node.body if truth(condition) else node.orelse) or UNKNOWN
         return UNKNOWN
@@ -329,16 +332,17 @@ class ExpressionCheck:
                 yield None
 
     def _called(self, function: Value, arguments: list[Value], named: dict[str, Value]) -> Value:
+        if isinstance(function, Typed):
+            raise Refusal("unhashable type: 'tensor'", TypeError)
+        if isinstance(function, Constant) and isinstance(function.value, (int, float, str)):
+            raise Refusal(f"'{type(function.value).__name__}' object is not callable", TypeError)
         if isinstance(function, Method):
-            return call_of_tl(function.name, [function.owner, *arguments], named, self.check, is_a_method=True)
+            return call_of_tl(function.name, [function.owner, *arguments], named, self.check)
         target = python_of(function)
         inner = getattr(target, "fn", None)
         if isinstance(inner, FunctionType) and hasattr(target, "arg_names") and hasattr(target, "signature"):
             return self.check.call(target, arguments, named)
-        name = name_of(target)
-        if name is not None:
-            return call_of_tl(name, arguments, named, self.check)
-        return called_host_function(target, arguments, named)
+        return call_of_object(target, arguments, named, self.check)
 
     def _static_assert(self, node: ast.Call) -> Value:
         if not 0 < len(node.args) <= 2 or node.keywords:
@@ -431,7 +435,16 @@ def _attribute_of_tensor(owner: Typed, name: str) -> Value:
         return Plain(type_object(owner))
     if name == "numel":
         return Constant(owner.numel)
+    if name == "T":
+        return _transposed(owner)
     return Method(owner, name) if is_method(name) else UNKNOWN
+
+
+def _transposed(owner: Typed) -> Typed:
+    try:
+        return permuted(owner, [1, 0])
+    except Refusal as refusal:
+        raise Refusal(refusal.words, ValueError) from None
 
 
 def _attribute_of_descriptor(owner: Descriptor, name: str) -> Value:
@@ -439,7 +452,7 @@ def _attribute_of_descriptor(owner: Descriptor, name: str) -> Value:
         return Group(tuple(Constant(size) for size in owner.block_shape))
     if name == "dtype":
         return Plain(owner.dtype)
-    return Method(owner, name) if name in ("load", "store") else UNKNOWN
+    return Method(owner, f"{name}_tensor_descriptor") if name in ("load", "store") else UNKNOWN
 
 
 def _attribute_of_object(owner: Any, name: str) -> Value:

@@ -102,6 +102,8 @@ def _is_from_constants(path: str, module: ModuleType | None, name: str, depth: i
     for each in bindings:
         if isinstance(each, ast.ImportFrom):
             origin = _imported(module, each)
+            if origin is not None and not (getattr(origin, "__file__", None) or "").endswith(".py"):
+                continue
             original = next((alias.name for alias in each.names if (alias.asname or alias.name) == name), name)
             if origin is None or _is_from_constants(getattr(origin, "__file__", "") or "", origin, original, depth + 1):
                 return True

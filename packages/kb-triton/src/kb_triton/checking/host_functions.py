@@ -17,6 +17,8 @@ from kb_triton.language.tensors.dtypes import dtype
 
 _ERRORS: Final = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, KernelError)
 """Errors of functions for arguments that they do not take."""
+OUTSIDE: Final = "Did you forget to add @triton.jit ? (`_semantic` argument must be provided outside of JIT functions.)"
+"""What Triton says of an operator of tensors in a function of Python."""
 _PURE: Final = (math, operator)
 """Modules whose functions change nothing."""
 
@@ -27,8 +29,12 @@ def called_host_function(function: Any, arguments: Sequence[Value], named: Mappi
         return _converted(function, arguments[0])
     if function is isinstance and len(arguments) == 2:
         return _is_instance(arguments[0], arguments[1])
+    if function is range:
+        return _range_of(arguments)
     if not _is_pure(function):
         return UNKNOWN
+    if any(isinstance(each, Typed) for each in (*arguments, *named.values())) and _is_of_constants(function):
+        raise Refusal(OUTSIDE)
     values = [_plain(each) for each in arguments]
     by_name = {name: _plain(value) for name, value in named.items()}
     if any(each is UNKNOWN for each in (*values, *by_name.values())):
@@ -37,6 +43,11 @@ def called_host_function(function: Any, arguments: Sequence[Value], named: Mappi
         return wrapped(function(*values, **by_name))
     except _ERRORS:
         return UNKNOWN
+
+
+def _range_of(arguments: Sequence[Value]) -> Value:
+    bounds = [_plain(each) for each in arguments]
+    return Plain(range(*bounds)) if 0 < len(bounds) < 4 and all(isinstance(each, int) for each in bounds) else UNKNOWN
 
 
 def _converted(function: Callable[[Any], Any], value: Value) -> Value:
@@ -69,6 +80,11 @@ def _plain(value: Value) -> Any:
         found = [_plain(each) for each in value.values]
         return UNKNOWN if any(each is UNKNOWN for each in found) else tuple(found)
     return UNKNOWN
+
+
+def _is_of_constants(function: Any) -> bool:
+    """Whether Triton gives *function* the constants of a kernel, and no tensors that it could compute with."""
+    return getattr(function, "__module__", "") == "kb_triton.shims.module_names"
 
 
 def _is_pure(function: Any) -> bool:

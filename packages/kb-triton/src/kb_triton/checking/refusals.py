@@ -27,9 +27,16 @@ class Refusal(Exception):
         self, message: str, kind: type[Exception] | None = None, error: type[CompilationError] = CompilationError
     ) -> None:
         super().__init__(message)
+        self.words = message
         self.message = repr(kind(message)) if kind is not None else message
         self.error = error
         self.places: list[tuple[KernelSource, ast.AST]] = []
+
+    def within_call(self) -> Refusal:
+        """Returns itself as Triton words it for a call of a function of `tl`: without the class of the error."""
+        if not self.places:
+            self.message = self.words
+        return self
 
     def at(self, source: KernelSource, node: ast.AST) -> None:
         """Notes that *node* of *source* is the place, unless an inner node of the same function is."""
@@ -60,6 +67,11 @@ class Refusal(Exception):
 def unsupported(message: str) -> Refusal:
     """Returns the refusal of a construct that Triton does not have."""
     return Refusal(message, error=UnsupportedLanguageConstruct)
+
+
+def unverified(reason: str) -> Refusal:
+    """Returns the refusal of code that the compiler makes and then finds wrong, for *reason*."""
+    return Refusal(f"error encountered during parsing: {reason}", RuntimeError)
 
 
 def _lines_until(text: str, line: int) -> Sequence[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kb_triton.checking import arithmetic
 from kb_triton.checking.expressions import ExpressionCheck, truth
-from kb_triton.checking.refusals import Refusal, unsupported
+from kb_triton.checking.refusals import Refusal, unsupported, unverified
 from kb_triton.checking.values import (
     CLASSES,
     SOME_TENSOR,
@@ -45,6 +45,7 @@ class FunctionCheck(ExpressionCheck):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._loops = 0
+        self._returns_in_loops = 0
         self._returned: list[Value] = []
         self.result: Value = Constant(None)
 
@@ -105,6 +106,7 @@ class FunctionCheck(ExpressionCheck):
         )
 
     def _visit_Return(self, node: ast.Return) -> None:
+        self._returns_in_loops += self._loops > 0
         value = Constant(None) if node.value is None else self.visit(node.value)
         self._returned.append(Constant(None) if isinstance(value, Plain) and value.value is None else value)
 
@@ -120,7 +122,7 @@ class FunctionCheck(ExpressionCheck):
         return renewed(found)
 
     def _common(self, one: Value, two: Value) -> Value:
-        if isinstance(one, Group) and isinstance(two, Group) and len(one.values) == len(two.values):
+        if isinstance(one, Group) and isinstance(two, Group) and one.fields == two.fields:
             return Group(tuple(map(self._common, one.values, two.values)), one.fields)
         if same_type(one, two):
             return one
@@ -167,6 +169,11 @@ class FunctionCheck(ExpressionCheck):
 
     def _visit_With(self, node: ast.With) -> None:
         for each in node.items:
+            context = each.context_expr
+            if not isinstance(context, ast.Call):
+                raise Refusal(f"'{type(context).__name__}' object has no attribute 'func'", AttributeError)
+            if isinstance(self.visit(context), Typed):
+                raise Refusal("'tensor' object has no attribute '__enter__'", AttributeError)
             if isinstance(each.optional_vars, ast.Name):
                 self.assign(each.optional_vars.id, UNKNOWN)
         self.visit_all(node.body)
@@ -227,6 +234,7 @@ class FunctionCheck(ExpressionCheck):
         if iterator is static_range:
             self._unroll(node, arguments, named)
         elif iterator in (builtins.range, tl_range):
+            _check_range(iterator, arguments, named)
             self._loop(node, arguments if iterator is builtins.range else _bounds_of(arguments, named))
         elif isinstance(iterator, Unknown):
             self._skip(node)
@@ -235,7 +243,8 @@ class FunctionCheck(ExpressionCheck):
 
     def _unroll(self, node: ast.For, arguments: Sequence[Value], named: dict[str, Value]) -> None:
         bounds = _bounds_of(arguments, named)
-        for name, each in zip(_names_of_bounds(bounds), bounds, strict=False):
+        names = ("start", "end", "step") if len(arguments) > 1 else ("end", "start", "step")
+        for name, each in zip(names, bounds, strict=True):
             if isinstance(each, (Typed, Group)) or each is SOME_TENSOR:
                 shown = "a tensor" if isinstance(each, Unknown) else str(each)
                 raise Refusal(f"{shown} used as tl.static_range {name} value is not a constexpr", AssertionError)
@@ -266,6 +275,9 @@ class FunctionCheck(ExpressionCheck):
         self._loops += 1
         with self._region():
             self.visit_all(node.body)
+            if self._returns_in_loops:
+                words = "We use SCF, so the loop body should only have one block"
+                raise Refusal(words, AssertionError) if isinstance(node, ast.For) else Refusal("", _BareAssertionError)
             carried = self._carried(before, ignored)
             self.names = {**before, **carried}
             if test is not None:
@@ -352,6 +364,8 @@ def _check_carried(name: str, live: Value, after: Value) -> None:
 def _check_test(test: Value) -> None:
     if isinstance(test, Typed):
         arithmetic.converted(test, int1)
+        if test.is_block:
+            raise unverified("a `while` takes a scalar as its condition")
     elif isinstance(test, Constant):
         raise Refusal("'constexpr' object has no attribute 'handle'", AttributeError)
 
@@ -398,6 +412,18 @@ def _merged_new(name: str, one: Value, two: Value) -> Value:
     return renewed(one)
 
 
+def _check_range(iterator: Any, arguments: Sequence[Value], named: dict[str, Value]) -> None:
+    """Refuses arguments that a range does not take."""
+    if iterator is builtins.range:
+        if not arguments:
+            raise Refusal("list index out of range", IndexError)
+        return
+    try:
+        tl_range(*arguments, **named)
+    except TypeError as error:
+        raise Refusal(str(error), TypeError) from None
+
+
 def _bounds_of(arguments: Sequence[Value], named: dict[str, Value]) -> list[Value]:
     """Returns start, stop and step of a range, where they are given."""
     known = dict(zip(("arg1", "arg2", "step"), arguments, strict=False)) | named
@@ -405,10 +431,6 @@ def _bounds_of(arguments: Sequence[Value], named: dict[str, Value]) -> list[Valu
     if python_of(second) is None:
         first, second = Constant(0), first
     return [first, second, Constant(1) if python_of(step) is None else step]
-
-
-def _names_of_bounds(bounds: Sequence[Value]) -> tuple[str, ...]:
-    return ("start", "end", "step")
 
 
 def _counter(bounds: Sequence[Value]) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kb_triton.checking.host_functions import OUTSIDE
 from kb_triton.checking.refusals import Refusal
 from kb_triton.checking.values import (
     UNKNOWN,
@@ -46,7 +47,7 @@ def _of_block(owner: Typed, index: Value) -> Typed:
                 raise Refusal(f"too many indices for tensor of rank {len(owner.shape)}")
             shape.append(owner.shape[used - 1])
         else:
-            raise Refusal(f"unsupported tensor index: {_shown(each)}")
+            raise Refusal(OUTSIDE if isinstance(each, Typed) else f"unsupported tensor index: {_shown(each)}")
     found_shape = (*shape, *owner.shape[used:])
     return owner if found_shape == owner.shape else block(owner.dtype, found_shape)
 

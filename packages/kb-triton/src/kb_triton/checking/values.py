@@ -144,7 +144,7 @@ def check_sizes(shape: Sequence[Any]) -> None:
     """Refuses a *shape* that no block can have."""
     for at, size in enumerate(shape):
         if not isinstance(size, int):
-            raise Refusal(f"Shape element {at} must have type `constexpr[int]`, got `constexpr[{type(size)}]")
+            raise Refusal(f"Shape element {at} must have type `constexpr[int]`, got `constexpr[{_class_of(size)}]")
         if size <= 0 or size & (size - 1):
             raise Refusal(f"Shape element {at} must be a power of 2")
     if prod(shape) > _MOST_ELEMENTS:
