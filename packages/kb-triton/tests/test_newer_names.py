@@ -260,6 +260,7 @@ def load_of_a_pointer(x_ptr):
     tl.store(x_ptr, x_ptr.load())
 
 
+@pytest.mark.usefixtures("lenient")  # the sentences are those of a program
 @pytest.mark.parametrize(
     ("kernel", "sentence"),
     [
