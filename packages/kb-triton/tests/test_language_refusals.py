@@ -43,8 +43,8 @@ def counts_to_nine(x, B: tl.constexpr):
 
 
 @triton.jit
-def counts_to_an_argument(x, B: tl.constexpr, n=8):
-    tl.arange(0, n)
+def counts_to_a_loaded_number(x, B: tl.constexpr):
+    tl.arange(0, tl.load(x).to(tl.int32))
 
 
 @triton.jit
@@ -85,7 +85,7 @@ SENTENCES = {
     asks_a_vendor: "got tl.extra.cuda.globaltimer, needs a name that tl.extra.cuda has here; the chip has no "
     "extensions of one vendor",
     counts_to_nine: "got tl.arange from 0 to 9, needs a number of integers that is a power of two",
-    counts_to_an_argument: "got tl.arange from an int to a scalar of int32, needs two integers of Python or of "
+    counts_to_a_loaded_number: "got tl.arange from an int to a scalar of int32, needs two integers of Python or of "
     "parameters that are tl.constexpr",
     goes_beyond: "got index 107 in dimension 0 of x, 428 bytes from its start, needs 0 to 7; leave it out by a mask, "
     "or correct the index",

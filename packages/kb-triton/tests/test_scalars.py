@@ -353,3 +353,22 @@ def test_a_wider_integer_wraps_in_the_annotated_type():
     assert out[0] == 88
     annotated(bool)[(1,)](True, out)
     assert out[0] == 0
+
+
+@triton.jit
+def assigned_constants(x, out, B: tl.constexpr):
+    n = B
+    axis = 0
+    at = tl.arange(0, n)
+    rows, columns = tl.reshape(at, (2, n // 2)).shape
+    total = tl.sum(tl.load(x + at), axis) + tl.sum(tl.zeros((rows, columns), tl.int32), axis=axis).shape[0]
+    for each in tl.static_range(rows):
+        total += each
+    tl.store(out, total)
+
+
+@pytest.mark.usefixtures("lenient")
+def test_an_assigned_number_is_a_size_where_refusals_of_the_compiler_are_off():
+    out = np.zeros(1, np.int32)
+    assigned_constants[(1,)](np.ones(8, np.int32), out, 8)
+    assert out[0] == 8 + 4 + 1

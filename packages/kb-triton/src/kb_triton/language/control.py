@@ -11,7 +11,7 @@ import numpy as np
 from kb_engine.program import Symbol, plain
 from kb_messages import write_out
 from kb_triton.language.compile_errors import CompileTimeAssertionFailure, failed_assertion
-from kb_triton.language.tensors.arithmetic import as_tensor, plain_number
+from kb_triton.language.tensors.arithmetic import as_tensor, constant_number
 from kb_triton.language.tensors.constexprs import constant_of
 from kb_triton.language.tensors.dtypes import int32, promoted, type_of_number
 from kb_triton.language.tensors.program import is_running, line, machine, refuse
@@ -90,7 +90,7 @@ def expect_zero(x: Any, mask: Any) -> Any:
 
 
 def _constant(value: Any) -> int:
-    number = None if isinstance(value, tensor) else plain_number(value)
+    number = constant_number(value)
     if not isinstance(number, int):
         refuse("tl.static_range of values of the run", "tl.constexpr integers", "use tl.range")
     return number

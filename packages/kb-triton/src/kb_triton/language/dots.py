@@ -9,7 +9,7 @@ from kb_engine.program import Handle
 from kb_triton.language.elementary import maximum
 from kb_triton.language.selection import where
 from kb_triton.language.shapes import broadcast_to, expand_dims, full_handle, interleave, permute, reshape
-from kb_triton.language.tensors.arithmetic import as_tensor, plain_number, refuse_f64
+from kb_triton.language.tensors.arithmetic import as_tensor, constant_number, refuse_f64
 from kb_triton.language.tensors.casts import as_bits, cast
 from kb_triton.language.tensors.dtypes import (
     bfloat16,
@@ -128,7 +128,7 @@ def _widened(x: tensor, name: Any, is_packed_along_k: Any, side: str) -> tensor:
         if x.dtype not in (uint8, int8):
             refuse(f"{side} of {x.dtype} in the format e2m1", "tl.uint8, two elements in each")
         codes = cast(as_bits(x, uint8) if x.dtype == int8 else x, int32)
-        if plain_number(is_packed_along_k):
+        if constant_number(is_packed_along_k):
             return _of_e2m1(interleave(codes & 15, codes >> 4))
         return _turned(_of_e2m1(interleave(_turned(codes & 15), _turned(codes >> 4))))
     if name not in _FORMATS:

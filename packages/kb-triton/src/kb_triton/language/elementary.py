@@ -14,6 +14,7 @@ from kb_triton.language.tensors.arithmetic import (
     binary,
     bytes_of,
     compute,
+    constant_number,
     elementwise,
     negative,
     plain_number,
@@ -230,7 +231,7 @@ def _extreme(op: str, x: Any, y: Any, propagate_nan: Any) -> tensor:
     kind = common_type(one, two)
     if kind.is_f64:
         refuse_f64(f"tl.{op}")
-    keeps_nan = plain_number(propagate_nan) == PropagateNan.ALL
+    keeps_nan = constant_number(propagate_nan) == PropagateNan.ALL
     return compute(op if keeps_nan or not kind.is_float else f"{op}_number", one, two, kind)
 
 

@@ -10,7 +10,7 @@ from kb_triton.language.reductions import axis_of
 from kb_triton.language.reductions import max as max_along
 from kb_triton.language.reductions import sum as sum_along
 from kb_triton.language.shapes import full_handle, reshape, steps_of
-from kb_triton.language.tensors.arithmetic import as_tensor, binary, bytes_of, plain_number, refuse_f64
+from kb_triton.language.tensors.arithmetic import as_tensor, binary, bytes_of, constant_number, refuse_f64
 from kb_triton.language.tensors.dtypes import int32
 from kb_triton.language.tensors.program import machine, refuse
 from kb_triton.language.tensors.tensor import describe, provide, tensor
@@ -54,7 +54,7 @@ def sort(x: Any, dim: Any = None, descending: Any = False) -> tensor:
 
 def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> tensor:
     """The *k* largest elements along *dim*, by default the last axis, the largest first."""
-    given, count = as_tensor(x), plain_number(k)
+    given, count = as_tensor(x), constant_number(k)
     at = axis_of(given, -1 if dim is None else dim, "tl.topk")
     if at != given.rank - 1 or not isinstance(count, int) or not 0 < count <= given.shape[at]:
         refuse(
@@ -70,7 +70,7 @@ def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> tensor:
 
 def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:  # noqa: A002
     """The number of elements of *input* that are 0, 1, ... *num_bins* - 1, where *mask* is true."""
-    given, bins = as_tensor(input), plain_number(num_bins)
+    given, bins = as_tensor(input), constant_number(num_bins)
     if given.dtype.is_float or not isinstance(bins, int):
         refuse(f"tl.histogram of {describe(given)} in {num_bins!r} bins", "integers, and a tl.constexpr number")
     chosen = None if mask is None else bytes_of(as_mask(mask, "tl.histogram"))

@@ -9,7 +9,7 @@ import numpy as np
 
 from kb_engine.program import Handle
 from kb_triton.language.shapes import expand_dims, full_handle, reshape
-from kb_triton.language.tensors.arithmetic import as_tensor, plain_number, refuse_f64, rounded
+from kb_triton.language.tensors.arithmetic import as_tensor, constant_number, refuse_f64, rounded
 from kb_triton.language.tensors.casts import cast
 from kb_triton.language.tensors.dtypes import NUMPY, dtype, float32, int1, int32, uint32
 from kb_triton.language.tensors.program import machine, refuse
@@ -25,7 +25,7 @@ _KNOWN: Final[dict[str, Any]] = {
 
 def axis_of(x: tensor, axis: Any, call: str) -> int:
     """Returns *axis* as a number from 0. Raises KernelError, with *call*, for an axis that *x* does not have."""
-    number = plain_number(axis)
+    number = constant_number(axis)
     if not isinstance(number, int) or not -x.rank <= number < x.rank:
         refuse(f"{call} of {describe(x)} over axis {axis}", f"an axis from 0 to {x.rank - 1}")
     return number % x.rank

@@ -17,6 +17,7 @@ from kb_triton.language.tensors.arithmetic import (
     as_tensor,
     broadcast_shapes,
     bytes_of,
+    constant_number,
     plain_number,
     refuse_f64,
     rounded,
@@ -127,7 +128,7 @@ def map_elementwise(scalar_fn: Callable[..., Any], *args: Any, pack: Any = 1) ->
     With *pack*, a call takes *pack* neighbouring elements of each block, and returns *pack* elements of each result.
     Raises KernelError for a wrong *pack*, for results whose number varies, and for more than MOST_PATHS paths.
     """
-    count = plain_number(pack)
+    count = constant_number(pack)
     if not args or not isinstance(count, int) or count < 1 or count & (count - 1):
         refuse(f"tl.map_elementwise of {len(args)} blocks with pack={pack!r}", "a block, and a power of two")
     blocks = [as_tensor(each) for each in args]

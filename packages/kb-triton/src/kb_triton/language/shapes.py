@@ -14,6 +14,7 @@ from kb_triton.language.tensors.arithmetic import (
     as_tensor,
     broadcast_shapes,
     bytes_of,
+    constant_number,
     plain_number,
     refuse_f64,
     rounded,
@@ -30,7 +31,7 @@ from kb_triton.language.tensors.values import FORMS, NUMBERS, Data, Turned, as_a
 def shape_of(given: Any) -> tuple[int, ...]:
     """Returns the shape *given*, numbers one by one or one tuple of numbers. Raises KernelError for other sizes."""
     sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
-    found: list[Any] = [plain_number(each) if not isinstance(each, tensor) else None for each in sizes]
+    found: list[Any] = [constant_number(each) for each in sizes]
     if not all(isinstance(each, int) and each > 0 for each in found):
         refuse(f"the shape {sizes}", "tl.constexpr integers of at least 1")
     return tuple(found)
@@ -326,7 +327,7 @@ def arange(start: Any, end: Any) -> tensor:
 
     Raises KernelError for bounds that are no constants, and, as Triton does, unless their number is a power of two.
     """
-    first, last = plain_number(start), plain_number(end)
+    first, last = constant_number(start), constant_number(end)
     if not isinstance(first, int) or not isinstance(last, int):
         refuse(
             f"tl.arange from {describe(start)} to {describe(end)}",

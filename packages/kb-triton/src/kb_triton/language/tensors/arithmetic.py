@@ -63,6 +63,18 @@ def plain_number(value: Any) -> Any:
     return None if inner is None or isinstance(value, tensor) else plain_number(inner)
 
 
+def constant_number(value: Any) -> Any:
+    """Returns *value*, a number or a scalar that the kernel knows, as a plain Python number; None for another object.
+
+    It is for sizes, axes and switches, which are constants in Triton. A scalar is refused there before a kernel runs,
+    unless kernels that Triton's compiler refuses are run, too.
+    """
+    if type(value) is not tensor:
+        return plain_number(value)
+    known = value.value
+    return known if not value.shape and type(known) in (int, bool) else None
+
+
 def rounded(number: float, kind: dtype) -> Any:
     """Returns *number* rounded or wrapped to the type *kind*."""
     if not kind.is_float:
