@@ -311,9 +311,10 @@ def triton(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def interpreter(session: nox.Session) -> None:
-    """Every function of `tl` beside Triton's own interpreter, in every type, with NaN, limits and zeros; a minute."""
+    """Every function of `tl` beside Triton's own interpreter, and random kernels beside its compiler; some minutes."""
     install(session, "--group", "interpreter", *EDITABLE, "-e", "packages/kb-triton[torch]")
     session.run("python", "benchmarks/validation/triton_interpreter/compare_interpreter.py", *session.posargs)
+    session.run("python", "benchmarks/validation/triton_interpreter/scalars.py", "--kernels", "2000", "--seed", "1")
 
 
 @nox.session(default=False)

@@ -190,3 +190,49 @@ def test_integers_of_64_bits_become_floats_in_one_rounding():
     assert out[3].tolist() == [2**60, -(2**60), 2**60, 2**60 + 2**53]
     assert out[4].tolist() == out[6].tolist() == [2**60 + 2**37] * 4
     assert out[5].tolist() == [2**60] * 4
+
+
+@triton.jit
+def shifted(x, by, out, B: tl.constexpr):
+    at = tl.arange(0, B)
+    tl.static_assert((tl.load(x + at) >> tl.load(by + at)).dtype == tl.uint32)
+    tl.store(out + at, tl.load(x + at) >> tl.load(by + at))
+    tl.store(out + B, tl.load(x) >> tl.load(by + 1))
+
+
+def test_a_shift_to_the_right_follows_the_sign_of_the_shifted_operand():
+    """Triton chooses the arithmetic shift for int8, and has the result in uint32, the common type."""
+    x, by, out = np.array([-128, -7, 100, 5], np.int8), np.array([1, 2, 3, 0], np.uint32), np.zeros(5, np.int64)
+    shifted[1,](x, by, out, B=4)
+    assert out.tolist() == [2**32 - 64, 2**32 - 2, 12, 5, 2**32 - 32]
+
+
+@triton.jit
+def unsigned_numbers(x, narrow, out, n):
+    a = tl.load(narrow)
+    tl.store(out, n > a)
+    tl.store(out + 1, n // a)
+    tl.store(out + 2, tl.maximum(n, a))
+    b = tl.load(x).to(tl.uint32)
+    tl.store(out + 3, n > b)
+    tl.store(out + 4, n % b)
+    c = tl.load(x) > 0.5
+    tl.store(out + 5, n >= c)
+    tl.store(out + 6, -9223372036854775808)
+
+
+def test_a_number_beyond_int64_beside_narrow_integers_is_unsigned():
+    out, n = np.zeros(7, np.uint64), 2**64 - 1
+    unsigned_numbers[1,](np.array([7.0], np.float32), np.array([7], np.uint16), out, n)
+    assert out.tolist() == [1, n // 7, n, 1, n % 7, 1, 2**63]
+
+
+@triton.jit
+def truth_of_a_sum(x, out, n):
+    tl.store(out, 3 if (tl.load(x) + n != 0.5) else 4)
+
+
+def test_a_condition_of_a_loaded_integer_and_an_argument_steers():
+    out = np.zeros(1, np.int32)
+    truth_of_a_sum[1,](np.array([5], np.int16), out, 2**63)
+    assert out[0] == 3

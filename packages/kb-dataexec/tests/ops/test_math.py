@@ -346,6 +346,7 @@ def test_generators_fill_any_shape():
     assert apply("fill", shape=(2, 3), scalars=("-inf",)).tolist() == [[-np.inf] * 3] * 2
     assert np.isnan(apply("fill", shape=(1, 1), scalars=("nan",))).all()
     assert apply("fill", shape=(1, 2), scalars=(3.0,), out=DType.I8).tolist() == [[3, 3]]
+    assert apply("fill", shape=(1, 1), scalars=(-(2.0**63),), out=DType.I64).tolist() == [[-(2**63)]]
     assert apply("index", shape=(2, 3), scalars=(5.0, 10.0, -1.0), out=DType.I32).tolist() == [[5, 4, 3], [15, 14, 13]]
 
 

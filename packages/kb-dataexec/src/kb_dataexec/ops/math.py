@@ -111,7 +111,7 @@ def decode(op: Op) -> DecodedMath:
     _check_shape(op, attributes, inputs, outs[0])
     working = _working_type(attributes, function, inputs, outs[0])
     scalars = [float(scalar) for scalar in attributes.scalars]
-    if not working.is_float and not all(scalar.is_integer() and abs(scalar) < 2**63 for scalar in scalars):
+    if not working.is_float and not all(each.is_integer() and -(2**63) <= each < 2**63 for each in scalars):
         found = ", ".join(map(str, attributes.scalars))
         raise op.error(f"scalars {found} in {attributes.op} of integers", "whole numbers of 64 bits")
     return DecodedMath(attributes, function, inputs, outs[0], working)

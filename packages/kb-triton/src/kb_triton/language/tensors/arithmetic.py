@@ -13,6 +13,7 @@ from kb_engine.program import Handle, plain
 from kb_triton.language.tensors.dtypes import (
     dtype,
     float32,
+    get_int_dtype,
     int1,
     promoted,
     type_of_number,
@@ -144,6 +145,9 @@ def binary(op: str, x: Any, y: Any) -> Any:
     if (type(x) is tensor and x.dtype.family == "void") or (type(y) is tensor and y.dtype.family == "void"):
         return provided("pointer_binary")(op, x, y)
     kind = _type(op, x, y)
+    if op == "rshift" and type(x) is tensor and x.dtype.is_int_signed() and not kind.is_int_signed():
+        # The sign of the shifted operand alone decides, as in Triton, so its bits are shifted as a signed integer.
+        return provided("cast")(compute(op, x, y, get_int_dtype(kind.int_bitwidth, True)), kind)
     return compute(op, x, y, kind)
 
 
@@ -215,14 +219,16 @@ def compute(op: str, x: Any, y: Any, kind: dtype) -> tensor:
         return tensor(_of_two_numbers(op, a, b, kind), shape, out)
     if not kind.is_float and is_known(a) and is_known(b):
         if op in _SIGNS_MATTER:
-            a, b = _known_in_type(one, a, kind), _known_in_type(two, b, kind)
+            is_wide = _is_beyond_int64(a) or _is_beyond_int64(b)
+            a, b = _known_in_type(one, a, kind, is_wide), _known_in_type(two, b, kind, is_wide)
         return tensor(of_known(op, a, b, shape, kind), shape, out)
     if op == "add" and (type(a) is DotResult or type(b) is DotResult):
         summed = _added(one, two, shape, kind)
         if summed is not None:
             return tensor(summed, shape, kind)
     if op in _SIGNS_MATTER and not kind.is_float:
-        a, b = _in_type(one, a, kind), _in_type(two, b, kind)
+        is_wide = _is_beyond_int64(a) or _is_beyond_int64(b)
+        a, b = _in_type(one, a, kind, is_wide), _in_type(two, b, kind, is_wide)
     if kind.is_float:
         op = "fmod" if op == "trem" else op
         a, b = (float(each) if type(each) in NUMBERS else each for each in (a, b))
@@ -260,18 +266,31 @@ def _of_two_numbers(op: str, a: Any, b: Any, kind: dtype) -> Any:
     return bool(found) if op in COMPARISONS else rounded(float(found), kind)
 
 
-def _known_in_type(x: Any, value: Any, kind: dtype) -> Any:
-    """Returns the known integers *value* of *x*, cast where one of their type and *kind* is signed alone."""
-    if type(x) is not tensor or x.dtype.family in (kind.family, "bool"):
-        return value
-    return cast_known(value, x.dtype, kind)
+def _is_beyond_int64(value: Any) -> bool:
+    """Whether *value* is a number that an operand of uint64 alone makes the chip take as unsigned."""
+    return type(value) is int and value >= 1 << 63
 
 
-def _in_type(x: Any, value: Any, kind: dtype) -> Any:
-    """Returns *value* of *x*, cast on the chip where one of its type and *kind* is signed alone."""
-    if type(x) is not tensor or x.dtype.family in (kind.family, "bool") or type(value) in NUMBERS:
+def _known_in_type(x: Any, value: Any, kind: dtype, is_wide: bool) -> Any:
+    """Returns the known integers *value* of *x*, cast to *kind* where `_is_cast` says so."""
+    return cast_known(value, x.dtype, kind) if _is_cast(x, value, kind, is_wide) else value
+
+
+def _in_type(x: Any, value: Any, kind: dtype, is_wide: bool) -> Any:
+    """Returns *value* of *x*, cast to *kind* on the chip where `_is_cast` says so."""
+    if type(value) in NUMBERS or not _is_cast(x, value, kind, is_wide):
         return value
     return machine().math("copy", [as_argument(value)], kind.kb)
+
+
+def _is_cast(x: Any, value: Any, kind: dtype, is_wide: bool) -> bool:
+    """Whether an op in *kind*, in which signs matter, needs *value* of *x* in this type.
+
+    It does where one of its own type and *kind* is signed alone, and, if *is_wide*, beside a number beyond int64.
+    """
+    if type(x) is not tensor:
+        return False
+    return x.dtype.family not in (kind.family, "bool") or (is_wide and type(value) not in NUMBERS and x.dtype != kind)
 
 
 def negative(x: Any) -> tensor:

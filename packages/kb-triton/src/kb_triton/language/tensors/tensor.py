@@ -196,7 +196,10 @@ def elements_of(x: tensor) -> Any:
     if kind is Data:
         return np.broadcast_to(value.awaited(), x.shape)
     if isinstance(value, Handle):
-        return np.broadcast_to(machine().elements(value).reshape(value.shape), x.shape)
+        own = value.shape[
+            max(len(value.shape) - len(x.shape), 0) :
+        ]  # a scalar may lie in TCM as a block of one element
+        return np.broadcast_to(machine().elements(value).reshape(own), x.shape)
     if kind is DotResult:
         return machine().elements(value.issued())
     if kind is Turned:
