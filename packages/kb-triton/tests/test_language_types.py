@@ -144,7 +144,7 @@ def mixed_signs_kernel(x, y, below, larger, smaller, shifted, chosen, B: tl.cons
     tl.store(chosen + at, tl.where(a >= b, a, b))
 
 
-def test_integers_of_mixed_signs_are_compared_and_shifted_as_unsigned():
+def test_integers_of_mixed_signs_are_compared_as_unsigned_and_shifted_by_the_sign_of_the_first():
     rng = np.random.default_rng(0)
     for signed, unsigned in ((np.int8, np.uint16), (np.int32, np.uint32)):
         x = rng.integers(-20, 20, 16).astype(signed)
@@ -153,7 +153,8 @@ def test_integers_of_mixed_signs_are_compared_and_shifted_as_unsigned():
         mixed_signs_kernel[1,](x, y, below, *results, B=16)
         a = x.astype(unsigned)
         np.testing.assert_array_equal(below, a < y)
-        expected = np.maximum(a, y), np.minimum(a, y), a >> (y & unsigned(7)), np.where(a >= y, a, y)
+        shifted = x.astype(np.int64) >> (y & unsigned(7)).astype(np.int64)
+        expected = np.maximum(a, y), np.minimum(a, y), shifted.astype(unsigned), np.where(a >= y, a, y)
         np.testing.assert_array_equal(results, expected)
 
 
