@@ -65,8 +65,8 @@ class Engine:
 
     *exact* chooses how much is simulated event by event. `isolated` skips work that follows exactly from other work, by
     the strategies of `fast_forward`; `events` skips nothing, and `fast_forward` is None; `check` skips like `isolated`,
-    simulates each launch once more on a second engine that skips nothing, and raises KbError where times, counts, bytes
-    or rows of the log differ. Times, counts and the op log are the same in all three. With *templates*, programs of a
+    simulates each launch once more on a second engine that skips nothing, and raises KbError where times, counts,
+    traffic, states of blocks, bytes, errors or rows of the log differ. Times, counts and the op log are the same in all three. With *templates*, programs of a
     grid that repeat an earlier program are replayed without their kernel. `work` counts the skipped work.
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take, and
@@ -186,10 +186,16 @@ class Engine:
         request = LaunchRequest(self._launched, self.session, [self.pes[pe_id] for pe_id in pe_ids], call, grid)
         self._launches.clear()
         self._work.begins()
-        result, refusal = self._ask_strategies(request, partial(self._run, targets=targets))
+        again = kernel, arguments, pe_ids, root, targets, front_end, grid
+        try:
+            result, refusal = self._ask_strategies(request, partial(self._run, targets=targets))
+        except KbError as error:
+            if self._check is not None:
+                self._check.failed(error, *again)
+            raise
         self._work.ended(kernel, refusal)
         if self._check is not None:
-            self._check.launched(result, kernel, arguments, pe_ids, root, targets, front_end, grid)
+            self._check.launched(result, *again)
         if self.session.listeners.on_launched is not None:
             self.session.listeners.on_launched()
         return result

@@ -15,8 +15,11 @@ from typing import Any, Final
 
 from kb_dataexec import LogWriter, MemoryLogWriter, OpLog
 from kb_dataexec.log import LogSummary
+from kb_engine.block.fabric_roles import MemoryComponent
+from kb_engine.engine.block_states import state_of_block
+from kb_engine.fabric.fabric import Fabric
 from kb_engine.launch.launch import LaunchResult
-from kb_messages import KbError, Matrix, MmuMessage
+from kb_messages import KbError, Matrix, MmuMessage, SimulationStuckError
 
 _FIX: Final = "run with --exact events, and report the kernel"
 
@@ -51,19 +54,39 @@ class ExactCheck:
             try:
                 again = self._other.launch(*call)
             except KbError as error:
-                raise self._differs("launch", f"the error {error}", "none") from error
+                raise self._differs(f"launch {self.n_launches}", "no error", f"the error {error}") from error
         where = f"launch {self.n_launches}"
         for name in result.__struct_fields__:
             self._compare(f"{where}: {name}", getattr(result, name), getattr(again, name))
         mine, others = self._engine.session, self._other.session
         self._compare(f"{where}: commands and ops", _numbers(mine), _numbers(others))
         for node_id, block in self._engine.components.items():
-            self._compare(f"{where}: counts of {node_id}", _counts(block), _counts(self._other.components[node_id]))
+            other = self._other.components[node_id]
+            self._compare(f"{where}: counts of {node_id}", _counts(block), _counts(other))
+            self._compare(f"{where}: state of {node_id}", state_of_block(block), state_of_block(other))
+        self._compare(f"{where}: traffic", _traffic(self._engine.fabric), _traffic(self._other.fabric))
         known = mine.memory.store.differs_from(others.memory.store)
         if known:
             raise self._differs(f"{where}: {known}", "other bytes", "those of every event")
         self._compare(f"{where}: pending bytes", mine.memory.pending.places(), others.memory.pending.places())
         self.n_launches += 1
+
+    def failed(self, error: KbError, *call: Any) -> None:
+        """Makes a launch again that ended in *error* on the first engine, with the arguments *call* of `Engine.launch`.
+
+        Raises KbError where the second launch does not end in the same error. The events that a stuck launch took do
+        not count, because the first engine takes fewer.
+        """
+        where = f"launch {self.n_launches}"
+        with redirect_stdout(StringIO()):
+            try:
+                self._other.launch(*call)
+            except KbError as again:
+                is_equal = isinstance(error, SimulationStuckError) or str(error) == str(again)
+                if type(error) is type(again) and is_equal:
+                    return
+                raise self._differs(where, f"the error {error}", f"the error {again}") from error
+        raise self._differs(where, f"the error {error}", "no error") from error
 
     def moved(self, times_ps: Sequence[tuple[int, int]], matrices: Sequence[Matrix], write: bool) -> None:
         """Makes a transfer of the host again, which took *times_ps* on the first engine."""
@@ -111,4 +134,12 @@ def _numbers(session: Any) -> tuple[int, int]:
 
 
 def _counts(block: Any) -> tuple[object, ...]:
-    return block.counts(), [(each.busy_ps, each.served) for each in block.servers.values()]
+    """What *block* and its queues count; a memory also counts its bytes."""
+    served = [(each.busy_ps, each.served) for each in block.servers.values()]
+    moved = (block.busy_ps, block.read_nbytes, block.written_nbytes) if isinstance(block, MemoryComponent) else ()
+    return block.counts(), served, moved
+
+
+def _traffic(fabric: Fabric) -> dict[str, tuple[int, int]]:
+    """The picoseconds for which each link was busy, and the bytes that passed it."""
+    return {f"{each.link.src} -> {each.link.dst}": (each.busy_ps, each.nbytes) for each in fabric.links}
