@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from fast_forward import isolated_of
 from kb_components.pe.pe_gemm import PeGemm
 from kb_dataexec import MemoryLogWriter
 from kb_engine import DType, Engine, Host, Language, TensorRef, TileShape
-from kb_engine.block import COUNT, SAME, StateVisitor, TileToken
+from kb_engine.block import COUNT, SAME, State, StateVisitor, TileToken
 from kb_engine.engine import Registry
 from kb_messages import KbError, StageParams
 
@@ -26,7 +26,7 @@ GROUP, SIDE, LONG_SIDE = "kb.components", 64, 192
 class HidesState(PeGemm):
     """Counts its stages in an attribute that no `state` names. No time depends on the count."""
 
-    state = {}
+    state: ClassVar[State] = {}
 
     def __init__(self, spec: Any, context: Any) -> None:
         super().__init__(spec, context)
@@ -40,7 +40,7 @@ class HidesState(PeGemm):
 class CallsItACount(PeGemm):
     """Says that no time depends on the number of its tiles. One of 701 tiles takes longer."""
 
-    state = {"n": COUNT}
+    state: ClassVar[State] = {"n": COUNT}
 
     def __init__(self, spec: Any, context: Any) -> None:
         super().__init__(spec, context)
@@ -56,7 +56,7 @@ class CallsItACount(PeGemm):
 class HandsOverNothing(CallsItACount):
     """Hands over n % 1, which is always 0."""
 
-    state = {"n": SAME}
+    state: ClassVar[State] = {"n": SAME}
 
     def visit_state(self, over: StateVisitor) -> None:
         over.same(self.n % 1)

@@ -94,7 +94,15 @@ class _View(StateVisitor):
         self.values.append(number)
         return number
 
-    moment = count = op = tiles_to_go = seq = program = _number
+    moment = count = op = tiles_to_go = _number
+
+    def seq(self, command_seq: int) -> int:
+        """Writes the number of the command down."""
+        return self._number(command_seq)
+
+    def program(self, number: int) -> int:
+        """Writes the number of the program down."""
+        return self._number(number)
 
     def deadline(self, t_ps: int, /) -> int:
         """Writes down how far the moment is ahead of now."""

@@ -66,8 +66,9 @@ class Engine:
     *exact* chooses how much is simulated event by event. `isolated` skips work that follows exactly from other work, by
     the strategies of `fast_forward`; `events` skips nothing, and `fast_forward` is None; `check` skips like `isolated`,
     simulates each launch once more on a second engine that skips nothing, and raises KbError where times, counts,
-    traffic, states of blocks, bytes, errors or rows of the log differ. Times, counts and the op log are the same in all three. With *templates*, programs of a
-    grid that repeat an earlier program are replayed without their kernel. `work` counts the skipped work.
+    traffic, states of blocks, bytes, errors or rows of the log differ. Times, counts and the op log are the same in all
+    three. With *templates*, programs of a grid that repeat an earlier program are replayed without their kernel. `work`
+    counts the skipped work.
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take, and
     KbError for another *exact*.
