@@ -27,7 +27,7 @@ ROOMS = {
     "kb_triton": ["language", "host", "checking", "jit", "runtime", "shims"],
     "kb_cli": [
         "terminal", "benchmark", "run", "face", "script", "trace", "compare", "whatif", "sweep", "capsule", "report",
-        "golden", "web", "commands",
+        "golden", "web", "completion", "commands",
     ],
 }  # fmt: skip
 

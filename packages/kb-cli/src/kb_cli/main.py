@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -178,6 +179,8 @@ def kb() -> None:
 def main(args: Sequence[str] | None = None) -> None:
     """Runs the command line *args* (default: the process's) and exits."""
     arguments = list(sys.argv[1:] if args is None else args)
+    if instruction := os.environ.get("_KB_COMPLETE"):
+        sys.exit(_complete(instruction))
     _signals.clear()
     before = _set_sigterm(_on_sigterm)
     try:
@@ -193,6 +196,18 @@ def main(args: Sequence[str] | None = None) -> None:
     finally:
         _set_sigterm(before)
     sys.exit(TERMINATED if _signals else code)
+
+
+def _complete(instruction: str) -> int:
+    """Prints the answer to a shell that completes a command line, and returns the exit code."""
+    from kb_cli.completion import completed
+
+    try:
+        sys.stdout.buffer.write(os.fsencode(completed(instruction)))
+        sys.stdout.flush()
+    except BaseException as error:  # noqa: BLE001 -- a shell gets no traceback
+        return _end(error, ["(completion)"])
+    return 0
 
 
 def _set_sigterm(handler: Any) -> Any:
