@@ -162,14 +162,14 @@ class PartialExecution:
         commands = np.union1d(self._ops["command_seq"], extra_seqs)
         ops = np.zeros(len(commands), OPS_DTYPE)
         ops["op_id"] = ops["command_seq"] = commands
-        return OpLog(ops, table, ["command"])
+        return OpLog(ops, table, ["command"], is_complete=False)
 
     def _run(self, chosen: Array, strings: list[str]) -> None:
         """Executes the waiting records that *chosen* marks, and removes them."""
         if not chosen.any():
             return
         rows = np.isin(self._operands["op_id"], self._ops["op_id"][chosen])
-        log = OpLog(self._ops[chosen], self._operands[rows], strings)
+        log = OpLog(self._ops[chosen], self._operands[rows], strings, is_complete=False)
         schedule = Schedule(log)
         try:
             one_by_one.run(schedule, self._store, 0, len(schedule.ops))
