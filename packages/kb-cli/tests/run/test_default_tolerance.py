@@ -101,3 +101,70 @@ def test_a_correct_sum_of_many_terms_passes_and_a_wrong_one_says_which_tolerance
         r.check(np.zeros((1, 4)))
     with pytest.raises(kb.WrongResult, match=r"that is the tolerance that the benchmark or the caller states$"):
         r.check(np.zeros((1, 4)), tolerance=1e-6)
+
+
+def scaled(tl: Any, x: Any, y: Any, z: Any) -> None:
+    """Rounds to bf16 on the way to `y`, and not on the way to `z`."""
+    v = tl.load(x)
+    tl.store(y, (v * 1.7).to("bf16").to("f32") * 3.0)
+    tl.store(z, v * 1.7 * 3.0)
+
+
+def chosen(tl: Any, x: Any, y: Any) -> None:
+    """Chooses among values in bf16, and computes in f32."""
+    v = tl.load(x)
+    top = tl.max(v, axis=1)
+    tl.store(y, v.to("f32") - top.to("f32"))
+
+
+def computed(tl: Any, x: Any, y: Any) -> None:
+    """Computes in the type of `x`."""
+    tl.store(y, (tl.load(x) * 1.7).to("f32"))
+
+
+def through_memory(tl: Any, x: Any, scratch: Any, y: Any) -> None:
+    tl.store(scratch, (tl.load(x) * 1.7).to("bf16"))
+    tl.store(y, tl.load(scratch).to("f32") * 3.0)
+
+
+X = np.random.default_rng(1).standard_normal((16, 64)).astype(np.float32)
+Y = kb.empty(X.shape, "f32")
+TIMES = 5.1 * X.astype(np.float64)
+
+
+def test_a_tolerance_follows_the_coarsest_rounding_on_the_way_of_each_output() -> None:
+    """A rounding to bf16 is off by up to 2^-9; the tolerance of f32 is 1e-5."""
+    r = run(scaled, X, Y, kb.empty(X.shape, "f32"))
+    said = r.check({"y": TIMES, "z": TIMES})
+    line = f"test_default_tolerance.py:{scaled.__code__.co_firstlineno + 3}"
+    first, second = said.splitlines()
+    assert f"; the tolerance is that of bf16, which {line} rounds to, within the default tolerance of bf16" in first
+    assert "within the default tolerance of f32 for sums of 1 term" in second
+    with pytest.raises(kb.WrongResult, match=rf"tolerance of bf16, which {line} rounds to, for sums of 1 term; state"):
+        r.check({"y": TIMES * 1.1, "z": TIMES})
+    with pytest.raises(kb.WrongResult, match="tolerance of f32 for sums"):
+        r.check({"y": TIMES, "z": TIMES * 1.001})
+
+
+def test_a_stated_tolerance_stays_beside_a_rounding() -> None:
+    r = run(scaled, X, Y, kb.empty(X.shape, "f32"))
+    with pytest.raises(kb.WrongResult, match="tolerance that the benchmark or the caller states"):
+        r.check({"y": TIMES, "z": TIMES}, tolerance={"y": 1e-5, "z": 1e-5})
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_inputs_that_are_only_moved_and_chosen_round_nothing(dtype: str) -> None:
+    x = kb.cast(X, dtype)
+    exact = x.astype(np.float64)
+    r = run(chosen, x, Y)
+    expected = exact - exact.max(axis=1, keepdims=True)
+    assert "default tolerance of f32" in r.check(expected)
+    with pytest.raises(kb.WrongResult, match="tolerance of f32 for sums"):
+        r.check(expected * 1.001)
+    line = f"test_default_tolerance.py:{computed.__code__.co_firstlineno + 2}"
+    assert f"default tolerance of {dtype}, which {line}" in run(computed, x, Y).check(1.7 * exact)
+
+
+def test_a_rounding_is_followed_through_memory() -> None:
+    r = run(through_memory, X, kb.empty(X.shape, "bf16"), Y)
+    assert "tolerance of bf16, which" in r.check({"y": TIMES, "scratch": 1.7 * X.astype(np.float64)})

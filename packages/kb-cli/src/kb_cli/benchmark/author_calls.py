@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,22 @@ from kb_cli.benchmark.code.user_code import user_code
 from kb_cli.benchmark.expected import Expected
 from kb_cli.benchmark.setup import Setup
 from kb_dataexec import default_tolerance
+from kb_dataexec.verify import Rounding
 from kb_engine import Host, Tensor
 from kb_messages import BenchmarkError, MemorySpace
 
 Arrays = dict[str, npt.NDArray[Any]]
-SumLengths = Callable[[Mapping[str, Tensor]], Mapping[str, int]]
-"""Returns the number of terms of the longest sum behind each output. It is called only where a default needs it."""
+
+
+class Behind(NamedTuple):
+    """The ops behind an output: the terms of the longest sum, and the coarsest rounding, None for that of its dtype."""
+
+    terms: int
+    rounding: Rounding | None = None
+
+
+BehindOutputs = Callable[[Mapping[str, Tensor]], Mapping[str, Behind]]
+"""Returns what is behind each output. It is called only where a default needs it."""
 
 
 def inputs_of(setup: Setup) -> Arrays:
@@ -57,34 +67,34 @@ def flops_of(setup: Setup) -> int:
 
 
 def expected_outputs(
-    setup: Setup, inputs: Arrays, outputs: dict[str, Tensor], lengths: SumLengths
+    setup: Setup, inputs: Arrays, outputs: dict[str, Tensor], behind: BehindOutputs
 ) -> dict[str, Expected]:
     """Returns the reference and the allowed error of every output.
 
-    The default error is the one for sums of as many terms as *lengths* returns. Raises BenchmarkError for wrong names,
-    shapes or numbers.
+    The default error is the one for the terms and the rounding that *behind* returns. Raises BenchmarkError for wrong
+    names, shapes or numbers.
     """
     with user_code(setup.loaded.path, "reference()"), limited_memory():
         answer: Any = setup.loaded.bench.reference(setup.params, inputs)
     references = _checked_references(setup, answer, outputs)
     with user_code(setup.loaded.path, "tolerance()"), limited_memory():
         tolerance: Any = setup.loaded.bench.tolerance(setup.params, inputs, references)
-    return _expected(setup, outputs, references, tolerance, lengths)
+    return _expected(setup, outputs, references, tolerance, behind)
 
 
 def stated_outputs(
-    setup: Setup, outputs: dict[str, Tensor], reference: Any, tolerance: Any, lengths: SumLengths
+    setup: Setup, outputs: dict[str, Tensor], reference: Any, tolerance: Any, behind: BehindOutputs
 ) -> dict[str, Expected]:
     """Returns the reference and the allowed error of every output, from the caller's *reference* and *tolerance* by
     output.
 
     Raises BenchmarkError for wrong names, shapes or numbers.
     """
-    return _expected(setup, outputs, _checked_references(setup, reference, outputs), tolerance, lengths)
+    return _expected(setup, outputs, _checked_references(setup, reference, outputs), tolerance, behind)
 
 
 def _expected(
-    setup: Setup, outputs: dict[str, Tensor], references: Arrays, tolerance: Any, lengths: SumLengths
+    setup: Setup, outputs: dict[str, Tensor], references: Arrays, tolerance: Any, behind: BehindOutputs
 ) -> dict[str, Expected]:
     stated = _arrays(setup, "tolerance", tolerance)
     for name, error in stated.items():
@@ -92,14 +102,16 @@ def _expected(
             raise setup.error("tolerance", f"an output {name!r}", f"some of {list(outputs)}")
         if not _broadcasts(error.shape, outputs[name].shape):
             raise setup.error("tolerance", f"shape {error.shape} for {name}", f"{outputs[name].shape} or one number")
-    terms = lengths(outputs) if outputs.keys() - stated.keys() else {}
+    found = behind(outputs) if outputs.keys() - stated.keys() else {}
     expected: dict[str, Expected] = {}
     for name, tensor in outputs.items():
         reference = references[name]
-        default_terms = None if name in stated else terms[name]
-        error = stated[name] if default_terms is None else default_tolerance(reference, tensor.dtype, default_terms)
+        default = None if name in stated else found[name]
+        rounding = None if default is None else default.rounding
+        dtype = tensor.dtype if rounding is None else rounding.dtype
+        error = stated[name] if default is None else default_tolerance(reference, dtype, default.terms)
         allowed = checked_tolerance(setup.place("tolerance"), name, error, reference)
-        expected[name] = Expected(tensor, reference, allowed, default_terms)
+        expected[name] = Expected(tensor, reference, allowed, None if default is None else default.terms, rounding)
     return expected
 
 

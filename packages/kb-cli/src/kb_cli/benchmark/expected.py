@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 
 from kb_dataexec import MemoryStore
+from kb_dataexec.verify import Rounding
 from kb_engine import Tensor, read_tensor
 from kb_messages import split_address
 
@@ -38,13 +39,15 @@ class Expected(NamedTuple):
     """One output: its tensor on the chip, its float64 reference, and the allowed absolute error.
 
     The allowed error is one number, or an array of the reference's shape. `default_terms` is None when the benchmark
-    stated the allowed error. Otherwise the error is the default for sums of that many terms.
+    stated the allowed error. Otherwise the error is the default for sums of that many terms, in the dtype of the
+    tensor, or of `rounding` where values behind the output were rounded to a coarser type.
     """
 
     tensor: Tensor
     reference: npt.NDArray[Any]
     allowed: npt.NDArray[Any]
     default_terms: int | None = None
+    rounding: Rounding | None = None
 
     @property
     def nbytes(self) -> int:

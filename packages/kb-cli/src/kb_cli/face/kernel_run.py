@@ -17,7 +17,7 @@ from kb_cli.run.base.progress import RunProgress
 from kb_cli.run.base.result import RunResult, Sanitized
 from kb_cli.run.saving.save import Finished
 from kb_cli.run.simulation.simulate import Computed
-from kb_cli.run.simulation.verdict import Verdict, judge, terms_behind
+from kb_cli.run.simulation.verdict import Verdict, behind_outputs, judge
 from kb_cli.terminal.units import duration
 from kb_dataexec import UnwrittenBytesError
 from kb_dataexec.analysis import LineShare, PathShare, Where, line_shares, path_shares
@@ -177,7 +177,7 @@ class KernelRun:
             computed.tensors,
             _by_name("reference", reference, names),
             {} if tolerance is None else _by_name("tolerance", tolerance, names),
-            partial(terms_behind, computed.log),
+            partial(behind_outputs, computed.log),
         )
         return judge(computed.log, computed.memory, expected, RunProgress(), computed.writers)
 

@@ -20,6 +20,7 @@ from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.verify.lengths import sum_lengths
 from kb_dataexec.verify.op_check import debug
 from kb_dataexec.verify.outputs import compare_output, read_output
+from kb_dataexec.verify.roundings import Rounding, coarsest_roundings
 from kb_dataexec.verify.tolerance import default_tolerance
 from kb_messages import DType, KbError
 
@@ -83,8 +84,8 @@ def _execute(options: argparse.Namespace, log: OpLog, outputs: list[Output]) -> 
         if wrong is None:
             lengths = _lengths(options.length, log, outputs)
             results = [
-                _result(log, memory, output, options.out, length)
-                for output, length in zip(outputs, lengths, strict=True)
+                _result(log, memory, output, options.out, length, rounding)
+                for output, length, rounding in zip(outputs, lengths, _roundings(log, outputs), strict=True)
             ]
         if options.save is not None:
             memory.save(options.save)
@@ -106,7 +107,16 @@ def _lengths(stated: int | None, log: OpLog, outputs: list[Output]) -> list[int]
     return sum_lengths(log, [[output.rectangle] for output in outputs])
 
 
-def _result(log: OpLog, memory: MemoryStore, output: Output, out: Path | None, length: int) -> OutputResult:
+def _roundings(log: OpLog, outputs: list[Output]) -> list[Rounding | None]:
+    """The coarsest rounding behind each output; only default tolerances need them."""
+    if all(output.reference is None or output.allowed is not None for output in outputs):
+        return [None] * len(outputs)
+    return coarsest_roundings(log, [[output.rectangle] for output in outputs], [output.dtype for output in outputs])
+
+
+def _result(
+    log: OpLog, memory: MemoryStore, output: Output, out: Path | None, length: int, rounding: Rounding | None
+) -> OutputResult:
     n_elements = output.rows * output.cols
     try:
         got = read_output(log, memory, output)
@@ -123,22 +133,25 @@ def _result(log: OpLog, memory: MemoryStore, output: Output, out: Path | None, l
         return OutputResult(name=output.name, ok=None, n_elements=n_elements, n_wrong=None, max_abs_err=None, text=text)
     allowed = output.allowed
     if allowed is None:
-        allowed = default_tolerance(output.reference, output.dtype, length)
+        dtype = output.dtype if rounding is None else rounding.dtype
+        allowed = default_tolerance(output.reference, dtype, length)
     found, origin = compare_output(log, output.name, output, got, output.reference, allowed)
+    by_default = "" if found.ok or output.allowed is not None else f"; {_of_default(output.name, length, rounding)}"
     return OutputResult(
         name=output.name,
         ok=found.ok,
         n_elements=n_elements,
         n_wrong=found.n_wrong,
         max_abs_err=found.max_abs_err if math.isfinite(found.max_abs_err) else None,
-        text=str(found) if found.ok or output.allowed is not None else f"{found}; {_of_default(output.name, length)}",
+        text=f"{found}{by_default}",
         origin=None if origin is None else str(origin),
     )
 
 
-def _of_default(name: str, length: int) -> str:
+def _of_default(name: str, length: int, rounding: Rounding | None) -> str:
     terms = "1 term" if length == 1 else f"{length} terms"
-    return f"that is the default tolerance for sums of {terms}; state another with --allowed {name}=FILE.npy"
+    kind = "" if rounding is None else f" of {rounding},"
+    return f"that is the default tolerance{kind} for sums of {terms}; state another with --allowed {name}=FILE.npy"
 
 
 def _range(got: Array) -> str:

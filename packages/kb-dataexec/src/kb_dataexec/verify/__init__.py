@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from kb_dataexec.verify.outputs import sample_output as sample_output
     from kb_dataexec.verify.product_sample import check_product as check_product
     from kb_dataexec.verify.product_sample import why_not_sampled as why_not_sampled
+    from kb_dataexec.verify.roundings import Rounding as Rounding
+    from kb_dataexec.verify.roundings import coarsest_roundings as coarsest_roundings
     from kb_dataexec.verify.sample_record import ProductSample as ProductSample
     from kb_dataexec.verify.sums import sum_length as sum_length
     from kb_dataexec.verify.tolerance import ToleranceError as ToleranceError
@@ -26,6 +28,7 @@ _NAMES = {
     "kb_dataexec.verify.lengths": ("sum_lengths",),
     "kb_dataexec.verify.outputs": ("compare_output", "read_output", "sample_output"),
     "kb_dataexec.verify.product_sample": ("check_product", "why_not_sampled"),
+    "kb_dataexec.verify.roundings": ("Rounding", "coarsest_roundings"),
     "kb_dataexec.verify.sample_record": ("ProductSample",),
     "kb_dataexec.verify.sums": ("sum_length",),
     "kb_dataexec.verify.tolerance": ("ToleranceError", "as_stored", "default_tolerance", "gemm_tolerance"),

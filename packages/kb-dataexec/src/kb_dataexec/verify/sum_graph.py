@@ -116,7 +116,7 @@ def sum_graph(log: OpLog, sums: Sums, outputs: Sequence[Sequence[Rectangle]]) ->
     readers = len(keys) + np.arange(len(outputs))
     ops = np.zeros(len(keys) + len(readers), OPS_DTYPE)
     ops["op_id"] = ops["command_seq"] = np.arange(len(ops))
-    read = [_read(int(seq), each) for seq, output in zip(readers, outputs, strict=True) for each in output]
+    read = [read_of(int(seq), each) for seq, output in zip(readers, outputs, strict=True) for each in output]
     rule, own = (np.append(each, np.zeros(len(readers), np.int64)) for each in nodes.rules(keys))
     return SumGraph(OpLog(ops, np.concatenate([touched, *read]), ["command"]), rule, own)
 
@@ -168,8 +168,8 @@ def _rows_of(rows: Columns, shared: Array, columns: list[Array], chosen: Array, 
     return table
 
 
-def _read(op_id: int, rectangle: Rectangle) -> Array:
-    """The operand row by which *op_id* reads *rectangle*."""
+def read_of(op_id: int, rectangle: Rectangle) -> Array:
+    """Returns the operand row by which *op_id* reads *rectangle*."""
     row = np.zeros(1, OPERAND_DTYPE)
     row["op_id"], row["role"] = op_id, Role.SRC
     for name, number in zip(RECTANGLE_COLUMNS, rectangle.in_memory, strict=True):

@@ -22,7 +22,7 @@ from kb_dataexec import MemoryStore, numpy_dtype
 from kb_dataexec.analysis import Programs
 from kb_dataexec.files import file_in, read_array, read_json, write_array, writing
 from kb_dataexec.log import LogFolder, LogParts
-from kb_dataexec.verify import why_not_sampled
+from kb_dataexec.verify import Rounding, why_not_sampled
 from kb_engine import Tensor
 from kb_messages import ADDRESS_BITS, OFFSET_BITS, DType, join_address
 
@@ -58,6 +58,7 @@ class StoredOutput(Struct, frozen=True, kw_only=True):
     allowed: str = ""
     tensor: Tensor
     default_terms: int | None = None
+    rounding: Rounding | UnsetType = UNSET
     product: StoredProduct | UnsetType = UNSET
     offset_bits: Annotated[int, Meta(ge=32, le=OFFSET_BITS)] = 32
 
@@ -117,6 +118,7 @@ def save_expected(folder: Path, expected: Mapping[str, AnyExpected]) -> None:
             allowed=f"{number:06d}.allowed.npy",
             tensor=output.tensor,
             default_terms=output.default_terms,
+            rounding=UNSET if output.rounding is None else output.rounding,
             offset_bits=OFFSET_BITS,
         )
         write_array(folder / stored.reference, output.reference)
@@ -195,7 +197,8 @@ def _load(folder: Path, entry: StoredOutput) -> AnyExpected:
         raise RunFolderError(where, f"allowed errors of shape {allowed.shape}", f"one number or shape {tensor.shape}")
     if not np.all(np.isfinite(allowed) & (allowed >= 0)):
         raise RunFolderError(where, "an allowed error that is negative or not finite", "finite numbers of 0 or more")
-    return Expected(tensor, reference, allowed, entry.default_terms)
+    rounding = entry.rounding if isinstance(entry.rounding, Rounding) else None
+    return Expected(tensor, reference, allowed, entry.default_terms, rounding)
 
 
 def _load_product(folder: Path, where: str, tensor: Tensor, stored: StoredProduct) -> ExpectedProduct:

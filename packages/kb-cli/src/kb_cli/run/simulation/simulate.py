@@ -33,7 +33,7 @@ from kb_cli.run.simulation.read_back import ReadBack, read_back
 from kb_cli.run.simulation.sanitizer import Naming, SanitizerWatch, races_of, sanitize_run
 from kb_cli.run.simulation.sim_stats import compared_of, compared_text, sim_stats
 from kb_cli.run.simulation.trace_file import Trace
-from kb_cli.run.simulation.verdict import Verdict, Writers, execute_and_look, judge, terms_behind
+from kb_cli.run.simulation.verdict import Verdict, Writers, behind_outputs, execute_and_look, judge
 from kb_dataexec import FolderLogWriter, LogWriter, MemoryLogWriter, MemoryStore, OpLog
 from kb_dataexec.analysis import Programs, RaceReport, RaceSearch, Where
 from kb_dataexec.log import LogSummary
@@ -321,7 +321,7 @@ def _in_full(
     """Returns the references of *outputs*, and the allowed errors, which may follow from the sums in *rows*."""
     assert rows is not None, "they were read together for this check"
     progress.begin(VERIFY, "reference() and tolerance()")
-    return expected_outputs(setup, made.inputs, outputs, partial(terms_behind, rows))
+    return expected_outputs(setup, made.inputs, outputs, partial(behind_outputs, rows))
 
 
 def array_sha256(array: npt.NDArray[Any]) -> str:

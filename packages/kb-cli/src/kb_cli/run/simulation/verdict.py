@@ -11,14 +11,24 @@ import numpy.typing as npt
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from kb_cli.benchmark.expected import AnyExpected, ExpectedProduct, OutputTensor
+from kb_cli.benchmark.author_calls import Behind
+from kb_cli.benchmark.expected import AnyExpected, Expected, ExpectedProduct, OutputTensor
 from kb_cli.run.base.progress import PASS_2, VERIFY, RunProgress
 from kb_cli.run.base.result import OutputCheck, WrongElements
 from kb_dataexec import Executor, MemoryStore, OpLog
 from kb_dataexec.analysis import Origin, ProgramName, Programs
 from kb_dataexec.execute import Look
 from kb_dataexec.log import LogParts
-from kb_dataexec.verify import Comparison, ProductSample, compare_output, debug, read_output, sample_output, sum_lengths
+from kb_dataexec.verify import (
+    Comparison,
+    ProductSample,
+    coarsest_roundings,
+    compare_output,
+    debug,
+    read_output,
+    sample_output,
+    sum_lengths,
+)
 from kb_engine import Tensor
 from kb_messages import KbError
 
@@ -116,13 +126,22 @@ def terms_behind(log: OpLog, tensors: Mapping[str, Tensor]) -> dict[str, int]:
     return dict(zip(tensors, sum_lengths(log, rectangles), strict=True))
 
 
+def behind_outputs(log: OpLog, tensors: Mapping[str, Tensor]) -> dict[str, Behind]:
+    """Returns what the default tolerance of each of *tensors* follows from: sums and roundings of *log* behind it."""
+    rectangles = [[matrix.rectangle for _, matrix in tensor.every_block()] for tensor in tensors.values()]
+    roundings = coarsest_roundings(log, rectangles, [tensor.dtype for tensor in tensors.values()])
+    terms = terms_behind(log, tensors)
+    return {name: Behind(terms[name], rounding) for name, rounding in zip(tensors, roundings, strict=True)}
+
+
 def _tolerance_used(output: AnyExpected) -> str:
     if isinstance(output, ExpectedProduct):
         return "the tolerance of a product"
     if output.default_terms is None:
         return "the tolerance that the benchmark or the caller states"
     terms = "1 term" if output.default_terms == 1 else f"{output.default_terms} terms"
-    default = f"the default tolerance of {output.tensor.dtype} for sums of {terms}"
+    kind = output.tensor.dtype if output.rounding is None else f"{output.rounding},"
+    default = f"the default tolerance of {kind} for sums of {terms}"
     return f"{default}; state another with tolerance=, or in the benchmark's tolerance()"
 
 
@@ -172,6 +191,8 @@ def _check(log: LogParts, name: str, memory: MemoryStore, expected: AnyExpected,
             who = wrong.program if wrong.program.ids else f"the program on {wrong.program.pe}"
             texts.append(f"the writer is {who}{f', by its argument {argument}' if argument else ''}")
         texts.append(f"that is {tolerance}")
+    elif isinstance(expected, Expected) and expected.rounding is not None:
+        texts.append(f"the tolerance is that of {expected.rounding}")
     if sample is not UNSET:
         texts.append(str(sample))
     return OutputCheck(
