@@ -14,7 +14,8 @@ def test_a_run_that_states_no_operations_has_no_rate(invoke: Invoke, tmp_path: P
     bench.write_text(
         "import numpy as np\nimport kernbench as kb\n\n\ndef copy(tl, x, y):\n    tl.store(y, tl.load(x))\n\n\n"
         "@kb.benchmark\ndef copies(rng, N: int = 64, dtype: kb.DType = kb.DType.F32):\n"
-        "    return kb.call(copy, np.ones((1, N), np.float32), kb.empty((1, N), dtype), reference=lambda x: x)\n"
+        "    x = np.ones((1, N), np.float32)\n"
+        "    return kb.call(copy, x, kb.empty((1, N), dtype), reference=lambda x: x, pes=[0])\n"
     )
     ran = invoke("run", bench, "--out", tmp_path / "copies")
     assert ran.exit_code == 0, ran.output
