@@ -13,6 +13,7 @@ import pickle
 import sys
 import warnings
 import zlib
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -118,10 +119,12 @@ def _by_ttir(kernel: Any, given: Kernel) -> Any:
         number = given.arguments[parameter.name]
         kind = "constexpr" if parameter.is_constexpr else _type_of(parameter, number)
         signature[parameter.name] = kind
-        if kind == "constexpr":
-            constants[(at,)] = number
-        else:
-            values.append(_as_argument(number, kind))
+        is_tuple = isinstance(number, tuple)
+        for place, each, name in zip(count(), number, kind) if is_tuple else [(None, number, kind)]:
+            if name == "constexpr":
+                constants[(at,) if place is None else (at, place)] = each
+            else:
+                values.append(_as_argument(each, name))
     try:
         text = _ttir(kernel, signature, constants)
     except Exception as error:  # noqa: BLE001 - a refusal of the compiler is its result

@@ -20,6 +20,7 @@ from scalar_types import (
     Value,
     bounds,
     combined,
+    common,
     constant,
     fits,
     type_of,
@@ -73,10 +74,17 @@ class Kernel:
 class _Function:
     """A function that a kernel calls: its source, and what a call of it with a value gives."""
 
-    def __init__(self, source: str, result: Callable[[Value], Value | None], is_of_blocks: bool = False) -> None:
+    def __init__(
+        self,
+        source: str,
+        result: Callable[[Value], Value | None],
+        is_of_blocks: bool = False,
+        is_pair: bool = False,
+    ) -> None:
         self.source = source
         self.result = result
         self.is_of_blocks = is_of_blocks
+        self.is_pair = is_pair
 
 
 def _returned(values: list[Value], call: str) -> Value | None:
@@ -115,7 +123,7 @@ def _of_pairs(name: str, limit: int, first: int, second: int, at: int) -> _Funct
             return _returned(values if given.number > limit else values[1:], call)
         return None if combined(">", given, constant(limit)) is None else _returned(values, call)
 
-    return _Function(source, result)
+    return _Function(source, result, is_pair=True)
 
 
 def _scaling(name: str, how: str, number: Any) -> _Function:
@@ -129,9 +137,34 @@ def _scaling(name: str, how: str, number: Any) -> _Function:
     def result(given: Value) -> Value | None:
         by = Value("c", type_of(number)) if how == "named" else constant(number)
         found = combined("*", given, by)
-        return found and Value(f"{name}({given.text})", found.kind, found.is_block, found.number)
+        return _renamed(found, f"{name}({given.text})")
 
     return _Function(texts[how], result, is_of_blocks=True)
+
+
+def _counting(name: str, turns: int, step: Any) -> _Function:
+    """A function that adds up numbers in a loop."""
+    source = f"def {name}(a):\n    t = {step}\n    for i in range({turns}):\n        t += i\n    return t + a\n"
+
+    def result(given: Value) -> Value | None:
+        return _renamed(combined("+", Value("t", type_of(step)), given), f"{name}({given.text})")
+
+    return _Function(source, result, is_of_blocks=True)
+
+
+def _nested(name: str, inner: _Function, other: str) -> _Function:
+    """A function that calls another one."""
+    source = f"def {name}(a):\n    b = {other}(a)\n    return b + 1\n"
+
+    def result(given: Value) -> Value | None:
+        found = inner.result(given)
+        return found and _renamed(combined("+", found.named("b"), constant(1)), f"{name}({given.text})")
+
+    return _Function(source, result, inner.is_of_blocks)
+
+
+def _renamed(value: Value | None, text: str) -> Value | None:
+    return value and Value(text, value.kind, value.is_block, value.number)
 
 
 class _Writer:
@@ -144,10 +177,12 @@ class _Writer:
         self.depth = 1
         self.names: dict[str, Value] = {}
         self.fixed: set[str] = set()
+        self.changed: set[str] = set()
         self.functions: list[_Function] = []
         self.inputs: list[str] = []
         self.arguments: dict[str, Any] = {}
         self.parameters: list[str] = []
+        self.prologue: list[str] = []
         self.not_specialized: list[str] = []
         self.n_names = 0
         self.loops = 0
@@ -155,9 +190,11 @@ class _Writer:
     # The parts of a kernel
 
     def written(self) -> Kernel:
-        for number in range(self.chance.randint(0, 2)):
+        for number in range(self.chance.randint(0, 3)):
             self._function(f"{self.name}_f{number}")
         self._arguments()
+        for each in self.prologue:
+            self.line(each)
         self.line(f"at = tl.arange(0, {BLOCK})")
         for number, kind in enumerate(self.inputs):
             self.names[f"x{number}"] = Value(f"x{number}", kind, True)
@@ -178,8 +215,12 @@ class _Writer:
         pick, chance = self.chance.choice, self.chance
         numbers = pick([[3, 1], [3, 3], [300, -2], [0.5, 1.5], [True, False], [0, 70000]])
         limit = pick([0, 2, 5])
-        how = chance.randint(0, 3)
-        if how == 0:
+        how = chance.randint(0, 5)
+        if how == 4:
+            found = _counting(name, chance.randint(1, 4), pick([0, 0.0, 5]))
+        elif how == 5 and self.functions and not self.functions[0].is_pair:
+            found = _nested(name, self.functions[0], f"{self.name}_f0")
+        elif how == 0:
             found = _by_condition(name, limit, *numbers, has_else=chance.random() < 0.5)
         elif how == 1:
             found = _of_pairs(name, limit, pick([3, 4]), 4, chance.randint(0, 1))
@@ -192,9 +233,11 @@ class _Writer:
         self.inputs = [chance.choice([*INTEGERS, *FLOATS]) for _ in range(chance.randint(1, 2))]
         for number in range(chance.randint(1, 4)):
             name = f"n{number}"
-            how = chance.randint(0, 4)
+            how = chance.randint(0, 5)
             if how == 0:
                 self._annotated(name)
+            elif how == 5:
+                self._tuple(name)
             elif how == 1:
                 given: Any = chance.choice([0, 2, 3, -5, 6])
                 self.arguments[name] = given
@@ -217,6 +260,20 @@ class _Writer:
             )
         self.arguments[name] = given
         self.names[name] = Value(name, kind)
+
+    def _tuple(self, name: str) -> None:
+        """Adds a tuple of the host, whose elements are arguments of their own."""
+        given = tuple(self.chance.choice([1, 2, -3, 2**31, 0.25, True]) for _ in range(2))
+        self.arguments[name] = given
+        self.parameters.append(name)
+        for at, each in enumerate(given):
+            text = f"{name}[{at}]"
+            is_constant = each == 1 and not isinstance(each, bool)
+            kind = "" if is_constant else "int64" if type_of(each) == "uint32" else type_of(each)
+            item = self.new_name()
+            self.prologue.append(f"{item}{': tl.constexpr' if is_constant else ''} = {text}")
+            self.names[item] = Value(item, kind, number=1 if is_constant else None)
+            self.fixed |= {item} if is_constant else set()
 
     def _plain(self, name: str) -> None:
         """Adds an argument whose type follows from its value. The integer 1 is a constant unless it is excepted."""
@@ -269,6 +326,7 @@ class _Writer:
         return f"v{self.n_names}"
 
     def bind(self, name: str, value: Value) -> None:
+        self.changed.add(name)
         self.names[name] = value.named(name)
 
     def assignment(self) -> None:
@@ -322,7 +380,12 @@ class _Writer:
         self.line(f"{a}, {b} = {one.text}, {two.text}")
         self.bind(a, one)
         self.bind(b, two)
-        if self.chance.random() < 0.4 and self.depth == 1:
+        if self.depth == 1 and self.chance.random() < 0.3 and not (one.is_block or two.is_block):
+            found = combined("+", one.named(a), two.named(b))
+            if found is not None and one.scalar_kind == two.scalar_kind == found.kind and found.kind != "int1":
+                self.line(f"for _ in range({self.chance.randint(1, 5)}):")
+                self.line(f"    {a}, {b} = {b}, {a} + {b}")
+        elif self.chance.random() < 0.4 and self.depth == 1:
             self.line(f"{a}, {b} = {b}, {a}")
             self.bind(a, two)
             self.bind(b, one)
@@ -411,16 +474,27 @@ class _Writer:
             if how == 1:
                 self.line(f"for {index} in tl.static_range({self.chance.randint(1, 3)}):")
             else:
-                self.line(f"for {index} in {self._range()}:")
-                self.names[index] = Value(index, "int32")
+                bounds_text, kind = self._range()
+                self.line(f"for {index} in {bounds_text}:")
+                self.names[index] = Value(index, kind)
             self.fixed.add(index)
             self.body()
         self.names, self.fixed = before, fixed
 
-    def _range(self) -> str:
+    def _range(self) -> tuple[str, str]:
+        """The iterable of a loop, and the type of its index."""
         name = self.chance.choice(["range", "tl.range"])
-        bounds_of = ["3", "1, 4", "0, 6, 2"] + (["5, 0, -2"] if name == "range" else [])
-        return f"{name}({self.chance.choice(bounds_of)})"
+        few = [
+            each
+            for name_of, each in self.names.items()
+            if name_of in self.arguments and each.kind in ("", "int32", "int64") and name_of not in self.changed
+            and isinstance(self.arguments[name_of], int) and 0 <= self.arguments[name_of] <= 6
+        ]  # fmt: skip
+        if few and self.chance.random() < 0.5:
+            stop = self.chance.choice(few)
+            return f"{name}({stop.text})", stop.kind or "int32"
+        of_constants = ["3", "1, 4", "0, 6, 2"] + (["5, 0, -2"] if name == "range" else [])
+        return f"{name}({self.chance.choice(of_constants)})", "int32"
 
     # Expressions
 
@@ -458,7 +532,7 @@ class _Writer:
             return self.leaf(is_block)
         makers: list[Callable[[int, bool | None], Value | None]] = [
             self._binary, self._binary, self._binary, self._binary, self._unary, self._of_function, self._chosen,
-            self._conversion, self._called, self._joined, self._walrus,
+            self._conversion, self._called, self._joined, self._chain, self._walrus,
         ]  # fmt: skip
         for _ in range(6):
             found = self.chance.choice(makers)(depth - 1, is_block)
@@ -478,7 +552,7 @@ class _Writer:
                 return None
             two = Value(f"(({two.text} & 7) + 1)", two.kind, two.is_block)
         elif op in ("//", "%"):
-            two = constant(self.chance.choice([2, 3, 4, 7, 100]))
+            two = constant(self.chance.choice([2, 3, 4, 7, 100, -2, -3]))
         elif op in ("<<", ">>"):
             if two.is_constant or two.is_float or two.kind == "int1":
                 two = constant(self.chance.randint(0, 7))
@@ -505,8 +579,10 @@ class _Writer:
             return (
                 None if one.is_constant or one.kind == "int1" else Value(f"tl.abs({one.text})", one.kind, one.is_block)
             )
+        if one.is_constant and two.is_constant:
+            return self._of_two_literals(name)
         found = combined("+", one, two)
-        if found is None or found.is_constant or found.kind == "int1":
+        if found is None or found.kind == "int1":
             return None
         if name != "tl.where":
             return None if found.is_float else Value(f"{name}({one.text}, {two.text})", found.kind, found.is_block)
@@ -515,6 +591,16 @@ class _Writer:
         if test.is_constant:
             return None
         return Value(f"tl.where({test.text}, {one.text}, {two.text})", found.kind, found.is_block or test.is_block)
+
+    def _of_two_literals(self, name: str) -> Value | None:
+        """A scalar that a function makes of two numbers."""
+        one, two, test = self._literal(), self._literal(), self.condition()
+        kind = common(type_of(one.number), type_of(two.number), False)
+        if name == "min" or kind is None or kind == "int1" or not _is_held(one.number, kind, two.number):
+            return None
+        if name == "tl.where":
+            return None if test.is_constant else Value(f"tl.where({test.text}, {one.text}, {two.text})", kind)
+        return None if kind == "fp32" else Value(f"{name}({one.text}, {two.text})", kind)
 
     def _chosen(self, depth: int, is_block: bool | None) -> Value | None:
         test, one = self.condition(), self.expression(depth, is_block)
@@ -556,6 +642,15 @@ class _Writer:
         value = self.expression(depth, is_block if function.is_of_blocks else False)
         return function.result(value)
 
+    def _chain(self, depth: int, is_block: bool | None) -> Value | None:
+        """A chain of two comparisons of scalars."""
+        first, middle, last = self._literal(), self.expression(depth, False), self._literal()
+        ops = self.chance.choice(["<", "<="]), self.chance.choice(["<", ">=", "!="])
+        parts = combined(ops[0], first, middle), combined(ops[1], middle, last)
+        if middle.is_constant or None in parts:
+            return None
+        return Value(f"({first.text} {ops[0]} {middle.text} {ops[1]} {last.text})", "int1")
+
     def _joined(self, depth: int, is_block: bool | None) -> Value | None:
         one, two = self.condition(), self.condition()
         if one.is_constant or two.is_constant:
@@ -566,6 +661,10 @@ class _Writer:
         """Names a literal within an expression. The name is used nowhere else, so it does not matter when it is set."""
         value = self._literal()
         return Value(f"({self.new_name()} := {value.text})", value.scalar_kind)
+
+
+def _is_held(one: Any, kind: str, two: Any) -> bool:
+    return kind == "fp32" or (fits(int(one), kind) and fits(int(two), kind))
 
 
 def kernel(seed: int, number: int) -> Kernel:

@@ -236,3 +236,20 @@ def test_a_condition_of_a_loaded_integer_and_an_argument_steers():
     out = np.zeros(1, np.int32)
     truth_of_a_sum[1,](np.array([5], np.int16), out, 2**63)
     assert out[0] == 3
+
+
+@triton.jit
+def of_two_numbers(out, n, by):
+    tl.store(out, tl.minimum(n, by))
+    tl.store(out + 1, tl.maximum(n, by))
+    tl.store(out + 2, tl.minimum(2, 2147483648))
+    tl.static_assert(tl.minimum(2, 2147483648).dtype == tl.uint32)
+    tl.store(out + 3, tl.fma(2, 2147483648, 1))
+    tl.store(out + 4, 1 << n)
+
+
+def test_functions_of_two_known_numbers_compute_in_the_common_type():
+    """-7 in uint64 is 2^64 - 7. A shift by more bits than there are, which Triton leaves open, is one by 0."""
+    out = np.zeros(5, np.uint64)
+    of_two_numbers[1,](out, 2**63, -7)
+    assert out.tolist() == [2**63, 2**64 - 7, 2, 1, 1]

@@ -176,7 +176,7 @@ def fma(x: Any, y: Any, z: Any) -> tensor:
     """`x * y + z`. The product of floats is rounded to f32 before the sum."""
     kind = common_type(x, y, z)
     if not kind.is_float or kind.is_f64:
-        return binary("add", binary("mul", as_tensor(x), y), z)  # type: ignore[no-any-return]
+        return binary("add", binary("mul", cast(x, kind), cast(y, kind)), cast(z, kind))  # type: ignore[no-any-return]
     product = compute("mul", cast(x, float32), cast(y, float32), float32)
     return cast(compute("add", product, cast(z, float32), float32), kind)
 
@@ -226,9 +226,9 @@ def minimum(x: Any, y: Any, propagate_nan: Any = None) -> tensor:
 def _extreme(op: str, x: Any, y: Any, propagate_nan: Any) -> tensor:
     one = x if isinstance(x, tensor) else as_number(x)
     two = y if isinstance(y, tensor) else as_number(y)
-    if not isinstance(one, tensor) and not isinstance(two, tensor):
-        one = as_tensor(one)
     kind = common_type(one, two)
+    if not isinstance(one, tensor) and not isinstance(two, tensor):
+        one = cast(one, kind)
     if kind.is_f64:
         refuse_f64(f"tl.{op}")
     keeps_nan = constant_number(propagate_nan) == PropagateNan.ALL

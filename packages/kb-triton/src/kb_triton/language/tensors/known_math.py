@@ -49,11 +49,15 @@ FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 def of_numbers(op: str, x: int, y: int, kind: dtype) -> int:
     """Returns the function *op* of two integers, computed in *kind*. Raises KernelError for a division by zero."""
+    one: int = wrapped(_integer(x), kind)
+    two: int = wrapped(_integer(y), kind)
     if op == "maximum" or op == "minimum":
-        return max(x, y) if op == "maximum" else min(x, y)
+        return max(one, two) if op == "maximum" else min(one, two)
     if op in ("tdiv", "trem") and y == 0:
         refuse("a division by zero of integers", "another divisor")
-    found: Any = FUNCTIONS[op](wrapped(_integer(x), kind), wrapped(_integer(y), kind))
+    if op in ("lshift", "rshift") and type(two) is int and not 0 <= two < kind.int_bitwidth:
+        two = 0  # as for blocks; Triton leaves the result open
+    found: Any = FUNCTIONS[op](one, two)
     if op in COMPARISONS:
         return bool(found)
     return bool(found) if kind is int1 else wrapped(found, kind)
