@@ -28,6 +28,7 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from msgspec import Struct
 
+from kb_engine.fastforward.replay.addresses import TEXTS, addresses_in, is_format
 from kb_engine.fastforward.replay.dataclass_values import attributes_of, is_dataclass, is_frozen, written_attributes
 from kb_engine.fastforward.replay.instructions import (
     ATTRIBUTES,
@@ -96,7 +97,7 @@ def impurity_of(kernel: object, arguments: Sequence[Any], front_end: object = No
     for number, each in enumerate(arguments, 1):
         if not purity.is_fixed(each):
             return Impurity(f"argument {number}, of type {type(each).__name__}, may change while programs run")
-    if not purity.is_pure(kernel):
+    if not (purity.is_pure(kernel) and purity.makes_no_text()):
         return purity.impurity
     front = [front_end, *GIVEN] if isinstance(front_end, type) else GIVEN
     return None if purity.reads_what_computes(front) else Impurity(_REPLACED)
@@ -112,7 +113,7 @@ def only_computes(
     """
     purity = _Purity(unwrap)
     is_pure = all(map(purity.is_plain, kinds)) and purity.is_pure(kernel) and all(map(purity.is_usable, values))
-    return is_pure and purity.reads_what_computes(front)
+    return is_pure and purity.makes_no_text() and purity.reads_what_computes(front)
 
 
 class _Purity:
@@ -128,10 +129,18 @@ class _Purity:
         self._known: dict[FunctionType, bool] = {}
         self._plain: dict[int, type] = {}
         self._bare: dict[int, object] = {}
-        self._has_containers = self._has_changes = False
+        self._has_containers = self._has_changes = self._has_formats = False
+        self._remainders: list[tuple[dis.Instruction, FunctionType]] = []
         self._around: set[int] = set()
         self._found: dict[tuple[int, bool], object] = {}
         self.impurity = Impurity("the kernel, or a function that it calls, has names around it that may change")
+
+    def makes_no_text(self) -> bool:
+        """Whether the functions so far have no operator `%` beside a text with a place for any object."""
+        if self._has_formats and self._remainders:
+            self._note_cause(TEXTS, *self._remainders[0])
+            return False
+        return True
 
     def is_pure(self, function: FunctionType) -> bool:
         """Whether *function*, and each function that it calls, is pure."""
@@ -152,11 +161,24 @@ class _Purity:
         around = [*defaults, *by_name.values(), *[each for each in cells if each is not np]]
         if function.__dict__ or not all(map(self.is_usable, around)):
             return False
+        if self._shows_addresses(function):
+            return False
         for each, following in pairwise(instructions_of(function.__code__)):
             if not self._is_harmless(each, following, function):
                 self._note(each, function)
                 return False
         return True
+
+    def _shows_addresses(self, function: FunctionType) -> bool:
+        """Whether addresses of objects may decide something in *function*."""
+        findings = addresses_in(function.__code__)
+        self._has_formats |= findings.has_formats
+        self._remainders += [(each, function) for each in findings.remainders]
+        for each, cause in findings.found:
+            if each.opname != "LOAD_GLOBAL" or each.argval not in function.__globals__:
+                self._note_cause(cause, each, function)
+                return True
+        return False
 
     def _takes_what_computes(self, instruction: dis.Instruction, function: FunctionType) -> bool:
         """Whether *instruction*, after the name of numpy, takes an attribute that only computes."""
@@ -173,17 +195,21 @@ class _Purity:
 
     def _note(self, instruction: dis.Instruction, function: FunctionType) -> None:
         """Notes *instruction* of *function* as the impurity, unless an impurity of a called function was noted."""
+        name, value = instruction.opname, instruction.argval
+        if name in TAKES:
+            cause = f"uses `.{value}`, which does or shows more than commands do"
+        elif name == "LOAD_GLOBAL":
+            cause = f"uses `{value}`, which may change between programs"
+        else:
+            cause = f"changes or reads more than its own values, by {name}"
+        self._note_cause(cause, instruction, function)
+
+    def _note_cause(self, cause: str, instruction: dis.Instruction, function: FunctionType) -> None:
+        """Notes that the kernel does what *cause* says by *instruction*, unless an impurity was noted before."""
         if not self.impurity.filename:
             place, code = instruction.positions, function.__code__
-            name, value = instruction.opname, instruction.argval
             lineno = code.co_firstlineno if place is None or place.lineno is None else place.lineno
-            if name in TAKES:
-                cause = f"the kernel uses `.{value}`, which does or shows more than commands do"
-            elif name == "LOAD_GLOBAL":
-                cause = f"the kernel uses `{value}`, which may change between programs"
-            else:
-                cause = f"the kernel changes or reads more than its own values, by {name}"
-            self.impurity = Impurity(cause, code.co_filename, lineno)
+            self.impurity = Impurity(f"the kernel {cause}", code.co_filename, lineno)
 
     def reads_what_computes(self, front: Sequence[type]) -> bool:
         """Whether the attributes that the code reads in its namespaces and classes are the same for each program.
@@ -296,6 +322,7 @@ class _Purity:
         too."""
         is_part = is_part or self._is_constant
         kind = type(value)
+        self._has_formats |= is_format(value)
         if kind in _PLAIN or isinstance(value, TensorRef):
             return kind is not slice or all(map(is_part, (value.start, value.stop, value.step)))  # type: ignore[attr-defined]
         if is_dataclass(kind):
