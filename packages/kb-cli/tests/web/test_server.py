@@ -53,8 +53,8 @@ def test_the_printed_address_gives_a_cookie_once_and_leaves_the_address(client: 
         ("/", {"Host": ["127.0.0.1:1", "127.0.0.1:1"]}, 421, "Host: got 2 of them"),
         ("/", {"Origin": "http://example.com"}, 403, "Origin: got 'http://example.com', needs this page"),
         ("/", {"Origin": "null"}, 403, "Origin: got 'null'"),
-        ("/", {"Content-Length": "3"}, 400, "body: got one, needs none"),
-        ("/", {"Transfer-Encoding": "chunked"}, 400, "body: got one, needs none"),
+        ("/", {"Content-Length": "3"}, 413, "body: got one, needs none"),
+        ("/", {"Transfer-Encoding": "chunked"}, 413, "body: got one, needs none"),
         ("/../server.py", {}, 404, "address: got none of this page"),
         ("/%2e%2e/server.py", {}, 404, "address: got none of this page"),
         ("/index.html", {}, 404, "address: got none of this page"),
@@ -65,7 +65,7 @@ def test_the_printed_address_gives_a_cookie_once_and_leaves_the_address(client: 
         ("/api/overview?run=%ff", {}, 400, "address: got one that cannot be read"),
         ("http://[x/", {}, 400, "address: got one that cannot be read"),
         ("/api/runs?" + "&".join(f"a{n}=1" for n in range(99)), {}, 400, "address: got one that cannot be read"),
-        ("/" + "x" * 70_000, {}, 414, "request: got one that cannot be read"),
+        ("/" + "x" * 70_000, {}, 414, "address: got more than 65536 bytes, needs at most so many"),
     ],
 )
 def test_a_wrong_request_gets_a_sentence(client: Client, path: str, given: dict, status: int, text: str) -> None:

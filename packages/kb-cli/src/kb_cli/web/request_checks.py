@@ -59,7 +59,7 @@ class PageGate:
             if origin not in {f"http://{host}" for host in self.hosts}:
                 return sentence(f"Origin: got {origin[:80]!r}, needs this page", HTTPStatus.FORBIDDEN)
         if headers.get("Transfer-Encoding") or headers.get("Content-Length", "0") != "0":
-            return sentence("body: got one, needs none", HTTPStatus.BAD_REQUEST)
+            return sentence("body: got one, needs none", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         return None
 
     def lets_in(self, path: str, tokens: Sequence[str]) -> WebAnswer | None:

@@ -16,6 +16,19 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from kb_cli.web.answer import WebAnswer, WebEvents, sentence
+from kb_cli.web.connections import (
+    ANSWER_S,
+    MOST_HEAD_NBYTES,
+    MOST_LINE_NBYTES,
+    REFUSAL_S,
+    REQUEST_S,
+    Connections,
+    LargeRequestError,
+    LateRequestError,
+    Requests,
+    drop_rest,
+    refuse,
+)
 from kb_cli.web.request_checks import SECURITY, TOKEN, PageGate
 
 if TYPE_CHECKING:
@@ -70,6 +83,7 @@ class PageServer(ThreadingHTTPServer):
         except OSError as error:
             raise _port_error(port, error) from None
         self.gate = PageGate(self.server_address[1])
+        self.connections = Connections()
         self.files = page_files()
         self._folder, self._sweeps, self._lock = folder, sweeps, Lock()
         self._indexes: tuple[RunIndex, OpenedRuns, SweepIndex] | None = None
@@ -100,6 +114,19 @@ class PageServer(ThreadingHTTPServer):
 
         Thread(target=load, name="kb-web-load", daemon=True).start()
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers the requests of a new connection on a thread. Refuses the connection where there are too many."""
+        if self.connections.add(request):
+            super().process_request(request, client_address)
+        else:
+            refuse(request)
+            self.shutdown_request(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Ends a connection."""
+        self.connections.remove(request)
+        super().shutdown_request(request)
+
     def server_close(self) -> None:
         """Closes the server, and notes that it is over."""
         self.is_over = True
@@ -121,8 +148,45 @@ class PageServer(ThreadingHTTPServer):
 class _PageHandler(BaseHTTPRequestHandler):
     server: PageServer
     protocol_version = "HTTP/1.1"
-    timeout = 60
-    """Seconds that a connection may be silent."""
+
+    def setup(self) -> None:
+        """Prepares the connection. A request has to come in time."""
+        super().setup()
+        self._requests = Requests(self.connection)
+        self.rfile = self._requests.file
+
+    def handle_one_request(self) -> None:
+        """Reads a request and answers it; refuses a request that comes too slowly or is too large."""
+        self.close_connection = True
+        self.command, self.requestline, self.request_version = "", "", self.protocol_version
+        try:
+            self._requests.begin()
+            self.raw_requestline = self.rfile.readline(MOST_LINE_NBYTES + 1)
+            if len(self.raw_requestline) > MOST_LINE_NBYTES:
+                self._refuse("address", f"more than {MOST_LINE_NBYTES} bytes", "at most so many", 414)
+            elif self.raw_requestline and self.parse_request():
+                self.connection.settimeout(ANSWER_S)
+                self.do_GET()
+        except LateRequestError as error:
+            if error.is_begun:  # a connection that a browser opened ahead just ends
+                self._refuse("request", f"a part within {REQUEST_S:g} s", "the whole", HTTPStatus.REQUEST_TIMEOUT)
+        except LargeRequestError:
+            got = f"more than {MOST_HEAD_NBYTES} bytes"
+            self._refuse("headers", got, "at most so many", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def _refuse(self, where: str, got: str, needs: str, status: int) -> None:
+        """Answers that a request cannot be taken, and ends the connection. The request may go on meanwhile."""
+        self._end_with(sentence(f"{where}: got {got}, needs {needs}", status))
+
+    def _end_with(self, refusal: WebAnswer) -> None:
+        self.close_connection = True
+        self.connection.settimeout(REFUSAL_S)
+        self._send(refusal)
+        drop_rest(self.connection)
+
+    def handle_expect_100(self) -> bool:
+        """Sends nothing: a request with a body is refused."""
+        return True
 
     def parse_request(self) -> bool:
         """Parses the request, and refuses requests of strangers."""
@@ -130,8 +194,7 @@ class _PageHandler(BaseHTTPRequestHandler):
             return False
         refusal = self.server.gate.refuses(self.command, self.headers)
         if refusal is not None:
-            self.close_connection = True  # a body, if there is one, is not read
-            self._send(refusal)
+            self._end_with(refusal)
             return False
         return True
 
@@ -153,10 +216,12 @@ class _PageHandler(BaseHTTPRequestHandler):
         except ValueError as error:
             return sentence(f"address: got one that cannot be read ({error}), needs one of this page", 400)
         opened = gate.lets_in(asked.path, fields.get(TOKEN, []))
+        if opened is None and not gate.knows(self.headers):
+            opened = gate.unknown()
         if opened is not None:
+            self.close_connection = True
             return opened
-        if not gate.knows(self.headers):
-            return gate.unknown()
+        self.server.connections.admit(self.connection)
         if asked.path in self.server.files:
             return self.server.files[asked.path]
         if not asked.path.startswith(API):
@@ -200,10 +265,11 @@ class _PageHandler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Sends an error as text, with the headers of every answer. No part of the request is repeated."""
-        self.close_connection = True
-        if not hasattr(self, "command") or self.command is None:
-            self.command = ""
-        self._send(sentence("request: got one that cannot be read, needs one as browsers send it", code))
+        self.command = self.command or ""
+        if code == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+            self._refuse("headers", "too many or too long ones", "those of a browser", code)
+        else:
+            self._refuse("request", "one that cannot be read", "one as browsers send it", code)
 
     def end_headers(self) -> None:
         """Ends the headers, after the headers of every answer."""
