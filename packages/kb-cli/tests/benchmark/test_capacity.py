@@ -12,10 +12,11 @@ from kb_cli.benchmark import author_calls, bundled
 from kb_cli.benchmark.author_calls import check_capacity, inputs_of
 from kb_cli.benchmark.call_benchmark import FunctionBenchmark
 from kb_cli.benchmark.code import machine_memory
-from kb_cli.benchmark.code.machine_memory import available_nbytes, limited_memory
+from kb_cli.benchmark.code.machine_memory import limited_memory
 from kb_cli.benchmark.load import execute_source, load_benchmark
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import build_params
+from kb_dataexec.files import available_nbytes, free_memory
 from kb_messages import BenchmarkError
 from kb_topology import load_topology
 
@@ -125,7 +126,7 @@ def test_inputs_beyond_this_machine_are_a_memory_error(bench_file: Write, monkey
 
 
 def test_a_system_without_a_memory_figure_has_no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(machine_memory, "_MEMINFO", tmp_path / "none")
+    monkeypatch.setattr(free_memory, "_MEMINFO", tmp_path / "none")
     assert available_nbytes() is None
     with limited_memory():
         pass

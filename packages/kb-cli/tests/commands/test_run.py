@@ -1,6 +1,7 @@
 """`kb run` in one process: its output, its run folder, and its exit code."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -248,3 +249,29 @@ def test_keep_none_leaves_the_data_of_an_earlier_run(
     assert said["keep"]["why"] == "--keep none; the folder keeps the data of an earlier run"
     assert {path: path.read_bytes() for path in first.rglob("*") if path.is_file()} == files
     assert invoke("verify", first).exit_code == 0
+
+
+def test_limits_of_work_are_options(
+    invoke: Callable[..., Result], bench_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variables are as before when the command has ended."""
+    monkeypatch.setenv("KB_WATCHDOG", "7")
+    monkeypatch.delenv("KB_MAX_HOURS", raising=False)
+    spins = bench_file("    tl.wait(", "    while a is not None:\n        pass\n    tl.wait(")
+    stopped = invoke("run", spins, "--watchdog", "0.2", "--max-hours", "0")
+    assert stopped.exit_code == 3
+    assert ", in sip0.cube0.pe0: the kernel has run for 0.2 s without a command or a wait; needs" in stopped.stderr
+    refused = invoke("run", bench_file("pes=[0])", "grid=2 * 10**9)"))
+    assert refused.exit_code == 2
+    assert "got a grid of 2,000,000,000 programs, which take " in refused.stderr
+    assert (os.environ["KB_WATCHDOG"], os.environ.get("KB_MAX_HOURS")) == ("7", None)
+
+
+def test_a_point_of_a_sweep_that_the_watchdog_stopped_is_tried_again(
+    invoke: Callable[..., Result], bench_file: Callable[..., Path]
+) -> None:
+    bench = bench_file("    tl.wait(", "    while a is not None:\n        pass\n    tl.wait(")
+    for _ in range(2):
+        found = json.loads(invoke("sweep", bench, "-p", "size=8,16", "--jobs", 2, "--watchdog", "0.3", "--json").stdout)
+        assert (found["computed"], found["known"], found["failed"]) == (2, 0, 2)
+        assert "the kernel has run for 0.3 s without a command or a wait" in found["points"][0]["error"]

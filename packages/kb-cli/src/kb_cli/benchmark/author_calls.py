@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_cli.benchmark.code.author_results import MOST_FLOPS, check_array, check_names, checked_count, checked_tolerance
-from kb_cli.benchmark.code.machine_memory import available_nbytes, limited_memory
+from kb_cli.benchmark.code.machine_memory import limited_memory
 from kb_cli.benchmark.code.user_code import user_code
 from kb_cli.benchmark.expected import Expected
 from kb_cli.benchmark.setup import Setup
 from kb_dataexec import default_tolerance
+from kb_dataexec.files import available_nbytes
 from kb_dataexec.verify import Rounding
 from kb_engine import Host, Tensor
 from kb_messages import BenchmarkError, MemorySpace

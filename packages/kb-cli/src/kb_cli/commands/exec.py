@@ -14,6 +14,7 @@ from kb_cli.run.base.result import Policy
 from kb_cli.run.simulation.sanitizer import found_something
 from kb_cli.script.script_run import ScriptRun
 from kb_cli.terminal.checked_command import CheckedCommand
+from kb_cli.terminal.limit_options import limit_options
 from kb_cli.terminal.output import emit_json, emit_tables
 
 
@@ -59,6 +60,7 @@ from kb_cli.terminal.output import emit_json, emit_tables
     is_flag=True,
     help="Also list how many commands were isolated, skipped or on the slow path (event by event), and why.",
 )
+@limit_options
 @click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
 def command(
     script: Path,

@@ -22,6 +22,7 @@ from kb_cli.run.saving.save import run_once
 from kb_cli.run.simulation.sanitizer import found_something
 from kb_cli.run.simulation.trace_file import check_trace_name
 from kb_cli.terminal.checked_command import CheckedCommand
+from kb_cli.terminal.limit_options import limit_options
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_cli.terminal.output_file import refuse_overwriting
 from kb_messages import BenchmarkError
@@ -90,6 +91,7 @@ from kb_topology import load_topology
     is_flag=True,
     help="Also list how many commands were isolated, skipped or on the slow path (event by event), and why.",
 )
+@limit_options
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with --shapes), nothing else.")
 def command(
     bench: str,

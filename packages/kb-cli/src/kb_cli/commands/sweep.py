@@ -24,6 +24,7 @@ from kb_cli.sweep.points import points_of
 from kb_cli.sweep.sweep import SweepResult, SweepSetup, run_sweep
 from kb_cli.sweep.sweep_file import plain_sweep
 from kb_cli.terminal.checked_command import CheckedCommand
+from kb_cli.terminal.limit_options import limit_options
 from kb_cli.terminal.output import emit_json, emit_lines, emit_tables
 from kb_cli.terminal.output_file import made_folder
 
@@ -68,6 +69,7 @@ from kb_cli.terminal.output_file import made_folder
     help="All points, .csv or .parquet.",
 )
 @click.option("--rows", type=click.IntRange(min=1), default=15, show_default=True, help="Points in each table.")
+@limit_options
 @click.option("--json", "as_json", is_flag=True, help="Print one object with all points, nothing else.")
 def command(
     what: str,

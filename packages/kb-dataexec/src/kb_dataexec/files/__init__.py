@@ -1,6 +1,7 @@
 """Checked reading of files that may be damaged, hostile or too large, and writing that names the file that fails."""
 
 from kb_dataexec.files.arrays import read_array
+from kb_dataexec.files.free_memory import available_nbytes
 from kb_dataexec.files.json_text import (
     DistinctKeys,
     UnreadableJsonError,
@@ -15,6 +16,7 @@ from kb_messages import decode_text, file_in, open_regular, read_bytes, read_tex
 __all__ = [
     "DistinctKeys",
     "UnreadableJsonError",
+    "available_nbytes",
     "decode_json",
     "decode_text",
     "file_in",

@@ -18,11 +18,13 @@ from kb_engine.engine.build import Exactness, build
 from kb_engine.engine.dropped_interrupts import raises_dropped_interrupts
 from kb_engine.engine.exact_check import ExactCheck
 from kb_engine.engine.launch_to_end import LaunchToEnd
+from kb_engine.engine.limits import Limits, check_grid, limits_of
 from kb_engine.engine.livelock import MOST_REPEATED_LOADS, NO_PROGRESS_EVENTS, PollingGuard, ProgressGuard
+from kb_engine.engine.long_runs import LongRunGuard
 from kb_engine.engine.registry import Registry
 from kb_engine.engine.simulated_work import SimulatedWork, WorkCounter
 from kb_engine.engine.strategies import FastForward, LaunchRequest, Run, Strategy, every_event, fast_forward_of
-from kb_engine.engine.stuck import kernel_positions
+from kb_engine.engine.stuck import kernel_positions, never_yields_error
 from kb_engine.fabric.fabric import Fabric
 from kb_engine.language.tl import Language
 from kb_engine.launch.host_calls import HostCall
@@ -36,6 +38,7 @@ from kb_engine.program.author.kernel_lines import kernel_lines
 from kb_engine.program.grid import Grid
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
+from kb_engine.program.watchdog import KernelNeverYields, watching
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.collector import collect_once, collector_off
 from kb_messages import (
@@ -68,7 +71,8 @@ class Engine:
     simulates each launch once more on a second engine that skips nothing, and raises KbError where times, counts,
     traffic, states of blocks, bytes, errors or rows of the log differ. Times, counts and the op log are the same in all
     three. With *templates*, programs of a grid that repeat an earlier program are replayed without their kernel. `work`
-    counts the skipped work.
+    counts the skipped work. *limits* end work without end, and change no result; by default they are those of the
+    environment (`limits_of`).
 
     Raises TopologyError when the topology names blocks that are not installed or attributes they do not take, and
     KbError for another *exact*.
@@ -84,18 +88,21 @@ class Engine:
         most_repeated_loads: int = MOST_REPEATED_LOADS,
         templates: bool = True,
         exact: Exactness = "isolated",
+        limits: Limits | None = None,
     ) -> None:
         if exact not in get_args(Exactness):
             raise KbError("Engine", f"exact={exact!r}", " or ".join(map(repr, get_args(Exactness))))
+        self.limits = limits_of() if limits is None else limits
+        length = LongRunGuard(self.limits, lambda: self._launches.values(), self._is_searching)
         guard = ProgressGuard(no_progress_events, lambda n_events: self._to_end.stands_still(n_events))
         polling = PollingGuard(most_repeated_loads, lambda: self._launches.values(), lambda: self.memory)
-        watching = (Callbacks(on_trace=observers),) if callable(observers) else observers
+        watchers = (Callbacks(on_trace=observers),) if callable(observers) else observers
         reasons, registry = SlowPathReasons(), registry or Registry()
         with collector_off():
-            built = build(topology, registry, writer, (*watching, guard, polling))
+            built = build(topology, registry, writer, (*watchers, guard, polling, length))
             self.fast_forward: FastForward | None = None
             if exact != "events":
-                self.fast_forward = fast_forward_of(built, watching, templates, reasons)
+                self.fast_forward = fast_forward_of(built, watchers, templates, reasons)
         collect_once()  # so that the objects of the chip count as old
         self.chip = built.chip
         self.pes = built.pes
@@ -110,9 +117,10 @@ class Engine:
         self._work = WorkCounter(built.session, wing, EVENTS_ASKED_FOR if exact == "events" else NO_WING, reasons)
         self._check: ExactCheck | None = None
         if exact == "check":
-            limits = no_progress_events, most_repeated_loads
+            most = no_progress_events, most_repeated_loads
             other = None if writer is None else MemoryLogWriter()
-            self._check = ExactCheck(self, Engine(topology, other, (), registry, *limits, exact="events"))
+            second = Engine(topology, other, (), registry, *most, exact="events", limits=self.limits)
+            self._check = ExactCheck(self, second)
 
     @property
     def topology(self) -> Topology:
@@ -169,8 +177,9 @@ class Engine:
         *pe_ids*. On other topologies all kernels begin at once.
 
         Raises KernelError when a kernel misuses `tl`, is no plain function, or takes other arguments, when a target is
-        not there, and for any exception of a kernel. Raises SimulationStuckError when a kernel waits and nothing is
-        left to happen, or only events that lead nowhere. After one of these errors nothing more can be simulated, and
+        not there, for any exception of a kernel, and for work beyond `limits`. Raises SimulationStuckError when a
+        kernel waits and nothing is left to happen, or only events that lead nowhere, and for a kernel that runs on
+        without letting simulated time pass. After one of these errors nothing more can be simulated, and
         each further call raises KbError.
         """
         if not pe_ids and not targets:
@@ -180,6 +189,8 @@ class Engine:
             if self.host_calls is None:
                 check_there(self.topology.graph, targets)
         check_kernel(kernel, len(arguments), root)
+        if grid is not None:
+            check_grid(grid, self.limits)
         self.memory.keep_initial()
         if self._check is not None:
             self._check.before_launch()
@@ -220,12 +231,20 @@ class Engine:
         if listeners.on_launch is not None:
             listeners.on_launch()
         try:
-            return self._to_end.run(launch, targets)
+            with watching(self.clock, self.limits.watchdog_s):
+                return self._to_end.run(launch, targets)
         except BaseException as error:
-            if wing is not None and isinstance(error, Exception):
+            never_yields = isinstance(error, KernelNeverYields)
+            if wing is not None and (never_yields or isinstance(error, Exception)):
                 wing.launch_failed()
             launch.abandon(error)
+            if never_yields:
+                raise never_yields_error(error, launch, self.limits) from TimeoutError("an error of this machine")
             raise
+
+    def _is_searching(self) -> bool:
+        """Whether programs of the launch under way may yet be skipped."""
+        return self.fast_forward is not None and self.fast_forward.is_searching
 
     def send(self, messages: Sequence[MmuMessage]) -> HostCall | None:
         """Has the MMUs of the PEs that *messages* name obey them, in one call of the host.

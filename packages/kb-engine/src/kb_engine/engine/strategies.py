@@ -75,6 +75,10 @@ class FastForward(Protocol):
 
     strategies: Sequence[Strategy]
 
+    @property
+    def is_searching(self) -> bool:
+        """Whether programs of the launch under way may yet be skipped."""
+
     def launch_begins(self, n_pes: int) -> None:
         """Notes that a launch on *n_pes* PEs begins."""
 

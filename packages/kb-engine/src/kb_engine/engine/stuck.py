@@ -8,14 +8,31 @@ The report on a stuck simulation has chains of waiters, each with the circle or 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from kb_engine.block.in_flight import CommandInFlight
+from kb_engine.engine.limits import WATCHDOG, Limits
 from kb_engine.engine.wait_graph import Waiter, WaitGraph
 from kb_engine.launch.launch import Launch
+from kb_engine.program.author.loop_turns import loops_of
 from kb_engine.program.runner import KernelRunner
 from kb_engine.timing.units import ns_text
 from kb_messages import SimulationStuckError
+
+
+def never_yields_error(error: BaseException, launch: Launch, limits: Limits) -> SimulationStuckError:
+    """Returns the error to raise for a program of *launch* that *error*, of the watchdog, has stopped."""
+    runner = next((each for each in launch.runners if each.stopped_at), None)
+    frames, trace = list[FrameType](), error.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame)
+        trace = trace.tb_next
+    turns = "".join(f", {each}" for each in loops_of(frames)[:1])
+    where = "launch" if runner is None else f"{runner.stopped_at}, in {runner.name}"
+    got = f"the kernel has run for {limits.watchdog_s:g} s without a command or a wait{turns}"
+    fix = f"{WATCHDOG} or --watchdog sets another number of seconds, and 0 no limit"
+    return SimulationStuckError(where, got, "a loop that ends, or that uses the chip", fix)
 
 
 def queued_note(launches: Iterable[Launch]) -> str:

@@ -45,6 +45,11 @@ class Grids:
         self.skipper: ProgramSkipper | None = None
         self.skipped_programs = self.skipped_commands = 0
 
+    @property
+    def is_searching(self) -> bool:
+        """Whether a period of the programs under way is searched, and none was found so far."""
+        return self.skipper is not None and self.skipper.is_searching
+
     def try_run(self, request: LaunchRequest, run: Run) -> Attempt:
         """Runs the launch where its programs can be replayed."""
         number, session, pes, call, grid = request

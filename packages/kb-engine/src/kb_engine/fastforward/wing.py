@@ -63,6 +63,11 @@ class Wing:
         self.strategies: Sequence[Strategy] = (self.grids,)
 
     @property
+    def is_searching(self) -> bool:
+        """Whether programs of the launch under way may yet be skipped."""
+        return self.grids.is_searching
+
+    @property
     def n_isolated(self) -> int:
         """The number of commands that were isolated so far."""
         return 0 if self.isolated is None else self.isolated.n_isolated

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import local
+from types import FrameType
 from typing import Final
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -14,6 +15,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.program.author.kernel_lines import foreign_value
 from kb_engine.program.port import Completion
+from kb_engine.program.watchdog import watch_below
 from kb_engine.timing.clock import Clock
 
 _MOST_IDLE: Final = 512
@@ -125,6 +127,12 @@ class KernelCoroutine:
         _NEVER_ENDED.append(worker)
         return False
 
+    @property
+    def frame(self) -> FrameType | None:
+        """The innermost frame of the kernel while it waits; None otherwise."""
+        frame: FrameType | None = self._greenlet.gr_frame if self._greenlet is not None and self.waiting_at else None
+        return frame
+
     def wait_for(self, completion: Completion | None) -> None:
         """Notes the command that the kernel waits for, or is about to wait for; None for no command."""
         self.waiting_for = completion
@@ -172,3 +180,6 @@ def _run_bodies() -> None:
         body = parent.switch()
         body()
         del body  # an idle greenlet must not keep the values of a kernel
+
+
+watch_below(_run_bodies.__code__)

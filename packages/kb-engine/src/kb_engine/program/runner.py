@@ -18,6 +18,7 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import FrontEnd, ProgramPort
 from kb_engine.program.session import Session
+from kb_engine.program.watchdog import KernelNeverYields
 
 Kernel = Callable[..., None]
 
@@ -46,7 +47,8 @@ class KernelRunner:
 
     *done(runner)* is called at `end_ps`, when the kernel has returned and all its commands are done; from then on
     `has_ended` is true. *returned(runner)* is called before, when the kernel has returned. `stopped_at` is the line at
-    which a signal or `sys.exit` ended the kernel, or "". `name` is the name of the program in errors and reports.
+    which a signal, `sys.exit` or the watchdog ended the kernel, or "". `name` is the name of the program in errors and
+    reports.
     """
 
     def __init__(
@@ -114,8 +116,10 @@ class KernelRunner:
         except BaseException as error:
             if self.kernel.is_abandoned:
                 raise
-            # A signal, `sys.exit` and a mistake of kernbench pass through: the kernel is not to blame.
-            if isinstance(error, (KeyboardInterrupt, SystemExit)) or not is_authors_error(error, call.root):
+            # A signal, `sys.exit` and a mistake of kernbench pass through: the kernel is not to blame. The engine says
+            # which kernel the watchdog has stopped.
+            passes = isinstance(error, (KeyboardInterrupt, SystemExit, KernelNeverYields))
+            if passes or not is_authors_error(error, call.root):
                 self.stopped_at = authors_line(error, call.root)
                 raise
             self._port.tcm.end()

@@ -1,4 +1,4 @@
-"""The memory of this machine: its free bytes, and a limit that turns a kill by the system into a MemoryError."""
+"""A limit on the memory of this process, which turns a kill by the system into a MemoryError."""
 
 from __future__ import annotations
 
@@ -8,18 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_MEMINFO, _STATM = Path("/proc/meminfo"), Path("/proc/self/statm")
+from kb_dataexec.files import available_nbytes
+
+_STATM = Path("/proc/self/statm")
 _DATA_PAGES = 5
 """The column of statm with the pages of private, writable memory. Source: proc_pid_statm(5)."""
-
-
-def available_nbytes() -> int | None:
-    """Returns the bytes that can be allocated without swapping, or None on a system that does not publish them."""
-    try:
-        (line,) = (line for line in _MEMINFO.read_text().splitlines() if line.startswith("MemAvailable:"))
-        return int(line.split()[1]) << 10
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 @contextmanager

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kb_cli.benchmark.code.machine_memory import available_nbytes
 from kb_cli.benchmark.setup import Setup
+from kb_dataexec.files import available_nbytes
 from kb_engine.block import CommandInFlight
 from kb_engine.observe import Observer
 from kb_messages import BenchmarkError

@@ -110,6 +110,11 @@ class ProgramSkipper(PeriodSkipper[ProgramSnapshot, ProgramShift]):
         return list({id(each): each for each in (*own, *memories)}.values())
 
     @property
+    def is_searching(self) -> bool:
+        """Whether programs have templates, and no program was skipped so far."""
+        return not self.skipped and self._templates.why_not is None
+
+    @property
     def why_not(self) -> SkipRefusal | None:
         """Why no program was skipped; None if one was."""
         if self.skipped:

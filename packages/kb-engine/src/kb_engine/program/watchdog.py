@@ -1,0 +1,183 @@
+"""The watchdog of kernels: stops one that runs on and on without letting simulated time pass.
+
+Design: docs/design/trace-and-stuck-runs.md
+
+A kernel that loops without a command stops the clock, so nothing in the simulator sees it. A thread of its own looks
+once in a while at the entry of the clock that runs. It raises KernelNeverYields in the thread of the launch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock, Thread, get_ident
+from time import monotonic, sleep
+from types import CodeType, FrameType
+from typing import Any, Final
+
+from kb_engine.program.author.kernel_lines import is_own
+from kb_engine.timing.clock import Clock
+
+_LOOK_S: Final = 1.0
+"""Seconds between two looks, or a quarter of the shortest limit. Source: assumed; a look takes 20 us."""
+_AGAIN_S: Final = 5.0
+"""Seconds until KernelNeverYields is raised again in a kernel that goes on. Source: assumed."""
+_DEBUGGERS: Final = ("bdb", "pdb", "IPython.core.debugger", "pydevd", "debugpy")
+"""Modules whose frames stand in the stack while a person looks at a kernel."""
+_LONG_CALLS: Final = ("kb_engine.program.materialize",)
+"""Modules whose work is that of kernbench, and may take long: a kernel reads a value that has to be computed."""
+
+
+class KernelNeverYields(BaseException):
+    """Raised in a kernel that has run for the watchdog's limit. No `except Exception` of the kernel catches it."""
+
+
+class _Watched:
+    """A launch of the thread `ident`. The entry of `clock` with the key `entry` has run for `still_s` seconds."""
+
+    def __init__(self, clock: Clock, limit_s: float) -> None:
+        self.ident = get_ident()
+        self.clock = clock
+        self.limit_s = limit_s
+        self.entry = clock.current
+        self.still_s = 0.0
+        self.n_raised = 0
+
+
+class _Watchdog:
+    """The launches that are watched, and the thread that looks at them. The thread ends when none is left."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins with no launch, in a new process or in one that was forked, which has no other thread."""
+        self._lock = Lock()
+        self._watched: list[_Watched] = []
+        self._thread: Thread | None = None
+
+    def add(self, each: _Watched) -> None:
+        """Watches *each*, whose launch begins in this thread."""
+        with self._lock:
+            self._watched.append(each)
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="kernbench watchdog", daemon=True)
+                self._thread.start()
+
+    def remove(self, each: _Watched) -> None:
+        """Watches *each*, a launch of this thread, no more. An exception for it that comes late is dropped.
+
+        Python raises the exception here, at the end of a call at the latest. It is not taken back by
+        PyThreadState_SetAsyncExc without an exception, because Python 3.11 then looks for one at each step, and a
+        thread that is traced never goes on.
+        """
+        while True:
+            try:
+                with self._lock:
+                    if each in self._watched:  # it is not where the process was forked meanwhile
+                        self._watched.remove(each)
+                return
+            except KernelNeverYields:
+                continue
+
+    def _run(self) -> None:
+        looked_s = monotonic()
+        while True:
+            with self._lock:
+                if not self._watched:
+                    self._thread = None
+                    return
+                look_s = min(_LOOK_S, *(each.limit_s / 4 for each in self._watched))
+            sleep(look_s)
+            # A process that was stopped, or a thread that keeps Python's lock, does not count for longer than a look.
+            passed_s, looked_s = min(monotonic() - looked_s, 2 * look_s), monotonic()
+            with self._lock:
+                for each in self._watched:
+                    _look(each, passed_s)
+
+
+def _look(each: _Watched, passed_s: float) -> None:
+    """Adds *passed_s* to the time of the entry that runs, and raises KernelNeverYields after the limit.
+
+    Frames are looked at after the limit alone. A reference to a frame would keep the values of a kernel that returns,
+    and with them TCM.
+    """
+    entry = each.clock.current
+    if entry != each.entry:
+        each.entry, each.still_s = entry, 0.0
+        return
+    each.still_s += passed_s
+    if each.still_s < each.limit_s:
+        return
+    frame = sys._current_frames().get(each.ident)
+    if not _is_running(frame):
+        each.still_s = 0.0
+        return
+    each.still_s = max(0.0, each.limit_s - _AGAIN_S)
+    each.n_raised += 1
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(each.ident), ctypes.py_object(KernelNeverYields))
+    if each.n_raised == 2:  # the first time, it may come late
+        sys.stderr.write(f"\n{_goes_on(frame)}\n")
+
+
+def _is_running(frame: FrameType | None) -> bool:
+    """Whether *frame* is that of a kernel at work, which nobody debugs, and not that of the simulator."""
+    root: CodeType | None = None
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if frame.f_trace is not None or name in _LONG_CALLS or str(name).startswith(_DEBUGGERS):
+            return False
+        root, frame = frame.f_code, frame.f_back
+    return root in _ROOTS and not _has_monitor()
+
+
+def _has_monitor() -> bool:
+    """Whether a debugger uses `sys.monitoring`, which Python has from 3.12 on."""
+    monitoring: Any = getattr(sys, "monitoring", None)
+    return monitoring is not None and monitoring.get_tool(monitoring.DEBUGGER_ID) is not None
+
+
+def _goes_on(frame: FrameType | None) -> str:
+    """A sentence about a kernel that KernelNeverYields did not stop."""
+    while frame is not None and is_own(frame.f_code.co_filename):
+        frame = frame.f_back
+    line = "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return (
+        f"{line}: the kernel cannot be stopped, because it catches every exception or is in one call that Python does "
+        "not interrupt; end this process"
+    )
+
+
+_ROOTS: Final[set[CodeType]] = set()
+"""The outermost functions of the greenlets of kernels."""
+_WATCHDOG = _Watchdog()
+
+
+def watch_below(code: CodeType) -> None:
+    """Counts the frames above *code*, the outermost function of a greenlet, as those of a kernel."""
+    _ROOTS.add(code)
+
+
+@contextmanager
+def watching(clock: Clock, limit_s: float) -> Iterator[None]:
+    """Watches the kernels that *clock* runs in this thread, within the block.
+
+    KernelNeverYields is raised in a kernel that has run for *limit_s* seconds without a command or a wait. Nothing is
+    watched without a limit (infinity), and while a function traces the thread, as a debugger's does.
+    """
+    if limit_s == float("inf") or sys.gettrace() is not None or not hasattr(ctypes, "pythonapi"):
+        yield
+        return
+    each = _Watched(clock, limit_s)
+    _WATCHDOG.add(each)
+    try:
+        yield
+    finally:
+        _WATCHDOG.remove(each)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_WATCHDOG.begin)
