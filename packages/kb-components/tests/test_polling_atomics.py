@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kb_engine import Engine, Host
-from kb_engine.engine import livelock
+from kb_engine.engine.guards import livelock
 from kb_messages import SimulationStuckError
 
 

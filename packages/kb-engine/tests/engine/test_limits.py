@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kb_engine.engine import Limits, limits
-from kb_engine.engine.limits import limits_of, time_text
-from kb_engine.engine.long_runs import LongRunGuard
+from kb_engine.engine import Limits
+from kb_engine.engine.guards import limits
+from kb_engine.engine.guards.limits import limits_of, time_text
+from kb_engine.engine.guards.long_runs import LongRunGuard
 from kb_engine.host import Host
 from kb_messages import KbError, KernelError
 

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from kb_engine.engine import livelock
+from kb_engine.engine.guards import livelock
 from kb_messages import SimulationStuckError
 
 TWO = ("pe_layout: {count: 1}", "pe_layout: {count: 2}")

@@ -17,10 +17,10 @@ from kb_engine.block.stage_server import StageServer
 from kb_engine.engine.build import Exactness, build
 from kb_engine.engine.dropped_interrupts import raises_dropped_interrupts
 from kb_engine.engine.exact_check import ExactCheck
+from kb_engine.engine.guards.limits import Limits, check_grid, limits_of
+from kb_engine.engine.guards.livelock import MOST_REPEATED_LOADS, NO_PROGRESS_EVENTS, PollingGuard, ProgressGuard
+from kb_engine.engine.guards.long_runs import LongRunGuard
 from kb_engine.engine.launch_to_end import LaunchToEnd
-from kb_engine.engine.limits import Limits, check_grid, limits_of
-from kb_engine.engine.livelock import MOST_REPEATED_LOADS, NO_PROGRESS_EVENTS, PollingGuard, ProgressGuard
-from kb_engine.engine.long_runs import LongRunGuard
 from kb_engine.engine.registry import Registry
 from kb_engine.engine.simulated_work import SimulatedWork, WorkCounter
 from kb_engine.engine.strategies import FastForward, LaunchRequest, Run, Strategy, every_event, fast_forward_of
@@ -35,10 +35,10 @@ from kb_engine.observe.observer import Callbacks, Observer
 from kb_engine.observe.slow_path import SkipRefusal, SlowPathReasons
 from kb_engine.program.author.kernel_check import check_kernel
 from kb_engine.program.author.kernel_lines import kernel_lines
+from kb_engine.program.author.watchdog import KernelNeverYields, watching
 from kb_engine.program.grid import Grid
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel, KernelCall
-from kb_engine.program.watchdog import KernelNeverYields, watching
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.collector import collect_once, collector_off
 from kb_messages import (

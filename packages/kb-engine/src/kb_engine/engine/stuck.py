@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.engine.limits import WATCHDOG, Limits
+from kb_engine.engine.guards.limits import WATCHDOG, Limits
 from kb_engine.engine.wait_graph import Waiter, WaitGraph
 from kb_engine.launch.launch import Launch
 from kb_engine.program.author.loop_turns import loops_of
@@ -29,7 +29,7 @@ def never_yields_error(error: BaseException, launch: Launch, limits: Limits) -> 
         frames.append(trace.tb_frame)
         trace = trace.tb_next
     turns = "".join(f", {each}" for each in loops_of(frames)[:1])
-    where = "launch" if runner is None else f"{runner.stopped_at}, in {runner.name}"
+    where = f"{error}" if runner is None else f"{runner.stopped_at}, in {runner.name}"
     got = f"the kernel has run for {limits.watchdog_s:g} s without a command or a wait{turns}"
     fix = f"{WATCHDOG} or --watchdog sets another number of seconds, and 0 no limit"
     return SimulationStuckError(where, got, "a loop that ends, or that uses the chip", fix)

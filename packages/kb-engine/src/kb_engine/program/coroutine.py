@@ -14,8 +14,8 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.program.author.kernel_lines import foreign_value
+from kb_engine.program.author.watchdog import watch_below
 from kb_engine.program.port import Completion
-from kb_engine.program.watchdog import watch_below
 from kb_engine.timing.clock import Clock
 
 _MOST_IDLE: Final = 512

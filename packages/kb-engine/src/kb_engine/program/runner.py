@@ -10,6 +10,7 @@ from kb_engine.block.state_visitor import StateVisitor
 from kb_engine.program.author.author_errors import authors_line, explain, is_authors_error
 from kb_engine.program.author.kernel_check import check_returned, name_of
 from kb_engine.program.author.kernel_lines import KernelLines
+from kb_engine.program.author.watchdog import KernelNeverYields
 from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.coroutine import KernelCoroutine
@@ -18,7 +19,6 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import FrontEnd, ProgramPort
 from kb_engine.program.session import Session
-from kb_engine.program.watchdog import KernelNeverYields
 
 Kernel = Callable[..., None]
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock, Thread, get_ident
 from time import monotonic, sleep
 from types import CodeType, FrameType
@@ -45,6 +46,29 @@ class _Watched:
         self.entry = clock.current
         self.still_s = 0.0
         self.n_raised = 0
+        self.stood_at = ""
+        self._before: Callable[[Any], object] = sys.unraisablehook
+
+    def raise_in_kernel(self, frame: FrameType | None) -> None:
+        """Has Python raise KernelNeverYields in the kernel, which stands in *frame*."""
+        if not self.n_raised:
+            self._before, sys.unraisablehook = sys.unraisablehook, self._on_dropped
+        self.n_raised += 1
+        self.stood_at = _position(frame)
+        raises = ctypes.pythonapi.PyThreadState_SetAsyncExc
+        raises(ctypes.c_ulong(self.ident), ctypes.py_object(KernelNeverYields))
+        if self.n_raised == 2:  # the first time, it may come late
+            sys.stderr.write(f"\n{self.stood_at}: {_GOES_ON}\n")
+
+    def end(self) -> None:
+        """Removes the hook for dropped exceptions. Another hook that was installed meanwhile stays."""
+        if sys.unraisablehook == self._on_dropped:
+            sys.unraisablehook = self._before
+
+    def _on_dropped(self, dropped: Any) -> None:
+        """Passes on what Python drops in `__del__`, apart from KernelNeverYields, which comes again."""
+        if dropped.exc_type is not KernelNeverYields:
+            self._before(dropped)
 
 
 class _Watchdog:
@@ -117,10 +141,7 @@ def _look(each: _Watched, passed_s: float) -> None:
         each.still_s = 0.0
         return
     each.still_s = max(0.0, each.limit_s - _AGAIN_S)
-    each.n_raised += 1
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(each.ident), ctypes.py_object(KernelNeverYields))
-    if each.n_raised == 2:  # the first time, it may come late
-        sys.stderr.write(f"\n{_goes_on(frame)}\n")
+    each.raise_in_kernel(frame)
 
 
 def _is_running(frame: FrameType | None) -> bool:
@@ -140,15 +161,17 @@ def _has_monitor() -> bool:
     return monitoring is not None and monitoring.get_tool(monitoring.DEBUGGER_ID) is not None
 
 
-def _goes_on(frame: FrameType | None) -> str:
-    """A sentence about a kernel that KernelNeverYields did not stop."""
+def _position(frame: FrameType | None) -> str:
+    """The file and line of the author at which *frame* stands."""
     while frame is not None and is_own(frame.f_code.co_filename):
         frame = frame.f_back
-    line = "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
-    return (
-        f"{line}: the kernel cannot be stopped, because it catches every exception or is in one call that Python does "
-        "not interrupt; end this process"
-    )
+    return "launch" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+_GOES_ON: Final = (
+    "the kernel could not be stopped so far, because it catches every exception or is in one call that Python does not "
+    "interrupt; its launch fails when the kernel ends, or end this process"
+)
 
 
 _ROOTS: Final[set[CodeType]] = set()
@@ -165,8 +188,10 @@ def watch_below(code: CodeType) -> None:
 def watching(clock: Clock, limit_s: float) -> Iterator[None]:
     """Watches the kernels that *clock* runs in this thread, within the block.
 
-    KernelNeverYields is raised in a kernel that has run for *limit_s* seconds without a command or a wait. Nothing is
-    watched without a limit (infinity), and while a function traces the thread, as a debugger's does.
+    KernelNeverYields is raised in a kernel that has run for *limit_s* seconds without a command or a wait. It is raised
+    at the end of the block too, where the kernel or Python has dropped it: a value that gave TCM back at that moment
+    may have done half of it. Nothing is watched without a limit (infinity), and while a function traces the thread, as
+    a debugger's does.
     """
     if limit_s == float("inf") or sys.gettrace() is not None or not hasattr(ctypes, "pythonapi"):
         yield
@@ -177,6 +202,9 @@ def watching(clock: Clock, limit_s: float) -> Iterator[None]:
         yield
     finally:
         _WATCHDOG.remove(each)
+        each.end()
+    if each.n_raised:
+        raise KernelNeverYields(each.stood_at)
 
 
 if hasattr(os, "register_at_fork"):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Final
 
-from kb_engine.engine.limits import Limits, time_text, too_long
+from kb_engine.engine.guards.limits import Limits, time_text, too_long
 from kb_engine.launch.launch import Launch
 from kb_engine.observe.observer import Observer
 from kb_engine.program.author.loop_turns import LoopTurns, frames_to, loops_of, share_done
