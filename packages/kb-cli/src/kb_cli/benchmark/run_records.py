@@ -57,6 +57,7 @@ class RecordedArgument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     dtype: DType | None = None
     sha256: str = ""
     is_output: bool = False
+    is_scratch: bool = False
     placement: TensorPlacement | None = None
 
 
@@ -125,6 +126,7 @@ def _recorded(value: Any, name: str, unnamed: list[str]) -> RecordedArgument:
             dtype=value.dtype,
             sha256="" if value.data is None else bytes_sha256(value.data),
             is_output=value.is_output,
+            is_scratch=value.is_scratch,
             placement=value.placement,
         )
     if type(value) in (list, tuple):
@@ -143,8 +145,8 @@ def _repeated(record: RecordedArgument, name: str, inputs: Mapping[str, npt.NDAr
     if record.kind == "tensor":
         if record.dtype is None or record.placement is None:
             raise BenchmarkError(f"argument {name}", "a tensor without type or place", "both, as the run wrote them")
-        placement = record.placement
-        return TensorArgument(record.shape, record.dtype, inputs.get(name), record.is_output, placement)
+        flags = record.is_output, record.placement, record.is_scratch
+        return TensorArgument(record.shape, record.dtype, inputs.get(name), *flags)
     if record.kind in ("list", "tuple"):
         items = [_repeated(each, f"{name}_{number}", inputs) for number, each in enumerate(record.items)]
         return rebuilt([] if record.kind == "list" else (), items)

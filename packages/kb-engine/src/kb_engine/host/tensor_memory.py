@@ -205,7 +205,7 @@ class TensorMemory:
         self._check_current(call, tensor.name)
         # `is` tells a tensor from an equal one that was allocated later at the same place.
         live = self.live.get(tensor.addresses[0][0])
-        if live is None or live.addresses is not tensor.addresses or live != replace(tensor, virtual=()):
+        if live is None or live.addresses is not tensor.addresses or live != replace(tensor, virtual=(), read_only=""):
             got, needs = "a tensor after host.free, or of another chip", "one that holds memory of this chip"
             raise KernelError(f"{call} of {tensor.name}", got, needs)
 

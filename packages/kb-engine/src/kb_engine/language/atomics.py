@@ -124,6 +124,7 @@ class AtomicOps(Transfers):
             raise KernelError(line, f"{name} with sem={sem!r}", f"one of {', '.join(map(repr, _ORDERS))}")
         self._later.issue()
         ref_of = self._ref(pointer, call, line)
+        self._check_written(ref_of, call, line)
         access = masks.access_under(ref_of, masks.mask_of(mask, ref_of, line), line)
         tile = Matrix.packed(*sides_of(access.shape), ref_of.dtype)
         math, operands, handles = self._values(op, values, tile, name, line)

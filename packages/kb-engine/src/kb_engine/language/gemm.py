@@ -258,6 +258,7 @@ class GemmOps(MathOps):
             if type(out) is not TensorRef:
                 refuse(out, "out =", line, SWAP)
                 out = self._ref(out, "composite", line)
+            self._check_written(out, "composite", line)
             holder, target = None, self._matrix_of(out, line)
         command = GemmCommand(
             a=left,

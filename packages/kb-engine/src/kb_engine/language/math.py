@@ -269,7 +269,9 @@ class MathOps(AxisFunctions):
             holder = self._allocate(rows, cols, result_dtype(op, [each.dtype for each in matrices]), line)
             target = holder.matrix
         else:
-            holder, target = None, self._matrix_of(self._ref(out, "composite", line), line)
+            out = self._ref(out, "composite", line)
+            self._check_written(out, "composite", line)
+            holder, target = None, self._matrix_of(out, line)
         command = MathCommand(
             math=MathAttributes(op=op, scalars=scalars, scalar_at=scalar_at),
             inputs=tuple(

@@ -137,6 +137,8 @@ class Transfers(RandomNumbers, ViewOps):
         if mask is None and type(pointer) is TensorRef and isinstance(value, LoadedTensor):
             plain = pointer.plain_matrix(self._port.pe_id)
             if plain is not None:
+                if pointer.tensor.read_only:
+                    self._check_written(pointer, "store", line)
                 lies = self._arrived(value, line)
                 assert lies is not None, "a loaded or computed value lies in TCM"
                 self._check_stored(lies, value, pointer.shape, pointer, line)
@@ -145,6 +147,7 @@ class Transfers(RandomNumbers, ViewOps):
                 return
         refuse(pointer, "tl.store of", line, SWAP)
         ref = self._ref(pointer, "store", line)
+        self._check_written(ref, "store", line)
         chosen = masks.mask_of(mask, ref, line)
         stored: object = value
         if isinstance(value, HostValue):

@@ -201,6 +201,12 @@ class LanguageBase:
         self._port.memory.pending.mark(handle.place, handle.producer)
         self._port.submit(command, line, handle.completion, False)
 
+    def _check_written(self, ref: TensorRef, call: str, line: str) -> None:
+        """Raises KernelError where *ref* is a part of a tensor that kernels may not write."""
+        if ref.tensor.read_only:
+            got, needs = f"tl.{call} to {ref}, an input of the run", "a tensor whose bytes come back"
+            raise KernelError(line, got, needs, ref.tensor.read_only)
+
     def _ref(self, value: object, call: str, line: str) -> TensorRef:
         """Returns *value*, a reference to a tensor in memory. Raises KernelError for anything else."""
         refuse(value, f"tl.{call} of", line)

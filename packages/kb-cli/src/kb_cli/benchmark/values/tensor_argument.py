@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kb_engine import Sharding
 from kb_messages import BenchmarkError, DType
@@ -50,10 +51,16 @@ class Placing(TypedDict, total=False):
     cube: int | None
 
 
+_TO_WRITE: Final = (
+    "pass kernbench.empty(shape, dtype) for a result, kernbench.tensor(x, output=True) for a tensor that the kernel "
+    "reads and writes, or kernbench.tensor(x, scratch=True) for bytes that nobody reads afterwards"
+)
+
+
 class TensorArgument(Struct, frozen=True, eq=False):
     """One tensor of a call, of *shape* and *dtype*. *data* is its first content, None for bytes not written yet.
 
-    An output is read when the kernel has ended.
+    An output is read when the kernel has ended. A kernel may write outputs, and tensors that are scratch.
     """
 
     shape: tuple[int, ...]
@@ -61,24 +68,30 @@ class TensorArgument(Struct, frozen=True, eq=False):
     data: npt.NDArray[Any] | None
     is_output: bool
     placement: TensorPlacement
+    is_scratch: bool = False
 
     def put(self, host: Host, name: str) -> Tensor:
-        """Places the tensor in the memories of *host*. Raises KernelError and OutOfMemoryError as `Host.tensor`
-        does.
+        """Places the tensor in the memories of *host*. A kernel that writes an input is refused, because nobody would
+        read the input afterwards. Raises KernelError and OutOfMemoryError as `Host.tensor` does.
         """
         where = self.placement
         options: dict[str, Any] = {"memory": where.memory, "shard": where.shard, "cube": where.cube}
         tensor = host.empty(name, self.shape, self.dtype, where.blocks, where.slices, **options)
         if self.data is not None:
             host.write(tensor, self.data)
-        return tensor
+        return tensor if self.is_output or self.is_scratch else replace(tensor, read_only=_TO_WRITE)
 
     def __str__(self) -> str:
         return f"{self.dtype} {'x'.join(map(str, self.shape))}"
 
 
-def tensor(data: npt.ArrayLike, *, output: bool = False, **placing: Unpack[Placing]) -> TensorArgument:
+def tensor(
+    data: npt.ArrayLike, *, output: bool = False, scratch: bool = False, **placing: Unpack[Placing]
+) -> TensorArgument:
     """Returns a tensor that holds a copy of *data*, as an argument of `kernbench.run`; with *output*, a result too.
+
+    With *scratch*, the kernel may write the tensor, and nobody reads it afterwards. A store to a tensor that is neither
+    is refused at the store's line.
 
     *memory* is `hbm`, `sram` or `tcm`, or a set of slices that the chip interleaves. *blocks* are the numbers of blocks
     into which it is cut, down the rows and along the columns, and *slices* names the memory of each block, row by row;
@@ -92,7 +105,8 @@ def tensor(data: npt.ArrayLike, *, output: bool = False, **placing: Unpack[Placi
         fix = "convert it first, such as by x.astype(np.float32), or kernbench.cast(x, 'bf16')"
         raise BenchmarkError("a tensor", f"an array of {array.dtype!s:.100}", f"one of {listing(_BY_NUMPY_NAME)}", fix)
     array.flags.writeable = False
-    return TensorArgument(array.shape, _BY_NUMPY_NAME[array.dtype.name], array, output, _placement(**placing))
+    dtype = _BY_NUMPY_NAME[array.dtype.name]
+    return TensorArgument(array.shape, dtype, array, output, _placement(**placing), scratch and not output)
 
 
 def empty(shape: int | Sequence[int], dtype: DType | npt.DTypeLike, **placing: Unpack[Placing]) -> TensorArgument:

@@ -47,12 +47,20 @@ def _check(kernel: object, n_arguments: int) -> None:
 
 
 def check_returned(kernel: object, returned: object) -> None:
-    """Raises KernelError when *kernel* has *returned* a coroutine or a generator, which has not run."""
+    """Raises KernelError when *kernel* has *returned* a coroutine or a generator, which has not run, or a value.
+
+    Nobody receives a value that a kernel returns. A lambda returns the value of its one call, which may be the result
+    of a load or another command; only math that no command computes is then lost.
+    """
     if returned is None:
         return
     if inspect.iscoroutine(returned) or inspect.isgenerator(returned):
         returned.close()  # so that Python does not warn that nobody awaited it
         raise KernelError(f"kernel {name_of(kernel)}", describe(returned), "a kernel that runs when it is called", _FIX)
+    if getattr(kernel, "__name__", "") == "<lambda>" and getattr(returned, "is_issued", True):
+        return
+    got, fix = f"{describe(returned)} returned by the kernel", "tl.store it to a tensor argument"
+    raise KernelError(f"kernel {name_of(kernel)}", got, "a kernel that returns nothing", fix)
 
 
 def name_of(kernel: object) -> str:

@@ -40,7 +40,7 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     A sharded tensor may have more copies, at the addresses in `copies`; shard n is block (i, j) of a copy, and
     `shards[n]` is (copy, i, j). `near` holds the number of the copy that each PE, by id, uses. `virtual` holds the
     virtual addresses of all blocks of every copy, the first copy included; it is empty where kernels use physical
-    addresses.
+    addresses. A kernel may not write a tensor with `read_only`, a text that says what to pass in its place.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Tensor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     shards: tuple[tuple[int, int, int], ...] = ()
     virtual: tuple[BlockAddresses, ...] = ()
     near: dict[str, int] = {}
+    read_only: str = ""
 
     @property
     def rows(self) -> int:
