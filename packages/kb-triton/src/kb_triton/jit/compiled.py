@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from hashlib import sha256
@@ -14,6 +15,18 @@ from kb_triton.language.missing import MissingNameError
 
 _OF_CODE: Final = frozenset(("function", "launch_metadata", "module", "packed_metadata", "run", "src"))
 """Attributes of Triton's compiled kernels that stand for code."""
+
+
+_WHY_UNSEEN: Final = "a launch runs on the simulated chip and is no part of a graph; leave out fullgraph=True"
+
+
+def unseen(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks *function*, at whose call `torch.compile` then ends a graph.
+
+    The marks are those of `torch.compiler.disable`, and torch need not be imported for them.
+    """
+    vars(function).update(_torchdynamo_disable=True, _torchdynamo_disable_msg=_WHY_UNSEEN)
+    return function
 
 
 def launching(run: Callable[..., Any], grid: Any) -> Callable[..., Any]:
@@ -29,7 +42,13 @@ def launching(run: Callable[..., Any], grid: Any) -> Callable[..., Any]:
         except KbError as error:
             raise error.with_traceback(authors_traceback(error)) from None
 
-    return launch
+    return _untraced(launch)
+
+
+def _untraced(launch: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns *launch* so that `torch.compile` compiles nothing that it calls, such as the author's kernel."""
+    dynamo = sys.modules.get("torch._dynamo")
+    return launch if dynamo is None else dynamo.disable(launch)
 
 
 class KernelMetadata(NamedTuple):
@@ -125,5 +144,6 @@ class CompiledKernel:
     def _init_handles(self) -> None:
         """Does nothing: there is no code to load."""
 
+    @unseen
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         return launching(lambda *arguments, grid, **named: self._launch(arguments, named, grid, self._kept), grid)

@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import operator
 import re
-import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import update_wrapper
@@ -19,7 +18,7 @@ from kb_messages import KernelError
 from kb_triton.checking import LaunchCheck
 from kb_triton.host import current
 from kb_triton.jit.arguments import KernelParameter, check_integers, misfit
-from kb_triton.jit.compiled import CompiledKernel, launching
+from kb_triton.jit.compiled import CompiledKernel, launching, unseen
 from kb_triton.jit.entry import KernelEntry
 from kb_triton.jit.rewriting import check_source
 from kb_triton.jit.runnable import Runnable
@@ -69,8 +68,9 @@ class JITFunction:
         """Whether no attribute was added to the function. A kernel could read such an attribute."""
         return self._made_with.issuperset(name for name in vars(self) if name != "_made_with")
 
+    @unseen
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
-        return _untraced(launching(self.run, grid))
+        return launching(self.run, grid)
 
     @property
     def src(self) -> str:
@@ -221,12 +221,6 @@ def _is_same(stated: Any, fixed: Any) -> bool:
     """Whether the two constants are equal. An array, which numpy compares by elements, equals no constant."""
     same = stated is fixed or stated == fixed
     return isinstance(same, (bool, np.bool_)) and bool(same)
-
-
-def _untraced(launch: Callable[..., CompiledKernel]) -> Callable[..., CompiledKernel]:
-    """Returns *launch* marked so that `torch.compile` calls it and does not trace into the simulator."""
-    dynamo = sys.modules.get("torch._dynamo")
-    return launch if dynamo is None else dynamo.disable(launch)
 
 
 def grid_sizes(grid: Any, name: str) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kb_triton.jit import launching
+from kb_triton.jit import launching, unseen
 
 
 class Wrapper:
@@ -33,6 +33,7 @@ class Wrapper:
         """Returns the kernel as compiled, without a launch."""
         return self.run(*arguments, warmup=True, **{"grid": (1,), **named})
 
+    @unseen
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         return launching(self.run, grid)
 

@@ -98,6 +98,7 @@ def shim_cuda() -> Iterator[None]:
     with ExitStack() as stack:
         for name, value in _answers(torch).items():
             stack.enter_context(patch.object(torch.cuda, name, value))
+        stack.enter_context(patch.object(torch, "compile", _compiled_by_no_backend(torch.compile)))
         for name, value in _accelerator(torch).items():
             if hasattr(torch.accelerator, name):  # releases of torch differ in these
                 said = _but_to_torch(value, getattr(torch.accelerator, name))
@@ -118,6 +119,18 @@ def shim_cuda() -> Iterator[None]:
         stack.enter_context(patch.object(DRIVER.active, "backend", "cuda"))
         stack.enter_context(OnTheCpu())
         yield
+
+
+def _compiled_by_no_backend(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns `torch.compile` with the backend `eager` in place of `inductor`, which would look for CUDA."""
+
+    def compile_for_the_cpu(model: Any = None, **named: Any) -> Any:
+        if named.get("backend", "inductor") == "inductor":
+            named = {name: value for name, value in named.items() if name not in ("mode", "options")}
+            named["backend"] = "eager"
+        return compiled(model, **named)
+
+    return compile_for_the_cpu
 
 
 def _but_to_torch(said: Callable[..., Any], answer: Callable[..., Any]) -> Callable[..., Any]:

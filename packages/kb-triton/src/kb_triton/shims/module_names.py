@@ -92,6 +92,22 @@ def set_allocator(allocator: Any) -> None:
     """Does nothing: an *allocator* gives a kernel memory beside its arguments, and kernels here need none."""
 
 
+class ChipBackend:
+    """The one backend of `triton.backends.backends`. Its `driver` is a class, as those of Triton's backends are."""
+
+    class driver:
+        """Makes the driver of the chip."""
+
+        def __new__(cls) -> Any:
+            """Returns the driver of the chip, which is there already."""
+            return DRIVER.active
+
+        @staticmethod
+        def is_active() -> bool:
+            """True."""
+            return True
+
+
 class Scope(ContextDecorator):
     """A named part of host code for a profiler. It does nothing, since starting the profiler is refused."""
 
@@ -156,7 +172,7 @@ def _of_the_compiler() -> dict[str, dict[str, Any]]:
         each.__name__: each for each in (CompilationError, CompileTimeAssertionFailure, UnsupportedLanguageConstruct)
     }
     return {
-        "triton.backends": {"backends": {}},
+        "triton.backends": {"backends": {"kb": ChipBackend}},
         "triton.backends.compiler": {"GPUTarget": GPUTarget},
         "triton.compiler": {"CompiledKernel": CompiledKernel, "CompilationError": CompilationError},
         "triton.compiler.compiler": {"CompiledKernel": CompiledKernel},
