@@ -32,9 +32,10 @@ class Busy(Gemm):
         self.free_ps = self.served = 0
 
     def begin(self, token, finish):
-        self.free_ps = max(self.free_ps + 5000, self.clock.now_ps)
+        end_ps = max(self.free_ps, self.clock.now_ps)
+        self.free_ps = end_ps + 5000
         self.served += 1
-        self.clock.call_at(self.free_ps, finish, token)
+        self.clock.call_at(end_ps, finish, token)
 
 
 class ByHand(Busy):

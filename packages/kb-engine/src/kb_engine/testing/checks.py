@@ -16,6 +16,7 @@ from kb_engine.block.pe_roles import CommandScheduler
 from kb_engine.observe.recorder import Recorder
 from kb_engine.testing import costs, flow, requests
 from kb_engine.testing.checks_by_form import check_checks_by_form, says_checks_by_form
+from kb_engine.testing.histories import check_equal_views_go_on_alike
 from kb_engine.testing.line import COMMAND, Line
 from kb_engine.testing.state import check_counts, check_names_its_state
 from kb_engine.testing.state_views import check_goes_on_after_a_shift, check_views_differ, check_visits_what_it_names
@@ -88,6 +89,7 @@ def _checks(subject: Subject) -> Iterator[Check]:
     yield Check("visits_what_it_names", partial(check_visits_what_it_names, subject))
     yield Check("unequal_states_have_unequal_views", partial(check_views_differ, subject))
     yield Check("goes_on_after_a_shift", partial(check_goes_on_after_a_shift, subject))
+    yield Check("equal_views_go_on_alike", partial(check_equal_views_go_on_alike, subject))
     if says_checks_by_form(impl):
         yield Check("checks_plans_by_their_form", partial(check_checks_by_form, subject))
     if impl.serves:

@@ -101,7 +101,7 @@ class Line:
                 shuts = component is self.stub and server.stage_type is shut
                 gates = (self.latch,) if shuts else subject.call("gates", component.gates, server.stage_type)
                 self._wire(server, gates)
-        self._feed_from = deque(self._tokens())
+        self._feed_from = deque(self._tokens(0))
         self._is_fed = False
 
     def run(self, most_events: int = MOST_EVENTS) -> int:
@@ -128,6 +128,11 @@ class Line:
             return most_events
         self.subject.fail(where, f"{MOST_EVENTS} events and no end", f"{N_TILES} tiles served")
 
+    def begin_again(self, first: int = 0) -> None:
+        """Lets the next call of `run` feed new tiles, which have the parameters of tiles from number *first* on."""
+        self._feed_from = deque(self._tokens(first))
+        self._is_fed = False
+
     def server(self, stage_type: StageType) -> StageServer:
         """The queue for *stage_type*, the block's or the stub's."""
         return self.block.servers.get(stage_type) or self.stub.servers[stage_type]
@@ -146,12 +151,14 @@ class Line:
         tile, index = divmod(row[0], len(self.route))
         self.outs.append((tile, self.route[index], *row[1:]))
 
-    def _tokens(self) -> list[TileToken]:
+    def _tokens(self, first: int) -> list[TileToken]:
         stages = []
         for kind in self.route:
             component = self.block if kind in self.block.servers else self.stub
             known = self.subject.params_for(kind)
-            stages.append([Stage(kind, component.node_id, known[tile % len(known)]) for tile in range(N_TILES)])
+            stages.append(
+                [Stage(kind, component.node_id, known[(first + tile) % len(known)]) for tile in range(N_TILES)]
+            )
         templates = [
             StageTemplate(stage_type=each[0].stage_type, component=each[0].component, when=When.EVERY_TILE, operands=())
             for each in stages
