@@ -128,3 +128,38 @@ def test_two_launches_are_in_order(invoke: Invoke, bench_file: Write) -> None:
     together = bench_file("pes=[0]", "pes=[0, 1]")
     done = invoke("run", together, "--sanitize", "--json")
     assert (done.exit_code, [each["hazard"] for each in found_in(done)["findings"]]) == (1, ["write race"])
+
+
+def test_races_are_looked_for_by_default_with_element_and_programs(invoke: Invoke, bench_file: Write) -> None:
+    path = bench_file("pes=[0]", "pes=[0, 1]")
+    done = invoke("run", path)
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (1, "FAILED: 1 race")
+    assert "races         FAILED, 1 found\n" in done.stdout
+    result = json.loads(invoke("run", path, "--json").stdout)
+    (race,) = result["races"]["races"]
+    assert (race["hazard"], race["element"], race["count"]) == ("write race", {"tensor": "c", "index": [0, 0]}, 2)
+    assert [race[side]["program"]["pe"] for side in ("first", "second")] == ["sip0.cube0.pe0", "sip0.cube0.pe1"]
+    assert result["verified"] is True
+    assert "sanitizer" not in result
+    searched = json.loads(invoke("run", path, "--sanitize", "--json").stdout)
+    assert searched["sanitizer"]["findings"] == [race]
+    assert "races" not in searched
+    verified = json.loads(invoke("verify", result["run_dir"], "--sanitize", "--json").stdout)
+    assert verified["sanitizer"]["findings"] == [race]
+    done = invoke("run", path, "--no-sanitize", "--json")
+    assert (done.exit_code, {"races", "sanitizer"} & json.loads(done.stdout).keys()) == (0, set())
+
+
+@pytest.mark.parametrize("options", [["--no-log"], ["--no-verify"], ["--keep", "none"]])
+def test_races_need_a_log_and_no_verification(invoke: Invoke, bench_file: Write, options: list[str]) -> None:
+    done = invoke("run", bench_file("pes=[0]", "pes=[0, 1]"), *options, "--json")
+    found = json.loads(done.stdout)
+    assert (done.exit_code, "races" in found) == ((0, False) if options == ["--no-log"] else (1, True))
+
+
+def test_a_race_of_one_shape_fails_all_of_them(invoke: Invoke, bench_file: Write, tmp_path: Path) -> None:
+    (tmp_path / "shapes.csv").write_text("size\n4\n8\n")
+    path = bench_file("pes=[0]", "pes=[0, 1] if p.size == 8 else [0]")
+    done = invoke("run", path, "--shapes", tmp_path / "shapes.csv")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (1, "FAILED: 1 of 2 shapes")
+    assert "size=8: write race: " in done.stdout

@@ -36,10 +36,10 @@ def sanitize_run(
     )
 
 
-def sanitize_stored(log: OpLog, memory: MemoryStore, launches: Sequence[LaunchTimes]) -> Sanitized:
-    """Searches the log of a run folder, whose run.json has *launches*."""
+def sanitize_stored(log: OpLog, memory: MemoryStore, launches: Sequence[LaunchTimes], names: ElementNames) -> Sanitized:
+    """Searches the log of a run folder, whose run.json has *launches*. *names* finds elements by their bytes."""
     windows = [(round(each.start_ns * PS_PER_NS), round(each.end_ns * PS_PER_NS)) for each in launches]
-    found = search(log, windows, _names(memory), grids=[each.grid or () for each in launches])
+    found = search(log, windows, _names(memory), names, grids=[each.grid or () for each in launches])
     return Sanitized(findings=found.findings, notes=found.notes or UNSET)
 
 

@@ -7,15 +7,16 @@ from pathlib import Path
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from kb_cli.run.base.files import LOG, MEMORY, RUN, WALL, RunFolderError
+from kb_cli.run.base.files import EXPECTED, LOG, MEMORY, RUN, WALL, RunFolderError
 from kb_cli.run.base.progress import PASS_2, VERIFY, RunProgress
 from kb_cli.run.base.result import OutputCheck, Sanitized
-from kb_cli.run.records.data import load_data
+from kb_cli.run.records.data import load_data, load_expected
 from kb_cli.run.records.manifest_check import broken_claim, extra_files
 from kb_cli.run.records.run_json import RowClaim, RowsJson, RunJson, is_sealed, read_run
 from kb_cli.run.simulation.sanitizer import sanitize_stored
 from kb_cli.run.simulation.verdict import Verdict, Writers, execute, execute_debugging, judge, refused
 from kb_dataexec import LargeLogError, MemoryStore, read_log
+from kb_dataexec.analysis import Element, ElementNames, unnamed
 from kb_dataexec.files import file_in
 from kb_messages import KbError
 
@@ -243,4 +244,17 @@ def _refused(folder: Path, run: RunJson | RowsJson, verified: bool | None, refus
 
 
 def _sanitized(folder: Path, run: RunJson) -> Sanitized:
-    return sanitize_stored(read_log(folder / LOG), MemoryStore.load(folder / MEMORY), run.results.launches)
+    names = _names_of_outputs(folder, run) if run.flags.verify and run.script is None else unnamed
+    return sanitize_stored(read_log(folder / LOG), MemoryStore.load(folder / MEMORY), run.results.launches, names)
+
+
+def _names_of_outputs(folder: Path, run: RunJson) -> ElementNames:
+    """Finds elements of the outputs of *run*. A folder says nothing of other tensors."""
+    arguments = {check.name: check.argument for check in run.results.outputs if isinstance(check.argument, str)}
+    tensors = {arguments.get(name, name): each.tensor for name, each in load_expected(folder / EXPECTED).items()}
+
+    def element(launch: int, owner: int, offset: int) -> Element | None:
+        places = ((name, tensor.index_with(owner, offset)) for name, tensor in tensors.items())
+        return next((Element(tensor=name, index=index) for name, index in places if index is not None), None)
+
+    return element

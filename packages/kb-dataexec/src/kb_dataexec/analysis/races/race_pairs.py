@@ -20,9 +20,10 @@ import numpy as np
 from kb_dataexec.analysis.byte_sets import split_bytes
 from kb_dataexec.analysis.races.far_accesses import Accesses, AccessKind
 from kb_dataexec.arrays.dtypes import Array
-from kb_dataexec.arrays.ranges import numbered_rows, spread
+from kb_dataexec.arrays.ranges import numbered, numbered_rows, spread
 from kb_messages import OFFSET_BITS
 
+_FAR: Final = np.iinfo(np.int64).max
 _MOST_FLAG_NBYTES: Final = 8
 """The most bytes of a flag or a lock, which programs poll: one element. Source: the largest element of `tl`."""
 
@@ -56,7 +57,10 @@ def contested(found: Accesses, program: Array, launch: Array) -> Array:
     kept = _overlaps(low, high, low[writes], high[writes])
     at, low, high, kind = at[kept], low[kept], high[kept], kind[kept]
     area = _areas(low, high)
-    return at[~_apart(area, program[at], low, high) & ~_only(area, kind == AccessKind.ATOMIC)]
+    kept = ~_apart(area, program[at], low, high) & ~_only(area, kind == AccessKind.ATOMIC)
+    at, low, area = at[kept], low[kept], area[kept]
+    boxes = found.rows[at], found.row_nbytes[at], found.stride[at]
+    return at[~_tiles_apart(numbered(area)[1], program[at], low, boxes)]
 
 
 def homes(owner: Array, launch: Array) -> Array:
@@ -116,6 +120,44 @@ def _apart(area: Array, program: Array, low: Array, high: Array) -> Array:
     meeting = np.zeros(int(area.max(initial=-1)) + 1, np.bool_)
     meeting[area_of[order[1:]][begin[order][1:] < reach[:-1]]] = True
     result: Array = ~meeting[area]
+    return result
+
+
+def _tiles_apart(area: Array, program: Array, low: Array, boxes: tuple[Array, Array, Array]) -> Array:
+    """Whether the accesses of the area of each access are tiles of one matrix, of which no two programs share a byte.
+
+    *boxes* has the rows, the bytes of a row, and the stride of each access. Bands of rows have to lie one below the
+    other, and the tiles of a band side by side. Other matrices are not found to be apart, though they may be.
+    """
+    rows, row_nbytes, stride = boxes
+    count = int(area.max(initial=-1)) + 1
+    base, least, most = (np.full(count, value, np.int64) for value in (_FAR, _FAR, 0))
+    tall = rows > 1
+    np.minimum.at(base, area, low)
+    np.minimum.at(least, area[tall], stride[tall])
+    np.maximum.at(most, area[tall], stride[tall])
+    is_matrix = least == most
+    pitch = np.where(is_matrix, np.maximum(most, 1), 1)[area]
+    row, col = np.divmod(low - base[area], pitch)
+    end = col + row_nbytes
+    is_matrix[area[end > pitch]] = False
+    order = np.lexsort((col, row + rows, row, area))
+    top, bottom, left, right = row[order], (row + rows)[order], col[order], end[order]
+    opens = np.append(True, np.diff(area[order]) != 0)[: len(order)]
+    bands = opens.copy()
+    bands[1:] |= (np.diff(top) != 0) | (np.diff(bottom) != 0)
+    meets = np.zeros(len(order), np.bool_)
+    meets[1:] = bands[1:] & ~opens[1:] & (top[1:] < bottom[:-1])
+    number = np.cumsum(bands) - 1
+    width = int(right.max(initial=0)) + 1
+    reach = np.maximum.accumulate(number * width + right) - number * width
+    starts = bands.copy()
+    starts[1:] |= left[1:] >= reach[:-1]
+    mine = program[order]
+    firsts = np.flatnonzero(starts)
+    meets |= mine != mine[firsts[np.cumsum(starts) - 1]]
+    is_matrix[area[order][meets]] = False
+    result: Array = is_matrix[area]
     return result
 
 

@@ -28,7 +28,8 @@ _FEW_CONTESTED: Final = 1 << 12
 _RECORDS_FOR_ONE: Final = 16
 """Records of the log for each access whose bytes a limited search compares, above the few.
 
-Source: measured by benchmarks/speed/races.py: comparing takes about as long as making and following half a record.
+Source: measured by benchmarks/speed/races.py; a comparison takes 2 us, and a record of a run at least 3 us. Besides,
+each further rectangle of a record allows two more accesses: a scatter of single elements takes 30 us for each.
 """
 _SHOWN: Final = 2
 """Pairs of lines that are named where nothing is decided."""
@@ -45,7 +46,7 @@ class RaceSearch:
         self._programs = Programs()
         self._parts: list[Accesses] = []
         self._strings: Sequence[str] = ()
-        self._n_records = self._n_accesses = 0
+        self._n_records = self._n_accesses = self._n_pieces = 0
 
     @property
     def has_programs(self) -> bool:
@@ -60,6 +61,7 @@ class RaceSearch:
         if self._thorough or self._n_accesses <= _MOST_GATHERED:
             part = far_accesses(chunk)
             self._n_accesses += len(part.op_id)
+            self._n_pieces += int(np.count_nonzero(part.op_id[1:] == part.op_id[:-1]))
             self._parts.append(part)
 
     def report(
@@ -90,7 +92,7 @@ class RaceSearch:
         launch = np.where(program >= 0, rows.launch[program], -1)
         actor = self._actors(found, program)
         at = contested(found, actor, launch)
-        most = max(_FEW_CONTESTED, self._n_records // _RECORDS_FOR_ONE)
+        most = max(_FEW_CONTESTED, self._n_records // _RECORDS_FOR_ONE + 2 * self._n_pieces)
         if not self._thorough and len(at) > most:
             n_programs = len(np.unique(program[at]))
             many = f"{len(at):,} accesses of {n_programs:,} programs lie close together"
