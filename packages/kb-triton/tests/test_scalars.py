@@ -355,6 +355,49 @@ def test_a_wider_integer_wraps_in_the_annotated_type():
     assert out[0] == 0
 
 
+@pytest.mark.parametrize("value", [np.int64(3), np.int32(1), np.uint8(3), np.float32(1.5), np.bool_(True)])
+def test_a_number_of_numpy_is_refused_as_triton_refuses_it(value, device):
+    x, out = np.array([100], np.int8), np.zeros(2, np.float32)
+    with pytest.raises(
+        KernelError, match=f"argument n: got a numpy.{type(value).__name__} .* needs a number of Python"
+    ):
+        argument[(1,)](x, value, out)
+    device.lenient = True
+    typed_argument[(1,)](value, out)
+    assert out[0] == (2 if isinstance(value, np.bool_) else 2 * value)
+
+
+def test_a_float64_of_numpy_is_a_float():
+    out = np.zeros(1, np.float32)
+    typed_argument[(1,)](np.float64(0.1), out)
+    assert out[0] == np.float32(0.1) * 2
+
+
+@triton.jit
+def from_zero(a, b, out, N: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    total = 0.0
+    total += tl.dot(tl.load(a + at), tl.load(b + at))
+    tl.store(out + at, total)
+
+
+@triton.jit
+def from_nothing(a, b, out, N: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    total = tl.dot(tl.load(a + at), tl.load(b + at))
+    tl.store(out + at, total)
+
+
+def test_a_product_added_to_a_named_zero_takes_no_more_time(device):
+    a, took = np.ones((16, 16), np.float32), []
+    for kernel in (from_zero, from_nothing):
+        out, before_ps = np.zeros_like(a), device.elapsed_ps
+        kernel[(1,)](a, a, out, 16)
+        took.append(device.elapsed_ps - before_ps)
+        assert (out == 16).all()
+    assert took[0] == took[1]
+
+
 @triton.jit
 def assigned_constants(x, out, B: tl.constexpr):
     n = B

@@ -113,6 +113,22 @@ def check_integers(arguments: Iterable[tuple[str, Any]]) -> None:
             check_integers((f"{name}[{number}]", each) for number, each in enumerate(value))
 
 
+def check_numpy_numbers(arguments: Iterable[tuple[str, Any]]) -> None:
+    """Raises KernelError, which names the argument, for a number of numpy among *arguments*.
+
+    Triton's launcher refuses all of them but `np.float64`, which is a float of Python.
+    """
+    for name, value in arguments:
+        if isinstance(value, np.generic) and not isinstance(value, float):
+            kind = type(value).__name__
+            raise KernelError(
+                f"argument {name}", f"a numpy.{kind} (Triton: failed to specialize argument of type: {kind})",
+                "a number of Python", "pass its item(), or an array",
+            )  # fmt: skip
+        if type(value) in (tuple, list):
+            check_numpy_numbers((f"{name}[{number}]", each) for number, each in enumerate(value))
+
+
 def _described(value: int) -> str:
     """Describes *value* in words. Python refuses to print an integer of more than 4,300 digits."""
     return f"the integer {value}" if value.bit_length() <= 128 else f"an integer of {value.bit_length()} bits"
@@ -168,6 +184,8 @@ def _of_stated_type(value: Any, name: str, kind: dtype) -> tensor:
     An integer wraps and a float is rounded, as Triton's launcher does; a float in bf16 is cut.
     """
     where, needs = f"argument {name}, which is annotated as {kind}", "a number of that type"
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, Pointer) or not isinstance(value, (int, float)):
         raise KernelError(where, "a tensor" if isinstance(value, Pointer) else f"a {type(value).__name__}", needs)
     if kind.is_float:

@@ -17,7 +17,7 @@ import numpy as np
 from kb_messages import KernelError
 from kb_triton.checking import LaunchCheck
 from kb_triton.host import current
-from kb_triton.jit.arguments import KernelParameter, check_integers, misfit
+from kb_triton.jit.arguments import KernelParameter, check_integers, check_numpy_numbers, misfit
 from kb_triton.jit.compiled import CompiledKernel, launching, unseen
 from kb_triton.jit.entry import KernelEntry
 from kb_triton.jit.rewriting import check_source
@@ -156,6 +156,7 @@ class JITFunction:
         for hook in self.pre_run_hooks:
             hook(*arguments, **named)
         if not current().lenient:
+            check_numpy_numbers((name, value) for name, value in bound.items() if name not in self._constants)
             self._launch_check.check(bound, self._copy())
         sizes = grid_sizes(grid(bound) if callable(grid) else grid, self.__name__)
         if 0 not in sizes:

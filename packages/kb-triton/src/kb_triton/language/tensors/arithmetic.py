@@ -246,7 +246,7 @@ def _added(one: Any, two: Any, shape: tuple[int, ...], kind: dtype) -> Any:
         if type(product) is not tensor or type(product.value) is not DotResult or product.shape != shape:
             continue
         if type(term) is not tensor or term.dtype != product.dtype or term.shape != shape:
-            if type(term) is not tensor and term == 0:
+            if _is_zero(term) and kind == product.dtype:
                 return product.value
             continue
         acc = term.value
@@ -256,6 +256,12 @@ def _added(one: Any, two: Any, shape: tuple[int, ...], kind: dtype) -> Any:
         if isinstance(acc, Handle) and acc.shape == shape:
             return product.value.added_to(acc)
     return None
+
+
+def _is_zero(term: Any) -> bool:
+    """Whether *term* is the number 0, or a scalar that the kernel knows to be 0."""
+    number = term.value if type(term) is tensor and not term.shape else term
+    return type(number) in NUMBERS and number == 0
 
 
 def _of_two_numbers(op: str, a: Any, b: Any, kind: dtype) -> Any:
