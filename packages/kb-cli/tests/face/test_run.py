@@ -358,7 +358,7 @@ def over_each_other(tl: Any, x: Any, y: Any) -> None:
 def test_the_text_of_a_run_has_the_findings_of_the_sanitizer() -> None:
     r = kb.run(over_each_other, X, EMPTY, pes=[0, 1], sanitize=True)
     line = f"test_run.py:{over_each_other.__code__.co_firstlineno + 1}"
-    assert f"\nsanitizer: write race: {line} (dma_write, sip0.cube0.pe1.pe_dma) overwrites" in str(r)
+    assert f"\nsanitizer: write race: {line} (dma_write, program 1, sip0.cube0.pe1.pe_dma) overwrites" in str(r)
     assert str(kb.run(over_each_other, X, EMPTY, pes=[0], sanitize=True)).endswith("\nsanitizer: clean")
     assert "sanitizer" not in str(kb.run(over_each_other, X, EMPTY, pes=[0]))
 

@@ -99,6 +99,16 @@ def test_programs_of_one_pe_race_too():
     assert (str(race.first.program), str(race.second.program)) == ("program (0, 0) on pe0", "program (1, 1) on pe0")
 
 
+def test_programs_without_a_grid_have_the_order_of_their_pes():
+    builder = RaceLog(3)
+    builder.act(0, WRITE, 5, 0)
+    builder.act(2, WRITE, 5, 0)
+    (race,) = report_of(builder, grids=[("pe2", "pe1", "pe0")]).races
+    assert [str(each.program) for each in (race.first, race.second)] == ["program 2 on pe0", "program 0 on pe2"]
+    (race,) = report_of(builder).races
+    assert [str(each.program) for each in (race.first, race.second)] == ["pe0", "pe2"]
+
+
 def test_launches_and_one_program_are_in_order():
     builder = RaceLog(2, launches=2)
     for launch in range(2):

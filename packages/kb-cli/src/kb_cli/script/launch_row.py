@@ -18,7 +18,7 @@ from kb_cli.run.records.where_time import write_where
 from kb_cli.run.saving.keep import keep
 from kb_cli.run.saving.outcome_result import make_result
 from kb_cli.run.saving.save import write_results, write_sources
-from kb_cli.run.simulation.sanitizer import Naming, races_of
+from kb_cli.run.simulation.sanitizer import Naming, numbering_of, races_of
 from kb_cli.run.simulation.simulate import RunOutcome, Wall
 from kb_cli.script.launch_watch import LaunchWatch
 from kb_dataexec.analysis import Element, RaceReport, RaceSearch, where
@@ -104,7 +104,7 @@ def _naming(launch: ScriptLaunch) -> Naming:
         found = launch.element_at(owner, offset)
         return None if found is None else Element(tensor=found[0], index=found[1])
 
-    return element, [launch.result.grid]
+    return element, [numbering_of(launch.result)]
 
 
 def _races(launch: ScriptLaunch, naming: Naming) -> RaceReport:

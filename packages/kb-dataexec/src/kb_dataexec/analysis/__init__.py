@@ -9,6 +9,7 @@ from kb_dataexec.analysis.findings import ElementNames as ElementNames
 from kb_dataexec.analysis.findings import Finding as Finding
 from kb_dataexec.analysis.findings import RaceReport as RaceReport
 from kb_dataexec.analysis.findings import unnamed as unnamed
+from kb_dataexec.analysis.programs import Numbering as Numbering
 from kb_dataexec.analysis.programs import ProgramName as ProgramName
 from kb_dataexec.analysis.programs import Programs as Programs
 from kb_dataexec.analysis.races.race_search import RaceSearch as RaceSearch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -14,6 +14,11 @@ from kb_dataexec.log.tables import OpLog
 from kb_messages import CallCause
 
 _COMMAND_COLUMNS: Final = ("command_seq", "pe", "t_call_ps", "after")
+
+
+Numbering: TypeAlias = tuple[int, ...] | tuple[str, ...]
+"""The sizes of the grid of a launch; or the names of its PEs in the order of their programs, for a launch without a
+grid; or () where neither is known."""
 
 
 class ProgramName(Struct, frozen=True, kw_only=True):
@@ -109,21 +114,19 @@ class Programs:
         at = np.minimum(np.searchsorted(seq, command_seq), len(seq) - 1)
         return np.where(seq[at] == command_seq, row[at], -1)
 
-    def name(self, row: int, grids: Sequence[tuple[int, ...]] = ()) -> ProgramName:
-        """Returns the name of the program of *row*.
+    def name(self, row: int, grids: Sequence[Numbering] = ()) -> ProgramName:
+        """Returns the name of the program of *row*. *grids* has the numbering of each launch, in their order.
 
-        *grids* has the sizes of the grid of each launch, in the order of launches; () for a launch without a grid.
         Without *grids*, programs have one number where a PE has several programs of the launch.
         """
         launch, pe = self.rows
         mine = np.flatnonzero(launch == launch[row])
         at, nth = int(np.searchsorted(np.unique(launch), launch[row])), int(np.searchsorted(mine, row))
-        has_several = len(np.unique(pe[mine])) < len(mine)
-        sizes = list(grids[at] if at < len(grids) else ((len(mine),) if has_several else ()))
-        while len(sizes) > 1 and sizes[-1] == 1:
-            sizes.pop()
-        ids = tuple(int(each) for each in np.unravel_index(nth, sizes, order="F")) if sizes else ()
-        return ProgramName(launch=int(launch[row]), ids=ids, pe=self._strings[int(pe[row])])
+        numbering = grids[at] if at < len(grids) else ()
+        if not numbering and len(np.unique(pe[mine])) < len(mine):
+            numbering = (len(mine),)
+        name = self._strings[int(pe[row])]
+        return ProgramName(launch=int(launch[row]), ids=_ids(numbering, nth, name), pe=name)
 
     def _table(self) -> Array:
         return np.concatenate(self._kernels)
@@ -137,6 +140,16 @@ class Programs:
             row = program_of_calls(kernels, pe, called)
             self._found = seq, _before_ties(kernels, row, called, after == CallCause.START)
         return self._found
+
+
+def _ids(numbering: Numbering, nth: int, pe: str) -> tuple[int, ...]:
+    """The ids of program number *nth* of a grid, or of the one program on *pe*; () without a numbering."""
+    if pe in numbering:
+        return (numbering.index(pe),)
+    sizes = [each for each in numbering if isinstance(each, int)]
+    while len(sizes) > 1 and sizes[-1] == 1:
+        sizes.pop()
+    return tuple(int(each) for each in np.unravel_index(nth, sizes, order="F")) if sizes else ()
 
 
 def _before_ties(kernels: Array, row: Array, called: Array, is_first: Array) -> Array:

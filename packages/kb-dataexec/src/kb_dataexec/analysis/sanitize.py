@@ -16,6 +16,7 @@ from msgspec import Struct
 from kb_dataexec.analysis.dependencies import dependencies_in
 from kb_dataexec.analysis.findings import Access, ElementNames, Finding, unnamed
 from kb_dataexec.analysis.hazards import Hazard, Hazards, hazards
+from kb_dataexec.analysis.programs import Numbering
 from kb_dataexec.analysis.races.race_search import RaceSearch
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.columns import RECTANGLE_COLUMNS, part
@@ -55,11 +56,11 @@ def search(
     launches: Sequence[tuple[int, int]] = (),
     memories: Mapping[int, str] | None = None,
     names: ElementNames = unnamed,
-    grids: Sequence[tuple[int, ...]] = (),
+    grids: Sequence[Numbering] = (),
 ) -> Searched:
     """Finds hazards as `sanitize` does, and says what is not decided.
 
-    *names* finds the element with a byte. *grids* has the sizes of the grid of each launch, () for one without a grid.
+    *names* finds the element with a byte. *grids* has the numbering of the programs of each launch.
     """
     schedule = Schedule(log)
     log.check_gaps("op log")

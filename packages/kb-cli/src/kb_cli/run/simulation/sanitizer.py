@@ -10,13 +10,14 @@ from msgspec import UNSET, UnsetType
 from kb_cli.run.base.result import LaunchTimes, Sanitized
 from kb_cli.terminal.units import PS_PER_NS
 from kb_dataexec import MemoryStore, OpLog
-from kb_dataexec.analysis import ElementNames, RaceReport, RaceSearch, search, unnamed
+from kb_dataexec.analysis import ElementNames, Numbering, RaceReport, RaceSearch, search, unnamed
+from kb_engine import LaunchResult
 from kb_engine.program import LeakWatch, WrapWatch
 
 Windows = Sequence[tuple[int, int]]
 """Start and end of each launch, in picoseconds."""
-Naming: TypeAlias = tuple[ElementNames, Sequence[tuple[int, ...]]]
-"""A function that finds the element with a byte, and the sizes of the grid of each launch."""
+Naming: TypeAlias = tuple[ElementNames, Sequence[Numbering]]
+"""A function that finds the element with a byte, and the numbering of the programs of each launch."""
 
 
 class SanitizerWatch(NamedTuple):
@@ -41,6 +42,11 @@ def sanitize_stored(log: OpLog, memory: MemoryStore, launches: Sequence[LaunchTi
     windows = [(round(each.start_ns * PS_PER_NS), round(each.end_ns * PS_PER_NS)) for each in launches]
     found = search(log, windows, _names(memory), names, grids=[each.grid or () for each in launches])
     return Sanitized(findings=found.findings, notes=found.notes or UNSET)
+
+
+def numbering_of(launch: LaunchResult) -> Numbering:
+    """Returns the sizes of the grid of *launch*; without a grid, the PEs in the order of their programs."""
+    return launch.grid or tuple(launch.pe_start_ps)
 
 
 def races_of(search: RaceSearch, log: OpLog | None, memory: MemoryStore, naming: Naming) -> RaceReport:

@@ -30,7 +30,7 @@ from kb_cli.run.observe.usage import Usage
 from kb_cli.run.records.captures import CaptureCollector, Captured, print_captured
 from kb_cli.run.records.usage_file import UsageTable, usage_table
 from kb_cli.run.simulation.read_back import ReadBack, read_back
-from kb_cli.run.simulation.sanitizer import Naming, SanitizerWatch, races_of, sanitize_run
+from kb_cli.run.simulation.sanitizer import Naming, SanitizerWatch, numbering_of, races_of, sanitize_run
 from kb_cli.run.simulation.sim_stats import compared_of, compared_text, sim_stats
 from kb_cli.run.simulation.trace_file import Trace
 from kb_cli.run.simulation.verdict import Verdict, Writers, behind_outputs, execute_and_look, judge
@@ -235,7 +235,7 @@ def _sanitized(
 
 def _naming(host: TimedHost) -> Naming:
     """The names of the elements and programs of all launches of *host*."""
-    return host.element_at, [each.grid for each in host.launches]
+    return host.element_at, [numbering_of(each) for each in host.launches]
 
 
 def _writers(host: TimedHost, outputs: Mapping[str, Tensor], rows: OpLog | None, looked: Programs) -> Writers:
@@ -243,7 +243,7 @@ def _writers(host: TimedHost, outputs: Mapping[str, Tensor], rows: OpLog | None,
     found = {name: host.argument_of(tensor) for name, tensor in outputs.items()}
     arguments = {name: argument for name, argument in found.items() if argument is not None}
     programs = partial(Programs.of, rows) if rows is not None else lambda: looked
-    return Writers(programs, [each.grid for each in host.launches], arguments)
+    return Writers(programs, [numbering_of(each) for each in host.launches], arguments)
 
 
 def _launched(setup: Setup, host: TimedHost, inputs: Arrays) -> dict[str, Tensor]:

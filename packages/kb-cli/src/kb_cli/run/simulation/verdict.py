@@ -16,7 +16,7 @@ from kb_cli.benchmark.expected import AnyExpected, Expected, ExpectedProduct, Ou
 from kb_cli.run.base.progress import PASS_2, VERIFY, RunProgress
 from kb_cli.run.base.result import OutputCheck, WrongElements
 from kb_dataexec import Executor, MemoryStore, OpLog
-from kb_dataexec.analysis import Origin, ProgramName, Programs
+from kb_dataexec.analysis import Numbering, Origin, ProgramName, Programs
 from kb_dataexec.execute import Look
 from kb_dataexec.log import LogParts
 from kb_dataexec.verify import (
@@ -86,12 +86,12 @@ def execute_debugging(log: LogParts, memory: MemoryStore, progress: RunProgress)
 class Writers(NamedTuple):
     """The programs of a run, which wrote its outputs.
 
-    `programs` finds them in the log; it is called if an output is wrong. `grids` has the sizes of the grid of each
-    launch, and `arguments` the parameter of the kernel for each output, by its name, where that is known.
+    `programs` finds them in the log; it is called if an output is wrong. `grids` has the numbering of the programs of
+    each launch, and `arguments` the parameter of the kernel for each output, by its name, where that is known.
     """
 
     programs: Callable[[], Programs] = Programs
-    grids: Sequence[tuple[int, ...]] = ()
+    grids: Sequence[Numbering] = ()
     arguments: Mapping[str, str] = {}
 
 

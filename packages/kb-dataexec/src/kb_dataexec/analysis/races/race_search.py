@@ -12,7 +12,7 @@ import numpy as np
 
 from kb_dataexec.analysis.findings import Access, Element, ElementNames, Finding, RaceReport, unnamed
 from kb_dataexec.analysis.hazards import Hazard, pe_of
-from kb_dataexec.analysis.programs import Programs
+from kb_dataexec.analysis.programs import Numbering, Programs
 from kb_dataexec.analysis.races.far_accesses import Accesses, AccessKind, far_accesses, tcm_accesses
 from kb_dataexec.analysis.races.race_pairs import RacePair, contested, racing
 from kb_dataexec.arrays.dtypes import Array
@@ -69,12 +69,12 @@ class RaceSearch:
         log: OpLog | None,
         names: ElementNames = unnamed,
         memories: Mapping[int, str] | None = None,
-        grids: Sequence[tuple[int, ...]] = (),
+        grids: Sequence[Numbering] = (),
     ) -> RaceReport:
         """Returns the races. *log* is the whole log, or None where only its chunks were there.
 
-        *names* finds the element with a byte, *memories* has names of memories by owner number, and *grids* the sizes
-        of the grid of each launch. Without the table of programs, nothing is looked for.
+        *names* finds the element with a byte, *memories* has names of memories by owner number, and *grids* the
+        numbering of the programs of each launch. Without the table of programs, nothing is looked for.
         """
         if not self._programs.is_known or not self._parts:
             return RaceReport(races=[], left_out="" if self._programs.is_known else _without("no table of programs"))
@@ -136,7 +136,7 @@ class RaceSearch:
         found: Accesses,
         program: Array,
         pair: RacePair,
-        naming: tuple[ElementNames, Mapping[int, str], Sequence[tuple[int, ...]]],
+        naming: tuple[ElementNames, Mapping[int, str], Sequence[Numbering]],
     ) -> Finding:
         names, labels, grids = naming
         one, two = pair.first, pair.second
@@ -162,7 +162,7 @@ class RaceSearch:
             **fields,
         )
 
-    def _access(self, found: Accesses, at: int, program: int, grids: Sequence[tuple[int, ...]]) -> Access:
+    def _access(self, found: Accesses, at: int, program: int, grids: Sequence[Numbering]) -> Access:
         strings = self._strings
         return Access(
             op_id=int(found.op_id[at]),
