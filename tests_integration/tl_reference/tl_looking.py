@@ -18,3 +18,10 @@ def tl_capture(tl, z, y):
     sizes = tl.abs(tl.load(z))
     tl.capture("sizes", sizes)  # kb.run(...).captures["sizes"][0].value
     tl.store(y, sizes)
+
+
+@gives(lambda z: abs(z), NO_COMMAND)
+def tl_device_assert(tl, z, y):
+    sizes = tl.abs(tl.load(z))
+    tl.device_assert(sizes >= 0, "a size is negative")  # pass 2 checks it
+    tl.store(y, sizes)

@@ -98,7 +98,7 @@ def test_an_assertion_of_a_block_is_checked():
     x, y = np.arange(8, dtype=np.int32), np.zeros(8, np.int32)
     assert_kernel[1,](x, y, 8, B=8)
     assert y.tolist() == [2 * each for each in range(8)]
-    with pytest.raises(KernelError, match=r"a tl\.device_assert that does not hold: an index inside"):
+    with pytest.raises(KernelError, match=r"a tl\.device_assert that does not hold at \[7\]: an index inside"):
         assert_kernel[1,](x, y, 7, B=8)
 
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, SupportsIndex, TypeVar, cast
 
+import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language.accumulators import AccumulatorTensor
 from kb_engine.language.atomics import AtomicOps
+from kb_engine.language.call_rules import broadcast
 from kb_engine.language.gemm import Epilogue, EpilogueOps, Factor, GemmOps
 from kb_engine.language.vector.recorded import RecordedTensor
 from kb_engine.observe.capture import Capture, Recipe, shown_array
 from kb_engine.program.author.arguments import describe, in_tcm
+from kb_engine.program.author.assertions import failure
 from kb_engine.program.values.affine import Affine
 from kb_engine.program.values.handles import CompositeHandle, Handle
 from kb_engine.program.values.host_values import HostValue
@@ -185,6 +188,49 @@ class Language(EpilogueOps, GemmOps, AtomicOps):
             raise KernelError(line, f"tl.capture under {name!r:.100}", "a name of 1 to 100 characters that print")
         self._notify(name, line, self._inspected(x, "capture", line), is_print=False)
 
+    def device_assert(
+        self, condition: Handle | HostValue | bool, message: str = "", mask: Handle | HostValue | bool | None = None
+    ) -> None:
+        """Ends the run with an error unless *condition* holds wherever *mask* is true. Takes no simulated time.
+
+        A condition that is known is checked at once. Pass 2 checks a pending one, with the elements that it had when
+        all commands before this call had taken effect. The error has the kernel line, the program, the first element
+        that fails, and *message*; the exit code is that of wrong data. A run without pass 2 does not check pending
+        conditions. Raises KernelError for anything but values of the kernel, and for shapes that do not broadcast.
+        """
+        line = self._port.line()
+        holds, chosen = self._condition(condition, line), None if mask is None else self._condition(mask, line)
+        left_out: npt.NDArray[np.bool_] | None = None
+        if isinstance(chosen, Handle):
+            idle = chosen == 0
+            left_out = None if isinstance(holds, Handle) else holds
+            holds = (holds != 0) | idle if isinstance(holds, Handle) else idle
+        elif chosen is not None:
+            left_out = ~chosen
+        if not isinstance(holds, Handle):
+            failed = failure(line, message, holds, left_out)
+            if failed is not None:
+                raise failed
+            return
+        if left_out is not None:
+            broadcast([holds.shape, left_out.shape], "tl.device_assert", line)
+        self.leave("asserts")
+        looked = self._inspected(holds, "device_assert", line)
+        self._notify(str(message), line, looked, is_print=False, is_assertion=True, left_out=left_out)
+
+    def _condition(self, given: object, line: str) -> Handle | npt.NDArray[np.bool_]:
+        """*given*, a condition or a mask: a pending value, or its known elements."""
+        refuse(given, "tl.device_assert of", line)
+        if isinstance(given, Handle):
+            if given.freed:
+                in_tcm(given, line)
+            return given if given.known is None else np.asarray(given.known != 0)
+        if isinstance(given, HostValue):
+            return np.asarray(given.data != 0)
+        if isinstance(given, (bool, int, float, np.generic)):
+            return np.asarray(bool(given))
+        raise KernelError(line, f"tl.device_assert of {describe(given)}", "a value of the kernel")
+
     def _check_unused(self, handle: Handle) -> None:
         """Raises KernelError for a handle that a command has yet to write or read."""
         got = "" if handle.completion.done else "a result on its way"
@@ -203,8 +249,8 @@ class Language(EpilogueOps, GemmOps, AtomicOps):
             raise KernelError(port.line(), f"tl.{call} of axis {axis!r}", needs)
         return port.grid.ids(port.program_id)[axis], port.grid.sizes[axis]
 
-    def _notify(self, name: str, line: str, looked: _Inspected, is_print: bool) -> bool:
-        """Notifies the observers. Returns whether there is one."""
+    def _notify(self, name: str, line: str, looked: _Inspected, is_print: bool, **more: Any) -> bool:
+        """Notifies the observers of a capture with the fields *more*. Returns whether there is one."""
         port = self._port
         if port.on_capture is None:
             return False
@@ -220,6 +266,7 @@ class Language(EpilogueOps, GemmOps, AtomicOps):
                 command_seq=port.commands_issued,
                 is_print=is_print,
                 recipe=looked.recipe,
+                **more,
             )
         )
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,9 @@ class Capture(Struct, frozen=True, kw_only=True, eq=False):
     `place` when all commands before `command_seq` have taken effect, and may be overwritten afterwards. A value that no
     command makes has no place; it follows by `recipe` from the contents of its inputs at that time. `is_print` says
     that the value is to be printed when it exists.
+
+    A capture that `is_assertion` is the condition of a `tl.device_assert` with the message `name`. The condition does
+    not have to hold where `left_out`, which broadcasts with it, is true.
     """
 
     name: str
@@ -45,6 +49,27 @@ class Capture(Struct, frozen=True, kw_only=True, eq=False):
     command_seq: int
     is_print: bool
     recipe: Recipe | None = None
+    is_assertion: bool = False
+    left_out: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def places(self) -> tuple[Matrix, ...]:
+        """The places of the bytes from which pass 2 computes the value; none for a known value."""
+        if self.known is not None:
+            return ()
+        if self.recipe is not None:
+            return self.recipe.inputs
+        assert self.place is not None, "a value that is not known lies somewhere, or is computed"
+        return (self.place,)
+
+    def value_from(self, contents: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """The value of `shape`, from the *contents* of `places`."""
+        from kb_dataexec.execute import evaluate_program
+
+        if self.known is not None:
+            return self.known
+        found = contents[0] if self.recipe is None else evaluate_program(self.recipe.program, contents)[0]
+        return found.reshape(self.shape)
 
     @property
     def where(self) -> str:

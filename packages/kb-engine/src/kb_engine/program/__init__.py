@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from kb_engine.memory.device_memory import DeviceMemory as DeviceMemory
     from kb_engine.memory.pending import PendingBytes as PendingBytes
     from kb_engine.memory.pending import Producer as Producer
+    from kb_engine.program.author.assertions import AssertionFailure as AssertionFailure
+    from kb_engine.program.author.assertions import AssertionWatch as AssertionWatch
     from kb_engine.program.author.author_errors import authors_traceback as authors_traceback
     from kb_engine.program.author.author_errors import explain as explain
     from kb_engine.program.author.author_errors import is_authors_error as is_authors_error
@@ -51,6 +53,7 @@ _NAMES = {
     "kb_engine.memory.allocator": ("Lease", "OutOfMemoryError"),
     "kb_engine.memory.device_memory": ("DeviceMemory",),
     "kb_engine.memory.pending": ("PendingBytes", "Producer"),
+    "kb_engine.program.author.assertions": ("AssertionFailure", "AssertionWatch"),
     "kb_engine.program.author.author_errors": (
         "authors_traceback",
         "explain",

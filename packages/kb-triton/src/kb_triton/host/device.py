@@ -13,7 +13,7 @@ from typing import Any, Final
 from kb_dataexec import Executor, MemoryLogWriter, MemoryStore, OpLog
 from kb_engine import Engine, Host, LaunchResult
 from kb_engine.observe import Observer
-from kb_engine.program import authors_traceback
+from kb_engine.program import AssertionWatch, authors_traceback
 from kb_messages import DType, KbError, KernelError, MemorySpace, PlanError
 from kb_topology import Topology
 from kb_triton.host.arrays import shown
@@ -143,7 +143,8 @@ class Device:
         self._on_launch = on_launch
         self._templates = templates
         self._around = around
-        self._logged = RunningChip(topology, has_log=True, watched=watched, templates=templates)
+        self._assertions = AssertionWatch()
+        self._logged = RunningChip(topology, True, lambda: [*watched(), self._assertions], templates)
         self._timed = RunningChip(topology, has_log=False, templates=templates)
         self._running = self._logged
 
@@ -181,6 +182,7 @@ class Device:
     def _launch(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> None:
         began = perf_counter()
         self._running = self._logged
+        self._assertions.clear()
         host = self._logged.new_host(_root_of(function))
         call = PreparedLaunch(function, grid, arguments, self._schedule, self._transfers, host)
         result = call.run()
@@ -188,7 +190,10 @@ class Device:
         assert isinstance(log, OpLog)
         assert initial is not None
         timed = perf_counter()
-        after = Executor(log, initial).run()
+        after, seen = Executor(log, initial).run_and_look(self._assertions.looks)
+        failed = self._assertions.failed(seen)
+        if failed is not None:
+            raise failed
         written = write_back(log, after, call.storages.found)
         if self._transfers:
             call.charge_results(written)

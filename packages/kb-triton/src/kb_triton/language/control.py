@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from kb_engine.program import Symbol, plain
+from kb_engine.program import HostValue, Symbol, plain
 from kb_messages import write_out
 from kb_triton.language.compile_errors import CompileTimeAssertionFailure, failed_assertion
 from kb_triton.language.tensors.arithmetic import as_tensor, constant_number
@@ -16,7 +16,7 @@ from kb_triton.language.tensors.constexprs import constant_of
 from kb_triton.language.tensors.dtypes import int32, promoted, type_of_number
 from kb_triton.language.tensors.program import is_running, line, machine, refuse
 from kb_triton.language.tensors.tensor import elements_of, tensor
-from kb_triton.language.tensors.values import FORMS, NUMBERS, Data
+from kb_triton.language.tensors.values import FORMS, NUMBERS, Data, as_argument
 
 
 def runtime_range(*bounds: Any) -> Iterator[tensor]:
@@ -130,17 +130,18 @@ def _shown(value: Any) -> str:
 
 
 def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
-    """Raises KernelError where *cond* does not hold and *mask* is true. A pending *cond* is not checked."""
-    given = as_tensor(cond)
-    if type(given.value) in NUMBERS or type(given.value) in FORMS or type(given.value) is Data:
-        holds = np.asarray(elements_of(given)) != 0
-        if mask is not None:
-            chosen = as_tensor(mask)
-            if type(chosen.value) not in NUMBERS and type(chosen.value) not in FORMS and type(chosen.value) is not Data:
-                return
-            holds = holds | (np.asarray(elements_of(chosen)) == 0)
-        if not holds.all():
-            refuse(f"a tl.device_assert that does not hold{f': {msg}' if msg else ''}", "a true condition")
+    """Raises KernelError where *cond* does not hold and *mask* is true. The data of the launch decide a pending one."""
+    given, chosen = as_tensor(cond), None if mask is None else as_tensor(mask)
+    machine().device_assert(_asserted(given), str(msg), None if chosen is None else _asserted(chosen))
+
+
+def _asserted(given: tensor) -> Any:
+    """The value of *given* as the kernel language takes it: a pending value, or known elements."""
+    if type(given.value) in NUMBERS:
+        return bool(given.value)
+    if type(given.value) in FORMS or type(given.value) is Data:
+        return HostValue(np.asarray(elements_of(given)) != 0, line)
+    return as_argument(given.value)
 
 
 def debug_barrier() -> None:

@@ -15,10 +15,10 @@ from kb_cli.run.base.files import CAPTURES, RunFolderError, write_json
 from kb_cli.run.records.manifest_check import check_written
 from kb_cli.run.records.run_json import read_one_run
 from kb_dataexec import numpy_dtype
-from kb_dataexec.execute import Look, evaluate_program
+from kb_dataexec.execute import Look
 from kb_dataexec.files import file_in, read_array, read_json, write_array, writing
 from kb_engine.observe import Capture, Chip, Observer, shown_array
-from kb_messages import DType, KbError, Matrix, write_out
+from kb_messages import DType, KbError, write_out
 from kb_topology import did_you_mean, listing
 
 INDEX = "index.json"
@@ -68,48 +68,30 @@ class CaptureCollector(Observer):
         self._numbers = {pe_id: number for number, pe_id in enumerate(chip.topology.graph.pe_ids)}
 
     def on_capture(self, capture: Capture) -> None:
-        """Adds *capture*."""
-        self.found.append(capture)
+        """Adds *capture*, unless it is the condition of an assertion."""
+        if not capture.is_assertion:
+            self.found.append(capture)
 
     @property
     def looks(self) -> list[Look]:
         """The places and moments at which pass 2 reads the values that pass 1 does not know."""
-        return [Look(each.command_seq, place.rectangle, place.dtype) for each in self.found for place in _places(each)]
+        return [Look(each.command_seq, place.rectangle, place.dtype) for each in self.found for place in each.places]
 
     def captured(self, seen: Sequence[npt.NDArray[Any] | KbError]) -> list[Captured]:
         """Returns all captures with their values. *seen* has an array or an error for each of `looks`, in order."""
         left, found = iter(seen), []
         for each in self.found:
-            value = each.known if each.known is not None else _value(each, [next(left) for _ in _places(each)])
-            why_not = str(value) if isinstance(value, KbError) else ""
-            array = None if isinstance(value, KbError) else value.reshape(each.shape)
-            found.append(Captured(each, self._numbers[each.pe_id], array, why_not))
+            contents = [next(left) for _ in each.places]
+            arrays = [content for content in contents if not isinstance(content, KbError)]
+            error = next((content for content in contents if isinstance(content, KbError)), None)
+            array = each.value_from(arrays) if error is None else None
+            found.append(Captured(each, self._numbers[each.pe_id], array, "" if error is None else str(error)))
         return found
 
     def without_pass_2(self) -> list[Captured]:
         """Returns all captures of a run without pass 2. Only values that pass 1 knows are there."""
         why_not = KbError("a pending value", "a run without pass 2", "one, which computes it", "leave out --no-verify")
         return self.captured([why_not] * len(self.looks))
-
-
-def _places(capture: Capture) -> tuple[Matrix, ...]:
-    """Returns the places of the bytes from which the value of *capture* is computed."""
-    if capture.known is not None:
-        return ()
-    if capture.recipe is not None:
-        return capture.recipe.inputs
-    assert capture.place is not None, "a value that is not known lies somewhere, or is computed"
-    return (capture.place,)
-
-
-def _value(capture: Capture, seen: Sequence[npt.NDArray[Any] | KbError]) -> npt.NDArray[Any] | KbError:
-    """Returns the value of *capture* from *seen*, the content of its places; an error where one of the places has an
-    error.
-    """
-    arrays = [each for each in seen if not isinstance(each, KbError)]
-    if len(arrays) < len(seen):
-        return next(each for each in seen if isinstance(each, KbError))
-    return arrays[0] if capture.recipe is None else evaluate_program(capture.recipe.program, arrays)[0]
 
 
 def print_captured(found: Iterable[Captured]) -> None:
@@ -170,7 +152,7 @@ def _dtype_of(each: Captured) -> DType:
     if each.value is not None:
         return dtype_of(each.value.dtype)
     recipe = each.capture.recipe
-    return _places(each.capture)[0].dtype if recipe is None else recipe.dtype
+    return each.capture.places[0].dtype if recipe is None else recipe.dtype
 
 
 def captures_of(folder: Path) -> list[StoredCapture]:

@@ -39,7 +39,7 @@ from kb_dataexec.analysis import Programs, RaceReport, RaceSearch, Where
 from kb_dataexec.log import LogSummary
 from kb_engine import Engine, LaunchResult, Tensor
 from kb_engine.observe import Callbacks, Observer
-from kb_engine.program import LeakWatch, WrapWatch
+from kb_engine.program import AssertionWatch, LeakWatch, WrapWatch
 from kb_messages import KbError, SimulationStuckError
 
 
@@ -149,11 +149,11 @@ def _simulate(
     plans, usage = PlanTally(), Usage()
     room = LogRoom(setup, log_folder is not None, _needs_rows(setup, made.factors)) if setup.log else None
     watched = SanitizerWatch(LeakWatch(), WrapWatch()) if setup.sanitize else None
-    counters, captures, looks = BlockCounters(), CaptureCollector(), ValueWaits()
+    counters, captures, looks, assertions = BlockCounters(), CaptureCollector(), ValueWaits(), AssertionWatch()
     traced = Callbacks(on_trace=trace) if trace is not None else None
     progress.begin(SET_UP, "building the chip")
     with _closed_on_error(writer):
-        observers = _given(room, plans, usage, counters, traced, watch, captures, looks, *(watched or ()))
+        observers = _given(room, plans, usage, counters, traced, watch, captures, assertions, looks, *(watched or ()))
         templates = setup.templates and watched is None  # a program that is repeated has no elements to look at
         engine = Engine(setup.topology, writer, observers, templates=templates, exact=setup.exact)
         watch.follow(engine)
@@ -172,7 +172,7 @@ def _simulate(
     looks_on = [*(each.look for each in search), *([] if is_whole else [programs.look])]
     read = read_back(setup, writer, closed, log_folder, progress, plans.n_stages, is_whole, looks_on)
     writers = _writers(host, outputs, read.rows, programs)
-    passed = _data_pass(setup, read, initial, (made, outputs), sampled, captures, writers, progress)
+    passed = _data_pass(setup, read, initial, (made, outputs), sampled, (captures, assertions), writers, progress)
     print_captured(passed.captured)
     metrics = measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage)
     return RunOutcome(
@@ -297,21 +297,30 @@ def _data_pass(
     initial: MemoryStore,
     given: tuple[Made, dict[str, Tensor]],
     sampled: Mapping[str, AnyExpected] | None,
-    captures: CaptureCollector,
+    looked: tuple[CaptureCollector, AssertionWatch],
     writers: Writers,
     progress: RunProgress,
 ) -> DataPass:
-    """Runs pass 2 and the comparison, as far as *setup* asks for them. The wall times have no `timing`."""
+    """Runs pass 2 and the comparison, as far as *setup* asks for them. The wall times have no `timing`.
+
+    An assertion that does not hold is the verdict, or raises AssertionFailure in a run that checks nothing else.
+    """
+    captures, assertions = looked
     if read.log is None or not (setup.checks or setup.compute):
+        if unchecked := assertions.unchecked_text():
+            click.echo(unchecked, err=True)
         return DataPass(Wall(0.0), captured=captures.without_pass_2())
     began = perf_counter()
-    memory, seen = execute_and_look(read.log, initial, captures.looks, progress)
+    looks = captures.looks
+    memory, seen = execute_and_look(read.log, initial, [*looks, *assertions.looks], progress)
     executed = perf_counter()
-    found = captures.captured(seen)
+    found, failed = captures.captured(seen[: len(looks)]), assertions.failed(seen[len(looks) :])
+    if failed is not None and not setup.checks:
+        raise failed
     if not setup.checks:
         return DataPass(Wall(0.0, executed - began), memory, captured=found)
     expected = _in_full(setup, read.rows, *given, progress) if sampled is None else sampled
-    verdict = judge(read.log, memory, expected, progress, writers)
+    verdict = judge(read.log, memory if failed is None else failed, expected, progress, writers)
     return DataPass(Wall(0.0, executed - began, perf_counter() - executed), memory, expected, verdict, found)
 
 
