@@ -315,6 +315,7 @@ def interpreter(session: nox.Session) -> None:
     install(session, "--group", "interpreter", *EDITABLE, "-e", "packages/kb-triton[torch]")
     session.run("python", "benchmarks/validation/triton_interpreter/compare_interpreter.py", *session.posargs)
     session.run("python", "benchmarks/validation/triton_interpreter/scalars.py", "--kernels", "2000", "--seed", "1")
+    session.run("python", "benchmarks/validation/triton_interpreter/compare_refusals.py")
 
 
 @nox.session(default=False)

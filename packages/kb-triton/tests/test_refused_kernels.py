@@ -113,6 +113,61 @@ def test_a_static_assertion_has_a_class_of_its_own():
     asserts[(1,)](np.zeros(1, np.float32), B=9)
 
 
+@pytest.mark.parametrize("warps", [3, 0, -4, 12])
+def test_a_number_of_warps_that_is_no_power_of_2_is_refused(warps, device):
+    with pytest.raises(CompilationError, match="num_warps must be a power of 2"):
+        asserts[(1,)](np.zeros(1, np.float32), B=9, num_warps=warps)
+    asserts[(1,)](np.zeros(1, np.float32), B=9, num_warps=8)
+    device.lenient = True
+    asserts[(1,)](np.zeros(1, np.float32), B=9, num_warps=warps)
+
+
+@triton.jit(noinline=True)
+def doubled(x):
+    return x * 2
+
+
+@triton.jit
+def calls_apart(x, B: tl.constexpr):
+    tl.store(x + tl.arange(0, B), doubled(tl.load(x + tl.arange(0, B))))
+
+
+def test_a_function_that_is_not_inlined_takes_scalars():
+    words = r"Function doubled is marked noinline, but was called with non-scalar argument x:fp32\[constexpr\[4\]\]"
+    with pytest.raises(UnsupportedLanguageConstruct, match=words):
+        calls_apart[(1,)](np.zeros(4, np.float32), B=4)
+
+
+@triton.jit
+def sums(x, out, n):
+    total = 0
+    for at in range(n):
+        total += tl.load(x + at)
+    tl.store(out, total)
+
+
+@triton.jit
+def counts(out, n):
+    for at in range(4):
+        n += at
+    tl.store(out, n)
+
+
+def test_types_of_arguments_decide():
+    out = np.zeros(1, np.int32)
+    sums[(1,)](np.array([1, 2, 300], np.int32), out, 3)
+    assert out[0] == 303
+    words = "Loop-carried variable total has initial type int32 but is re-assigned to fp32 in loop!"
+    with pytest.raises(CompilationError, match=words):
+        sums[(1,)](np.ones(3, np.float32), out, 3)
+    with pytest.raises(
+        CompilationError, match=r"changed type, was <class 'triton\.language\.core\.tensor'> but is now"
+    ):
+        counts[(1,)](out, 1)  # Triton takes the argument 1 for a constant
+    counts[(1,)](out, 2)
+    assert out[0] == 8
+
+
 def test_the_environment_makes_the_device_lenient():
     assert not options_of({}).lenient
     assert not options_of({"KB_LENIENT": "0"}).lenient

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kb_triton.checking.refusals import Refusal
+from kb_triton.checking.refusals import Refusal, unsupported
 from kb_triton.checking.source import source_of
 from kb_triton.checking.statements import FunctionCheck
 from kb_triton.checking.values import (
@@ -72,6 +72,7 @@ class KernelCheck:
             _argument(parameter, bound.arguments[parameter.name])
             for parameter in function.signature.parameters.values()
         ]
+        _check_inlined(function, values)
         key = (function.fn, tuple(map(_key, values)))
         if key in self._open:
             raise Refusal(f"{function.__module__}.{function.__name__}__{'_'.join(map(name_of_type, values))}", KeyError)
@@ -82,6 +83,18 @@ class KernelCheck:
             self._open.discard(key)
             self._results[key] = called.result
         return renewed(self._results[key])
+
+
+def _check_inlined(function: Any, values: Sequence[Value]) -> None:
+    """Refuses blocks as arguments of a function that is not inlined."""
+    if not getattr(function, "noinline", False):
+        return
+    for name, value in zip(function.arg_names, values, strict=True):
+        if isinstance(value, Typed) and value.numel != 1:
+            raise unsupported(
+                f"Function {function.__name__} is marked noinline, but was called with non-scalar argument "
+                f"{name}:{value}"
+            )
 
 
 def _argument(parameter: inspect.Parameter, value: Any) -> Value:

@@ -9,7 +9,8 @@ from typing import Any, Final
 from kb_triton.checking.arguments import key_of, values_of
 from kb_triton.checking.global_names import ALLOWING, allows_all_globals
 from kb_triton.checking.kernel_check import KernelCheck
-from kb_triton.checking.refusals import Refusal
+from kb_triton.checking.refusals import LENIENT, Refusal
+from kb_triton.language.compile_errors import CompilationError
 
 _MOST_CHECKS: Final = 256
 """The checks that a kernel remembers. Source: assumed."""
@@ -22,11 +23,15 @@ class LaunchCheck:
         self._function = function
         self._known: dict[Any, Refusal | None] = {}
 
-    def check(self, arguments: Mapping[str, Any], code: object) -> None:
+    def check(self, arguments: Mapping[str, Any], code: object, num_warps: Any = None) -> None:
         """Raises CompilationError if Triton's compiler refuses the kernel for *arguments*, the bound ones by name.
 
-        *code* is another object once a name that the kernel uses means something else.
+        *code* is another object once a name that the kernel uses means something else. *num_warps* is the option of the
+        launch, None without one.
         """
+        if isinstance(num_warps, int) and (num_warps <= 0 or num_warps & (num_warps - 1)):
+            got = f"num_warps={num_warps} (num_warps must be a power of 2)"
+            raise CompilationError(f"launch of {self._function.__name__}", got, "a power of 2", LENIENT)
         function = self._function
         key = (
             code,

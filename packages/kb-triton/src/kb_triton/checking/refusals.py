@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 _MOST_LINES: Final = 12
 """The lines of source in an error. Source: Triton's `CompilationError.source_line_count_max_in_message`."""
-_LENIENT: Final = "Triton's compiler refuses this kernel; kb exec --lenient runs it"
+LENIENT: Final = "Triton's compiler refuses this kernel; kb exec --lenient runs it"
+"""The last line of a refusal."""
 
 
 class Refusal(Exception):
@@ -58,7 +59,7 @@ class Refusal(Exception):
         """Returns the error that the author sees."""
         source, node = self.places[0]
         line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-        found = self.error(f"{source.file_name}:{source.line_in_file(node)}", self.message, "", _LENIENT)
+        found = self.error(f"{source.file_name}:{source.line_in_file(node)}", self.message, "", LENIENT)
         found.error_message = self.message
         found.excerpt = "\n".join([f"at {line}:{column}:", *_lines_until(source.text, line), " " * column + "^"])
         return found

@@ -52,6 +52,7 @@ class JITFunction:
             for at, each in enumerate(self.signature.parameters.values())
         ]
         self.constexprs = [each.num for each in self.params if each.is_constexpr]
+        self.noinline = bool(noinline)
         self._runnable: Runnable | None = None
         self._launch_check = LaunchCheck(self)
         self.pre_run_hooks: list[Callable[..., None]] = []
@@ -157,7 +158,8 @@ class JITFunction:
             hook(*arguments, **named)
         if not current().lenient:
             check_numpy_numbers((name, value) for name, value in bound.items() if name not in self._constants)
-            self._launch_check.check(bound, self._copy())
+            warps = None if "num_warps" in self.signature.parameters else named.get("num_warps")
+            self._launch_check.check(bound, self._copy(), warps)
         sizes = grid_sizes(grid(bound) if callable(grid) else grid, self.__name__)
         if 0 not in sizes:
             current().launch(self, sizes, bound)
@@ -239,9 +241,9 @@ def grid_sizes(grid: Any, name: str) -> tuple[int, ...]:
 def jit(fn: Any = None, *, do_not_specialize: Any = None, **options: Any) -> Any:
     """Decorates kernels, and functions that kernels call.
 
-    *do_not_specialize*, names or numbers of parameters, appears in `params`, where libraries read it. All other options
-    do nothing.
+    *do_not_specialize*, names or numbers of parameters, appears in `params`, where libraries read it. Blocks as
+    arguments of a function with *noinline* are refused, as Triton refuses them. All other options do nothing.
     """
     if fn is None:
-        return lambda function: JITFunction(function, do_not_specialize)
-    return JITFunction(fn, do_not_specialize)
+        return lambda function: JITFunction(function, do_not_specialize, options.get("noinline"))
+    return JITFunction(fn, do_not_specialize, options.get("noinline"))

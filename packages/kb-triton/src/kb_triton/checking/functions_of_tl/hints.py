@@ -7,12 +7,15 @@ from typing import Any
 
 from kb_triton.checking.arithmetic import common_shape
 from kb_triton.checking.functions_of_tl.rules import NONE, ONE, class_text, given_tensor, held, nothing, rule, tensor_of
+from kb_triton.checking.host_functions import OUTSIDE
 from kb_triton.checking.refusals import Refusal
 from kb_triton.checking.values import UNKNOWN, Constant, Group, Typed, Value, as_tensor
 from kb_triton.checking.whole_check import WholeCheck
 
 
 def _hinted(name: str, input: Value, values: Value, least: int) -> Value:
+    if isinstance(values, Typed):
+        raise Refusal(OUTSIDE)
     parts = values.values if isinstance(values, Group) else (values,)
     for at, each in enumerate(parts):
         if not isinstance(each, Constant):

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from kb_triton.checking.arithmetic import bitcast, broadcast, common_shape, converted
 from kb_triton.checking.functions_of_tl.rules import NONE, given_tensor, held, is_none, nothing, rule, tensor_of
+from kb_triton.checking.host_functions import OUTSIDE
 from kb_triton.checking.refusals import Refusal, unverified
 from kb_triton.checking.values import (
     UNKNOWN,
@@ -292,6 +293,8 @@ def make_tensor_descriptor(
             f"{last * nbytes} bytes"
         )
     step = held(steps[-1])
+    if isinstance(step, Typed):
+        raise Refusal(OUTSIDE)
     if step != 1:
         raise Refusal(f"Tensor descriptor last dim must be 1 but got {step}")
     for each in map(held, steps[:-1]):
