@@ -15,6 +15,7 @@ import numpy as np
 import kb_triton
 from kb_messages import KbError
 from kb_triton.host import Device, Options, use
+from kb_triton.language.compile_errors import CompilationError
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "triton-features.md"
@@ -87,6 +88,8 @@ def _sentence(function: Any) -> str:
         stuck = re.search("programs that wait for each other[^;]*", str(error))
         if stuck:
             return stuck[0]
+        if isinstance(error, CompilationError):
+            return f"{error.error_message}; {error.fix}"
         return f"got {error.got}, needs {error.needs}" + (f"; {error.fix}" if error.fix else "")
     raise AssertionError(f"{function.__name__} ran to its end: it is a feature now")
 
