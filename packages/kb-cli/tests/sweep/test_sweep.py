@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 
 from kb_cli.main import kb
 from kb_cli.report.tables import sweep_tables
+from kb_cli.sweep import sweep
 
 Invoke = Callable[..., Result]
 
@@ -112,6 +113,29 @@ def test_a_sweep_without_pairs_says_so(invoke: Invoke, bench_file: Callable[...,
     said = invoke("sweep", bench_file(), "-p", "size=8,16", *sets).stdout
     assert "No two points differ in one axis alone, so no effect is known." in said
     assert "take the same time" not in said
+
+
+def test_a_sweep_of_hours_says_so_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each point takes 15 s. After two of them, 998 are to go, in 998 * 15 / 3600 = 4.2 hours."""
+    now_s = iter(range(0, 1500, 15))
+    monkeypatch.setattr(sweep, "monotonic", lambda: next(now_s))
+    monkeypatch.setattr(sweep, "INTERVAL_S", 0)
+    with sweep.SweepProgress(1000, 0) as progress:
+        for _ in range(6):
+            progress.add(failed=False)
+    said = capsys.readouterr().err
+    assert said.count("note: ") == 1
+    assert re.search(r"99\d points are to go, which makes \d+\.\d hours; a sweep that is ended goes on later", said)
+    with sweep.SweepProgress(10, 0) as progress:
+        progress.add(failed=False)
+    assert "note" not in capsys.readouterr().err
+
+
+def test_more_random_points_than_a_sweep_may_have_are_refused(bench_file: Callable[..., Path]) -> None:
+    options = ["sweep", bench_file(), "-p", "size=1:2000", "-p", "label=x,y", "--random", 10**9]
+    refused = CliRunner().invoke(kb, [*map(str, options)])
+    assert refused.exit_code == 2
+    assert "--random: got 1,000,000,000 points, needs at most 1,000,000" in refused.output
 
 
 def test_equal_rows_of_a_list_count_as_often_as_they_stand(invoke: Invoke, bench_file: Callable[..., Path]) -> None:

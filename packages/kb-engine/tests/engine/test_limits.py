@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kb_engine.engine import Limits
-from kb_engine.engine.guards import limits
+from kb_engine.engine.guards import limits, long_runs
 from kb_engine.engine.guards.limits import limits_of, time_text
 from kb_engine.engine.guards.long_runs import LongRunGuard
 from kb_engine.host import Host
@@ -112,6 +112,23 @@ def test_loops_are_estimated_from_their_turns(toy_host: Callable[..., Host], mon
     assert " years, needs at most 1 hour of simulation; make fewer turns" in said
     launch(guarded(toy_host, monkeypatch, hours=1), many_turns, 200, pes=[0])
     launch(guarded(toy_host, monkeypatch, hours=inf), many_turns, 2000, pes=[0])
+
+
+def test_a_launch_that_is_about_to_fill_the_memory_ends(
+    toy_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 MiB are left from the third look on, which is less than 128 MiB."""
+    left = iter([1 << 30, 1 << 30])
+    monkeypatch.setattr(long_runs, "with_swap_nbytes", lambda: next(left, 100 << 20))
+    with pytest.raises(KernelError) as caught:
+        launch(guarded(toy_host, monkeypatch, hours=inf), loads, grid=1_000_000)
+    said = r"launch: got 100 MiB of memory left on this machine when (\d+) of 1,000,000 programs had ended, needs at "
+    found = re.match(said + "least 128 MiB; launch fewer programs", str(caught.value))
+    assert found is not None, str(caught.value)
+    assert 0 < int(found[1]) < 1000
+    assert isinstance(caught.value.__cause__, MemoryError)
+    monkeypatch.setattr(long_runs, "with_swap_nbytes", lambda: None)
+    launch(guarded(toy_host, monkeypatch, hours=inf), loads, grid=1000)
 
 
 def test_limits_of_the_environment() -> None:

@@ -30,6 +30,7 @@ from kb_cli.script.launch_watch import LaunchSanitizer, LaunchWatch, LaunchWork
 from kb_dataexec.files import writing
 from kb_dataexec.log import write_log
 from kb_engine.observe import Observer
+from kb_engine.program import place
 from kb_messages import BenchmarkError, KbError, check_text, read_bytes
 
 FAILED = 1
@@ -197,6 +198,8 @@ class ScriptRun:
         except SystemExit as error:
             return _code_of(error)
         except KbError as error:
+            if error.where.startswith("launch"):  # a launch has no line of its own
+                place(error, self._script.resolve().parent)
             self.error = error
             return error.exit_code
         except KeyboardInterrupt as error:

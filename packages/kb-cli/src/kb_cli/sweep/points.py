@@ -39,6 +39,8 @@ def points_of(definition: Definition) -> list[Point]:
 def _drawn(definition: Definition, total: int, conditions: Sequence[Expression]) -> list[Point]:
     """Returns `most` points of *total*, drawn without replacement, in the order of the grid."""
     assert definition.most is not None, "the caller has looked"
+    if definition.most > MOST_POINTS:
+        raise BenchmarkError("--random", f"{definition.most:,} points", f"at most {MOST_POINTS:,}")
     numbers: list[int] = []
     at = _point_at(definition.groups)
     for number in _shuffled(total, random.Random(definition.random_seed)):

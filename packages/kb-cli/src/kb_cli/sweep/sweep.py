@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from types import TracebackType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+import click
 import numpy as np
 from msgspec import Struct
 
@@ -24,6 +25,9 @@ from kb_cli.sweep.points import Point
 from kb_cli.sweep.sensitivity import Sensitivity, sensitivity
 from kb_cli.terminal.status_line import StatusLine
 
+_ESTIMATE_S: Final = 20.0
+"""Seconds of a sweep before its time is estimated on standard error. Source: assumed."""
+
 
 class SweepProgress:
     """Counts points on the status line: *total* in all, of which *known* need no simulation.
@@ -36,6 +40,7 @@ class SweepProgress:
         self._total, self._known = total, known
         self._done = self._failed = 0
         self._began_s = self._shown_s = monotonic()
+        self._has_warned = False
 
     def __enter__(self) -> SweepProgress:
         self._tell()
@@ -55,16 +60,30 @@ class SweepProgress:
         if monotonic() - self._shown_s >= INTERVAL_S or self._done + self._known == self._total:
             self._tell()
 
+    def _left_s(self) -> float:
+        """Returns the seconds that the points to go will take, by those that were done."""
+        return (self._total - self._known - self._done) * (self._shown_s - self._began_s) / self._done
+
+    def _warn(self) -> None:
+        """Notes once on standard error, which need be no terminal, that the sweep will take hours."""
+        self._has_warned = True
+        self._line.clear()
+        left, hours = self._total - self._known - self._done, self._left_s() / 3600
+        said = f"note: {left:,} points are to go, which makes {hours:,.1f} hours; a sweep that is ended goes on later,"
+        click.echo(f"{said} and --random draws fewer points", err=True)
+
     def _tell(self) -> None:
         self._shown_s = monotonic()
+        is_known = self._done and self._shown_s - self._began_s >= _ESTIMATE_S
+        if is_known and not self._has_warned and self._left_s() >= 3600:
+            self._warn()
         parts = [f"sweep: {self._known + self._done:,} of {self._total:,} points"]
         if self._known:
             parts.append(f"{self._known:,} known before")
         if self._failed:
             parts.append(f"{self._failed:,} failed")
         if self._done:
-            left = self._total - self._known - self._done
-            parts.append(f"{left * (self._shown_s - self._began_s) / self._done:,.0f} s left")
+            parts.append(f"{self._left_s():,.0f} s left")
         self._line.show(parts)
 
 

@@ -1,7 +1,7 @@
 """Checked reading of files that may be damaged, hostile or too large, and writing that names the file that fails."""
 
 from kb_dataexec.files.arrays import read_array
-from kb_dataexec.files.free_memory import available_nbytes
+from kb_dataexec.files.free_memory import available_nbytes, with_swap_nbytes
 from kb_dataexec.files.json_text import (
     DistinctKeys,
     UnreadableJsonError,
@@ -27,6 +27,7 @@ __all__ = [
     "read_json",
     "read_json_lines",
     "read_text",
+    "with_swap_nbytes",
     "write_array",
     "writing",
 ]

@@ -25,6 +25,10 @@ _LEAST_PROGRAM_NBYTES: Final = 512
 """Bytes of memory that a program takes at least. Source: measured; 630 to 1,000 bytes, with and without an op log."""
 
 
+LEAST_FREE_NBYTES: Final = 128 << 20
+"""Free bytes, with those of swap, below which a simulation ends before the system ends it. Source: assumed."""
+
+
 class Limits(NamedTuple):
     """A launch is refused when its estimate is more than `max_hours` of this machine's time.
 
