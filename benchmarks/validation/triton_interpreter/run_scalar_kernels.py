@@ -42,13 +42,14 @@ def main() -> None:
     found: dict[str, Any] = {}
     for start in range(0, len(kernels), _IN_A_FILE):
         few = kernels[start : start + _IN_A_FILE]
-        module = _module(folder / f"{how}_{start}.py", few)
+        module = module_of(folder / f"{how}_{start}.py", few)
         for each in few:
             found[each.name] = _RUNS[how](getattr(module, each.name), each)
     (folder / f"{how}.pickle").write_bytes(pickle.dumps(found))
 
 
-def _module(path: Path, kernels: list[Kernel]) -> Any:
+def module_of(path: Path, kernels: list[Kernel]) -> Any:
+    """Writes *kernels* to the file *path*, where Triton finds their source, and imports it."""
     path.write_text("import triton\nimport triton.language as tl\n\n\n" + "".join(each.source for each in kernels))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
@@ -87,7 +88,8 @@ def _by_launch(kernel: Any, given: Kernel, passed: Any) -> Any:
     return outputs
 
 
-def _by_kb(kernel: Any, given: Kernel) -> Any:
+def by_kb(kernel: Any, given: Kernel) -> Any:
+    """The two outputs of *kernel*, launched here, or the words of its refusal."""
     return _by_launch(kernel, given, lambda x: x)
 
 
@@ -178,7 +180,7 @@ def _ttir(kernel: Any, signature: dict[str, str], constants: dict[tuple[int, ...
     return str(source.make_ir(target, options, functions, backend.get_module_map(), context))
 
 
-_RUNS: Final = {"kb": _by_kb, "interpreter": _by_interpreter, "ttir": _by_ttir}
+_RUNS: Final = {"kb": by_kb, "interpreter": _by_interpreter, "ttir": _by_ttir}
 
 if __name__ == "__main__":
     main()

@@ -23,6 +23,7 @@ from scalar_types import (
     common,
     constant,
     fits,
+    is_signed,
     type_of,
 )
 
@@ -30,6 +31,7 @@ BLOCK: Final = 8
 """The elements of a block, and of each input."""
 SLOTS: Final = 1024
 """The elements of each output."""
+_BITS: Final = {**BITS, "fp16": 16, "bf16": 16, "fp32": 32}
 _OPS: Final = ["+", "-", "*", "+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", *COMPARISONS]
 _LITERALS: Final = [
     0,
@@ -63,12 +65,16 @@ _ANNOTATIONS: Final = {
 
 @dataclass
 class Kernel:
-    """A kernel: its *source*, with functions that it calls, its input arrays' types, and its other arguments."""
+    """A kernel: its *source*, with functions that it calls, its input arrays' types, and its other arguments.
+
+    *facts* has, by the slot of the integers' output, the number that stands for the type of a name.
+    """
 
     name: str
     source: str
     inputs: list[str]
     arguments: dict[str, Any] = field(default_factory=dict)
+    facts: dict[int, int] = field(default_factory=dict)
 
 
 class _Function:
@@ -181,6 +187,7 @@ class _Writer:
         self.functions: list[_Function] = []
         self.inputs: list[str] = []
         self.arguments: dict[str, Any] = {}
+        self.facts: dict[int, int] = {}
         self.parameters: list[str] = []
         self.prologue: list[str] = []
         self.not_specialized: list[str] = []
@@ -209,7 +216,7 @@ class _Writer:
         option = f"(do_not_specialize={self.not_specialized})" if self.not_specialized else ""
         functions = "".join(f"@triton.jit\n{each.source}\n\n" for each in self.functions)
         source = f"{functions}@triton.jit{option}\ndef {self.name}({head}):\n" + "\n".join(self.lines) + "\n\n\n"
-        return Kernel(self.name, source, self.inputs, self.arguments)
+        return Kernel(self.name, source, self.inputs, self.arguments, self.facts)
 
     def _function(self, name: str) -> None:
         pick, chance = self.chance.choice, self.chance
@@ -303,6 +310,7 @@ class _Writer:
             if not value.is_constant:
                 facts = f"{name}.dtype.primitive_bitwidth * 2 + {name}.dtype.is_int_signed()"
                 self.line(f"tl.store(oi + {at['oi']}, {facts})")
+                self.facts[at["oi"]] = _BITS[value.kind] * 2 + is_signed(value.kind)
                 at["oi"] += 1
 
     # Statements
