@@ -18,9 +18,10 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # forked processes have no threads of 
 
 import kinds
 import plans_and_chips
+import texts
 from kinds import Tried, prepare
 
-KINDS = kinds.KINDS | plans_and_chips.KINDS
+KINDS = kinds.KINDS | plans_and_chips.KINDS | texts.KINDS
 
 SHOWN = 12
 

@@ -251,3 +251,17 @@ def test_help_into_a_closed_pipe_is_quiet(arguments: list[str]) -> None:
     with os.fdopen(writer, "wb") as closed:
         done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_error_of_usage_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for word, said in (("a\x9bb", "a\\x9bb"), ("\udcff", "\\udcff"), ("a" * 9000, "a" * 100)):
+        with pytest.raises(SystemExit) as caught:
+            main.main(["run", "gemm", word])
+        assert caught.value.code == 2
+        printed = capsys.readouterr().err
+        assert printed.startswith(
+            "Usage: kb run [OPTIONS] BENCH\nTry 'kb run --help' for help.\n\nError: Got unexpected "
+        )
+        assert said in printed
+        assert printed.isprintable() or set(printed) - set(filter(str.isprintable, printed)) == {"\n"}
+        assert max(map(len, printed.splitlines())) < 8100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from kb_cli.terminal.dropped_signals import raised_again
+from kb_cli.terminal.escape import bounded
 from kb_cli.terminal.streams import drop_output, say
 
 BAD_INPUT, FAILURE, INTERRUPTED, TERMINATED = 2, 4, 130, 143
@@ -187,8 +189,10 @@ def main(args: Sequence[str] | None = None) -> None:
         with raised_again({Terminated: signal.SIGTERM, KeyboardInterrupt: signal.SIGINT}):
             code = kb.main(arguments, prog_name="kb", standalone_mode=False, obj=arguments)
     except click.ClickException as error:
-        with suppress(OSError):
-            error.show()
+        written = io.StringIO()
+        error.show(written)
+        with suppress(OSError, ValueError, AttributeError):  # a stream that is closed, or none
+            sys.stderr.write(bounded(written.getvalue()))
         code = error.exit_code
     except BaseException as error:  # noqa: BLE001 -- from --help and --version, which invoke no command
         drop_output()
