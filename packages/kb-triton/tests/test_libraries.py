@@ -78,3 +78,32 @@ def test_parameters_say_that_they_are_not_specialised():
         pass
 
     assert [each.do_not_specialize for each in kernel.params] == [True, True, False]
+
+
+def _made(offset):
+    @triton.jit
+    def made(x_ptr, out_ptr, n, BLOCK: tl.constexpr = 8):
+        at = tl.arange(0, BLOCK)
+        tl.store(out_ptr + at, PATCHED + offset, mask=at < n)  # noqa: F821 - the name is replaced
+
+    return made
+
+
+def test_the_source_of_a_template_may_be_replaced():
+    x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    template = _made(tl.constexpr(5))
+    kernel = triton.JITFunction(template.fn)
+    kernel._unsafe_update_src(kernel.src.replace("PATCHED", "tl.load(x_ptr + at, mask=at < n) * 2"))
+    assert "tl.load(x_ptr + at" in kernel.src
+    assert "PATCHED" in template.src
+    kernel[(1,)](x, out, 7)
+    assert out.tolist() == [5, 7, 9, 11, 13, 15, 17, 0]
+    kernel._unsafe_update_src(kernel.src.replace("* 2", "* 3"))
+    kernel[(1,)](x, out, 8)
+    assert out.tolist() == [5 + 3 * at for at in range(8)]
+    for source, sentence in (
+        ("def made(:\n    pass\n", "source of made: got a syntax error"),
+        ("def other(x_ptr):\n    pass\n", "got a source without a function made"),
+    ):
+        with pytest.raises(KernelError, match=sentence):
+            kernel._unsafe_update_src(source)

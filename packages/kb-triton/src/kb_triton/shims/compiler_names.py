@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 from kb_messages import KbError
 from kb_triton.language import TRITON_MAX_TENSOR_NUMEL, str_to_ty
 from kb_triton.language.missing import refusing
+from kb_triton.language.tensors.dtypes import SHORT_NAMES
 
 _COMPILED: Final = "kernel[grid](...): nothing is compiled here"
 _OF_C: Final = ("amd", "gluon_ir", "interpreter", "ir", "linear_layout", "llvm", "nvidia", "passes", "proton")
@@ -135,7 +136,7 @@ def compiler_names() -> dict[str, dict[str, Any]]:
                 canonicalize_dtype, canonicalize_ptr_dtype, get_primitive_bitwidth, is_namedtuple, is_power_of_two,
                 validate_block_shape,
             )
-        } | {"TRITON_MAX_TENSOR_NUMEL": TRITON_MAX_TENSOR_NUMEL},
+        } | {"TRITON_MAX_TENSOR_NUMEL": TRITON_MAX_TENSOR_NUMEL, "type_canonicalisation_dict": SHORT_NAMES},
         "triton.compiler.code_generator": {
             "CodeGenerator": CompilerPart("triton.compiler.code_generator.CodeGenerator"),
             "ast_to_ttir": refusing("triton.compiler.code_generator.ast_to_ttir", _COMPILED),

@@ -13,6 +13,7 @@ from kb_triton.jit import CompiledKernel, JITFunction, KernelParameter, jit
 from kb_triton.language import extra
 from kb_triton.language.missing import refusing
 from kb_triton.language.tensors.constexprs import aggregate
+from kb_triton.language.tensors.dtypes import SHORT_NAMES
 from kb_triton.runtime import DRIVER, Autotuner, Config, GPUTarget, Heuristics, Knobs, autotune, heuristics
 from kb_triton.shims.compiler_names import (
     AsyncCompileMode,
@@ -150,7 +151,7 @@ def _of_launches() -> dict[str, dict[str, Any]]:
     return {
         "triton": runtime | functions | compiled | {
             "CompilationError": CompilationError, "InterpreterError": HostError, "TritonError": KernelError,
-            "__version__": VERSION, "aggregate": aggregate, "cdiv": cdiv, "must_use_result": _same,
+            "__version__": VERSION, "aggregate": aggregate, "cdiv": cdiv, "must_use_result": must_use_result,
             "next_power_of_2": next_power_of_2, "set_allocator": set_allocator,
         },
         "triton.runtime": runtime | arrays | {
@@ -163,6 +164,7 @@ def _of_launches() -> dict[str, dict[str, Any]]:
         "triton.runtime.errors": errors | {"OutOfResources": OutOfResources, "TritonError": KernelError},
         "triton.runtime.jit": runtime | functions | {
             "JITCallable": JITFunction, "KernelParam": KernelParameter, "mangle_type": canonicalize_dtype,
+            "type_canonicalisation_dict": SHORT_NAMES,
         },
     }  # fmt: skip
 
@@ -215,6 +217,6 @@ def constexpr_function(fn: Any) -> Any:
     return fn
 
 
-def _same(fn: Any, *options: Any) -> Any:
-    """Returns *fn*: stands for decorators with a meaning for a compiler alone."""
-    return fn
+def must_use_result(fn: Any, words: Any = True) -> Any:
+    """Returns the function *fn*. With a text, the words of an error, returns the decorator."""
+    return must_use_result if isinstance(fn, str) else fn

@@ -179,6 +179,10 @@ _SHORT: Final = {
 """The types by their names in signatures of compiled kernels, such as `i32`, and by their other names."""
 
 
+SHORT_NAMES: Final = {name: kind.mangle() for name, kind in _SHORT.items()}
+"""The short name of each type, such as `fp16`, by all its names."""
+
+
 def str_to_ty(name: Any, c: Any = None) -> dtype:
     """Returns the type that a signature calls *name*, such as `*fp16` or `i32`. Raises KernelError for another text."""
     text = str(name)
