@@ -102,17 +102,16 @@ def tables(stage: Stage) -> Iterator[Tried]:
 
 
 def stored_points(stage: Stage) -> Iterator[Tried]:
-    """Results of points that were changed: they are computed again, and the sweep's own file is no sweep."""
+    """Results of points that were changed: they are computed again."""
     folder = fresh(stage.scratch)
-    done = run(kb, POINTS, before=lambda: os.chdir(folder))
+    done = run(kb, POINTS, before=_in(folder))
     assert done.code == 0, done.said
-    for file in sorted(folder.rglob("*.json")):
-        whole, command = file.read_bytes(), POINTS
-        if file.name == "sweep.json":
-            continue
-        for data in [*_damages(whole, stage), *exchanged(whole, stage.rng, stage.most)]:
+    for file in sorted(folder.glob("swept/points/*/*.json")):
+        whole = file.read_bytes()
+        damaged = [*_damages(whole, stage), *exchanged(whole, stage.rng, stage.most)]
+        for data in stage.rng.sample(damaged, min(len(damaged), stage.most)):
             file.write_bytes(data)
-            ended = run(kb, command, before=lambda: os.chdir(folder))
+            ended = run(kb, POINTS, before=_in(folder))
             wrong = wrong_with(ended) or ("" if ended.code == 0 else f"exit code {ended.code}: {ended.said[-99:]}")
             yield Tried(f"{data[:60]!r}, {len(data)} bytes", wrong)
         file.write_bytes(whole)
@@ -167,7 +166,7 @@ STRANGE = (
 def words_of_command_lines(stage: Stage) -> Iterator[Tried]:
     """Command lines with one word that is strange, in whole or behind its `=`."""
     for words in WORDS:
-        for _ in range(stage.most):
+        for _ in range(stage.most // 4 + 1):
             changed, at = list(words), stage.rng.randrange(1, len(words))
             name, equals, _ = changed[at].rpartition("=")
             strange = stage.rng.choice(STRANGE)
@@ -190,7 +189,7 @@ def readers_of_runs(stage: Stage) -> Iterator[Tried]:
     """One JSON value of a run folder replaced, for every command that reads runs. run.json has its own hash again."""
     for file in sorted(stage.run_dir.rglob("*.json")):
         name = file.relative_to(stage.run_dir).as_posix()
-        for data in exchanged(file.read_bytes(), stage.rng, len(READERS) * stage.most // 4 + 1):
+        for data in exchanged(file.read_bytes(), stage.rng, stage.most // 2 + 1):
             folder = fresh(stage.scratch)
             shutil.copytree(stage.run_dir, folder / "gemm-0", symlinks=True)
             (folder / "gemm-0" / name).write_bytes(data)

@@ -58,6 +58,7 @@ def _flags(*names: str) -> dict[str, Value]:
 
 
 _KEEP: Final = ("auto", "all", "none")
+_LIMITS: Final[Mapping[str, Value]] = {"--max-hours": Kind.TEXT, "--watchdog": Kind.TEXT}
 
 WORDS: Final[Mapping[str, CommandWords]] = {
     "compare": CommandWords((Kind.RUN, Kind.RUN), {"--fail-above": Kind.TEXT, **_flags("--json", "--blocks")}),
@@ -69,6 +70,7 @@ WORDS: Final[Mapping[str, CommandWords]] = {
             "--schedule": ("dynamic", "static"),
             "--autotune": ("all", "first"),
             "--pretend": ("cuda",),
+            **_LIMITS,
             "--out": Kind.FOLDER,
             "--keep": _KEEP,
             **_flags(
@@ -120,6 +122,7 @@ WORDS: Final[Mapping[str, CommandWords]] = {
             "--verify": ("auto", "full", "sample"),
             "--trace": Kind.FILE,
             "--exact": ("isolated", "events", "check"),
+            **_LIMITS,
             **_flags("--params", "--no-verify", "--no-log", "--sanitize", "--no-sanitize", "--no-templates"),
             **_flags("--sim-stats", "--json"),
         },
@@ -137,6 +140,7 @@ WORDS: Final[Mapping[str, CommandWords]] = {
             "--topology": Kind.CHIPS,
             "-p": Kind.PARAMETERS,
             "--list": Kind.FILE,
+            **_LIMITS,
             "--out": Kind.FOLDER,
             "-o": Kind.FILE,
             **dict.fromkeys(
