@@ -79,6 +79,13 @@ ALLOWED = {
     "kb_cli.face.kernel_run": ("where fix", "an error names the output of its kernel"),
     "kb_cli.face.run": ("where", "an error names the cell of a notebook"),
     "kb_engine.engine.dropped_interrupts": ("unraisablehook", "Python asks sys for the hook"),
+    "kb_triton.checking.functions_of_tl": ("__qualname__", "a rule has the name of its function in Python's errors"),
+    "kb_triton.checking.refusals": ("error_message excerpt", "an error gets the words of Triton"),
+    "kb_triton.checking.source": (
+        "lineno end_lineno col_offset end_col_offset",
+        "a frame for a traceback stands at a line of the author",
+    ),
+    "kb_triton.shims.module_names": ("__is_constexpr_function__", "a decorator marks a function of constants"),
     "kb_triton.jit.rewriting": (
         "value test body orelse iter ifs col_offset end_col_offset",
         "a tree of syntax is changed node by node, as ast.NodeTransformer does",
