@@ -24,10 +24,7 @@ EXCEPTIONS = {
     ("kb_cli/capsule/replay.py", "read_bytes"): "a file of an installed package, which is hashed and not decoded",
     ("kb_cli/benchmark/kernel_source.py", "read_bytes"): "the file of a kernel, which Python has imported",
     ("kb_cli/benchmark/code/machine_memory.py", "read_text"): "files of /proc, which the kernel of the machine writes",
-    (
-        "kb_dataexec/files/free_memory.py",
-        "read_text",
-    ): "files of /proc and /sys, which the kernel of the machine writes",
+    ("kb_dataexec/files/free_memory.py", "read_text"): "files of /proc and /sys, which the machine itself writes",
     ("kb_cli/run/base/folder_owner.py", "read_text"): "a file of /proc, with errors=replace",
     ("kb_cli/sweep/sweep_file.py", "loads"): "a text of at most 40 characters that matched a number of JSON",
     ("kb_cli/run/records/run_json.py", "loads"): "the JSON that kb has just encoded",

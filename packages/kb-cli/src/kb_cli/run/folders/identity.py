@@ -15,6 +15,7 @@ from kb_cli.benchmark.run_records import CheckMode
 from kb_cli.benchmark.setup import Setup
 from kb_cli.terminal.escape import file_stem
 from kb_engine.engine import BUILTIN, Registry
+from kb_messages import BenchmarkError, check_text
 from kb_topology import Topology
 
 _PACKAGES = ("kb-messages", "kb-topology", "kb-plans", "kb-dataexec", "kb-engine", "kb-components", "kb-cli")
@@ -70,5 +71,13 @@ def environment() -> dict[str, str]:
 
 
 def folder_name(bench_name: str, config: dict[str, Any]) -> str:
-    """Returns `<bench>-<hash>`, where the hash is the first 12 hex digits of the sha256 of *config* as JSON."""
-    return f"{file_stem(bench_name, 'bench')}-{hashlib.sha256(msgspec.json.encode(config)).hexdigest()[:12]}"
+    """Returns `<bench>-<hash>`, where the hash is the first 12 hex digits of the sha256 of *config* as JSON.
+
+    Raises BenchmarkError for a text that JSON cannot hold, such as the name of a file that is no UTF-8.
+    """
+    try:
+        encoded = msgspec.json.encode(config)
+    except UnicodeEncodeError as error:
+        check_text(error.object, f"the record of {bench_name}", BenchmarkError)
+        raise
+    return f"{file_stem(bench_name, 'bench')}-{hashlib.sha256(encoded).hexdigest()[:12]}"
