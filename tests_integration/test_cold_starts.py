@@ -32,7 +32,7 @@ zero[(1,)](np.ones(1, np.float32))
 """
 COLD = {
     "compare": "compare RUN RUN",
-    "exec": "exec script.py",
+    "exec": "exec --lenient script.py",
     "list": "list",
     "new": "new mine.py",
     "pack": "pack RUN -o again.kbrun",

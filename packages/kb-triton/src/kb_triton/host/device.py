@@ -316,7 +316,11 @@ class Device:
             result = call.run()
         except OutOfResources:
             raise
-        except KernelError:
+        except KernelError as error:
+            if isinstance(
+                error.__cause__, TimeoutError | MemoryError
+            ):  # a limit of this machine, which a log makes worse
+                raise
             # A kernel that reads computed values needs a log. An error with another cause is raised again.
             self._running = chip = RunningChip(self.topology, has_log=True, templates=self._templates)
             result = PreparedLaunch(function, grid, arguments, self._schedule, False, chip.new_host(root)).run()
