@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[1] / "packages" / "kb-engine" / "src" / "kb_engi
 READS = {
     "program/values/handles.py": 7,  # reads of elements call leave, views have the elements of the viewed value
     "language/atomics.py": 2,  # programs with atomics are not repeated
-    "language/tl.py": 7,  # prints and captures call leave
+    "language/tl.py": 9,  # prints and captures call leave
     "language/layout_functions.py": 7,  # a gather calls leave, and a bitcast is a view
     "language/transfers.py": 1,  # stores of known elements call leave, unless a load brought the elements
     "language/access/piece_transfers.py": 3,  # the same

@@ -1,5 +1,6 @@
 """Tensors and values of any rank, and views of values: numpy's shapes and elements, and what views cost."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,94 @@ def test_integers_drop_dimensions_as_numpys_do(array: Array, key: Any, mode: str
     np.testing.assert_array_equal(seen[0], want)
     np.testing.assert_array_equal(found[1], np.reshape(want * 2, out.shape))
     np.testing.assert_array_equal(found[2], back)
+
+
+@pytest.mark.parametrize("mode", ["tile", "fused"])
+@pytest.mark.parametrize("is_computed", [False, True])
+@pytest.mark.parametrize(
+    "key",
+    [
+        (slice(1, 3),),
+        (1,),
+        (slice(None), slice(3, 5), slice(1, 3)),
+        (0, slice(None), 2),
+        (slice(None, None, -1), slice(1, 8, 3)),
+        (Ellipsis, 2),
+        (2, 5, slice(None, None, 2)),
+        (slice(1, 2), None, 4),
+        (slice(-2, None), slice(None), slice(0, 1)),
+        (None, Ellipsis),
+    ],
+)
+def test_a_slice_of_a_value_is_a_value(key: Any, is_computed: bool, mode: str) -> None:
+    want = CUBE[key]
+
+    def kernel(tl: Any, x: Any, out: Any) -> None:
+        value = tl.load(x) * 1.0 if is_computed else tl.load(x)
+        part = value[key]
+        assert part.shape == want.shape
+        tl.store(out, part + 0.5)
+
+    np.testing.assert_array_equal(run(kernel, [CUBE, np.zeros_like(want)], mode)[1], want + 0.5)
+
+
+def test_rows_of_a_value_are_values_and_single_elements_are_numbers() -> None:
+    def kernel(tl: Any, x: Any, out: Any, turned: Any) -> None:
+        value = tl.load(x) * 2.0
+        for number, row in enumerate(value):
+            tl.store(out[number], row * row[1])
+        assert (value[2, 3], value.T[3, 2], value[-1][0], len(value[0])) == (22.0, 22.0, 184.0, 4)
+        tl.store(turned, value.T[1:3])
+
+    *_, found, turned = run(kernel, [MATRIX, np.zeros_like(MATRIX), np.zeros((2, 24), np.float32)])
+    np.testing.assert_array_equal(found, MATRIX * 2 * MATRIX[:, 1:2] * 2)
+    np.testing.assert_array_equal(turned, (MATRIX * 2).T[1:3])
+
+
+def test_functions_of_numpy_by_element_are_math_of_the_chip() -> None:
+    def kernel(tl: Any, x: Any, out: Any) -> None:
+        value = tl.load(x)
+        tl.store(out[0], np.sqrt(np.abs(value)))
+        tl.store(out[1], np.maximum(value, np.float32(3)))
+        tl.store(out[2], np.add(value, 1) - np.multiply(2.0, value))
+        tl.store(out[3], tl.where(np.greater(value, 5), value, np.negative(value)))
+        assert (np.shape(value), np.ndim(value), np.size(value)) == ((4,), 1, 4)
+
+    x = np.array([-4, 9, 16, 2.25], np.float32)
+    host, (_, out) = launched(kernel, [x, np.zeros((4, 4), np.float32)])
+    log = host.engine.close_log()
+    assert host.engine.initial_memory is not None
+    found = read_tensor(Executor(log, host.engine.initial_memory).run(), out)
+    want = [np.sqrt(np.abs(x)), np.maximum(x, 3), 1 - x, np.where(x > 5, x, -x)]
+    np.testing.assert_array_equal(found, np.array(want, np.float32))
+    # abs, sqrt, maximum, add, mul, sub, gt, neg and where: the chip computes them, and takes time.
+    assert sum(each.name == "math" for each in log.records()) == 9
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        (lambda v: v[[0, 1]], "got the index [0, 1], needs integers and slices; tl.gather takes elements anywhere"),
+        (lambda v: v[v > 3], "needs integers and slices"),
+        (lambda v: v[7:9], "got a slice beyond a value of 4 x 8, needs at least one of its elements"),
+        (np.sum, "got np.sum of a value, needs a function that takes values; a function of tl makes a value"),
+        (np.add.reduce, "got np.add.reduce of a value"),
+        (lambda v: np.concatenate([v, v]), "got np.concatenate of a value"),
+        (lambda v: np.exp(v, out=np.zeros((4, 8), np.float32)), "got np.exp of a value"),
+        (lambda v: np.where(v > 1, v, 0), "got np.where of a value"),
+    ],
+)
+def test_what_numpy_would_compute_without_the_chip_is_refused_at_its_line(use: Any, expected: str) -> None:
+    def kernel(tl: Any, x: Any) -> None:
+        value = tl.load(x)
+        use(value)
+
+    with pytest.raises(KernelError) as caught:
+        launched(kernel, [X[0, 0].reshape(4, 8)])
+    # A lambda of the table above stands in one statement with the table.
+    at = r"\d+" if hasattr(use, "__code__") else kernel.__code__.co_firstlineno + 2
+    assert re.match(rf"test_values_of_any_rank\.py:{at}: ", str(caught.value))
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize("mode", ["tile", "fused"])

@@ -115,6 +115,17 @@ class MathOps(AxisFunctions):
         steps, shape = steps_of(value.shape), tuple(value.shape[axis] for axis in order)
         return self._ordered("rearrange", [value], shape, tuple(steps[axis] for axis in order), shape)
 
+    def sliced(self, value: Handle, key: tuple[Any, ...]) -> LoadedTensor:
+        """The elements of *value* at *key*, as a value of its own.
+
+        Raises KernelError for an index beyond the value, and for an empty slice.
+        """
+        found = Affine(value.shape, 0, steps_of(value.shape)).at(key)
+        if found is None:
+            sizes = " x ".join(map(str, value.shape))
+            raise KernelError(self._port.line(), f"a slice beyond a value of {sizes}", "at least one of its elements")
+        return self._ordered("rearrange", [value], found.shape, found.steps, found.shape, found.base)
+
     def _ordered(
         self,
         op: str,

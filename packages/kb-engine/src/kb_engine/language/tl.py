@@ -199,6 +199,8 @@ class Language(EpilogueOps, GemmOps, AtomicOps):
         conditions. Raises KernelError for anything but values of the kernel, and for shapes that do not broadcast.
         """
         line = self._port.line()
+        if isinstance(condition, Handle) or isinstance(mask, Handle):
+            self.leave("asserts")
         holds, chosen = self._condition(condition, line), None if mask is None else self._condition(mask, line)
         left_out: npt.NDArray[np.bool_] | None = None
         if isinstance(chosen, Handle):
@@ -214,7 +216,6 @@ class Language(EpilogueOps, GemmOps, AtomicOps):
             return
         if left_out is not None:
             broadcast([holds.shape, left_out.shape], "tl.device_assert", line)
-        self.leave("asserts")
         looked = self._inspected(holds, "device_assert", line)
         self._notify(str(message), line, looked, is_print=False, is_assertion=True, left_out=left_out)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from operator import add, eq, ge, gt, le, lt, ne
+from operator import add, eq, ge, gt, index, le, lt, ne
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -137,6 +137,27 @@ class Affine(NamedTuple):
             if size > n:
                 places.append((size // n, (step * n,)))
         return Affine(shape, self.base, tuple(reversed(steps)))
+
+
+def basic_key(key: Any, n_axes: int) -> tuple[Any, ...] | None:
+    """*key* as integers, slices of integers and None, one for each of *n_axes* axes, and the Nones besides.
+
+    None for a key of anything else, and for a key of too many axes.
+    """
+    keys = list(key) if isinstance(key, tuple) else [key]
+    for number, each in enumerate(keys):
+        if each is None or each is Ellipsis or isinstance(each, slice):
+            continue
+        if isinstance(each, (bool, np.bool_)) or not hasattr(each, "__index__") or getattr(each, "shape", ()) != ():
+            return None
+        keys[number] = index(each)
+    missing = n_axes - sum(each is not None and each is not Ellipsis for each in keys)
+    n_ellipses = sum(each is Ellipsis for each in keys)
+    if missing < 0 or n_ellipses > 1:
+        return None
+    at = next((number for number, each in enumerate(keys) if each is Ellipsis), len(keys))
+    keys[at : at + 1] = [slice(None)] * missing
+    return tuple(keys)
 
 
 def merged_axes(shape: tuple[int, ...], steps: tuple[tuple[int, ...], ...]) -> list[tuple[int, tuple[int, ...]]]:

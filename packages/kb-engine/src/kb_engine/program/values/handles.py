@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kb_engine.memory.pending import Producer
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import TcmHolder
-from kb_engine.program.values.affine import sides_of
+from kb_engine.program.values.affine import basic_key, sides_of
 from kb_engine.program.values.transposed import LaidOutOperators, Transposed
 from kb_messages import DType, KernelError, Matrix
 
@@ -30,6 +30,9 @@ class Operators(Protocol):
 
     def reordered(self, value: Handle, order: tuple[int, ...]) -> LoadedTensor:
         """Returns *value* with its axes in *order*, as a value of its own."""
+
+    def sliced(self, value: Handle, key: tuple[Any, ...]) -> LoadedTensor:
+        """Returns the elements of *value* at *key*, integers, slices and None, as a value of its own."""
 
     def wait(self, handle: Handle) -> None:
         """Returns, in simulated time, when the command of *handle* is done."""
@@ -48,6 +51,9 @@ class Operators(Protocol):
 
     def notify_wrapped_index(self, wrapped_at: str) -> None:
         """Notifies the observers of an index that was computed from integers that wrapped at the line *wrapped_at*."""
+
+
+_ALL: Final = slice(None)
 
 
 def _no_operators(op: str) -> NoReturn:
@@ -84,6 +90,21 @@ _OPERATORS_OF_NUMPY: Final = {
     "not_equal": "__ne__",
 }
 """The operator of a handle on the right, by numpy's name of the operator."""
+
+_SAME_NAMES: Final = (
+    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan sinh cosh tanh sign floor ceil rint trunc isnan isinf "
+    "isfinite signbit maximum minimum copysign hypot fmod nextafter"
+)
+_FUNCTIONS_OF_NUMPY: Final = {
+    **{name: name for name in _SAME_NAMES.split()},
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh",
+    "arctanh": "atanh", "absolute": "abs", "fabs": "abs", "negative": "neg", "power": "pow", "float_power": "pow",
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
+    "floor_divide": "floordiv", "remainder": "mod", "left_shift": "lshift", "right_shift": "rshift",
+    "bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor", "less": "lt", "less_equal": "le",
+    "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
+}  # fmt: skip
+"""The math function by numpy's name of a function of elements."""
 
 INDEX_USE: Final = "use as an index"
 """The use of a value by which a kernel indexes a tensor."""
@@ -201,20 +222,48 @@ class Handle:
         return np.array(array, dtype=dtype) if copy or dtype is not None else array
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
-        """Makes an operator with a left operand of numpy a math function; other functions of numpy get the elements."""
+        """Makes a function of numpy by element, such as `np.exp`, a math function. Raises KernelError for others.
+
+        A value that no kernel made is an array to numpy.
+        """
         name = _OPERATORS_OF_NUMPY.get(ufunc.__name__)
         if name is not None and method == "__call__" and len(inputs) == 2 and not named and inputs[1] is self:
             left = inputs[0]
             return getattr(self, name)(left[()] if isinstance(left, np.ndarray) and not left.shape else left)
-        given = [np.asarray(each) if isinstance(each, Handle) else each for each in inputs]
-        return getattr(ufunc, method)(*given, **named)
+        if self.operators is None:
+            elements = [np.asarray(each) if isinstance(each, Handle) else each for each in inputs]
+            return getattr(ufunc, method)(*elements, **named)
+        op = _FUNCTIONS_OF_NUMPY.get(ufunc.__name__)
+        if op is None or method != "__call__" or named or len(inputs) > 2:
+            raise self._refused(ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}")
+        given = [each[()] if isinstance(each, np.ndarray) and not each.shape else each for each in inputs]
+        return self.operators.arithmetic(op, *given)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
+        """Answers `np.shape`, `np.ndim` and `np.size`. Raises KernelError for the other functions of numpy."""
+        if function in (np.shape, np.ndim, np.size) and arguments[:1] == (self,):
+            return function(np.empty(self.shape, np.bool_), *arguments[1:], **named)
+        raise self._refused(function.__name__)
+
+    def _refused(self, name: str) -> KernelError:
+        fix = "a function of tl makes a value, and x.data has the elements as an array of numpy, for the host alone"
+        return KernelError(f"a {type(self).__name__}", f"np.{name} of a value", "a function that takes values", fix)
 
     def __getitem__(self, key: Any) -> Any:
-        """A view for a key of `None`, `...` and `:` alone; for any other key, the elements by numpy's indexing."""
+        """A number for an integer in each dimension. Slices, integers and None give a value, by numpy's indexing.
+
+        Keys of `None`, `...` and `:` alone give a view. Raises KernelError for a list of indices.
+        """
         keys = key if isinstance(key, tuple) else (key,)
-        if any(each is None for each in keys) and all(each in (None, Ellipsis, slice(None)) for each in keys):
+        if all(each is None or each is Ellipsis or (type(each) is slice and each == _ALL) for each in keys):
             return self.reshape(np.empty(self.shape, np.bool_)[key].shape)
-        found = self.look("indexing")[key]
+        basic = basic_key(key, len(self.shape))
+        if basic is None:
+            fix = "tl.gather takes elements anywhere, and x.data has the elements as an array of numpy"
+            raise KernelError(f"a {type(self).__name__}", f"the index {key!r:.100}", "integers and slices", fix)
+        if any(each is None or isinstance(each, slice) for each in basic):
+            return self.look("indexing")[key] if self.operators is None else self.operators.sliced(self, basic)
+        found = self.look("indexing")[basic]
         return found.item() if isinstance(found, np.generic) else found
 
     def reshape(self, *shape: Any) -> LoadedTensor:
@@ -227,9 +276,13 @@ class Handle:
         return self.reshape(-1)
 
     def __iter__(self) -> Iterator[Any]:
+        if len(self.shape) > 1 and self.operators is not None:
+            return (self[number] for number in range(self.shape[0]))
         return iter(self.look("iteration"))
 
     def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of one element")
         return self.shape[0]
 
     def __bool__(self) -> bool:
@@ -355,8 +408,11 @@ class TransposedHandle(LaidOutOperators, Transposed[Handle]):
         return self.of.data.T
 
     def __getitem__(self, key: Any) -> Any:
-        found = self.of.look("indexing").T[key]
-        return found.item() if isinstance(found, np.generic) else found
+        """As `Handle.__getitem__`, of the elements in their order."""
+        basic = basic_key(key, 2)
+        if basic is not None and not any(each is None or isinstance(each, slice) for each in basic):
+            return self.of[basic[::-1]]
+        return self.laid_out()[key]
 
 
 class Permuted(LaidOutOperators):

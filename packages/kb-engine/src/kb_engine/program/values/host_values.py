@@ -6,13 +6,21 @@ They are values of PE_CPU. They take no TCM and no simulated time, and the op lo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from operator import add, and_, eq, floordiv, ge, gt, index, le, lshift, lt, mod, mul, ne, or_, rshift, sub, xor
+from operator import add, and_, eq, floordiv, ge, gt, le, lshift, lt, mod, mul, ne, or_, rshift, sub, xor
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine.program.values.affine import Affine, HalfSpace, IndexBox, MaskForm, compared, where_not_negative
+from kb_engine.program.values.affine import (
+    Affine,
+    HalfSpace,
+    IndexBox,
+    MaskForm,
+    basic_key,
+    compared,
+    where_not_negative,
+)
 from kb_engine.program.values.handles import Handle
 from kb_engine.program.values.symbols import plain, whole
 from kb_engine.program.values.transposed import Transposed
@@ -286,27 +294,6 @@ class HostValue:
     def __invert__(self) -> HostValue:
         form = inverted(self.form)
         return HostValue(~self.data, self._line) if form is None else HostValue.of(form, self._line)
-
-
-def basic_key(key: Any, n_axes: int) -> tuple[Any, ...] | None:
-    """*key* as integers, slices of integers and None, one for each of *n_axes* axes, and the Nones besides.
-
-    None for a key of anything else, and for a key of too many axes.
-    """
-    keys = list(key) if isinstance(key, tuple) else [key]
-    for number, each in enumerate(keys):
-        if each is None or each is Ellipsis or isinstance(each, slice):
-            continue
-        if isinstance(each, (bool, np.bool_)) or not hasattr(each, "__index__") or getattr(each, "shape", ()) != ():
-            return None
-        keys[number] = index(each)
-    missing = n_axes - sum(each is not None and each is not Ellipsis for each in keys)
-    n_ellipses = sum(each is Ellipsis for each in keys)
-    if missing < 0 or n_ellipses > 1:
-        return None
-    at = next((number for number, each in enumerate(keys) if each is Ellipsis), len(keys))
-    keys[at : at + 1] = [slice(None)] * missing
-    return tuple(keys)
 
 
 def _form(value: HostValue | int) -> Form | None:
