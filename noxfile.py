@@ -250,9 +250,10 @@ def without_fastforward(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def mutants(session: nox.Session) -> None:
-    """Every single change of small logs is noticed or equivalent; some minutes. The tests try a sample."""
+    """Single changes of small logs, and of the source of kb-plans, are noticed or equivalent; half an hour."""
     install(session, "--group", "test", *EDITABLE)
     session.run("python", "tests_integration/mutation/mutation_sweep.py", *session.posargs)
+    session.run("python", "tests_integration/mutation/mutation_source.py")
     suites = ["packages/kb-dataexec/tests/test_mutations.py", "tests_integration/test_cli_mutations.py"]
     session.run("pytest", *PARALLEL, *suites, env={"KB_ALL_MUTANTS": "1"})
 

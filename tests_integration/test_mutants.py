@@ -1,5 +1,8 @@
-"""Single changes of a log never go unnoticed, in either mode: a sample of what `nox -s mutants` tries in full."""
+"""Single changes of logs, and of the source of kb-plans, never go unnoticed: a sample of `nox -s mutants`."""
 
+import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -8,7 +11,9 @@ import pytest
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).parent / "mutation")
-    sweeps, cases, values = (import_module(f"mutation_{name}") for name in ("sweep", "cases", "values"))
+    sweeps, cases, values, source = (
+        import_module(f"mutation_{name}") for name in ("sweep", "cases", "values", "source")
+    )
 
 SAMPLE = {
     "gemm": 71,
@@ -65,3 +70,22 @@ def test_expressions_tell_a_changed_operation_from_the_right_one() -> None:
     numbers = [np.frombuffer(each.of(*rectangle.in_memory), np.uint64).reshape(8, -1) for each in (right, other)]
     # Rows 0 to 3 are the exponential's, rows 4 to 7 are computed from its rows 2 to 5.
     assert (numbers[0] != numbers[1]).all()
+
+
+def test_changes_of_a_source_are_noticed_by_its_tests() -> None:
+    """A sample of one file, in a process of its own, because pytest runs there in place of the tests themselves."""
+    options = ("--file", "tiles/waves.py", "--tests", "test_waves.py", "--every", "25")
+    script = Path(__file__).parent / "mutation" / "mutation_source.py"
+    done = subprocess.run([sys.executable, str(script), *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^5 mutants, 4 noticed, 1 known as equivalent, 0 missed$", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_a_source_is_changed_in_every_way() -> None:
+    made = [mutant for path in source.SOURCES.rglob("*.py") for mutant in source.mutants_of(path)]
+    changes = {(mutant.before, mutant.after) for mutant in made}
+    assert ("tile.m + tile.n", "tile.m * tile.n") in changes, "the mutant that once nobody noticed"
+    assert {("min", "max"), ("0", "1"), ("True", "False")} <= changes
+    for sign in (" - ", " // ", " % ", " and ", " < ", " >= ", " == ", " is not "):
+        assert any(sign in before and sign not in after for before, after in changes), sign
+    assert {mutant.name for mutant in made} > source.EQUIVALENT.keys()

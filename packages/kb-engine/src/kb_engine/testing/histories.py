@@ -87,7 +87,7 @@ def _futures(subject: Subject, block: ComponentBase[Any]) -> Iterator[_Future]:
     elif isinstance(block, AddressTranslator):
         page = block.page_nbytes
         yield from _of_requests(
-            block, lambda _, rect, __: block.lookup_ps(Rectangle(rect.offset * page // 64, 1, 64, 64)), is_timed=False
+            block, lambda _, rect, __: block.lookup_ps(Rectangle(rect.base * page // 64, 1, 64, 64)), is_timed=False
         )
 
 
