@@ -59,10 +59,11 @@ class RunningChip:
         self._has_log = has_log
         self._watched = watched
         self._engine: Engine | None = None
+        self._remembers = False
 
     def new_host(self, root: Path) -> Host:
         """Returns a host with empty memories, for one launch. Kernel lines are relative to *root*."""
-        if self._engine is not None and _remembers(self._engine):
+        if self._remembers:
             self._engine = None
         elif self._engine is not None and not self._engine.clock.is_broken:
             self._engine.rebase(MemoryStore(self._engine.memory.store.regions), self._writer())
@@ -93,6 +94,7 @@ class RunningChip:
                 most_repeated_loads=_MOST_REPEATED_LOADS,
                 templates=self._templates,
             )
+            self._remembers = _remembers(self._engine)
         return self._engine
 
     def _writer(self) -> MemoryLogWriter | None:
