@@ -122,6 +122,13 @@ def test_a_number_of_warps_that_is_no_power_of_2_is_refused(warps, device):
     asserts[(1,)](np.zeros(1, np.float32), B=9, num_warps=warps)
 
 
+def test_a_warm_up_is_refused_as_a_launch_is():
+    with pytest.raises(CompilationError, match="nine"):
+        asserts.warmup(np.zeros(1, np.float32), B=8, grid=(1,))
+    asserts.warmup(np.zeros(1, np.float32), B=9, grid=(1,))[(1,)](np.zeros(1, np.float32))
+    stops_early.warmup(grid=(1,))  # without arguments there is nothing to check
+
+
 @triton.jit(noinline=True)
 def doubled(x):
     return x * 2

@@ -157,18 +157,32 @@ class JITFunction:
         compiled = CompiledKernel(self.__name__, self._run_again, named, constants)
         self.device_caches[0][0][compiled.key] = compiled
         if warmup:
+            if self._is_complete(arguments, kept):
+                self._check(self.bound(arguments, kept), named)
             return compiled
         bound = self.bound(arguments, kept)
         for hook in self.pre_run_hooks:
             hook(*arguments, **named)
-        if not current().lenient:
-            check_numpy_numbers((name, value) for name, value in bound.items() if name not in self._constants)
-            warps = None if "num_warps" in self.signature.parameters else named.get("num_warps")
-            self._launch_check.check(bound, self._copy(), warps)
+        self._check(bound, named)
         sizes = grid_sizes(grid(bound) if callable(grid) else grid, self.__name__)
         if 0 not in sizes:
             current().launch(self, sizes, bound)
         return compiled
+
+    def _is_complete(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+        """Whether a warm-up states all arguments. Others may follow with a launch of the result."""
+        try:
+            self.signature.bind(*arguments, **named)
+        except TypeError:
+            return False
+        return True
+
+    def _check(self, bound: Mapping[str, Any], named: Mapping[str, Any]) -> None:
+        """Raises CompilationError for a kernel that Triton's compiler refuses, unless the device is lenient."""
+        if not current().lenient:
+            check_numpy_numbers((name, value) for name, value in bound.items() if name not in self._constants)
+            warps = None if "num_warps" in self.signature.parameters else named.get("num_warps")
+            self._launch_check.check(bound, self._copy(), warps)
 
     def preload(self, specialization_data: str) -> NoReturn:
         """Raises KernelError: there is no compiled code to load."""
