@@ -47,6 +47,11 @@ def reads_constants(x):
 
 
 @triton.jit
+def reads_constants_again(x):
+    tl.store(x, TWICE)
+
+
+@triton.jit
 def asserts(x, B: tl.constexpr):
     tl.static_assert(B == 9, "nine")
     tl.store(x, B)
@@ -173,6 +178,17 @@ def test_types_of_arguments_decide():
         counts[(1,)](out, 1)  # Triton takes the argument 1 for a constant
     counts[(1,)](out, 2)
     assert out[0] == 8
+
+
+def test_a_rule_that_fails_lets_the_kernel_run_and_says_so(monkeypatch):
+    def fails(*arguments):
+        raise LookupError("a rule")
+
+    monkeypatch.setattr("kb_triton.checking.statements.FunctionCheck.run", fails)
+    x = np.zeros(1, np.float32)
+    with pytest.warns(RuntimeWarning, match="cannot check reads_constants_again"):
+        reads_constants_again[(1,)](x)
+    assert x[0] == 6
 
 
 def test_the_environment_makes_the_device_lenient():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -56,6 +57,9 @@ class KernelCheck:
             return refusal
         except (EnoughSteps, RecursionError):
             return None
+        except Exception as error:  # noqa: BLE001 -- a rule that fails must not stop a kernel that may be right
+            said = f"kb-triton cannot check {function.__name__} ({error!r}), which runs unchecked; please report it"
+            warnings.warn(said, RuntimeWarning, stacklevel=2)
         return None
 
     def call(self, function: Any, arguments: Sequence[Value], named: Mapping[str, Value]) -> Value:
