@@ -174,6 +174,15 @@ class Sweep:
         self._first = first
         self.found = Found(0, 0, [], [])
 
+    def pytest_sessionstart(self) -> None:
+        """Lets hypothesis draw the same examples each time, however long they take under a trace."""
+        import hypothesis  # pytest has to import it first, to rewrite its assertions
+
+        checks, phases = tuple(hypothesis.HealthCheck), (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+        profile = {"deadline": None, "derandomize": True, "suppress_health_check": checks, "phases": phases}
+        hypothesis.settings.register_profile("mutants", **profile)
+        hypothesis.settings.load_profile("mutants")
+
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Runs the tests once, then on each mutant. Returns True, because no test is left to run."""
         reached = self._reached(session.items)
