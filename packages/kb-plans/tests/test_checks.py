@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from kb_messages import (
+    ADDRESS_BITS,
+    OFFSET_BITS,
     Command,
     DType,
     EpilogueOp,
@@ -26,7 +28,7 @@ from kb_messages import (
     decode_plan,
     encode_plan,
 )
-from kb_plans import TileRoom, count, generate_plan, suggest_math_tile, suggest_tile
+from kb_plans import TileRoom, checks, count, generate_plan, suggest_math_tile, suggest_tile
 from kb_plans.checks import explain, is_sound
 
 SQUARE = Matrix.packed(64, 64, DType.F16, 1 << 43)
@@ -158,3 +160,25 @@ def test_room_is_in_whole_bytes(room: Any) -> None:
 def test_a_pe_has_a_name() -> None:
     with pytest.raises(PlanError, match=r"^plan pe: got a value of type NoneType, needs the name of a PE as a str$"):
         generate_plan(STORE, None, ROOM)  # type: ignore[arg-type]
+
+
+MATRIX, END, MOST = (
+    Matrix(address=4096, rows=2, cols=3, stride=64, dtype=DType.F16),
+    1 << ADDRESS_BITS,
+    1 << OFFSET_BITS,
+)
+LIMITS = [
+    (checks._is_matrix, MATRIX, "address", 0, END - 1),
+    (checks._is_matrix, MATRIX, "virtual", 0, END - 1),
+    (checks._is_matrix, MATRIX, "rows", 1, MOST),
+    (checks._is_matrix, MATRIX, "stride", 6, END - 1),
+    (checks._is_tile, TileShape(1, 1, 1), "m", 1, MOST),
+    (checks._is_tile, TileShape(1, 1, 1), "n", 1, MOST),
+    (checks._is_tile, TileShape(1, 1, 1), "k", 1, MOST),
+]
+
+
+@pytest.mark.parametrize(("check", "value", "name", "least", "most"), LIMITS)
+def test_a_number_at_a_limit_is_taken_and_one_beyond_is_not(check, value, name, least, most):
+    found = [check(replace(value, **{name: number})) for number in (least - 1, least, most, most + 1)]
+    assert found == [False, True, True, False]
