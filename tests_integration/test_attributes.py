@@ -79,6 +79,7 @@ ALLOWED = {
     "kb_cli.face.kernel_run": ("where fix", "an error names the output of its kernel"),
     "kb_cli.face.run": ("where", "an error names the cell of a notebook"),
     "kb_engine.engine.dropped_interrupts": ("unraisablehook", "Python asks sys for the hook"),
+    "kb_engine.program.author.watchdog": ("unraisablehook", "Python asks sys for the hook"),
     "kb_triton.checking.functions_of_tl": ("__qualname__", "a rule has the name of its function in Python's errors"),
     "kb_triton.checking.refusals": ("error_message excerpt", "an error gets the words of Triton"),
     "kb_triton.checking.source": (

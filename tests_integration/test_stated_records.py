@@ -38,7 +38,7 @@ def test_a_product_that_an_error_ended(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(KbError, match="in the middle of the product"):
         host.launch(kernel, matrices, x, 300, pes=range(2))
     engine.close_log()
-    stated, log = RecordCounter(), LogFolder(tmp_path)
+    stated, log = RecordCounter(), LogFolder(tmp_path, prefix=True)
     for path in sorted(tmp_path.glob("formulas-*.z")):
         stated.add(path.read_bytes(), path.name)
     product = 20**3 * 4 + 20**2 * 2  # a tile is read twice, fetched and multiplied, an output is stored and written

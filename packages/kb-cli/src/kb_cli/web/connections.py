@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import io
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from threading import Lock
 from time import monotonic
@@ -64,20 +65,24 @@ class Requests:
 
     def _has_bytes(self) -> bool:
         """Whether bytes of the request have come together with the request before it."""
-        self._bytes.is_paused = True
-        try:
+        with self._bytes.paused():
             return bool(self.file.peek(1))
-        finally:
-            self._bytes.is_paused = False
 
 
 class _RequestBytes(io.RawIOBase):
-    is_paused = False
-    """Whether nothing is read for now."""
-
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._until, self._has_begun, self._received = 0.0, False, 0
+        self._is_paused = False
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Reads nothing from the connection within the `with`."""
+        self._is_paused = True
+        try:
+            yield
+        finally:
+            self._is_paused = False
 
     def begin(self, until: float, has_begun: bool) -> None:
         self._until, self._has_begun, self._received = until, has_begun, 0
@@ -86,7 +91,7 @@ class _RequestBytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any, /) -> int | None:
-        if self.is_paused:
+        if self._is_paused:
             return None
         if self._received > MOST_HEAD_NBYTES:
             raise LargeRequestError

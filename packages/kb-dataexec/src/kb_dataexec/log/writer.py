@@ -155,8 +155,7 @@ class MemoryLogWriter(LogWriter):
 
     def close(self) -> OpLog:
         """Returns the whole log."""
-        tables = joined(self._tables)
-        return OpLog(self._ops.copy(), self._operands.copy(), list(self._indices), bytes(self._blob), tables=tables)
+        return self._log_so_far(is_complete=True)
 
     def close_lazy(self, finish: Callable[[], None]) -> OpLog:
         """Returns a log that calls *finish*, which appends the last rows, when it is first read."""
@@ -172,9 +171,12 @@ class MemoryLogWriter(LogWriter):
 
     def close_early(self) -> OpLog:
         """Returns the log so far, which is not complete."""
-        log = self.close()
-        log.is_complete = False
-        return log
+        return self._log_so_far(is_complete=False)
+
+    def _log_so_far(self, is_complete: bool) -> OpLog:
+        tables = joined(self._tables)
+        ops, operands = self._ops.copy(), self._operands.copy()
+        return OpLog(ops, operands, list(self._indices), bytes(self._blob), is_complete, tables)
 
     def written_chunks(self, first: int) -> Iterator[tuple[Array, Array]]:
         """Yields (ops, operands) of every chunk written so far, from chunk number *first* on."""

@@ -49,6 +49,26 @@ class _Watched:
         self.stood_at = ""
         self._before: Callable[[Any], object] = sys.unraisablehook
 
+    def look(self, passed_s: float) -> None:
+        """Adds *passed_s* to the time of the entry that runs, and raises KernelNeverYields after the limit.
+
+        Frames are looked at after the limit alone. A reference to a frame would keep the values of a kernel that
+        returns, and with them TCM.
+        """
+        entry = self.clock.current
+        if entry != self.entry:
+            self.entry, self.still_s = entry, 0.0
+            return
+        self.still_s += passed_s
+        if self.still_s < self.limit_s:
+            return
+        frame = sys._current_frames().get(self.ident)
+        if not _is_running(frame):
+            self.still_s = 0.0
+            return
+        self.still_s = max(0.0, self.limit_s - _AGAIN_S)
+        self.raise_in_kernel(frame)
+
     def raise_in_kernel(self, frame: FrameType | None) -> None:
         """Has Python raise KernelNeverYields in the kernel, which stands in *frame*."""
         if not self.n_raised:
@@ -120,28 +140,7 @@ class _Watchdog:
             passed_s, looked_s = min(monotonic() - looked_s, 2 * look_s), monotonic()
             with self._lock:
                 for each in self._watched:
-                    _look(each, passed_s)
-
-
-def _look(each: _Watched, passed_s: float) -> None:
-    """Adds *passed_s* to the time of the entry that runs, and raises KernelNeverYields after the limit.
-
-    Frames are looked at after the limit alone. A reference to a frame would keep the values of a kernel that returns,
-    and with them TCM.
-    """
-    entry = each.clock.current
-    if entry != each.entry:
-        each.entry, each.still_s = entry, 0.0
-        return
-    each.still_s += passed_s
-    if each.still_s < each.limit_s:
-        return
-    frame = sys._current_frames().get(each.ident)
-    if not _is_running(frame):
-        each.still_s = 0.0
-        return
-    each.still_s = max(0.0, each.limit_s - _AGAIN_S)
-    each.raise_in_kernel(frame)
+                    each.look(passed_s)
 
 
 def _is_running(frame: FrameType | None) -> bool:
