@@ -363,6 +363,14 @@ def test_the_text_of_a_run_has_the_findings_of_the_sanitizer() -> None:
     assert "sanitizer" not in str(kb.run(over_each_other, X, EMPTY, pes=[0]))
 
 
+def test_a_run_looks_for_races_unless_it_is_told_not_to() -> None:
+    r = kb.run(over_each_other, X, EMPTY, pes=[0, 1])
+    line = f"test_run.py:{over_each_other.__code__.co_firstlineno + 1}"
+    assert f"\nwrite race: {line} (dma_write, program 1, sip0.cube0.pe1.pe_dma) overwrites" in str(r)
+    assert "race" not in str(kb.run(over_each_other, X, EMPTY, pes=[0, 1], sanitize=False))
+    assert "race" not in str(kb.run(over_each_other, X, EMPTY, pes=[0]))
+
+
 @pytest.mark.parametrize("name", ["seed", "grid", "tolerance", "flops", "chip", "verify", "keep"])
 def test_a_parameter_with_the_name_of_an_option_is_given_in_order(name: str) -> None:
     space: dict[str, Any] = {}

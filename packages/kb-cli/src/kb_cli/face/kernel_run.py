@@ -20,7 +20,7 @@ from kb_cli.run.simulation.simulate import Computed
 from kb_cli.run.simulation.verdict import Verdict, behind_outputs, judge
 from kb_cli.terminal.units import duration
 from kb_dataexec import UnwrittenBytesError
-from kb_dataexec.analysis import LineShare, PathShare, Where, line_shares, path_shares
+from kb_dataexec.analysis import LineShare, PathShare, RaceReport, Where, line_shares, path_shares
 from kb_engine import read_tensor
 from kb_engine.program import authors_traceback
 from kb_messages import BenchmarkError, KbError
@@ -204,9 +204,13 @@ class KernelRun:
     def __str__(self) -> str:
         title = repr(self)[1:-1]
         rows = [f"  {each.line or '-'}: {duration(each.ps)}, {100 * each.share:.1f} %" for each in self.lines[:_SHOWN]]
-        sanitized = self.result.sanitizer
-        found = (sanitized.texts or ["clean"]) if isinstance(sanitized, Sanitized) else []
-        return with_cells("\n".join([title, *rows, self.bounded_by, *(f"sanitizer: {text}" for text in found)]))
+        sanitized, races = self.result.sanitizer, self.result.races
+        found: list[str] = []
+        if isinstance(sanitized, Sanitized):
+            found = [f"sanitizer: {text}" for text in sanitized.texts or ["clean"]]
+        elif isinstance(races, RaceReport):
+            found = [*races.texts, *(races.notes or ())]
+        return with_cells("\n".join([title, *rows, self.bounded_by, *found]))
 
 
 _SHOWN = 8

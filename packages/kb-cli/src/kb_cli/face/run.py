@@ -40,7 +40,7 @@ def run(
     keep: str = "auto",
     compute: bool = True,
     verify: str = "auto",
-    sanitize: bool = False,
+    sanitize: bool | None = None,
     seed: int = 0,
     **named: Any,
 ) -> KernelRun:
@@ -54,7 +54,8 @@ def run(
     *chip* is a bundled name, the path of a YAML file, or a Topology. With *folder*, the run writes a run folder there,
     which `kb report`, `trace`, `whatif`, `compare` and `verify` take; *keep* is `auto`, `all` or `none` as for `kb
     run`, and *verify* is `auto`, `full` or `sample` as for its `--verify`. With `compute=False` the run gives times
-    alone. With *sanitize* it searches for missing waits and races.
+    alone. It looks for races of programs where that costs little; with *sanitize* it looks for missing waits, leaks and
+    wrapped indices too, and with `sanitize=False` for nothing.
 
     Raises KbErrors, whose text says what was found and what is needed: BenchmarkError for arguments that do not fit,
     KernelError for a mistake of the kernel, SimulationStuckError for a kernel that waits for ever. Their tracebacks
@@ -63,7 +64,8 @@ def run(
     __tracebackhide__ = True  # pytest shows the line of the test
     try:
         refuse_during_import("kernbench.run")
-        policy, compute, sanitize = _policy(keep), _switch("compute", compute), _switch("sanitize", sanitize)
+        policy, compute = _policy(keep), _switch("compute", compute)
+        sanitizes = sanitize is not None and _switch("sanitize", sanitize)
         loaded, params = _loaded(kernel, arguments, named)
         bench = loaded.bench
         has_reference = not isinstance(bench, CallBenchmark) or bench.call.reference is not None
@@ -74,7 +76,8 @@ def run(
             _seed(seed),
             verify=compute and has_reference,
             log=True,
-            sanitize=sanitize,
+            sanitize=sanitizes,
+            races=sanitize is None,
             compute=compute,
             check=_check(verify),
         )
