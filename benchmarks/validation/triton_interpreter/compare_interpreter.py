@@ -41,7 +41,8 @@ def main() -> None:
     show_all = parser.parse_args().all
     with tempfile.TemporaryDirectory() as folder:
         theirs = _results(Path(folder) / "triton.pickle", TRITON_INTERPRET="1")
-        ours = _results(Path(folder) / "kb.pickle", "--kb")
+        # The kernels call a function of the host, which the interpreter takes, and Triton's compiler refuses.
+        ours = _results(Path(folder) / "kb.pickle", "--kb", KB_LENIENT="1")
     counts: Counter[str] = Counter()
     for name, expected in theirs.items():
         verdict, text = _verdict(name, expected, ours[name])
