@@ -64,6 +64,15 @@ EQUIVALENT: Final = {
         "the limit is an assumed part of 15 %, and no whole number of ps lies on it"
     ),
     "tiles/waves.py: _fits: 0 -> 1": "no step, as one step, is less than the two steps that a tile needs",
+    "tiles/tile_times.py: TileTimes.least_ps: True -> False": "a kind of tiles has one time for each of its types",
+    "transfer.py: _check_pieces: 0 -> 1": "without pieces, no piece is compared with the first one's memory",
+    "vectors/pieces.py: PieceStages._read: True -> False": "an op reads as many values as it has arguments",
+    "vectors/strips.py: strips_of_rows: one.rows > 1 -> one.rows >= 1": "a row is no multiple of two parts or more",
+    "vectors/strips.py: strips_of_rows: op.result.rows > 1 -> op.result.rows >= 1": (
+        "a row is no multiple of two parts or more"
+    ),
+    "vectors/strips.py: strips_of_rows: op.result.rows > 1 and op.result.rows % size == 0 -> "
+    "op.result.rows > 1 or op.result.rows % size == 0": "the parts divide the rows of every result of several rows",
 }
 """Mutants that no test can notice, by name, and the reason of each."""
 

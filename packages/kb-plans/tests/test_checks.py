@@ -21,10 +21,13 @@ from kb_messages import (
     MathCommand,
     MathInput,
     Matrix,
+    NonFinite,
+    Piece,
     PipelinePlan,
     PlanError,
     StoreCommand,
     TileShape,
+    VectorValue,
     decode_plan,
     encode_plan,
 )
@@ -167,7 +170,21 @@ MATRIX, END, MOST = (
     1 << ADDRESS_BITS,
     1 << OFFSET_BITS,
 )
+PIECE = Piece(address=4096, stride=64, place=8192, place_stride=32, rows=2, cols=3)
 LIMITS = [
+    (checks._is_piece, PIECE, "address", 0, END - 1),
+    (checks._is_piece, PIECE, "stride", 0, END - 1),
+    (checks._is_piece, PIECE, "place", 0, END - 1),
+    (checks._is_piece, PIECE, "place_stride", 0, END - 1),
+    (checks._is_piece, PIECE, "virtual", 0, END - 1),
+    (checks._is_piece, PIECE, "rows", 1, MOST),
+    (checks._is_piece, PIECE, "cols", 1, MOST),
+    (checks._is_math, MathAttributes(op="sum"), "axis", 0, 1),
+    (checks._is_fill, Fill(row=0, col=0, immediate=0), "row", 0, MOST),
+    (checks._is_fill, Fill(row=0, col=0, immediate=0), "col", 0, MOST),
+    (checks._is_fill, Fill(row=0, col=0, immediate=0), "immediate", 0, END - 1),
+    (checks._is_value, VectorValue(2, 3, DType.F16), "rows", 1, MOST),
+    (checks._is_value, VectorValue(2, 3, DType.F16), "cols", 1, MOST),
     (checks._is_matrix, MATRIX, "address", 0, END - 1),
     (checks._is_matrix, MATRIX, "virtual", 0, END - 1),
     (checks._is_matrix, MATRIX, "rows", 1, MOST),
@@ -182,3 +199,29 @@ LIMITS = [
 def test_a_number_at_a_limit_is_taken_and_one_beyond_is_not(check, value, name, least, most):
     found = [check(replace(value, **{name: number})) for number in (least - 1, least, most, most + 1)]
     assert found == [False, True, True, False]
+
+
+@pytest.mark.parametrize("name", Piece.__struct_fields__)
+def test_a_piece_of_integers_alone_is_sound(name):
+    assert checks._is_piece(PIECE)
+    # True is an integer between the limits, but no int.
+    assert not checks._is_piece(replace(PIECE, **{name: True}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sound"),
+    [
+        ({"axis": True}, False),
+        ({"scalars": (NonFinite.NAN,)}, True),
+        ({"scalars": [1.0]}, False),
+        ({"lengths": (2, 3), "strides": (-3, 1)}, True),
+        ({"lengths": (-1,)}, False),
+        ({"strides": (1 << 63,)}, False),
+        ({"first": 1 << 63}, False),
+        ({"group": (2, 1)}, True),
+        ({"group": (2, 0)}, False),
+        ({"reverse": 1}, False),
+    ],
+)
+def test_attributes_of_a_function_are_sound_as_they_are_declared(changes, sound):
+    assert checks._is_math(replace(MathAttributes(op="sum"), **changes)) is sound

@@ -6,6 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from kb_messages import (
+    OFFSET_BITS,
+    BufferNeeds,
     DmaParams,
     DType,
     GemmCommand,
@@ -18,6 +20,9 @@ from kb_messages import (
     TileShape,
 )
 from kb_plans import Estimate, StageTime, TileCosts, TileRoom, estimate, generate_gemm_plan
+from kb_plans.tiles.search import Search, _is_coarse
+from kb_plans.tiles.tile_times import TileTimes
+from kb_plans.tiles.tile_walk import TileWalk
 
 PLENTY = TileRoom(input_nbytes=1 << 20, output_nbytes=1 << 20, register_nbytes=1 << 20)
 TIMES = {
@@ -87,6 +92,7 @@ def test_one_output_buffer_makes_the_next_last_tile_wait_for_the_write() -> None
     # one tile over K: reads, FETCH, GEMM, STORE and DMA_WRITE of each of 3 output tiles, one after the other
     found = estimated((3, 1, 1), replace(PLENTY, output_nbytes=64))
     assert (found.latency_ps, found.bound_by) == (3 * (20 + 2 + 5 + 3 + 7), "output buffers")
+    assert found.busy_ps["output buffers"] == 3 * 37
 
 
 def test_one_input_buffer_makes_the_next_read_wait_for_the_fetch() -> None:
@@ -195,3 +201,139 @@ def test_times_that_are_no_picoseconds_are_refused(time: Any, said: str) -> None
         estimated((1, 1, 4), prices=TileCosts(stage_time=lambda *_: time))
     needs = "a StageTime of picoseconds as int, each at least 0"
     assert str(error.value) == f"stage_time of DMA_READ: got {said}, needs {needs}"
+
+
+@pytest.mark.parametrize(
+    ("needs", "register_nbytes", "registers", "accumulators"),
+    [
+        (BufferNeeds(register_nbytes=128, accumulator_nbytes=64), 256, 1, 2),
+        (BufferNeeds(register_nbytes=128, accumulator_nbytes=64), 255, 1, 1),
+        (BufferNeeds(register_nbytes=128, accumulator_nbytes=64), 192, 1, 1),
+        (BufferNeeds(register_nbytes=128, accumulator_nbytes=64), 191, 0, 0),
+        # Less than an accumulator is left: no byte of registers beside it.
+        (BufferNeeds(register_nbytes=1, accumulator_nbytes=10), 5, 0, 0),
+    ],
+)
+def test_places_of_registers_at_once(needs: BufferNeeds, register_nbytes: int, registers: int, accumulators: int):
+    found = replace(PLENTY, register_nbytes=register_nbytes).at_once(needs)
+    assert (found.registers, found.accumulators) == (registers, accumulators)
+
+
+def test_no_input_buffer_where_two_do_not_fit_beside_the_panel() -> None:
+    assert replace(PLENTY, input_nbytes=11).at_once(BufferNeeds(input_nbytes=1, panel_nbytes=10)).input == 0
+    assert replace(PLENTY, input_nbytes=12).at_once(BufferNeeds(input_nbytes=1, panel_nbytes=10)).input == 2
+
+
+def by_bytes(stage_type: StageType, params: StageParams) -> StageTime:
+    """A ps for each byte of a transfer, nothing else."""
+    ps = params.memory.nbytes if isinstance(params, DmaParams) else 0
+    return StageTime(ps, ps)
+
+
+def lower_bound(
+    shape: tuple[int, int, int], prices: TileCosts, order: LoopOrder = LoopOrder.MNK, address: int = 0
+) -> int:
+    """Of tiles of 4 x 4 x 4, whose result lies at *address*, their operands at 0."""
+    m, n, k = shape
+    a, b = Matrix.packed(m, k, DType.F16), Matrix.packed(k, n, DType.F16)
+    out = Matrix.packed(m, n, DType.F16, address)
+    gemm = GemmCommand(a=a, b=b, out=out, tile=TileShape(4, 4, 4), loop_order=order)
+    return TileTimes(generate_gemm_plan(gemm, "pe0"), prices).least_ps()
+
+
+WEIGHT, INPUT = LoopOrder.WEIGHT_STATIONARY, LoopOrder.INPUT_STATIONARY
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "least_ps"),
+    [
+        # Tiles of full size along M, N and K, each of which reads two operands of 4 x 4 f16.
+        ((8, 12, 8), LoopOrder.MNK, 2 * 3 * 2 * 2 * 32),
+        ((9, 12, 8), LoopOrder.MNK, 2 * 3 * 2 * 2 * 32),
+        ((12, 9, 8), LoopOrder.MNK, 3 * 2 * 2 * 2 * 32),
+        ((5, 5, 16), LoopOrder.MNK, 1 * 1 * 4 * 2 * 32),
+        # A tile is no longer than its side.
+        ((3, 3, 4), LoopOrder.MNK, 24 + 24),
+        ((3, 8, 4), LoopOrder.MNK, 2 * (24 + 32)),
+        ((8, 3, 4), LoopOrder.MNK, 2 * (32 + 24)),
+        # What is kept is read with the first tile of the inner loop alone.
+        ((12, 12, 8), WEIGHT, (9 + 3) * 2 * 32),
+        ((12, 16, 8), INPUT, (12 + 3) * 2 * 32),
+        ((9, 5, 8), WEIGHT, (2 + 1) * 2 * 32),
+        ((5, 9, 8), INPUT, (2 + 1) * 2 * 32),
+        ((4, 12, 8), WEIGHT, (3 + 3) * 2 * 32),
+    ],
+)
+def test_the_lower_bound_counts_tiles_of_full_size(
+    shape: tuple[int, int, int], order: LoopOrder, least_ps: int
+) -> None:
+    assert lower_bound(shape, TileCosts(stage_time=by_bytes), order, 1 << OFFSET_BITS) == least_ps
+
+
+def by_products(stage_type: StageType, params: StageParams) -> StageTime:
+    """A ps for each product of two elements, nothing else."""
+    ps = params.m * params.n * params.k if isinstance(params, GemmParams) else 0
+    return StageTime(ps, ps)
+
+
+@pytest.mark.parametrize(("shape", "order"), [((9, 5, 8), LoopOrder.MNK), ((9, 5, 8), WEIGHT), ((5, 9, 8), INPUT)])
+def test_the_lower_bound_counts_the_products_of_tiles_of_full_size(
+    shape: tuple[int, int, int], order: LoopOrder
+) -> None:
+    assert lower_bound(shape, TileCosts(stage_time=by_products), order) == 2 * 1 * 2 * 4**3
+
+
+def test_the_lower_bound_is_the_busiest_block_or_the_memory() -> None:
+    # 12 tiles, of 6 sums
+    assert lower_bound((8, 12, 8), costs()) == 12 * 2 * 10
+    assert lower_bound((8, 12, 8), costs(GEMM=30)) == 12 * 30
+    assert lower_bound((8, 12, 8), costs(STORE=70)) == 6 * 70
+    # 8 reads of 10 and 4 writes, of which the memory works for 8 each
+    shared = TileCosts(stage_time=shared_memory)
+    assert lower_bound((8, 8, 4), shared) == (8 + 4) * 8
+    assert lower_bound((8, 8, 4), shared, address=1 << OFFSET_BITS) == 8 * 10
+    nothing = TileCosts(stage_time=lambda *_: StageTime(0, 0))
+    assert lower_bound((8, 8, 4), nothing, address=1 << OFFSET_BITS) == 0
+
+
+def test_all_times_of_a_walk_move_together() -> None:
+    side = Matrix.packed(8, 8, DType.F16)
+    plan = generate_gemm_plan(GemmCommand(a=side, b=side, out=side, tile=TileShape(4, 4, 4)), "pe0")
+    walk = TileWalk(TileTimes(plan, TileCosts(stage_time=shared_memory)), PLENTY)
+    end_ps = walk.latency_ps()
+    before, fed_ps, ports = walk._state(), walk._fed_ps, list(walk._port_free)
+    walk._shift(1000)
+    assert (walk._end_ps, walk._fed_ps) == (end_ps + 1000, fed_ps + 1000)
+    assert walk._port_free == [each + 1000 for each in ports]
+    assert walk._state() == (before[0], before[1] + 1000)
+
+
+def test_two_tiles_overlap_where_operands_of_two_fit_beside_a_sum() -> None:
+    side = Matrix.packed(64, 64, DType.F16)
+    plan = generate_gemm_plan(GemmCommand(a=side, b=side, out=side, tile=TileShape(16, 16, 16)), "pe0")
+    # Two operands of 512 bytes each, their result of 512, and a sum of 1024
+    assert (plan.buffers.input_nbytes, plan.buffers.output_nbytes) == (1024, 512)
+    assert (plan.buffers.register_nbytes, plan.buffers.accumulator_nbytes) == (1024, 1024)
+    room = TileRoom(input_nbytes=2 * 1024, output_nbytes=512, register_nbytes=2 * 1024 + 1024)
+
+    def overlaps(room: TileRoom) -> bool:
+        return Search(lambda _: plan, room, costs(), ([16], [16], [16]))._overlaps(plan)
+
+    assert overlaps(room)
+    for name in ("input_nbytes", "output_nbytes", "register_nbytes"):
+        assert not overlaps(replace(room, **{name: getattr(room, name) - 1}))
+
+
+def test_two_tiles_overlap_beside_a_panel() -> None:
+    side = Matrix.packed(64, 64, DType.F16)
+    gemm = GemmCommand(a=side, b=side, out=side, tile=TileShape(16, 16, 16), loop_order=WEIGHT)
+    plan = generate_gemm_plan(gemm, "pe0")
+    # The panel has 4 pieces of 16 x 16 f16, and A another for each tile.
+    for nbytes, fits in ((4 * 512 + 2 * 512, True), (4 * 512 + 2 * 512 - 1, False)):
+        search = Search(lambda _: plan, replace(PLENTY, input_nbytes=nbytes), costs(), ([16], [16], [16]))
+        assert search._overlaps(plan) is fits
+
+
+def test_a_search_begins_with_powers_of_two_and_the_longest_side() -> None:
+    sides = [1, 3, 4, 6, 9]
+    assert [_is_coarse(sides, at) for at in range(5)] == [True, False, True, False, True]

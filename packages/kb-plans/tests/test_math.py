@@ -24,6 +24,7 @@ from kb_messages import (
     TransferParams,
 )
 from kb_plans import TileRoom, count, generate_math_plan, suggest_math_tile
+from kb_plans.math import check_arguments
 
 READ, FETCH, MATH = StageType.DMA_READ, StageType.FETCH, StageType.MATH
 STORE, WRITE = StageType.STORE, StageType.DMA_WRITE
@@ -194,3 +195,24 @@ def test_operands_lie_where_their_role_says() -> None:
     assert [(each.role, each.place) for each in math.operands] == [
         (Role.IN, Place.REGISTERS), (Role.IN, Place.REGISTERS), (Role.OUT, Place.ACCUMULATOR),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "at", "refused"),
+    [
+        # The condition does not decide: 0.5 stands beside the integers of the other argument alone.
+        ((F16, DType.I32), 2, True),
+        ((F16, DType.I32), 1, True),
+        ((DType.I32, F16), 2, False),
+        # Here the scalar is the condition, and both others decide.
+        ((F16, DType.I32), 0, False),
+        ((DType.I32, DType.I32), 0, True),
+    ],
+)
+def test_a_fraction_is_chosen_beside_floats_alone(dtypes: tuple[DType, ...], at: int, refused: bool) -> None:
+    attributes = MathAttributes(op="where", scalars=(0.5,), scalar_at=(at,))
+    if refused:
+        with pytest.raises(PlanError, match=r"^here: got the scalar 0\.5 for integers, needs a whole number$"):
+            check_arguments("here", attributes, dtypes)
+    else:
+        check_arguments("here", attributes, dtypes)

@@ -173,3 +173,9 @@ def test_pieces_that_mean_nothing_are_refused(command: LoadCommand | StoreComman
     with pytest.raises(PlanError) as caught:
         generate_transfer_plan(command, "pe0")
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("piece", [replace(PIECES[0], stride=12), replace(PIECES[0], rows=1, stride=0)])
+def test_a_store_takes_rows_that_touch_and_a_row_of_any_stride(piece: Piece) -> None:
+    plan = generate_transfer_plan(StoreCommand(src=TILE, dst=FAR, pieces=(piece,)), "pe0")
+    assert count(plan).nbytes == {StageType.DMA_WRITE: piece.rows * 12}

@@ -19,11 +19,14 @@ from kb_messages import (
     StageType,
     VectorOp,
     VectorProgram,
+    VectorValue,
     check_plan,
     stage_params,
 )
 from kb_plans import TileRoom, count, generate_plan, generate_vector_plan
+from kb_plans.vectors.program import check_program
 from kb_plans.vectors.registers import last_uses, lay_out_values
+from kb_plans.vectors.strips import Strips, strips_of_rows
 
 FETCH, MATH, STORE = StageType.FETCH, StageType.MATH, StageType.STORE
 
@@ -160,6 +163,41 @@ def test_a_view_of_a_row_that_is_no_part_is_not_cut() -> None:
         generate_vector_plan(command_of(program), "pe0", 256)
 
 
+BLOCK, ROW = value(8, 5), value(1, 5)
+NUMBERS = value(8, 5, DType.I32)
+READ_AS_8_ROWS = VectorOp(math=MathAttributes(op="neg"), arguments=(0,), result=value(8, 3), shapes=((8, 3),))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "ops", "size", "parts"),
+    [
+        # Two rows are two parts of a row each.
+        ((value(2, 5),), (op("neg", value(2, 5), 0),), 2, {0, 1}),
+        ((value(2, 5),), (op("fill", value(2, 5), scalars=(2.0,)), op("add", value(2, 5), 0, 1)), 2, {0, 1, 2}),
+        # A row has no part in a strip, however long it is.
+        ((BLOCK, ROW), (op("add", BLOCK, 0, 1),), 8, {0, 2}),
+        # An input that no op reads may have any rows.
+        ((BLOCK, value(3, 5)), (op("neg", BLOCK, 0),), 8, {0, 2}),
+        # What is made is a part if its rows have no numbers.
+        ((BLOCK,), (op("fill", BLOCK, scalars=(2.0,)), op("add", BLOCK, 0, 1)), 8, {0, 1, 2}),
+        ((BLOCK,), (op("fill", ROW, scalars=(2.0,)), op("add", BLOCK, 0, 1)), 8, {0, 2}),
+        ((BLOCK,), (op("index", NUMBERS, scalars=(0.0, 0.0, 1.0)), op("add", BLOCK, 0, 1)), 8, {0, 1, 2}),
+        ((BLOCK,), (op("index", NUMBERS, scalars=(0.0, 1.0, 0.0)), op("add", BLOCK, 0, 1)), 8, None),
+        # 8 parts of 3 elements are no whole rows of 4, in which the input comes.
+        ((value(6, 4),), (READ_AS_8_ROWS,), 8, None),
+        # Nothing has a part: the rows are made of a single one.
+        ((value(1, 64),), (op("rearrange", value(8, 8), 0, lengths=(8, 8), strides=(1, 8)),), 8, None),
+        ((ROW,), (op("neg", ROW, 0),), 1, None),
+    ],
+)
+def test_values_have_parts_in_strips_of_rows(
+    inputs: tuple[VectorValue, ...], ops: tuple[VectorOp, ...], size: int, parts: set[int] | None
+) -> None:
+    program = VectorProgram(inputs=inputs, ops=ops, outputs=(len(inputs) + len(ops) - 1,))
+    check_program(program)
+    assert strips_of_rows(program) == (None if parts is None else Strips(0, size, frozenset(parts)))
+
+
 REFUSED = [
     (
         VectorProgram(inputs=(value(6, 4),), ops=(op("sum", value(2, 4), 0, axis=0, group=(4, 1)),), outputs=(1,)),
@@ -220,6 +258,16 @@ REFUSED = [
         "vector outputs: got (0,), needs results of ops, from 1 to 1, once each",
     ),
     (
+        VectorProgram(inputs=(value(4, 4),), ops=(op("neg", value(4, 4), 0),), outputs=(1, 0)),
+        256,
+        "vector outputs: got (1, 0), needs results of ops, from 1 to 1, once each",
+    ),
+    (
+        VectorProgram(inputs=(value(4, 4),), ops=(op("neg", value(4, 4), 0),), outputs=()),
+        256,
+        "vector program: got no op or no output",
+    ),
+    (
         VectorProgram(inputs=(value(4, 4),), ops=(op("bit_not", value(4, 4), 0),), outputs=(1,)),
         256,
         "vector ops[0] bit_not: got inputs of f32, needs integers",
@@ -266,6 +314,12 @@ def test_what_means_nothing_or_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(PlanError, match=f"^{re.escape(message)}"):
         generate_vector_plan(command_of(program), "pe0", register_nbytes)
+
+
+def test_an_output_that_no_op_makes_is_refused() -> None:
+    program = VectorProgram(inputs=(value(4, 4),), ops=(op("neg", value(4, 4), 0),), outputs=(2,))
+    with pytest.raises(PlanError, match=r"^vector outputs: got \(2,\), needs results of ops, from 1 to 1, once each$"):
+        check_program(program)
 
 
 def test_matrices_that_are_not_the_programs_values_are_refused() -> None:

@@ -8,14 +8,19 @@ from kb_messages import (
     Place,
     PlanError,
     Role,
+    StageTemplate,
     StageType,
+    VectorOp,
     VectorProgram,
+    VectorValue,
     When,
     check_plan,
 )
 from kb_plans import count, generate_vector_plan
+from kb_plans.vectors.carry import PieceKind, _kinds
 
 FETCH, MATH, STORE = StageType.FETCH, StageType.MATH, StageType.STORE
+PIECE, SHORT, COUNT, TOTAL = PieceKind.PIECE, PieceKind.SHORT, PieceKind.COUNT, PieceKind.TOTAL
 
 
 def test_a_row_that_does_not_fit_is_reduced_in_pieces_that_carry_the_sum() -> None:
@@ -77,3 +82,109 @@ def test_numbers_that_nobody_stores_are_free_after_the_last_piece() -> None:
 def test_a_piece_beside_what_follows_from_all_pieces_is_refused() -> None:
     with pytest.raises(PlanError, match="which no strip of rows or columns makes fit"):
         generate_vector_plan(command_of(softmax(1, 640)), "pe0", 383)
+
+
+def kinds_of(*ops: VectorOp, inputs: tuple[VectorValue, ...] = (value(4, 640),)) -> tuple[PieceKind, ...] | None:
+    """The kinds of the values of a program in pieces of 640 columns."""
+    return _kinds(VectorProgram(inputs=inputs, ops=ops, outputs=(len(inputs),)), 640)
+
+
+def test_a_value_is_a_piece_or_short_or_counts_or_depends_on_all_pieces() -> None:
+    wide, column = value(4, 640), value(4, 1)
+    total = op("sum", column, 0, axis=1)
+    assert kinds_of(total, op("neg", column, 1)) == (PIECE, TOTAL, TOTAL)
+    assert kinds_of(total, op("sub", wide, 0, 1)) is None
+    assert kinds_of(op("sum", value(1, 640), 0, axis=0)) == (PIECE, PIECE)
+    assert kinds_of(op("exp", column, 1), inputs=(wide, column)) == (PIECE, SHORT, SHORT)
+    assert kinds_of(op("cumsum", wide, 0, axis=1)) == (PIECE, PIECE)
+    assert kinds_of(op("cumsum", wide, 0, axis=1, reverse=True)) is None
+    assert kinds_of(op("sort", wide, 0, axis=1)) is None
+
+
+def test_what_is_made_counts_only_where_columns_have_numbers() -> None:
+    whole = value(4, 640, DType.I32)
+    assert kinds_of(op("index", whole, scalars=(0.0, 1.0, 2.0))) == (PIECE, COUNT)
+    assert kinds_of(op("index", whole, scalars=(0.0, 1.0, 0.0))) == (PIECE, PIECE)
+    assert kinds_of(op("fill", whole, scalars=(2.0,))) == (PIECE, PIECE)
+    assert kinds_of(op("fill", value(4, 1), scalars=(2.0,))) == (PIECE, SHORT)
+    assert kinds_of(op("fill", value(4, 2), scalars=(2.0,))) is None
+
+
+def test_the_last_reader_of_a_piece_releases_it() -> None:
+    # 0: x, 1: numbers of columns, 2: x + numbers, 3: its square, 4: beside x, 5: the sum of each row
+    wide = value(1, 640)
+    ops = (
+        op("index", value(1, 640, DType.I32), scalars=(0.0, 0.0, 1.0)),
+        op("add", wide, 0, 1),
+        op("mul", wide, 2, 2),
+        op("sub", wide, 3, 0),
+        op("sum", value(1, 1), 4, axis=1),
+    )
+    plan = generate_vector_plan(command_of(VectorProgram(inputs=(wide,), ops=ops, outputs=(5,))), "pe0", 768)
+    assert plan.grid[2] > 1
+    released = [
+        (stage.math.op, stage.when, [each.release for each in stage.operands if each.role is Role.IN])
+        for stage in plan.stages
+        if stage.math is not None
+    ]
+    assert released == [
+        ("index", When.FIRST_K, []),
+        ("add", When.LATER_K, [False]),
+        ("add", When.EVERY_TILE, [False, False]),  # x has another reader, and the numbers count on
+        ("mul", When.EVERY_TILE, [False, True]),
+        ("sub", When.EVERY_TILE, [True, True]),
+        ("sum", When.EVERY_TILE, [True]),
+        ("copy", When.FIRST_K, [True]),
+        ("add", When.LATER_K, [False, True]),
+    ]
+    check_plan(plan)
+
+
+EVERY, FIRST, LATER = When.EVERY_TILE, When.FIRST_K, When.LATER_K
+# Registers of a tile: 64 f16 of the row, then a slot of 64 bytes for each of these. In the accumulator: three slots.
+ROW, EXTREME, INDEX, TEST, OTHER = (("r", at) for at in (0, 128, 192, 256, 320))
+FOUND, BEST, BEFORE = (("a", at) for at in (0, 64, 128))
+
+
+def places(stage: StageTemplate) -> list[tuple[str, int]]:
+    return [("r" if each.place is Place.REGISTERS else "a", each.base) for each in stage.operands]
+
+
+@pytest.mark.parametrize(
+    ("name", "reduced", "beyond", "keeps", "nan"),
+    [
+        ("argmax", "max", "maximum", "le", BEST),
+        ("argmin", "min", "minimum", "ge", BEST),
+        ("argmax_number", "max_number", "maximum_number", "le", EXTREME),
+        ("argmin_number", "min_number", "minimum_number", "ge", EXTREME),
+    ],
+)
+@pytest.mark.parametrize("dtype", [F16, DType.I16])
+def test_a_search_keeps_the_extreme_of_the_pieces_before_and_its_column(
+    name: str, reduced: str, beyond: str, keeps: str, nan: tuple[str, int], dtype: DType
+) -> None:
+    searched = op(name, value(1, 1, DType.I32), 0, axis=1)
+    program = VectorProgram(inputs=(value(1, 2000, dtype),), ops=(searched,), outputs=(1,))
+    plan = generate_vector_plan(command_of(program), "pe0", 1024)
+    # Two tiles of 128 + 4 * 64 bytes and three slots of 64 are 960 bytes. 65 elements would take 192.
+    assert plan.grid == (1, 1, 32)
+    done = [
+        (stage.math.op, stage.when, stage.math.axis, stage.math.scalars, *places(stage))
+        for stage in plan.stages
+        if stage.math is not None
+    ]
+    no_number = [("isnan", LATER, None, (), nan, OTHER), ("or", LATER, None, (), TEST, OTHER, TEST)]
+    assert done == [
+        (reduced, EVERY, 1, (), ROW, EXTREME),
+        (name, EVERY, 1, (), ROW, INDEX),
+        ("fill", FIRST, None, (0.0,), BEFORE),
+        ("copy", FIRST, None, (), INDEX, FOUND),
+        ("copy", FIRST, None, (), EXTREME, BEST),
+        ("add", LATER, None, (64.0,), BEFORE, BEFORE),
+        ("add", LATER, None, (), INDEX, BEFORE, INDEX),
+        (keeps, LATER, None, (), EXTREME, BEST, TEST),
+        *(no_number if dtype is F16 else []),
+        ("where", LATER, None, (), TEST, FOUND, INDEX, FOUND),
+        (beyond, LATER, None, (), BEST, EXTREME, BEST),
+    ]
+    check_plan(plan)

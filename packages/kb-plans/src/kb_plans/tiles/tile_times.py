@@ -149,7 +149,8 @@ class TileTimes:
         It is cheap.
         """
         m_grid, n_grid = self.plan.grid[:2]
-        full = m_grid - self._is_ragged(0) or 1, n_grid - self._is_ragged(1) or 1
+        # A side of one tile is not ragged, because no tile is longer than its side.
+        full = m_grid - self._is_ragged(0), n_grid - self._is_ragged(1)
         outer, inner = self.plan.loop_order.outer_first(*full)
         first = 1 if self.plan.has_panels else inner
         places = [(outer * first, (0, 0))]
