@@ -66,6 +66,7 @@ EQUIVALENT: Final = {
     "tiles/waves.py: _fits: 0 -> 1": "no step, as one step, is less than the two steps that a tile needs",
     "tiles/tile_times.py: TileTimes.least_ps: True -> False": "a kind of tiles has one time for each of its types",
     "transfer.py: _check_pieces: 0 -> 1": "without pieces, no piece is compared with the first one's memory",
+    "vectors/carry.py: _kinds: True -> False": "an op reads as many values as it has arguments",
     "vectors/pieces.py: PieceStages._read: True -> False": "an op reads as many values as it has arguments",
     "vectors/strips.py: strips_of_rows: one.rows > 1 -> one.rows >= 1": "a row is no multiple of two parts or more",
     "vectors/strips.py: strips_of_rows: op.result.rows > 1 -> op.result.rows >= 1": (
@@ -97,13 +98,20 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     """The mutants of all functions of the module *path*."""
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
+    # Each function is compiled without the others of its module, because a whole module takes longer.
+    futures = [each for each in tree.body if isinstance(each, ast.ImportFrom) and each.module == "__future__"]
+    around = {
+        name: ast.Module(body=[*futures, each], type_ignores=[])
+        for each in tree.body
+        for name, _ in _functions(ast.Module(body=[each], type_ignores=[]), "")
+    }
     for name, function in _functions(tree, ""):
         for node in list(_own_nodes(function)):
             for field, value in _changes(node):
                 kept, before = getattr(node, field), ast.unparse(node)
                 setattr(node, field, value)
                 after = ast.unparse(node)
-                code = _code_in(compile(copy.deepcopy(tree), str(path), "exec"), name)
+                code = _code_in(compile(copy.deepcopy(around[name]), str(path), "exec"), name)
                 setattr(node, field, kept)
                 yield Mutant(str(path.relative_to(SOURCES)), name, node.lineno, before, after, code)
 

@@ -5,6 +5,7 @@ from plans_vector_programs import F16, F32, command_of, op, softmax, value
 
 from kb_messages import (
     DType,
+    MathAttributes,
     Place,
     PlanError,
     Role,
@@ -108,6 +109,20 @@ def test_what_is_made_counts_only_where_columns_have_numbers() -> None:
     assert kinds_of(op("fill", whole, scalars=(2.0,))) == (PIECE, PIECE)
     assert kinds_of(op("fill", value(4, 1), scalars=(2.0,))) == (PIECE, SHORT)
     assert kinds_of(op("fill", value(4, 2), scalars=(2.0,))) is None
+
+
+def test_no_pieces_of_a_column_or_of_other_lengths_or_of_another_shape() -> None:
+    wide, column, long = value(4, 640), value(4, 1), value(640, 1)
+    alone = VectorProgram(inputs=(column,), ops=(op("sum", column, 0, axis=1),), outputs=(1,))
+    assert _kinds(alone, 1) is None
+    pair = VectorProgram(inputs=(value(4, 2),), ops=(op("sum", column, 0, axis=1),), outputs=(1,))
+    assert _kinds(pair, 2) == (PIECE, TOTAL)
+    assert kinds_of(op("sum", column, 0, axis=1), inputs=(wide, value(4, 3))) is None
+    # The short value is a row of 640 here, of which a tile would have to have a piece.
+    turned = VectorOp(math=MathAttributes(op="add"), arguments=(0, 1), result=wide, shapes=(None, (1, 640)))
+    assert kinds_of(turned, inputs=(wide, long)) is None
+    halves = VectorOp(math=MathAttributes(op="sum", axis=1), arguments=(0,), result=value(8, 1), shapes=((8, 320),))
+    assert kinds_of(halves) is None
 
 
 def test_the_last_reader_of_a_piece_releases_it() -> None:

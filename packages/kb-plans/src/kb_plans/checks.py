@@ -148,6 +148,8 @@ def _is_vector_op(op: object) -> bool:
         and _are_places(op.arguments)
         and _is_value(op.result)
         and type(op.line) is str
+        and type(op.shapes) is tuple
+        and all(each is None or _is_pair(each) for each in op.shapes)
     )
 
 
@@ -232,7 +234,7 @@ def _is_math(attributes: Any) -> bool:
         and (attributes.scalars == () or _are_scalars(attributes.scalars, or_not_finite=True))
         and (attributes.scalar_at == () or _are_places(attributes.scalar_at))
         and _is_bool(attributes.reverse)
-        and (attributes.group is None or _is_group(attributes.group))
+        and (attributes.group is None or _is_pair(attributes.group))
         and (attributes.lengths == () or _are_places(attributes.lengths))
         and (attributes.strides == () or _are_steps(attributes.strides))
         and _is_step(attributes.first)
@@ -247,8 +249,8 @@ def _is_step(step: Any) -> bool:
     return type(step) is int and step.bit_length() <= 63
 
 
-def _is_group(group: Any) -> bool:
-    return type(group) is tuple and len(group) == 2 and all(type(each) is int and 0 < each <= _MOST for each in group)
+def _is_pair(pair: Any) -> bool:
+    return type(pair) is tuple and len(pair) == 2 and all(type(each) is int and 0 < each <= _MOST for each in pair)
 
 
 def _are_places(places: Any) -> bool:
@@ -293,6 +295,10 @@ def _check_fields(where: str, struct: Struct) -> None:
         _check_piece(where, struct)
     if isinstance(struct, VectorValue) and not _is_value(struct):
         raise PlanError(where, f"{struct.rows} x {struct.cols}", f"1 to {_MOST} rows and columns")
+    if isinstance(struct, MathAttributes) and struct.group is not None and not _is_pair(struct.group):
+        raise PlanError(f"{where} group", str(struct.group), f"two numbers from 1 to {_MOST}")
+    if isinstance(struct, VectorOp) and not all(each is None or _is_pair(each) for each in struct.shapes):
+        raise PlanError(f"{where} shapes", str(struct.shapes), f"rows and columns from 1 to {_MOST}, or None")
     if isinstance(struct, Fill) and struct.immediate < 0:
         raise PlanError(f"{where} immediate", str(struct.immediate), "an offset of at least 0")
 
