@@ -78,6 +78,11 @@ def test_a_held_sum_takes_no_accumulator_of_the_tile(command, begins):
     assert count(plan).macs == 8 * 4 * 48
 
 
+def test_a_sum_that_does_not_stay_is_the_first_of_the_accumulator():
+    (product,) = (stage for stage in generate_gemm_plan(IN_TCM, "pe0").stages if stage.stage_type is StageType.GEMM)
+    assert [(each.place, each.base) for each in product.operands if each.role is Role.OUT] == [(Place.ACCUMULATOR, 0)]
+
+
 def test_a_drain_is_one_store_that_releases_the_sum():
     command = DrainCommand(src=SUM, dst=ACC)
     plan = generate_plan(command, "pe0", ROOM)
@@ -88,6 +93,7 @@ def test_a_drain_is_one_store_that_releases_the_sum():
     assert (source.role, source.place, source.base, source.release) == (Role.SRC, Place.HELD, 1024, True)
     assert (target.role, target.place, target.base, target.when) == (Role.DST, Place.MEMORY, 3 << 40, When.EVERY_TILE)
     assert plan.held == HeldSum(1024, 128, begins=False, ends=True)
+    assert (plan.grid, plan.n_tiles) == ((1, 1, 1), 1)
     assert plan.tiles[0].stages[0].params == TransferParams(nbytes=128)
 
 

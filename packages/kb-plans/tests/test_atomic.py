@@ -101,3 +101,5 @@ def test_bits_are_those_of_integers():
     command = AtomicCommand(math=MathAttributes(op="bit_or", scalars=(1.0,)), target=floats)
     with pytest.raises(PlanError, match="atomic bit_or: got a target of f32, needs integers"):
         plan(command)
+    assert plan(replace(command, target=TARGET)).kind == "atomic"
+    assert plan(replace(command, math=replace(command.math, op="add"))).kind == "atomic"

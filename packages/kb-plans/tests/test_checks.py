@@ -228,6 +228,8 @@ LIMITS = [
     (checks._is_matrix, MATRIX, "virtual", 0, END - 1),
     (checks._is_matrix, MATRIX, "rows", 1, MOST),
     (checks._is_matrix, MATRIX, "stride", 6, END - 1),
+    (checks._is_matrix, replace(MATRIX, stride=END - 1), "cols", 1, MOST),
+    (checks._is_op, OPS[0], "group", 1, MOST),
     (checks._is_tile, TileShape(1, 1, 1), "m", 1, MOST),
     (checks._is_tile, TileShape(1, 1, 1), "n", 1, MOST),
     (checks._is_tile, TileShape(1, 1, 1), "k", 1, MOST),
@@ -264,3 +266,41 @@ def test_a_piece_of_integers_alone_is_sound(name):
 )
 def test_attributes_of_a_function_are_sound_as_they_are_declared(changes, sound):
     assert checks._is_math(replace(MathAttributes(op="sum"), **changes)) is sound
+
+
+@pytest.mark.parametrize("check", [checks._is_step, checks._is_scalar])
+def test_a_whole_number_has_64_bits_with_its_sign(check):
+    assert [check(sign * ((1 << 63) - more)) for sign in (1, -1) for more in (0, 1)] == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "bad"),
+    [
+        (checks._are_places, MOST - 1, MOST),
+        (checks._are_places, 0, -1),
+        (checks._are_steps, -1, 1 << 63),
+        (checks._are_scalars, 1, None),
+        (checks._are_pieces, PIECE, None),
+        (checks._is_pair, MOST, MOST + 1),
+        (checks._is_pair, 1, 0),
+    ],
+)
+def test_a_tuple_is_sound_if_each_of_it_is(check, good, bad):
+    assert check((good, good))
+    assert not check((good, bad))
+    assert not check([good, good])
+
+
+def test_the_long_look_takes_numbers_at_their_limits():
+    explain(replace(STORE, src=replace(SQUARE, stride=(1 << 63) - 1)), StoreCommand, "pe0")
+    with pytest.raises(PlanError, match=r"^store src stride: got an int of 64 bits, needs one that fits 64 bits$"):
+        explain(replace(STORE, src=replace(SQUARE, stride=1 << 63)), StoreCommand, "pe0")
+    explain(replace(STORE, src=replace(SQUARE, virtual=END - 1)), StoreCommand, "pe0")
+    with pytest.raises(PlanError, match=r"^store src virtual: got 0x10{17}, needs 0 to 68 bits$"):
+        explain(replace(STORE, src=replace(SQUARE, virtual=END)), StoreCommand, "pe0")
+
+
+def test_no_number_is_a_scalar_of_a_function_and_of_no_epilogue():
+    explain(replace(MATH, math=replace(MATH.math, scalars=(NonFinite.NAN,))), MathCommand, "pe0")
+    with pytest.raises(PlanError, match=r"^gemm epilogue\[1\] scalars\[0\]: got "):
+        explain(replace(GEMM, epilogue=(OPS[0], replace(OPS[1], scalars=(NonFinite.NAN,)))), GemmCommand, "pe0")

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kb_messages import (
     BufferNeeds,
@@ -14,6 +15,7 @@ from kb_messages import (
     Matrix,
     PipelinePlan,
     PlanError,
+    Role,
     StageTemplate,
     StageType,
     StoreCommand,
@@ -130,3 +132,11 @@ def test_a_plan_put_together_wrongly_is_refused() -> None:
     plan = PipelinePlan(kind="odd", grid=(1, 1, 1), stages=(gemm,), buffers=BufferNeeds())
     with pytest.raises(PlanError, match=r"^count: got a gemm stage without its operands, needs a and out"):
         count(plan)
+
+
+def test_products_are_counted_without_b() -> None:
+    plan = packed_plan(8, 8, 8, TileShape(4, 4, 4))
+    (at,) = (number for number, each in enumerate(plan.stages) if each.stage_type is StageType.GEMM)
+    without = tuple(each for each in plan.stages[at].operands if each.role is not Role.B)
+    bare = replace(plan, stages=(*plan.stages[:at], replace(plan.stages[at], operands=without), *plan.stages[at + 1 :]))
+    assert count(bare).macs == 8 * 8 * 8

@@ -28,6 +28,7 @@ from kb_messages import (
     rectangle,
 )
 from kb_plans import EPILOGUE_OPS, TileRoom, count, generate_gemm_plan, suggest_tile
+from kb_plans.epilogue import _result
 
 READ, FETCH, GEMM, MATH = StageType.DMA_READ, StageType.FETCH, StageType.GEMM, StageType.MATH
 STORE, WRITE = StageType.STORE, StageType.DMA_WRITE
@@ -358,3 +359,24 @@ def test_an_op_of_floats_on_integer_sums_is_refused(op: EpilogueOp) -> None:
 def test_every_op_is_known_by_name_and_means_something_on_the_output() -> None:
     assert list(EPILOGUE_OPS) == ["bias", "residual", "scale", "dequant", "relu", "gelu", "silu", "cast"]
     assert plan_of(on_output("silu")).stages[4].math == MathAttributes(op="silu")
+
+
+@pytest.mark.parametrize(
+    ("op", "before", "after"),
+    [
+        (on_output("cast", dtype=DType.F32), DType.F16, DType.F32),
+        (on_output("relu"), DType.I32, DType.I32),
+        (on_output("bias", operand=row(8, DType.I32)), DType.I32, DType.I32),
+        (on_output("scale", scalars=(2.0,)), DType.I32, DType.I32),
+        (on_output("scale", scalars=(0.5,)), DType.I32, None),
+        (on_output("bias", operand=row(8)), DType.I32, None),
+        (on_output("gelu"), DType.I32, None),
+        (on_output("cast", dtype=DType.I64), DType.F32, None),
+    ],
+)
+def test_the_type_behind_an_op(op: EpilogueOp, before: DType, after: DType | None) -> None:
+    if after is None:
+        with pytest.raises(PlanError, match=rf"^gemm epilogue {op.op}: got "):
+            _result(op, before)
+    else:
+        assert _result(op, before) is after

@@ -20,7 +20,7 @@ from kb_messages import (
     TileShape,
 )
 from kb_plans import Estimate, StageTime, TileCosts, TileRoom, estimate, generate_gemm_plan
-from kb_plans.tiles.search import Search, _is_coarse
+from kb_plans.tiles.search import Search, _is_coarse, sides_of
 from kb_plans.tiles.tile_times import TileTimes
 from kb_plans.tiles.tile_walk import TileWalk
 
@@ -75,6 +75,7 @@ def test_registers_for_one_tile_alone() -> None:
     room = replace(PLENTY, register_nbytes=2 * 64 + 128)
     found = estimated((1, 1, 4), room, costs(FETCH=20, GEMM=30))
     assert (found.latency_ps, found.bound_by) == (20 + 4 * (20 + 30) + 3 + 7, "registers")
+    assert found.busy_ps["registers"] == 4 * (20 + 30)
     two = replace(PLENTY, register_nbytes=2 * 64 + 256)  # two slots: GEMM alone is the bound, behind reads and FETCH
     assert estimated((1, 1, 4), two, costs(FETCH=20, GEMM=30)).latency_ps == 20 + 20 + 4 * 30 + 3 + 7
 
@@ -86,6 +87,7 @@ def test_one_accumulator_makes_sums_wait_for_the_store_before() -> None:
     found = estimate(plan, replace(PLENTY, register_nbytes=1024 + 8 * 128), costs(GEMM=100))
     # 3 sums: FETCH, two GEMMs and STORE of each, behind the reads of the first tile
     assert (found.latency_ps, found.bound_by) == (20 + 3 * (2 + 2 * 100 + 3) + 7, "accumulators")
+    assert found.busy_ps["accumulators"] == 3 * (2 + 2 * 100 + 3)
 
 
 def test_one_output_buffer_makes_the_next_last_tile_wait_for_the_write() -> None:
@@ -93,6 +95,8 @@ def test_one_output_buffer_makes_the_next_last_tile_wait_for_the_write() -> None
     found = estimated((3, 1, 1), replace(PLENTY, output_nbytes=64))
     assert (found.latency_ps, found.bound_by) == (3 * (20 + 2 + 5 + 3 + 7), "output buffers")
     assert found.busy_ps["output buffers"] == 3 * 37
+    # No tile waits where each has a place of its own.
+    assert "output buffers" not in estimated((3, 1, 1), replace(PLENTY, output_nbytes=3 * 64)).busy_ps
 
 
 def test_one_input_buffer_makes_the_next_read_wait_for_the_fetch() -> None:
@@ -337,3 +341,21 @@ def test_two_tiles_overlap_beside_a_panel() -> None:
 def test_a_search_begins_with_powers_of_two_and_the_longest_side() -> None:
     sides = [1, 3, 4, 6, 9]
     assert [_is_coarse(sides, at) for at in range(5)] == [True, False, True, False, True]
+
+
+def test_the_sides_to_try_are_powers_of_two_and_three_times_them_and_equal_parts() -> None:
+    assert sides_of(20) == [20]
+    assert sides_of(100) == [32, 34, 48, 50, 64, 96, 100]
+    powers = [32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024]
+    assert sides_of(3000) == sorted([*powers, 375, 429, 500, 600, 750, 1000])
+
+
+def test_a_search_begins_with_coarse_sides_and_the_deepest_tile_and_half_of_it() -> None:
+    side = Matrix.packed(64, 64, DType.F16)
+    plan = generate_gemm_plan(GemmCommand(a=side, b=side, out=side, tile=TileShape(16, 16, 16)), "pe0")
+    sides = [32, 48, 64, 96], [32, 48, 64], [16, 32, 48, 64]
+    search = Search(lambda _: plan, PLENTY, costs(), sides)
+    assert list(search._coarse()) == [(m, n) for m in (0, 2, 3) for n in (0, 2)]
+    assert search._depths(0, 0) == (3, 1)
+    nothing = Search(lambda _: plan, replace(PLENTY, input_nbytes=0), costs(), sides)
+    assert nothing._depths(0, 0) == (0, 0)

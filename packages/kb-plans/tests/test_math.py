@@ -25,6 +25,7 @@ from kb_messages import (
 )
 from kb_plans import TileRoom, count, generate_math_plan, suggest_math_tile
 from kb_plans.math import check_arguments
+from kb_plans.templates import Input, fixed
 
 READ, FETCH, MATH = StageType.DMA_READ, StageType.FETCH, StageType.MATH
 STORE, WRITE = StageType.STORE, StageType.DMA_WRITE
@@ -195,6 +196,18 @@ def test_operands_lie_where_their_role_says() -> None:
     assert [(each.role, each.place) for each in math.operands] == [
         (Role.IN, Place.REGISTERS), (Role.IN, Place.REGISTERS), (Role.OUT, Place.ACCUMULATOR),
     ]  # fmt: skip
+    # Rows of 8 f16. The second input lies behind the first, and the result is alone in the accumulator.
+    assert [(each.base, each.stride) for each in math.operands] == [(0, 16), (128, 16), (0, 16)]
+    (store,) = (stage for stage in plan.stages if stage.stage_type is STORE)
+    assert [(each.place, each.base) for each in store.operands] == [(Place.ACCUMULATOR, 0), (Place.OUTPUT_BUFFER, 0)]
+
+
+@pytest.mark.parametrize(("kept", "place"), [(False, Place.INPUT_BUFFER), (True, Place.PANEL)])
+def test_an_operand_alone_lies_at_the_begin_of_its_buffer(kept: bool, place: Place) -> None:
+    alone = Input(Matrix.packed(4, 4, F16), False, fixed(4), fixed(4), kept=kept)
+    arriving = alone.read("pe0").operands[1]
+    assert (arriving.place, arriving.base, arriving.stride) == (place, 0, 8)
+    assert [each.base for each in alone.fetched()] == [0, 0]
 
 
 @pytest.mark.parametrize(
