@@ -67,6 +67,7 @@ EQUIVALENT: Final = {
     "math.py: shape_of: True -> False": "a shape has two sides",
     "tiles/estimate.py: _channels: True -> False": "a kind of tiles has one time for each of its types",
     "tiles/search.py: sides_of: 11 -> 12": "the sides of that power are longer than the longest side that is tried",
+    "tiles/suggest.py: suggest_math_tile: True -> False": "a shape has two sides",
     "tiles/tile_times.py: TileTimes.least_ps: True -> False": "a kind of tiles has one time for each of its types",
     "transfer.py: _check_pieces: 0 -> 1": "without pieces, no piece is compared with the first one's memory",
     "vectors/carry.py: _kinds: True -> False": "an op reads as many values as it has arguments",

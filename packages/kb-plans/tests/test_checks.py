@@ -300,6 +300,43 @@ def test_the_long_look_takes_numbers_at_their_limits():
         explain(replace(STORE, src=replace(SQUARE, virtual=END)), StoreCommand, "pe0")
 
 
+def test_the_long_look_takes_matrices_at_their_limits():
+    last = replace(MATRIX, address=END - 1, rows=MOST)
+    explain(StoreCommand(src=last, dst=MATRIX), StoreCommand, "pe0")
+    for changes, said in (
+        ({"address": END}, "store src address: got 0x100000000000000000, needs 0 to 68 bits"),
+        ({"rows": MOST + 1}, f"store src: got {MOST + 1} x 3, needs at most {MOST} rows and columns"),
+        ({"rows": 2, "stride": 5}, "store src stride: got 5 bytes, needs the 6 bytes of a row at least"),
+    ):
+        with pytest.raises(PlanError) as caught:
+            explain(StoreCommand(src=replace(last, **changes), dst=MATRIX), StoreCommand, "pe0")
+        assert str(caught.value) == said
+
+
+def test_the_long_look_takes_pieces_at_their_limits():
+    def look(**changes):
+        explain(StoreCommand(src=SQUARE, dst=ROW, pieces=(replace(PIECE, **changes),)), StoreCommand, "pe0")
+
+    for name in ("rows", "cols"):
+        look(**{name: 1})
+        look(**{name: MOST})
+        for beyond in (0, MOST + 1):
+            with pytest.raises(PlanError, match=rf"^store pieces\[0\]: got .*, needs 1 to {MOST} rows and columns$"):
+                look(**{name: beyond})
+    for name in ("address", "virtual"):
+        look(**{name: 0})
+        look(**{name: END - 1})
+        with pytest.raises(PlanError, match=rf"^store pieces\[0\] {name}: got 0x10{{17}}, needs 0 to 68 bits$"):
+            look(**{name: END})
+
+
+def test_a_whole_number_is_quoted_up_to_63_bits():
+    with pytest.raises(PlanError, match=rf"^plan pe: got the int '{(1 << 63) - 1}', needs the name"):
+        explain(STORE, StoreCommand, (1 << 63) - 1)
+    with pytest.raises(PlanError, match=r"^plan pe: got a value of type int, needs the name"):
+        explain(STORE, StoreCommand, 1 << 63)
+
+
 def test_no_number_is_a_scalar_of_a_function_and_of_no_epilogue():
     explain(replace(MATH, math=replace(MATH.math, scalars=(NonFinite.NAN,))), MathCommand, "pe0")
     with pytest.raises(PlanError, match=r"^gemm epilogue\[1\] scalars\[0\]: got "):

@@ -134,9 +134,9 @@ def test_a_plan_put_together_wrongly_is_refused() -> None:
         count(plan)
 
 
-def test_products_are_counted_without_b() -> None:
+def test_products_are_counted_from_a_and_the_result_alone() -> None:
     plan = packed_plan(8, 8, 8, TileShape(4, 4, 4))
     (at,) = (number for number, each in enumerate(plan.stages) if each.stage_type is StageType.GEMM)
-    without = tuple(each for each in plan.stages[at].operands if each.role is not Role.B)
+    without = tuple(each for each in plan.stages[at].operands if each.role in (Role.A, Role.OUT))
     bare = replace(plan, stages=(*plan.stages[:at], replace(plan.stages[at], operands=without), *plan.stages[at + 1 :]))
     assert count(bare).macs == 8 * 8 * 8

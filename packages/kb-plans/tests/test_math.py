@@ -182,6 +182,27 @@ def test_the_suggested_tile_is_the_largest_that_two_of_fit() -> None:
     assert suggest_math_tile(command, room) == TileShape(16, 32, 1)
 
 
+@pytest.mark.parametrize(
+    ("shapes", "out", "tile"),
+    [
+        # A slot of 64 bytes has 32 f16. It is the least that an input or a result takes.
+        (((1, 64),), (1, 64), TileShape(1, 32, 1)),
+        (((64, 1),), (64, 1), TileShape(32, 1, 1)),
+        (((64, 1), (1, 64)), (64, 64), TileShape(4, 8, 1)),
+    ],
+)
+def test_a_suggested_tile_grows_from_one_element(
+    shapes: tuple[tuple[int, int], ...], out: tuple[int, int], tile: TileShape
+) -> None:
+    inputs = tuple(MathInput(matrix=Matrix.packed(*shape, F16)) for shape in shapes)
+    command = MathCommand(
+        math=MathAttributes(op="exp" if len(shapes) == 1 else "add"), inputs=inputs, out=Matrix.packed(*out, F16)
+    )
+    two = 2 * 64 * len(shapes)
+    room = TileRoom(input_nbytes=two, output_nbytes=2 * 64, register_nbytes=two + 2 * 64)
+    assert suggest_math_tile(command, room) == tile
+
+
 def test_a_suggested_tile_of_a_reduction_holds_its_whole_axis() -> None:
     matrix, out = Matrix.packed(64, 64, F16), Matrix.packed(64, 1, F16)
     room = TileRoom(input_nbytes=4096, output_nbytes=4096, register_nbytes=4096)
