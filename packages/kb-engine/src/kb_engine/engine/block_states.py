@@ -17,7 +17,6 @@ from kb_dataexec.log.compressed import SlotRing
 from kb_engine.block.block_authors import is_foreign
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.state_visitor import (
-    BY_HAND,
     COUNT,
     MOMENT,
     MOMENT_OR_NONE,
@@ -59,7 +58,7 @@ def _names(block: ComponentBase[Any]) -> list[str]:
     for owner in type(block).__mro__:
         left_out.update(vars(owner).get("caches", ()))
         kinds = kinds_of(owner) or {}
-        left_out.update(name for name, kind in kinds.items() if kind not in _AS_THEY_ARE or kind is BY_HAND)
+        left_out.update(name for name, kind in kinds.items() if kind not in _AS_THEY_ARE)
         named.update(vars(owner).get("state", ()))
     own = getattr(block, "__dict__", {})
     named.update(name for name, value in own.items() if isinstance(value, (int, float, str, list, dict, deque)))

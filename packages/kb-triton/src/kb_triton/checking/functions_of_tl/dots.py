@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kb_triton.checking.functions_of_tl.rules import NONE, given_tensor, held, is_none, rule
+from kb_triton.checking.functions_of_tl.rules import NONE, given_tensor, is_none, rule
 from kb_triton.checking.refusals import Refusal
-from kb_triton.checking.values import SOME_TENSOR, Typed, Value, type_name
+from kb_triton.checking.values import SOME_TENSOR, Typed, Value, python_of, type_name
 from kb_triton.language.tensors.dtypes import bfloat16, float16, float32, float64, int8, int32, uint8
 
 _KINDS: Final = (int8, uint8, float16, bfloat16, float32, float64)
@@ -35,12 +35,12 @@ def dot(
     if added is not None and added.shape != shape:
         raise Refusal("accumulator shape is incompatible")
     _check_kinds(one, two)
-    _check_precision(held(input_precision))
+    _check_precision(python_of(input_precision))
     least = _least(one, two)
     sizes = (one.shape[-2], two.shape[-1], one.shape[-1])
     if any(size < bound for size, bound in zip(sizes, least, strict=True)):
         raise Refusal(f"Input shapes should have M >= {least[0]}, N >= {least[1]} and K >= {least[2]}")
-    return _product(one, shape, added, held(out_dtype))
+    return _product(one, shape, added, python_of(out_dtype))
 
 
 def _product_shape(one: Typed, two: Typed) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from kb_triton.checking.arithmetic import (
     subtract,
 )
 from kb_triton.checking.arithmetic import logical as joined
-from kb_triton.checking.functions_of_tl.rules import METHODS, NONE, RULES, Rule, flag, rule, tensor_of
+from kb_triton.checking.functions_of_tl.rules import NONE, flag, rule, tensor_of
 from kb_triton.checking.refusals import Refusal, unverified
 from kb_triton.checking.values import (
     SOME_TENSOR,
@@ -44,20 +44,18 @@ def check_types(known: list[str], *values: Value) -> None:
             raise Refusal(f"Expected dtype {known} but got {type_name(each.dtype)}")
 
 
-def _function_of_floats(name: str, known: list[str]) -> Callable[[Value], Value]:
+def _rule_of_floats(name: str, known: list[str]) -> None:
+    """Adds the rule of `tl.NAME`, which takes elements of the types *known* and keeps their type."""
+
+    @rule(name, method=True)
     def find(x: Value) -> Value:
         check_types(known, x)
         found = tensor_of(x)
         return found.of(found.dtype)
 
-    find.__qualname__ = name
-    return find
-
 
 for _name in ("exp", "exp2", "log", "log2", "cos", "sin", "sqrt", "rsqrt", "erf", "floor", "ceil", "sqrt_rn"):
-    _found = _function_of_floats(_name, ["fp32"] if _name == "sqrt_rn" else _FLOATS)
-    RULES[_name] = Rule(_found, SOME_TENSOR, False, False)
-    METHODS.add(_name)
+    _rule_of_floats(_name, ["fp32"] if _name == "sqrt_rn" else _FLOATS)
 
 
 @rule("abs", method=True)

@@ -6,10 +6,10 @@ import string
 from typing import Any
 
 from kb_triton.checking.arithmetic import common_shape
-from kb_triton.checking.functions_of_tl.rules import NONE, ONE, class_text, given_tensor, held, nothing, rule, tensor_of
+from kb_triton.checking.functions_of_tl.rules import NONE, ONE, class_text, given_tensor, nothing, rule, tensor_of
 from kb_triton.checking.host_functions import OUTSIDE
 from kb_triton.checking.refusals import Refusal
-from kb_triton.checking.values import UNKNOWN, Constant, Group, Typed, Value, as_tensor
+from kb_triton.checking.values import UNKNOWN, Constant, Group, Typed, Value, as_tensor, python_of
 from kb_triton.checking.whole_check import WholeCheck
 
 
@@ -70,13 +70,13 @@ def condition(arg1: Value, disable_licm: Value = NONE) -> Value:
 @rule("constexpr", default=UNKNOWN)
 def constexpr(value: Value) -> Value:
     """Returns the value of `tl.constexpr`."""
-    return Constant(held(value)) if not isinstance(value, (Typed, Group)) else value
+    return Constant(python_of(value)) if not isinstance(value, (Typed, Group)) else value
 
 
 @rule("device_print")
 def device_print(prefix: Value, *args: Value, hex: Value = NONE) -> Value:
     """Returns the value of a print."""
-    text: Any = held(prefix)
+    text: Any = python_of(prefix)
     if not isinstance(text, str):
         raise Refusal(f"{text} is not string")
     if any(each not in string.printable for each in text):
@@ -103,8 +103,8 @@ def expect_zero(x: Value, mask: Value) -> Value:
 def map_elementwise(scalar_fn: Value, *args: Value, pack: Value = ONE, check: WholeCheck) -> Value:
     """Returns the value of `tl.map_elementwise`."""
     values = [each for each in args if isinstance(each, Typed)]
-    target = held(scalar_fn)
-    if len(values) != len(args) or held(pack) != 1 or not hasattr(target, "arg_names"):
+    target = python_of(scalar_fn)
+    if len(values) != len(args) or python_of(pack) != 1 or not hasattr(target, "arg_names"):
         return UNKNOWN
     shape: tuple[int, ...] = ()
     for each in values:

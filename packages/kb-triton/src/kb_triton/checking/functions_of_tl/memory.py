@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kb_triton.checking.arithmetic import bitcast, broadcast, common_shape, converted
-from kb_triton.checking.functions_of_tl.rules import NONE, given_tensor, held, is_none, nothing, rule, tensor_of
+from kb_triton.checking.functions_of_tl.rules import NONE, given_tensor, is_none, nothing, rule, tensor_of
 from kb_triton.checking.host_functions import OUTSIDE
 from kb_triton.checking.refusals import Refusal, unverified
 from kb_triton.checking.values import (
@@ -19,6 +19,7 @@ from kb_triton.checking.values import (
     check_sizes,
     class_name,
     name_of_type,
+    python_of,
     repr_of_type,
     same_element,
     type_name,
@@ -42,7 +43,7 @@ _SCOPES: Final = frozenset(("gpu", "cta", "sys"))
 
 
 def _check_hints(cache_modifier: Value, eviction_policy: Value) -> None:
-    cache, eviction = held(cache_modifier) or "none", held(eviction_policy) or "evict_normal"
+    cache, eviction = python_of(cache_modifier) or "none", python_of(eviction_policy) or "evict_normal"
     if isinstance(cache, str) and cache.removeprefix(".") not in _CACHES:
         raise Refusal(f"Unsupported cache modifier {cache.removeprefix('.')!r}")
     if isinstance(eviction, str) and eviction not in _EVICTIONS:
@@ -155,7 +156,7 @@ def store(
 
 
 def _check_order(sem: Value, scope: Value) -> None:
-    for value, known in ((held(sem), _ORDERS), (held(scope), _SCOPES)):
+    for value, known in ((python_of(sem), _ORDERS), (python_of(scope), _SCOPES)):
         if isinstance(value, str) and value and value not in known:
             raise Refusal(f"Memory semantic {value} not supported")
 
@@ -194,46 +195,16 @@ def _read_modify_write(pointer: Value, value: Value, mask: Value, sem: Value, sc
     return found
 
 
-@rule("atomic_add", method=True)
-def atomic_add(pointer: Value, val: Value, mask: Value = NONE, sem: Value = NONE, scope: Value = NONE) -> Value:
-    """Returns the type of `tl.atomic_add`."""
-    return _read_modify_write(pointer, val, mask, sem, scope, "add")
+def _rule_of_atomic(name: str) -> None:
+    """Adds the rule of `tl.atomic_NAME`, whose result has the type of the elements."""
+
+    @rule(f"atomic_{name}", method=True)
+    def find(pointer: Value, val: Value, mask: Value = NONE, sem: Value = NONE, scope: Value = NONE) -> Value:
+        return _read_modify_write(pointer, val, mask, sem, scope, name)
 
 
-@rule("atomic_max", method=True)
-def atomic_max(pointer: Value, val: Value, mask: Value = NONE, sem: Value = NONE, scope: Value = NONE) -> Value:
-    """Returns the type of `tl.atomic_max`."""
-    return _read_modify_write(pointer, val, mask, sem, scope, "max")
-
-
-@rule("atomic_min", method=True)
-def atomic_min(pointer: Value, val: Value, mask: Value = NONE, sem: Value = NONE, scope: Value = NONE) -> Value:
-    """Returns the type of `tl.atomic_min`."""
-    return _read_modify_write(pointer, val, mask, sem, scope, "min")
-
-
-@rule("atomic_and", method=True)
-def atomic_and(pointer: Value, val: Value, mask: Value = NONE, sem: Value = NONE, scope: Value = NONE) -> Value:
-    """Returns the type of `tl.atomic_and`."""
-    return _read_modify_write(pointer, val, mask, sem, scope, "and")
-
-
-@rule("atomic_or", method=True)
-def atomic_or(pointer: Value, val: Value, mask: Value = NONE, sem: Value = NONE, scope: Value = NONE) -> Value:
-    """Returns the type of `tl.atomic_or`."""
-    return _read_modify_write(pointer, val, mask, sem, scope, "or")
-
-
-@rule("atomic_xor", method=True)
-def atomic_xor(pointer: Value, val: Value, mask: Value = NONE, sem: Value = NONE, scope: Value = NONE) -> Value:
-    """Returns the type of `tl.atomic_xor`."""
-    return _read_modify_write(pointer, val, mask, sem, scope, "xor")
-
-
-@rule("atomic_xchg", method=True)
-def atomic_xchg(pointer: Value, val: Value, mask: Value = NONE, sem: Value = NONE, scope: Value = NONE) -> Value:
-    """Returns the type of `tl.atomic_xchg`."""
-    return _read_modify_write(pointer, val, mask, sem, scope, "xchg")
+for _name in ("add", "max", "min", "and", "or", "xor", "xchg"):
+    _rule_of_atomic(_name)
 
 
 @rule("atomic_cas", method=True)
@@ -285,25 +256,25 @@ def make_tensor_descriptor(
     at = given_tensor(base, "dtype")
     if not at.is_pointer:
         raise Refusal(f"base must be a pointer type, got {type_name(at.dtype)}")
-    kind, last = at.dtype.element_ty, held(blocks[-1])
+    kind, last = at.dtype.element_ty, python_of(blocks[-1])
     nbytes = kind.primitive_bitwidth // 8
     if isinstance(last, int) and last * nbytes < 16:
         raise Refusal(
             f"Descriptor block shape must have at least 16 bytes in the last dimension, but got {last} * {nbytes} = "
             f"{last * nbytes} bytes"
         )
-    step = held(steps[-1])
+    step = python_of(steps[-1])
     if isinstance(step, Typed):
         raise Refusal(OUTSIDE)
     if step != 1:
         raise Refusal(f"Tensor descriptor last dim must be 1 but got {step}")
-    for each in map(held, steps[:-1]):
+    for each in map(python_of, steps[:-1]):
         if isinstance(each, int) and each * nbytes % 16:
             raise Refusal(
                 f"Tensor descriptor strides must be 16-byte aligned, but got a stride of {each} * {nbytes} = "
                 f"{each * nbytes} bytes"
             )
-    found = [held(each) for each in blocks]
+    found = [python_of(each) for each in blocks]
     check_sizes(found)
     return Descriptor(kind, tuple(found))
 
@@ -341,7 +312,7 @@ def store_of_descriptor(desc: Value, offsets: Value, value: Value) -> Value:
 @rule("cast", "to", method=True)
 def cast(input: Value, dtype: Value, fp_downcast_rounding: Value = NONE, bitcast: Value = NONE) -> Value:
     """Returns the type of a cast."""
-    return cast_to(tensor_of(input), held(dtype), held(fp_downcast_rounding), bool(held(bitcast)))
+    return cast_to(tensor_of(input), python_of(dtype), python_of(fp_downcast_rounding), bool(python_of(bitcast)))
 
 
 def cast_to(value: Typed, kind: Any, rounding: Any = None, takes_bits: bool = False) -> Typed:

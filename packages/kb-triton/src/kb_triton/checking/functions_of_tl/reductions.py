@@ -12,13 +12,12 @@ from kb_triton.checking.functions_of_tl.rules import (
     axis_in,
     flag,
     given_tensor,
-    held,
     is_none,
     rule,
     tensor_of,
 )
 from kb_triton.checking.refusals import Refusal
-from kb_triton.checking.values import UNKNOWN, Constant, Group, Typed, Value, block, is_unknown, same_type
+from kb_triton.checking.values import UNKNOWN, Constant, Group, Typed, Value, block, is_unknown, python_of, same_type
 from kb_triton.checking.whole_check import WholeCheck
 from kb_triton.language.compile_errors import CompileTimeAssertionFailure
 from kb_triton.language.tensors.dtypes import dtype, float32, int1, int32, uint32
@@ -42,7 +41,7 @@ def _scanned(value: Typed, axis: Any) -> Typed:
 
 def _combined(check: WholeCheck, function: Value, values: tuple[Typed, ...]) -> None:
     """Checks the function that joins two elements of each of *values*."""
-    target = held(function)
+    target = python_of(function)
     if not hasattr(target, "arg_names") or not hasattr(target, "fn"):
         return
     found = check.call(target, [Typed(each.dtype, ()) for each in (*values, *values)], {})
@@ -66,7 +65,7 @@ def reduce(input: Value, axis: Value, combine_fn: Value, keep_dims: Value = NONE
     values = _inputs(input)
     if values is None:
         return UNKNOWN
-    found = tuple(_reduced(each, held(axis), flag(keep_dims)) for each in values)
+    found = tuple(_reduced(each, python_of(axis), flag(keep_dims)) for each in values)
     if any(each.shape != values[0].shape for each in values):
         raise Refusal("all reduction inputs must have the same shape")
     _combined(check, combine_fn, values)
@@ -81,7 +80,7 @@ def associative_scan(
     values = _inputs(input)
     if values is None:
         return UNKNOWN
-    found = tuple(_scanned(each, held(axis)) for each in values)
+    found = tuple(_scanned(each, python_of(axis)) for each in values)
     if any(each.shape != values[0].shape for each in values):
         raise Refusal("all scan inputs must have the same shape")
     _combined(check, combine_fn, values)
@@ -100,7 +99,7 @@ def _as_summed(value: Typed, kind: Any) -> Typed:
 @rule("sum", method=True, jitted=True)
 def sum_of(input: Value, axis: Value = NONE, keep_dims: Value = NONE, dtype: Value = NONE) -> Value:
     """Returns the type of `tl.sum`."""
-    return _reduced(_as_summed(given_tensor(input, "dtype"), held(dtype)), held(axis), flag(keep_dims))
+    return _reduced(_as_summed(given_tensor(input, "dtype"), python_of(dtype)), python_of(axis), flag(keep_dims))
 
 
 def _extreme(input: Value, axis: Value, with_index: Value, keep_dims: Value) -> Value:
@@ -108,11 +107,11 @@ def _extreme(input: Value, axis: Value, with_index: Value, keep_dims: Value) -> 
     if flag(with_index):
         if is_none(axis):
             raise Refusal("")
-        found = _reduced(value, held(axis), flag(keep_dims))
+        found = _reduced(value, python_of(axis), flag(keep_dims))
         return Group((found, found.of(int32)))
     if not value.is_pointer and value.dtype.primitive_bitwidth < 32:
         value = converted(value, float32 if value.dtype.is_float else int32)
-    return _reduced(value, held(axis), flag(keep_dims))
+    return _reduced(value, python_of(axis), flag(keep_dims))
 
 
 @rule("max", default=UNKNOWN, method=True, jitted=True)
@@ -173,19 +172,19 @@ def _of_bits(name: str, input: Value, axis: Value, keep_dims: Value) -> Value:
     value = given_tensor(input, "type")
     if value.is_pointer or not value.dtype.is_int():
         raise Refusal(f"{name} only supported for integers", error=CompileTimeAssertionFailure)
-    return _reduced(value, held(axis), flag(keep_dims))
+    return _reduced(value, python_of(axis), flag(keep_dims))
 
 
 @rule("cumsum", method=True, jitted=True)
 def cumsum(input: Value, axis: Value = ZERO, reverse: Value = NONE, dtype: Value = NONE) -> Value:
     """Returns the type of `tl.cumsum`."""
-    return _scanned(_as_summed(given_tensor(input, "dtype"), held(dtype)), held(axis))
+    return _scanned(_as_summed(given_tensor(input, "dtype"), python_of(dtype)), python_of(axis))
 
 
 @rule("cumprod", method=True, jitted=True)
 def cumprod(input: Value, axis: Value = ZERO, reverse: Value = NONE, dtype: Value = NONE) -> Value:
     """Returns the type of `tl.cumprod`."""
-    return _scanned(_as_summed(given_tensor(input, "dtype"), held(dtype)), held(axis))
+    return _scanned(_as_summed(given_tensor(input, "dtype"), python_of(dtype)), python_of(axis))
 
 
 @rule("softmax", method=True, jitted=True)
@@ -201,7 +200,7 @@ def softmax(x: Value, dim: Value = NONE, *, keep_dims: Value = NONE, ieee_roundi
 def _minor(value: Typed, dim: Value) -> int:
     """Returns the last axis, which alone is sorted."""
     last = len(value.shape) - 1
-    if not is_none(dim) and held(dim) != last:
+    if not is_none(dim) and python_of(dim) != last:
         raise Refusal("only minor dimension is currently supported", error=CompileTimeAssertionFailure)
     return last
 
@@ -217,7 +216,7 @@ def sort(x: Value, dim: Value = NONE, descending: Value = NONE) -> Value:
 @rule("topk", jitted=True)
 def topk(x: Value, k: Value, dim: Value = NONE, descending: Value = NONE) -> Value:
     """Returns the type of `tl.topk`."""
-    value, count = given_tensor(x), held(k)
+    value, count = given_tensor(x), python_of(k)
     last = _minor(value, dim)
     if not isinstance(count, int) or last < 0:
         return UNKNOWN
@@ -240,13 +239,13 @@ def histogram(input: Value, num_bins: Value, mask: Value = NONE) -> Value:
         raise Refusal(f"histogram only supports 32-bit integer input, but got {value.dtype}")
     if not is_none(mask) and tensor_of(mask).dtype != int1:
         raise Refusal("Mask must have boolean scalar type")
-    return block(int32, (held(num_bins),))
+    return block(int32, (python_of(num_bins),))
 
 
 @rule("gather", method=True)
 def gather(src: Value, index: Value, axis: Value) -> Value:
     """Returns the type of `tl.gather`."""
-    value, at, number = given_tensor(src, "type"), given_tensor(index, "dtype"), held(axis)
+    value, at, number = given_tensor(src, "type"), given_tensor(index, "dtype"), python_of(axis)
     if at.is_pointer or not at.dtype.is_int():
         raise Refusal("index must be an integer tensor")
     rank = len(value.shape)

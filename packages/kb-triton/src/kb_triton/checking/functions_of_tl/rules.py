@@ -62,11 +62,6 @@ def rule(
     return register
 
 
-def held(value: Value) -> Any:
-    """Returns the object of Python that a constant holds; the value itself for any other."""
-    return python_of(value)
-
-
 def is_none(value: Value) -> bool:
     """Whether *value* is None."""
     return isinstance(value, (Constant, Plain)) and value.value is None
@@ -93,7 +88,7 @@ def _class(value: Value) -> str:
 def integers_of(value: Value | tuple[Value, ...]) -> list[Any]:
     """Returns the elements of a shape: integers of Python, and any other value as it is."""
     parts = value.values if isinstance(value, Group) else value if isinstance(value, tuple) else (value,)
-    return [held(each) for each in parts]
+    return [python_of(each) for each in parts]
 
 
 def varied(values: tuple[Value, ...]) -> list[Any]:
@@ -105,7 +100,7 @@ def varied(values: tuple[Value, ...]) -> list[Any]:
 
 def flag(value: Value) -> bool:
     """Whether a constant is true."""
-    return bool(held(value))
+    return bool(python_of(value))
 
 
 def axis_in(axis: Any, rank: int) -> int:

@@ -13,7 +13,6 @@ from kb_triton.checking.functions_of_tl.rules import (
     axis_in,
     flag,
     given_tensor,
-    held,
     integers_of,
     is_none,
     rule,
@@ -30,6 +29,7 @@ from kb_triton.checking.values import (
     Value,
     block,
     check_sizes,
+    python_of,
     same_element,
     type_name,
 )
@@ -50,7 +50,7 @@ def num_programs(axis: Value) -> Value:
 
 
 def _number_of_program(name: str, axis: Value) -> Value:
-    number = held(axis)
+    number = python_of(axis)
     if isinstance(number, Typed):
         raise Refusal(OUTSIDE)
     if number not in (0, 1, 2):
@@ -61,7 +61,7 @@ def _number_of_program(name: str, axis: Value) -> Value:
 @rule("arange")
 def arange(start: Value, end: Value) -> Value:
     """Returns the type of `tl.arange`."""
-    low, high = held(start), held(end)
+    low, high = python_of(start), python_of(end)
     if not isinstance(low, int) or not isinstance(high, int):
         raise Refusal("arange's arguments must be of type tl.constexpr")
     if low >> 32 or high >> 32:
@@ -91,8 +91,8 @@ def full(shape: Value, value: Value, dtype: Value) -> Value:
 
 def _filled(shape: Value, value: Value, kind: Value) -> Value:
     if not isinstance(shape, Group):
-        raise Refusal(f"'{type(held(shape)).__name__}' object is not iterable")
-    sizes, element = checked_shape(shape), held(kind)
+        raise Refusal(f"'{type(python_of(shape)).__name__}' object is not iterable")
+    sizes, element = checked_shape(shape), python_of(kind)
     if element is None:
         raise Refusal("dtype must be specified when value is not a tensor")
     if not isinstance(element, dtype):
@@ -104,7 +104,7 @@ def _filled(shape: Value, value: Value, kind: Value) -> Value:
         if value.is_block:
             raise Refusal("Cannot splat a block tensor")
     else:
-        _check_filling(held(value), element)
+        _check_filling(python_of(value), element)
     return block(element, sizes)
 
 
@@ -298,7 +298,7 @@ def cat(input: Value, other: Value, can_reorder: Value = NONE, dim: Value = ZERO
     _check_one_type("cat", one, two)
     if rank != len(two.shape):
         raise Refusal(f"tensors must have the same rank, got {rank} and {len(two.shape)}")
-    at = axis_in(held(dim), rank)
+    at = axis_in(python_of(dim), rank)
     if one.shape != two.shape:
         raise Refusal(f"tl.cat requires tensors of the same shape, got {list(one.shape)} and {list(two.shape)}")
     return block(one.dtype, (*one.shape[:at], 2 * one.shape[at], *one.shape[at + 1 :]))
@@ -307,7 +307,7 @@ def cat(input: Value, other: Value, can_reorder: Value = NONE, dim: Value = ZERO
 @rule("squeeze", jitted=True)
 def squeeze(x: Value, dim: Value) -> Value:
     """Returns the type of `tl.squeeze`."""
-    found, at = given_tensor(x), held(dim)
+    found, at = given_tensor(x), python_of(dim)
     rank = len(found.shape)
     if not isinstance(at, int):
         return UNKNOWN
@@ -320,7 +320,7 @@ def squeeze(x: Value, dim: Value) -> Value:
 @rule("unsqueeze", jitted=True)
 def unsqueeze(x: Value, dim: Value) -> Value:
     """Returns the type of `tl.unsqueeze`."""
-    found, at = given_tensor(x), held(dim)
+    found, at = given_tensor(x), python_of(dim)
     rank = len(found.shape) + 1
     if not isinstance(at, int):
         return UNKNOWN
@@ -334,7 +334,7 @@ def unsqueeze(x: Value, dim: Value) -> Value:
 def flip(x: Value, dim: Value = NONE) -> Value:
     """Returns the type of `tl.flip`."""
     found = given_tensor(x)
-    at = len(found.shape) - 1 if is_none(dim) else held(dim)
+    at = len(found.shape) - 1 if is_none(dim) else python_of(dim)
     if not isinstance(at, int):
         return UNKNOWN
     at += len(found.shape) if at < 0 else 0
