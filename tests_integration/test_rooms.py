@@ -33,7 +33,7 @@ ROOMS = {
 
 SUB_ROOMS = {
     "kb_cli.benchmark": ["code", "values"],
-    "kb_cli.run": ["base", "observe", "records", "folders", "simulation", "saving"],
+    "kb_cli.run": ["base", "observe", "records", "rules", "folders", "simulation", "saving"],
     "kb_cli.report": ["data", "elements", "pictures", "tables", "html"],
     "kb_cli.web": ["answers"],
     "kb_cli.commands": ["finished_runs"],

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.run.base.fidelity_band import Fidelity
+from kb_cli.run.base.remedy import Remedy
 from kb_dataexec.analysis import Finding, PathShare, ProgramName, RaceReport
 from kb_dataexec.verify import ProductSample
 from kb_engine.program import Leak, WrappedIndex
@@ -254,7 +255,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
     on top of the latency, and None on a topology without a host. `fidelity` says how far the latency may be from a
     device. `roofline` is None on a chip that states no limits. Older folders have none of `whole_ns`, `fidelity` and
     `roofline`. `shape` is the row of a shapes file, and missing for other runs. `where` is the critical path by block,
-    the largest share first, and missing without a log.
+    the largest share first, and missing without a log. `remedies` are changes of the kernel, the most gain first, and
+    missing without a log.
 
     `sanitizer` and `compared` are missing unless they were asked for. `races` is missing where a sanitizer looked, and
     where nothing was to be looked for. `simulated` is missing from run folders.
@@ -286,6 +288,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     chosen_tiles: list[ChosenTile] | UnsetType = UNSET
     where: list[PathShare] | UnsetType = UNSET
     bounded_by: str
+    remedies: list[Remedy] | UnsetType = UNSET
     tile_stages: int
     ops: int
     log_digest: str | None

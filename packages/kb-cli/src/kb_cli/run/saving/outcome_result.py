@@ -52,6 +52,7 @@ def make_result(
         chosen_tiles=metrics.chosen_tiles or UNSET,
         where=UNSET if shares is None else shares,
         bounded_by=bounded_by(shares, metrics.uses),
+        remedies=UNSET if outcome.remedies is None else list(outcome.remedies),
         tile_stages=metrics.tile_stages,
         ops=outcome.log.n_ops if outcome.log is not None else 0,
         log_digest=outcome.log.digest if outcome.log is not None else None,

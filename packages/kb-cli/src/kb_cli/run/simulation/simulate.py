@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,11 +14,20 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from kb_cli.benchmark.author_calls import Arrays, check_capacity, expected_outputs, flops_of, inputs_of, launch
+from kb_cli.benchmark.author_calls import (
+    Arrays,
+    check_capacity,
+    expected_outputs,
+    flops_of,
+    footprint_of,
+    inputs_of,
+    launch,
+)
 from kb_cli.benchmark.expected import AnyExpected
 from kb_cli.benchmark.sampled import Factors, factors_of, sampled_outputs
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.base.progress import PASS_1, SET_UP, VERIFY, RunProgress
+from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.base.result import Compared, CounterSum, Sanitized, SimStats, ValueWait
 from kb_cli.run.observe.counters import BlockCounters, ValueWaits
 from kb_cli.run.observe.log_room import LogRoom
@@ -29,6 +38,8 @@ from kb_cli.run.observe.timed_host import HostTimes, TimedHost
 from kb_cli.run.observe.usage import Usage
 from kb_cli.run.records.captures import CaptureCollector, Captured, print_captured
 from kb_cli.run.records.usage_file import UsageTable, usage_table
+from kb_cli.run.rules.kernel_rules import RuleSearch
+from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.simulation.read_back import ReadBack, read_back
 from kb_cli.run.simulation.sanitizer import Naming, SanitizerWatch, numbering_of, races_of, sanitize_run
 from kb_cli.run.simulation.sim_stats import compared_of, compared_text, sim_stats
@@ -90,7 +101,7 @@ class RunOutcome(NamedTuple):
     `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log. `sanitized`,
     `races`, `computed` and `compared` are None unless they were asked for. `captured` has the values that the kernels
     captured, `value_waits` the waits for computed values, and `simulated` the statistics of pass 1. `host` is None on a
-    topology without a host.
+    topology without a host. `remedies` are those of the kernel, and None without a log.
     """
 
     metrics: Metrics
@@ -114,6 +125,19 @@ class RunOutcome(NamedTuple):
     value_waits: Sequence[ValueWait] = ()
     compared: Compared | None = None
     simulated: SimStats | None = None
+    remedies: Sequence[Remedy] | None = None
+
+
+class _LogLooks(NamedTuple):
+    """All that looks at the log of a run while its chunks are read."""
+
+    races: Sequence[RaceSearch]
+    programs: Programs
+    rules: RuleSearch
+
+    def on_chunks(self, is_whole: bool) -> list[Callable[[OpLog], object]]:
+        """The functions that take each chunk. Programs are found later in a log of which all rows are there."""
+        return [self.rules.look, *(each.look for each in self.races), *([] if is_whole else [self.programs.look])]
 
 
 def simulate(setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None = None) -> RunOutcome:
@@ -167,17 +191,16 @@ def _simulate(
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"
     sampled = sampled_outputs(setup, made.factors, outputs)
-    search, is_whole = _race_search(setup), _needs_rows(setup, sampled)
-    programs = Programs()
-    looks_on = [*(each.look for each in search), *([] if is_whole else [programs.look])]
-    read = read_back(setup, writer, closed, log_folder, progress, plans.n_stages, is_whole, looks_on)
-    writers = _writers(host, outputs, read.rows, programs)
+    is_whole, on_log = _needs_rows(setup, sampled), _LogLooks(_race_search(setup), Programs(), RuleSearch())
+    read = read_back(setup, writer, closed, log_folder, progress, plans.n_stages, is_whole, on_log.on_chunks(is_whole))
+    writers = _writers(host, outputs, read.rows, on_log.programs)
     passed = _data_pass(setup, read, initial, (made, outputs), sampled, (captures, assertions), writers, progress)
     print_captured(passed.captured)
     metrics = measure(engine, host.launches, plans, getattr(setup.params, "dtype", None), usage)
+    table = usage_table(usage, setup.topology.graph, metrics.span_ps)
     return RunOutcome(
         metrics=metrics,
-        usage=usage_table(usage, setup.topology.graph, metrics.span_ps),
+        usage=table,
         counters=counters.sums,
         launches=host.launches,
         host=host.times,
@@ -191,13 +214,25 @@ def _simulate(
         verdict=passed.verdict,
         wall=passed.wall._replace(timing=timing),
         sanitized=_sanitized(watched, read.rows, initial, host, progress),
-        races=_races(search, read.rows, initial, host),
+        races=_races(on_log.races, read.rows, initial, host),
         computed=_computed(setup, read.rows, passed, outputs, writers),
         captured=[each for each in passed.captured if not each.capture.is_print],
         value_waits=looks.found,
         compared=compared,
         simulated=sim_stats(engine, is_noted=templates and setup.exact != "events"),
+        remedies=_remedies(setup, host, read.where, (metrics, table, on_log.rules)),
     )
+
+
+def _remedies(
+    setup: Setup, host: TimedHost, found: Where | None, looked: tuple[Metrics, UsageTable, RuleSearch]
+) -> list[Remedy] | None:
+    """Returns the remedies on the kernel's side; None for a run without a log."""
+    if found is None:
+        return None
+    metrics, table, rules = looked
+    facts = RunFacts(found, table, metrics, host.launches, host, flops_of(setup), footprint_of(setup))
+    return rules.remedies(facts)
 
 
 def _made(setup: Setup) -> Made:

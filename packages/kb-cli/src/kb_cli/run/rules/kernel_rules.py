@@ -1,0 +1,41 @@
+"""RuleSearch: looks for flaws of kernels in a log, on the way of its chunks, by all rules on the kernel's side."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from kb_cli.run.base.remedy import Remedy
+from kb_cli.run.rules.run_facts import RunFacts
+from kb_dataexec import OpLog
+
+
+class Rule(Protocol):
+    """A rule: takes each chunk of a log, then says whether the run has its flaw. It keeps sums, and no rows."""
+
+    def look(self, chunk: OpLog) -> None:
+        """Takes *chunk*, a part of a log with the operands of its ops, or a whole log."""
+
+    def remedy(self, facts: RunFacts) -> Remedy | None:
+        """Returns the remedy of the flaw, or None for a run without the flaw."""
+
+
+LEAST_GAIN: Final = 0.01
+"""The smallest gain of a remedy that is told."""
+RULES: Final[tuple[type[Rule], ...]] = ()
+
+
+class RuleSearch:
+    """Passes a log to all rules: pass each chunk, or the whole log, to `look`, and then call `remedies`."""
+
+    def __init__(self) -> None:
+        self._rules = [rule() for rule in RULES]
+
+    def look(self, chunk: OpLog) -> None:
+        """Takes *chunk*, a part of a log with the operands of its ops, or a whole log."""
+        for each in self._rules:
+            each.look(chunk)
+
+    def remedies(self, facts: RunFacts) -> list[Remedy]:
+        """Returns the remedies that gain something, the most gain first; of equals, in the order of the rules."""
+        found = [remedy for each in self._rules if (remedy := each.remedy(facts)) is not None]
+        return sorted((each for each in found if each.gain >= LEAST_GAIN), key=lambda each: -each.gain)

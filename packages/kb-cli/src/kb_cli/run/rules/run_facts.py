@@ -1,0 +1,27 @@
+"""RunFacts: what a rule knows of a finished run besides its log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kb_cli.run.observe.metrics import Metrics
+from kb_cli.run.records.usage_file import UsageTable
+from kb_dataexec.analysis import Where
+from kb_engine import Host, LaunchResult
+
+
+class RunFacts(NamedTuple):
+    """A finished run, beside its log. The chip with its blocks is `host.engine`.
+
+    `flops` are the operations that the benchmark states, and `footprint_nbytes` the bytes of its tensors once; 0 where
+    nothing is stated.
+    """
+
+    where: Where
+    usage: UsageTable
+    metrics: Metrics
+    launches: Sequence[LaunchResult]
+    host: Host
+    flops: int
+    footprint_nbytes: int
