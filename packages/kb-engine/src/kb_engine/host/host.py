@@ -36,6 +36,10 @@ from kb_messages import CubeTarget, DType, KernelError, Matrix, MemorySpace, Mmu
 from kb_topology import Topology
 
 
+MOST_CHOICE_CHARACTERS = 200
+"""The most characters of a text that a program says it chose. Source: assumed; a row of a report is shorter."""
+
+
 def rebuilt(container: list[Any] | tuple[Any, ...], items: Sequence[Any]) -> Any:
     """A copy of *container*, of the same type, with *items* in place of its own.
 
@@ -87,12 +91,14 @@ class Host:
     """The host of one chip, for a user's program. All launches share the memories of the chip.
 
     Lines of kernels in errors and reports are relative to *root*, by default the current folder. `write_ps` and
-    `read_ps` are the picoseconds of all writes and reads of tensors; `launches` holds all results.
+    `read_ps` are the picoseconds of all writes and reads of tensors; `launches` holds all results. `choices` has what
+    the program said by `chose`.
     """
 
     def __init__(self, engine: Engine, root: Path | None = None) -> None:
         self.engine = engine
         self.launches: list[LaunchResult] = []
+        self.choices: dict[str, str | int] = {}
         self._root = root or Path.cwd()
         self._tensors = engine.shared_by_hosts(TensorMemory)
         self._memories = self._tensors.memories
@@ -123,6 +129,23 @@ class Host:
         """
         self._memories.check_pes("hbm_slice_of", [pe])
         return self._memories.near(MemorySpace.HBM, pe)
+
+    def chose(self, **facts: str | int) -> None:
+        """Adds *facts* to `choices`: what the program chose on this chip, such as `operands="sharded", replicas=8`.
+
+        A run records the choices, and its report shows them. A fact that is said again replaces the earlier one.
+        Raises KernelError for a value that is neither an int nor a text of 1 to 200 characters that print, and for a
+        call without facts.
+        """
+        needs = f"ints, and texts of 1 to {MOST_CHOICE_CHARACTERS} characters that print"
+        if not facts:
+            raise KernelError("host.chose", "no facts", 'one or more, such as operands="sharded"')
+        for name, value in facts.items():
+            if type(value) is not int and type(value) is not str:
+                raise KernelError("host.chose", f"{describe(value)} for {name}", needs)
+            if type(value) is str and not (0 < len(value) <= MOST_CHOICE_CHARACTERS and value.isprintable()):
+                raise KernelError("host.chose", f"the text {value[:MOST_CHOICE_CHARACTERS]!r} for {name}", needs)
+        self.choices.update(facts)
 
     def empty(
         self,

@@ -40,6 +40,11 @@ def performance_rows(result: RunResult) -> list[tuple[str, str]]:
     return [*rows, ("roofline", _roofline(result, roof))]
 
 
+def choices_text(chose: dict[str, str | int]) -> str:
+    """Returns what a benchmark chose as text: `operands sharded, replicas 1`."""
+    return ", ".join(f"{name} {value}" for name, value in chose.items())
+
+
 def speed_of_light(result: RunResult) -> str:
     """Returns how near the run came to the limit of its roofline: `21.1 % of 819.2 GB/s of HBM`. Empty without
     limits.

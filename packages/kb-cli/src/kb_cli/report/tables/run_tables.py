@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from kb_cli.report.data.performance import SPACES, performance_rows
+from kb_cli.report.data.performance import SPACES, choices_text, performance_rows
 from kb_cli.report.elements.shared_tables import chosen_tile_tables, value_wait_tables, where_table
 from kb_cli.report.elements.verdicts import (
     failed_line,
@@ -71,6 +71,8 @@ def _summary(result: RunResult) -> Table:
         pes = f"{sum(each.late_pes for each in late)} of {sum(each.pes for each in result.launches)} PEs"
         text = f"{pes} were reached after their target and began up to {duration(worst)} late"
         table.add_row("late", styled(text, WARNING))
+    if isinstance(result.chose, dict):
+        table.add_row("chose", choices_text(result.chose))
     for name, text in performance_rows(result):
         table.add_row(name, text)
     table.add_row("verified", styled(verdict_cell(result), verdict_style(result.verified)))

@@ -262,6 +262,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     where nothing was to be looked for. `simulated` is missing from run folders.
     `waits_ps` adds up over all tile stages. `counters` has the counters of blocks during launches. `value_waits` is
     missing unless kernels waited for computed values, and `chosen_tiles` unless GEMMs left their tile to the chip.
+    `chose` has what the benchmark chose on this chip (`Host.chose`), and is missing where it chose nothing.
     """
 
     benchmark: str
@@ -286,6 +287,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     counters: list[CounterSum] = []
     value_waits: list[ValueWait] | UnsetType = UNSET
     chosen_tiles: list[ChosenTile] | UnsetType = UNSET
+    chose: dict[str, str | int] | UnsetType = UNSET
     where: list[PathShare] | UnsetType = UNSET
     bounded_by: str
     remedies: list[Remedy] | UnsetType = UNSET

@@ -50,6 +50,7 @@ def make_result(
         counters=outcome.counters,
         value_waits=list(outcome.value_waits) or UNSET,
         chosen_tiles=metrics.chosen_tiles or UNSET,
+        chose=dict(outcome.choices) or UNSET,
         where=UNSET if shares is None else shares,
         bounded_by=bounded_by(shares, metrics.uses),
         remedies=UNSET if outcome.remedies is None else list(outcome.remedies),

@@ -101,7 +101,8 @@ class RunOutcome(NamedTuple):
     `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log. `sanitized`,
     `races`, `computed` and `compared` are None unless they were asked for. `captured` has the values that the kernels
     captured, `value_waits` the waits for computed values, and `simulated` the statistics of pass 1. `host` is None on a
-    topology without a host. `remedies` are those of the kernel, and None without a log.
+    topology without a host. `remedies` are those of the kernel, and None without a log. `choices` has what the
+    benchmark chose on this chip.
     """
 
     metrics: Metrics
@@ -126,6 +127,7 @@ class RunOutcome(NamedTuple):
     compared: Compared | None = None
     simulated: SimStats | None = None
     remedies: Sequence[Remedy] | None = None
+    choices: Mapping[str, str | int] = {}
 
 
 class _LogLooks(NamedTuple):
@@ -221,6 +223,7 @@ def _simulate(
         compared=compared,
         simulated=sim_stats(engine, is_noted=templates and setup.exact != "events"),
         remedies=_remedies(setup, host, read.where, (metrics, table, on_log.rules)),
+        choices=host.choices,
     )
 
 
