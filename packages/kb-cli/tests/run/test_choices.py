@@ -2,7 +2,8 @@
 
 import json
 
-CHOSE = ("    def launch(self, host, p, tensors):\n", "    def launch(self, host, p, tensors):\n        host.chose(%s)\n")
+LAUNCH = "    def launch(self, host, p, tensors):\n"
+CHOSE = (LAUNCH, LAUNCH + "        host.chose(%s)\n")
 
 
 def test_a_run_records_and_prints_what_its_benchmark_chose(invoke, bench_file, tmp_path):

@@ -35,7 +35,6 @@ from kb_engine.program.values.tensors import Tensor, TensorRef
 from kb_messages import CubeTarget, DType, KernelError, Matrix, MemorySpace, MmuMessage, split_address
 from kb_topology import Topology
 
-
 MOST_CHOICE_CHARACTERS = 200
 """The most characters of a text that a program says it chose. Source: assumed; a row of a report is shorter."""
 

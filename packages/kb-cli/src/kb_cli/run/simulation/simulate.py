@@ -67,9 +67,12 @@ class Wall(NamedTuple):
 
 
 class Made(NamedTuple):
-    """The answers of the benchmark before its launches: inputs, operations, and the factors of outputs to sample."""
+    """The answers of the benchmark before its launches: inputs with their digests, operations, and the factors of
+    outputs to sample.
+    """
 
     inputs: Arrays
+    digests: dict[str, str]
     flops: int
     factors: Factors
 
@@ -170,7 +173,6 @@ def _simulate(
     progress.begin(SET_UP, "inputs()")
     check_capacity(setup)
     made = _made(setup)
-    digests = {name: array_sha256(array) for name, array in made.inputs.items()}
     writer = _new_writer(log_folder) if setup.log else None
     plans, usage = PlanTally(), Usage()
     room = LogRoom(setup, log_folder is not None, _needs_rows(setup, made.factors)) if setup.log else None
@@ -207,7 +209,7 @@ def _simulate(
         launches=host.launches,
         host=host.times,
         flops=made.flops,
-        inputs_sha256=digests,
+        inputs_sha256=made.digests,
         log=read.summary,
         stage_times=read.stage_times,
         where=read.where,
@@ -241,7 +243,8 @@ def _remedies(
 def _made(setup: Setup) -> Made:
     inputs = inputs_of(setup)
     flops = flops_of(setup)
-    return Made(inputs, flops, factors_of(setup, inputs, flops))
+    digests = {name: array_sha256(array) for name, array in inputs.items()}
+    return Made(inputs, digests, flops, factors_of(setup, inputs, flops))
 
 
 def _compared(engine: Engine) -> Compared:
