@@ -107,6 +107,23 @@ def test_each_launch_is_a_row(made: Path, result: Any) -> None:
     assert result["latency_ps"] == 2 * one["latency_ps"]
 
 
+def test_configurations_with_equal_launches_are_one_row(tmp_path: Path) -> None:
+    configs = 'triton.Config({"BLOCK": each}, num_stages=stages) for stages in (2, 3) for each in (64, 512)'
+    before = 'triton.Config({"BLOCK": each}) for each in (64, 512, 1 << 20)'
+    assert before in SCRIPT
+    (tmp_path / "script.py").write_text(SCRIPT.replace(before, configs), encoding="utf-8")
+    said = kb(tmp_path, "exec", "script.py", "3000").stdout
+    assert "num_stages changes nothing here: 4 configurations are 2, and each was simulated once\n" in said
+    assert (said.count("num_stages: 2"), said.count("num_stages: 3")) == (2, 0)
+    (tuning,) = result_of(tmp_path, "exec", "--json", "script.py", "3000")["tunings"]
+    assert tuning["idle"] == ["num_stages"]
+    names = [each["config"] for each in tuning["tried"]]
+    assert [each["same_as"] for each in tuning["tried"]] == ["", "", *names[:2]]
+    times = [each["latency_ps"] for each in tuning["tried"]]
+    assert times[:2] == times[2:]
+    assert tuning["best"] == names[1]
+
+
 def test_the_same_script_gives_the_same_bytes(made: Path, result: Any, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     command = [

@@ -85,6 +85,10 @@ class TriedConfig(Protocol):
     def why_not(self) -> str:
         """The reason for which there was no launch."""
 
+    @property
+    def same_as(self) -> str:
+        """An earlier configuration whose launch is equal, so that it was not repeated; "" for none."""
+
 
 class ScriptTuning(Protocol):
     """The result of an autotuner."""
@@ -104,6 +108,10 @@ class ScriptTuning(Protocol):
     @property
     def best(self) -> str:
         """The configuration that took the least time."""
+
+    @property
+    def idle(self) -> Sequence[str]:
+        """The options and constants in which configurations with equal launches differ."""
 
 
 class ScriptDevice(Protocol):

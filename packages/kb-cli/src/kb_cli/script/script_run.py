@@ -44,20 +44,28 @@ _MOST_NBYTES = 16 << 20
 
 
 class TunedRow(Struct, frozen=True, kw_only=True):
-    """A configuration of a tuned kernel: the latency of a launch, or the reason for which there was none."""
+    """A configuration of a tuned kernel: the latency of a launch, or the reason for which there was none.
+
+    `same_as` is an earlier configuration whose launch is equal. The launch was not simulated again.
+    """
 
     config: str
     latency_ps: int | None
     why_not: str
+    same_as: str = ""
 
 
 class TunedKernel(Struct, frozen=True, kw_only=True):
-    """The configurations that an autotuner tried for one key, and the best one."""
+    """The configurations that an autotuner tried for one key, and the best one.
+
+    `idle` are the options and constants in which configurations differ whose launches are equal.
+    """
 
     kernel: str
     key: dict[str, Any]
     best: str
     tried: list[TunedRow]
+    idle: list[str] = []
 
 
 class ScriptResult(Struct, frozen=True, kw_only=True):
@@ -242,9 +250,12 @@ class ScriptRun:
 
 
 def _tuned(tuning: ScriptTuning) -> TunedKernel:
-    tried = [TunedRow(config=each.config, latency_ps=each.ps, why_not=each.why_not) for each in tuning.tried]
+    tried = [
+        TunedRow(config=each.config, latency_ps=each.ps, why_not=each.why_not, same_as=each.same_as)
+        for each in tuning.tried
+    ]
     key = {name: value if type(value) in (bool, int, float, str) else str(value) for name, value in tuning.key.items()}
-    return TunedKernel(kernel=tuning.kernel, key=key, best=tuning.best, tried=tried)
+    return TunedKernel(kernel=tuning.kernel, key=key, best=tuning.best, tried=tried, idle=list(tuning.idle))
 
 
 def _code_of(error: SystemExit) -> int:

@@ -6,6 +6,7 @@ from kb_triton.host.device import Device, current, use, using
 from kb_triton.host.launches import Launched, LaunchedFunction, OutOfResources, TunedConfig, Tuning
 from kb_triton.host.options import Options, options_of, topology_of
 from kb_triton.host.storages import Storage
+from kb_triton.host.trials import Trials
 
 __all__ = [
     "Device",
@@ -16,6 +17,7 @@ __all__ = [
     "Reinterpreted",
     "Storage",
     "TensorDescriptor",
+    "Trials",
     "TunedConfig",
     "Tuning",
     "address",

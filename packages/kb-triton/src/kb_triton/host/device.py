@@ -28,6 +28,7 @@ from kb_triton.host.launches import (
     write_back,
 )
 from kb_triton.host.options import Options, options_of, topology_of
+from kb_triton.host.trials import Trials
 
 _MOST_REPEATED_LOADS: Final = 1 << 10
 """The loads that a polling PE repeats before its launch counts as stuck, which takes some seconds. Source: assumed."""
@@ -139,6 +140,7 @@ class Device:
         self.n_launches = 0
         self.tunings: list[Tuning] = []
         self._times_ps: list[int] | None = None
+        self._trials: Trials | None = None
         self._lock = RLock()
         self._transfers = transfers
         self._schedule = schedule
@@ -166,7 +168,7 @@ class Device:
         with self._lock:
             try:
                 if self._times_ps is not None:
-                    self._times_ps.append(self.time_ps(function, grid, arguments))
+                    self._times_ps.append(self._trial_ps(function, grid, arguments))
                 else:
                     with self._around(False):
                         self._launch(function, grid, arguments)
@@ -229,13 +231,22 @@ class Device:
         return self._times_ps is not None
 
     @contextmanager
-    def timing(self) -> Iterator[list[int]]:
-        """Within the block, launches are only timed, and their picoseconds are appended to the list."""
-        before, self._times_ps = self._times_ps, []
+    def timing(self, trials: Trials | None = None) -> Iterator[list[int]]:
+        """Within the block, launches are only timed, and their picoseconds are appended to the list.
+
+        A launch that equals one of *trials* has its time, and is not simulated again.
+        """
+        before, self._times_ps, self._trials = (self._times_ps, self._trials), [], trials
         try:
             yield self._times_ps
         finally:
-            self._times_ps = before
+            self._times_ps, self._trials = before
+
+    def _trial_ps(self, function: LaunchedFunction, grid: Grid, arguments: Mapping[str, Any]) -> int:
+        """Returns the picoseconds of a launch in a block of `timing`."""
+        if self._trials is None:
+            return self.time_ps(function, grid, arguments)
+        return self._trials.time_ps(lambda: self.time_ps(function, grid, arguments), function, grid, arguments)
 
     def tuned(self, tuning: Tuning) -> None:
         """Keeps *tuning* for reports."""

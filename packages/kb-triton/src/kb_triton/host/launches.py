@@ -107,20 +107,28 @@ def latency_ps(result: LaunchResult) -> int:
 
 
 class TunedConfig(NamedTuple):
-    """A configuration and the picoseconds of a launch with it; *ps* is None where the launch failed with *why_not*."""
+    """A configuration and the picoseconds of a launch with it; *ps* is None where the launch failed with *why_not*.
+
+    `same_as` is an earlier configuration whose launch is equal and has this time; "" for a trial of its own.
+    """
 
     config: str
     ps: int | None
     why_not: str
+    same_as: str = ""
 
 
 class Tuning(NamedTuple):
-    """The configurations that an autotuner tried for *kernel* with the arguments *key*, in order, and the best one."""
+    """The configurations that an autotuner tried for *kernel* with the arguments *key*, in order, and the best one.
+
+    `idle` are the options and constants in which configurations differ whose launches are equal.
+    """
 
     kernel: str
     key: Mapping[str, Any]
     tried: list[TunedConfig]
     best: str
+    idle: tuple[str, ...] = ()
 
 
 class LaunchedKernel(Protocol):

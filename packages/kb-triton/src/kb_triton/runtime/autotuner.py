@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from kb_messages import KernelError
-from kb_triton.host import OutOfResources, TunedConfig, Tuning, current, is_array
+from kb_triton.host import OutOfResources, Trials, TunedConfig, Tuning, current, is_array
 from kb_triton.jit import UnknownArgumentError
 from kb_triton.language.compile_errors import CompileTimeAssertionFailure
 from kb_triton.runtime.heuristics import Wrapper
@@ -99,8 +99,10 @@ class Pruning(NamedTuple):
 class Autotuner(Wrapper):
     """A kernel with several *configs*, tried once for each combination of the arguments *key* and of the arrays' types.
 
-    A trial is only timed, so it changes no array. After the trials, the arrays *reset_to_zero* are zeroed, as on a GPU.
-    *pre_hook* and *post_hook* are called around each trial; *restore_value* names arrays that these two may change.
+    A trial is only timed, so it changes no array. Configurations that launch the same, such as those that differ in
+    `num_warps` and `num_stages` alone, are simulated once. After the trials, the arrays *reset_to_zero* are zeroed, as
+    on a GPU. *pre_hook* and *post_hook* are called around each trial, and then each trial is simulated; *restore_value*
+    names arrays that these two may change.
 
     The parameters and attributes are Triton's, and so are the methods that libraries override or call. The parameters
     of a GPU's measurement (`warmup`, `rep`, `use_cuda_graph`, `do_bench`, `cache_results`) make no difference here.
@@ -196,9 +198,18 @@ class Autotuner(Wrapper):
         return (*values, *(str(each.dtype) for each in given.values() if hasattr(each, "dtype")))
 
     def _best(self, tried: Sequence[Config], arguments: Sequence[Any], named: Arguments, key: Any) -> Config:
-        """Returns the fastest configuration of *tried*; of equally fast ones the first."""
-        found = [self._took(each, arguments, named) for each in tried]
-        rows = [TunedConfig(str(each), *_row_of(one)) for each, one in zip(tried, found, strict=True)]
+        """Returns the fastest configuration of *tried*; of equally fast ones the first.
+
+        Configurations whose launches are equal are simulated once.
+        """
+        trials = None if self._has_hooks(tried) else Trials()
+        firsts: dict[tuple[int, ...], Config] = {}
+        found, rows, same = [], [], []
+        for config in tried:
+            found.append(self._took(config, arguments, named, trials))
+            numbers = trials.taken() if trials is not None else ()
+            same.append(firsts.setdefault(numbers, config) if numbers else config)
+            rows.append(TunedConfig(str(config), *_row_of(found[-1]), "" if same[-1] is config else str(same[-1])))
         times = [each.ps for each in rows]
         if all(each is None for each in times):
             for each in found:
@@ -210,11 +221,26 @@ class Autotuner(Wrapper):
             config: float("inf") if ps is None else ps / 1e9 for config, ps in zip(tried, times, strict=True)
         }
         best = min((at for at in range(len(tried)) if times[at] is not None), key=lambda at: times[at] or 0)
-        current().tuned(Tuning(self.fn.__name__, dict(zip(self.keys, key, strict=False)), rows, str(tried[best])))
+        known = dict(zip(self.keys, key, strict=False))
+        current().tuned(Tuning(self.fn.__name__, known, rows, str(tried[best]), _idle(tried, same)))
         return tried[best]
 
-    def _took(self, config: Config, arguments: Sequence[Any], named: Arguments) -> int | Skipped:
-        """Returns the picoseconds of a launch with *config*, or the error for which Triton skips a configuration."""
+    def _has_hooks(self, tried: Sequence[Config]) -> bool:
+        """Whether code of the author runs around trials. It may change the arrays, and with them the time of a launch.
+
+        A library may override the methods that call the hooks.
+        """
+        hooks = (self.user_defined_pre_hook, self.user_defined_post_hook, *(each.pre_hook for each in tried))
+        methods = (type(self).pre_hook, type(self).post_hook) != (Autotuner.pre_hook, Autotuner.post_hook)
+        return methods or any(each is not None for each in hooks) or bool(getattr(self.fn, "pre_run_hooks", ()))
+
+    def _took(
+        self, config: Config, arguments: Sequence[Any], named: Arguments, trials: Trials | None = None
+    ) -> int | Skipped:
+        """Returns the picoseconds of a launch with *config*, or the error for which Triton skips a configuration.
+
+        A launch that equals one of *trials* is not simulated again.
+        """
         clash = sorted(named.keys() & config.kwargs.keys())
         if clash:
             fix = "leave them out of the launch, because the configurations set them"
@@ -224,7 +250,7 @@ class Autotuner(Wrapper):
             config.pre_hook(full)
         self.pre_hook(full)
         failed: Skipped | None = None
-        with current().timing() as times:
+        with current().timing(trials) as times:
             try:
                 self._run(config, arguments, named)
             except (OutOfResources, CompileTimeAssertionFailure) as error:
@@ -252,6 +278,22 @@ def _row_of(found: int | Skipped) -> tuple[int | None, str]:
     if isinstance(found, int):
         return found, ""
     return None, found.sentence if isinstance(found, CompileTimeAssertionFailure) else str(found)
+
+
+def _idle(tried: Sequence[Config], same: Sequence[Config]) -> tuple[str, ...]:
+    """Returns the names of the options and constants of *tried* that change nothing. *same* has, for each
+    configuration, the first one with an equal launch.
+
+    No name is returned where two configurations with unequal launches differ in the names found alone.
+    """
+    values = [{**each.all_kwargs()} for each in tried]
+    firsts = [values[next(at for at, each in enumerate(tried) if each is first)] for first in same]
+    idle = {name for one, first in zip(values, firsts, strict=True) for name in one if one[name] != first.get(name)}
+    rests = [{name: value for name, value in one.items() if name not in idle} for one in values]
+    for one, rest in zip(same, rests, strict=True):
+        if any(each is not one for each, other in zip(same, rests, strict=True) if other == rest):
+            return ()
+    return tuple(name for name in values[0] if name in idle)
 
 
 def _copied(array: Any) -> Any:

@@ -139,7 +139,13 @@ def _tuning(tuned: TunedKernel) -> Iterator[Any]:
     key = ", ".join(f"{name}={value}" for name, value in tuned.key.items())
     yield f"autotune of {tuned.kernel}{f' for {key}' if key else ''}:"
     table = new_table("configuration", "simulated", "", left=1, wrapped=(0, 2))
-    for each in tuned.tried:
+    own = [each for each in tuned.tried if not each.same_as]
+    for each in own:
         took = "-" if each.latency_ps is None else duration(each.latency_ps)
         table.add_row(each.config, took, "best" if each.config == tuned.best else each.why_not)
     yield table
+    if len(own) < len(tuned.tried):
+        counts = f"{len(tuned.tried)} configurations are {len(own) if len(own) > 1 else 'one'}"
+        change = "change" if len(tuned.idle) > 1 else "changes"
+        why = f"{' and '.join(tuned.idle)} {change} nothing here" if tuned.idle else "some launches are equal"
+        yield f"{why}: {counts}, and each was simulated once"
