@@ -6,6 +6,8 @@ from typing import Final, Protocol
 
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.rules.run_facts import RunFacts
+from kb_cli.run.rules.work.last_axis_reductions import LastAxisReductions
+from kb_cli.run.rules.work.padding import Padding
 from kb_dataexec import OpLog
 
 
@@ -21,7 +23,7 @@ class Rule(Protocol):
 
 LEAST_GAIN: Final = 0.01
 """The smallest gain of a remedy that is told."""
-RULES: Final[tuple[type[Rule], ...]] = ()
+RULES: Final[tuple[type[Rule], ...]] = (LastAxisReductions, Padding)
 
 
 class RuleSearch:

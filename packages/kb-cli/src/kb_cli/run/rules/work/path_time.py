@@ -1,0 +1,52 @@
+"""PathTime: the critical path of a run by kernel line and block, and the time that the rest of the chip needs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+from kb_cli.run.rules.run_facts import RunFacts
+from kb_dataexec.analysis import WhereRow
+
+_DMAS = ("pe_dma", "pe_dma_read", "pe_dma_write")
+
+
+class PathTime:
+    """The launches of the run *facts*, from the first kernel's start to the last kernel's end of each.
+
+    `span_ps` is the latency of the run.
+    """
+
+    def __init__(self, facts: RunFacts) -> None:
+        self._facts = facts
+        self.span_ps = facts.metrics.span_ps
+
+    def rows(self) -> Iterator[WhereRow]:
+        """Yields the rows of the critical paths of all launches that belong to the latency."""
+        for launch in self._facts.where.launches:
+            yield from (row for row in launch.rows if row.via not in ("launch", "answer"))
+
+    def by_line(self, is_wanted: Callable[[WhereRow], bool]) -> dict[str, int]:
+        """The picoseconds by kernel line of the rows for which *is_wanted* is true; 0 for all other lines."""
+        found: dict[str, int] = defaultdict(int)
+        for row in self.rows():
+            if is_wanted(row):
+                found[row.line] += row.ps
+        return found
+
+    def busiest_ps(self, leave_out: Iterable[str] = ()) -> int:
+        """The picoseconds of service of the busiest block or link, except blocks of the kinds *leave_out*.
+
+        No change of the other blocks makes the run shorter than this. A DMA does not count, because it is in service
+        while it waits for a memory, and the memory and the links count themselves.
+        """
+        left = {*_DMAS, *leave_out}
+        table = self._facts.usage
+        busy = [max((ps or 0 for ps in each.busy_ps), default=0) for each in table.blocks if each.kind not in left]
+        return max([*busy, *table.links.busy_ps], default=0)
+
+    def gain(self, saved_ps: float, least_ps: float = 0) -> float:
+        """The share of the latency that is saved where *saved_ps* go, but the run takes at least *least_ps*."""
+        if not self.span_ps:
+            return 0.0
+        return float(max(0.0, min(saved_ps, self.span_ps - least_ps)) / self.span_ps)

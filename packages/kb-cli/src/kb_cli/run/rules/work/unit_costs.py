@@ -1,0 +1,42 @@
+"""The pure cost functions of the blocks of a chip, as rules ask for them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from kb_cli.run.rules.work.op_sums import OpSum
+from kb_engine import Host
+from kb_messages import GemmAttributes, KbError, MathAttributes, Role, StageParams
+
+_GEMM: Final = msgspec.json.Decoder(GemmAttributes)
+_MATH: Final = msgspec.json.Decoder(MathAttributes)
+
+
+def service_ps(host: Host, component: str, params: StageParams) -> int | None:
+    """Picoseconds that the block *component* of the chip of *host* needs for *params*.
+
+    None for a block whose cost is not pure, or that refuses *params*: nothing is known of such a block.
+    """
+    block = host.engine.components.get(component)
+    if block is None or not block.has_pure_cost:
+        return None
+    try:
+        return block.service_ps(params)
+    except (KbError, NotImplementedError):
+        return None
+
+
+def gemm_attributes(op: OpSum) -> GemmAttributes:
+    """The attributes of a GEMM in the log."""
+    return _GEMM.decode(op.params)
+
+
+def math_attributes(op: OpSum) -> MathAttributes:
+    """The attributes of a math function in the log."""
+    return _MATH.decode(op.params)
+
+
+GEMM_ROLES: Final = (Role.A, Role.B, Role.OUT)
+MATH_ROLES: Final = (Role.IN, Role.OUT)
