@@ -19,18 +19,22 @@ PARTS = (0.92, 1.0, 1.08)
 
 
 class Halves(NamedTuple):
-    """The mean errors in percent of rows that were fitted, and of rows that were not, and the numbers of each half."""
+    """The mean errors in percent of rows that were fitted, and of rows that were not, and the numbers of each half.
+
+    `predicted_p90` is the 90th percentile of the rows that were not fitted, over both halves.
+    """
 
     device: str
     fitted_percent: float
     predicted_percent: float
+    predicted_p90: float
     numbers: list[tuple[float, float]]
 
     def __str__(self) -> str:
         numbers = ", ".join(f"{startup_ns:.0f} ns and {ghz:.3f} GHz" for startup_ns, ghz in self.numbers)
         return (
             f"{self.device}: fitted to every second row, MAPE {self.fitted_percent:.1f} %; of the rows left out, "
-            f"{self.predicted_percent:.1f} % ({numbers})"
+            f"{self.predicted_percent:.1f} % and p90 {self.predicted_p90:.3f} ({numbers})"
         )
 
 
@@ -60,7 +64,7 @@ def predict(device: str, name: str, rows: Sequence[MeasuredRow]) -> Halves:
     inside = [pair for half, each in zip(halves, numbers, strict=True) for pair in pairs(half, *each)]
     outside = [pair for half, each in zip(halves, reversed(numbers), strict=True) for pair in pairs(half, *each)]
     in_ns = [(1000 * startup_us, ghz) for startup_us, ghz in numbers]
-    return Halves(device, measured.mape(inside), measured.mape(outside), in_ns)
+    return Halves(device, measured.mape(inside), measured.mape(outside), measured.p90_of(outside), in_ns)
 
 
 def curves_of(name: str, rows: Sequence[MeasuredRow]) -> list[Curve]:

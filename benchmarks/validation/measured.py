@@ -71,7 +71,12 @@ def fitted(topology: Path) -> list[str]:
 
 def p90(comparisons: Sequence[Comparison]) -> float:
     """The 90th percentile of the absolute logarithms of simulated over measured: a tenth of the rows is above it."""
-    ordered = sorted(abs(each.ln_ratio) for each in comparisons)
+    return p90_of([(each.row.value, each.simulated) for each in comparisons])
+
+
+def p90_of(values: Sequence[tuple[float, float]]) -> float:
+    """The 90th percentile, as `p90`, of (measured, simulated)."""
+    ordered = sorted(abs(math.log(simulated / measured)) for measured, simulated in values)
     return ordered[max(0, math.ceil(0.9 * len(ordered)) - 1)]
 
 

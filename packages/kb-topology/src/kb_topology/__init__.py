@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kb_topology.chip.spec import NODE_KEYS as NODE_KEYS
     from kb_topology.chip.spec import NodeKind as NodeKind
     from kb_topology.chip.spec import TopologySpec as TopologySpec
+    from kb_topology.chip.validation import Validation as Validation
     from kb_topology.memory.address_map import AddressMap as AddressMap
     from kb_topology.memory.interleaved_hbm import InterleavedRegion as InterleavedRegion
     from kb_topology.memory.interleaved_hbm import MemoryRegion as MemoryRegion
@@ -57,6 +58,7 @@ _NAMES = {
     "kb_topology.text.sizes": ("format_nbytes", "parse_nbytes"),
     "kb_topology.text.source": ("YamlSource",),
     "kb_topology.chip.spec": ("FORWARDING", "NODE_KEYS", "NodeKind", "TopologySpec"),
+    "kb_topology.chip.validation": ("Validation",),
     "kb_topology.topology": ("Topology", "load_topology", "loads_topology"),
     "kb_topology.text.yaml_reader": ("YamlPath", "format_path", "read_yaml"),
 }

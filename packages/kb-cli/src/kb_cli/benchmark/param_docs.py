@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from typing import Annotated, Any, get_args, get_origin
 
-from msgspec import NODEFAULT, UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import FieldInfo, fields
 
 from kb_cli.benchmark.load import LoadedBenchmark
 from kb_cli.benchmark.values.field_values import describe
-from kb_cli.benchmark.values.params import as_text, params_code
+from kb_cli.benchmark.values.params import default_of, params_code
 
 
 class ParamDoc(Struct, frozen=True, kw_only=True):
@@ -45,12 +45,8 @@ def benchmark_doc(loaded: LoadedBenchmark) -> BenchmarkDoc:
 
 
 def _param_doc(field: FieldInfo) -> ParamDoc:
-    default: Any = UNSET
-    if field.default is not NODEFAULT:
-        default = as_text(field.default)
-    elif field.default_factory is not NODEFAULT:
-        default = as_text(field.default_factory())
-    return ParamDoc(name=field.encode_name, type=describe(field.type), default=default, doc=_field_doc(field.type))
+    text = _field_doc(field.type)
+    return ParamDoc(name=field.encode_name, type=describe(field.type), default=default_of(field), doc=text)
 
 
 def _field_doc(type_: Any) -> str:

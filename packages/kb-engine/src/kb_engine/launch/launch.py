@@ -30,7 +30,8 @@ class LaunchResult(Struct, frozen=True, kw_only=True):
     """The times of one finished launch, in picoseconds.
 
     The host called at `call_ps`, and the last answer reached it at `response_ps`. The first kernel began at `start_ps`
-    and the last one ended at `end_ps`; `pe_start_ps` and `pe_end_ps` hold the times of each PE, by id.
+    and the last one ended at `end_ps`; `pe_start_ps` and `pe_end_ps` hold the times of each PE, by id. The PE that
+    began first had started up for `startup_ps` before, which is no part of the time from `start_ps` to `end_ps`.
 
     All kernels were to begin at `target_start_ps`. `late_ps` holds the delay of each PE that the launch reached after
     that time. Without a host, all kernels begin at the call, and the answer comes at the last end. `programs` has
@@ -48,6 +49,7 @@ class LaunchResult(Struct, frozen=True, kw_only=True):
     late_ps: dict[str, int] = {}
     programs: tuple[ProgramTimes, ...] = ()
     grid: tuple[int, ...] = ()
+    startup_ps: int = 0
 
 
 class Launch(ABC):
@@ -111,10 +113,11 @@ class Launch(ABC):
         """Returns the times of this finished launch, which the host called at *call_ps* and heard of at
         *response_ps*."""
         starts = {pe_id: self._start_ps[pe_id] for pe_id in self.pe_ids}
+        first = min(starts, key=starts.__getitem__)
         return LaunchResult(
             call_ps=call_ps,
             target_start_ps=min(self._target_ps.values()),
-            start_ps=min(starts.values()),
+            start_ps=starts[first],
             end_ps=max(self._end_ps.values()),
             response_ps=response_ps,
             pe_start_ps=starts,
@@ -122,6 +125,7 @@ class Launch(ABC):
             late_ps={pe: late for pe, start in starts.items() if (late := start - self._target_ps[pe])},
             programs=self._programs(),
             grid=self.grid_sizes,
+            startup_ps=self._startup_ps[first],
         )
 
     def abandon(self, error: BaseException) -> None:

@@ -9,6 +9,7 @@ from kb_messages import TopologyError, read_text
 from kb_topology.chip.limits import MAX_FILE_NBYTES, MAX_NAME_CHARACTERS
 from kb_topology.chip.spec import NODE_KEYS, TopologySpec
 from kb_topology.chip.templates import NODE_PLACES
+from kb_topology.chip.validation import check_validations
 from kb_topology.text.checked import convert_checked
 from kb_topology.text.sentences import short
 from kb_topology.text.source import YamlSource
@@ -31,6 +32,7 @@ def load_spec(source: YamlSource) -> TopologySpec:
     if len(spec.name) > MAX_NAME_CHARACTERS or not spec.name.isprintable() or set(spec.name) & {"/", "\\"}:
         needs = f"at most {MAX_NAME_CHARACTERS} printable characters without slashes"  # files are named after it
         raise source.error(("name",), short(spec.name), needs)
+    check_validations(spec.fidelity or [], source)
     return spec
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from kb_messages import Lever
+from kb_topology.chip.validation import Validation
 
 Count = Annotated[int, Meta(ge=1)]
 Bandwidth = Annotated[
@@ -173,26 +174,6 @@ class InterleavedTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     slices: str | list[str]
     granule_nbytes: Annotated[int, Meta(ge=64, multiple_of=64)]
     default: bool = False
-
-
-class Validation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A comparison with measured rows of `device`: products (`gemm`), a memory (`dram`) or a network (`noc`).
-
-    In nine of ten of the `rows`, the logarithm of simulated over measured time is at most `p90` in size. `source` names
-    the script of the comparison. `digest` is the beginning of the digest of the compared chip, so that a changed chip
-    can be recognised. A validation changes no simulated time, and the digest of a topology leaves it out.
-    """
-
-    device: Annotated[str, Meta(min_length=1)]
-    test: Literal["gemm", "dram", "noc"]
-    p90: Annotated[float, Meta(ge=0, le=10)]
-    rows: Count
-    source: Annotated[str, Meta(min_length=1)]
-    digest: Annotated[str, Meta(pattern="^[0-9a-f]{12,64}$")] | UnsetType = UNSET
-
-    def is_of(self, digest: str) -> bool:
-        """Whether the comparison is of the chip with *digest*. A comparison without a `digest` is of any chip."""
-        return self.digest is UNSET or digest.startswith(self.digest)
 
 
 class PacketTemplate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
-from msgspec.structs import fields
+from msgspec import NODEFAULT, UNSET, Struct
+from msgspec.structs import FieldInfo, fields
 
 from kb_cli.benchmark.code.user_code import user_code
 from kb_cli.benchmark.values.field_values import BadValue, describe, value_of
@@ -91,6 +91,16 @@ def as_text(value: object) -> object:
     shown: object = str(value) if isinstance(value, TileShape) else msgspec.to_builtins(value)
     msgspec.json.encode(shown)
     return shown
+
+
+def default_of(field: FieldInfo) -> object:
+    """Returns the default of the parameter *field* as `as_text` shows it, and UNSET for one that has to be given.
+
+    The caller guards the author's code, with `params_code`. Raises the errors of `as_text`.
+    """
+    if field.default is not NODEFAULT:
+        return as_text(field.default)
+    return UNSET if field.default_factory is NODEFAULT else as_text(field.default_factory())
 
 
 def shown_params(params: Struct) -> dict[str, object]:

@@ -61,6 +61,8 @@ def _summary(result: RunResult) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("latency", _latency(result))
+    if isinstance(result.startup_ns, float):
+        table.add_row("start-up", _startup(result.startup_ns, len(result.launches)))
     if isinstance(result.whole_ns, float) and (result.host is not None or len(result.launches) > 1):
         table.add_row("whole time", f"{duration(result.whole_ns * PS_PER_NS)} {_WHOLE}")
     if result.host is not None:
@@ -94,6 +96,12 @@ def _latency(result: RunResult) -> str:
     """Returns the time of the kernels and its fidelity; with several launches, their number."""
     several = f" in the kernels of {len(result.launches)} launches" if len(result.launches) > 1 else ""
     return f"{duration(result.latency_ps)}{several}{fidelity_text(result.fidelity)}"
+
+
+def _startup(startup_ns: float, n_launches: int) -> str:
+    """Returns the start-up of the kernels, which the latency leaves out."""
+    of_each = f", {duration(startup_ns * PS_PER_NS / n_launches)} for each launch" if n_launches > 1 else ""
+    return f"{duration(startup_ns * PS_PER_NS)} before the first kernel, not in the latency{of_each}"
 
 
 def _host(host: HostTime) -> str:

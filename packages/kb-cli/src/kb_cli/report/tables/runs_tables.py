@@ -52,10 +52,11 @@ def runs_tables(runs: Sequence[ListedRun]) -> list[Any]:
 
 
 def _fidelity(fidelity: Fidelity | None) -> str:
-    """Returns the factor by which the latency may be off, or that nothing was compared."""
+    """Returns the factor by which the time may be off, or that no comparison validates the run."""
     if fidelity is None:
         return "-"
-    return "not validated" if fidelity.p90 is None else f"x {math.exp(fidelity.p90):.2f} ({fidelity.test})"
+    has_band = fidelity.band_ns is not None and fidelity.p90 is not None
+    return f"x {math.exp(fidelity.p90 or 0.0):.2f} ({fidelity.kernel})" if has_band else "not validated"
 
 
 def pruned_lines(pruned: Pruned) -> list[str]:

@@ -251,12 +251,13 @@ class RunResult(Struct, frozen=True, kw_only=True):
     a log.
 
     `latency_ns` and `latency_ps` add up, over all launches, the time from the first kernel's start to the last kernel's
-    end. `whole_ns` is the time from the call of the first launch to the answer of the last. `host` is the host's time
-    on top of the latency, and None on a topology without a host. `fidelity` says how far the latency may be from a
-    device. `roofline` is None on a chip that states no limits. Older folders have none of `whole_ns`, `fidelity` and
-    `roofline`. `shape` is the row of a shapes file, and missing for other runs. `where` is the critical path by block,
-    the largest share first, and missing without a log. `remedies` are changes of the kernel, the most gain first, and
-    missing without a log.
+    end. `startup_ns` adds up the start-up of the PEs before the first kernels, which is no part of the latency; it is
+    missing where PEs start at once. `whole_ns` is the time from the call of the first launch to the answer of the last.
+    `host` is the host's time on top of the latency, and None on a topology without a host. `fidelity` says how far the
+    time may be from that of a device. `roofline` is None on a chip that states no limits. Older folders have none of
+    `whole_ns`, `fidelity` and `roofline`. `shape` is the row of a shapes file, and missing for other runs. `where` is
+    the critical path by block, the largest share first, and missing without a log. `remedies` are changes of the
+    kernel, the most gain first, and missing without a log.
 
     `sanitizer` and `compared` are missing unless they were asked for. `races` is missing where a sanitizer looked, and
     where nothing was to be looked for. `simulated` is missing from run folders.
@@ -273,6 +274,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     latency_ns: float
     latency_ps: int
     whole_ns: float | UnsetType = UNSET
+    startup_ns: float | UnsetType = UNSET
     fidelity: Fidelity | UnsetType = UNSET
     verified: bool | None
     max_abs_err: float | None

@@ -1,22 +1,20 @@
-"""Figures of a finished simulation: utilization, traffic, limits of the chip, roofline and fidelity."""
+"""Figures of a finished simulation: utilization, traffic, limits of the chip, and roofline."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
-from kb_cli.run.base.fidelity_band import Fidelity, Test
 from kb_cli.run.base.result import COMPUTE, ChosenTile, Roofline, Traffic
 from kb_cli.run.observe.plan_tally import PlanTally
 from kb_cli.run.observe.usage import Usage
 from kb_cli.terminal.units import PS_PER_NS
 from kb_engine import Engine, LaunchResult
 from kb_messages import DType, PlanError, StageType
-from kb_topology import NodeKind, Topology, exact
+from kb_topology import NodeKind, exact
 
 
 class Use(Struct, frozen=True, kw_only=True):
@@ -150,38 +148,4 @@ def roofline(
         memory_gbs=bandwidth_gbs[memory] if memory is not None else None,
         memory_share=memory_ns / span_ns if memory is not None else None,
         compute_share=compute_ns / span_ns if compute_ns is not None else None,
-    )
-
-
-def kind_of(metrics: Metrics) -> Test:
-    """Returns the kind of test that a run with these *metrics* is like.
-
-    A run whose MAC arrays worked is like a product. Any other run that moved bytes of HBM is like a test of DRAM, and
-    all the rest like a test of a network. Source: assumed.
-    """
-    array, memory = metrics.uses.get("pe_gemm"), metrics.traffic.get("hbm")
-    if array is not None and array.mean > 0:
-        return "gemm"
-    return "dram" if memory is not None and memory.read + memory.write > 0 else "noc"
-
-
-def fidelity_of(topology: Topology, metrics: Metrics) -> Fidelity:
-    """Returns the fidelity of a run with *metrics*, by the first comparison of *topology* that fits the run."""
-    test, stated = kind_of(metrics), topology.spec.fidelity
-    known = [] if stated is UNSET else [each for each in stated if each.test == test]
-    if not known:
-        return Fidelity(test=test, validated=False)
-    first = next((each for each in known if each.is_of(topology.digest)), None)
-    if first is None:
-        return Fidelity(test=test, validated=False, device=known[0].device, source=known[0].source)
-    latency_ns = metrics.span_ps / PS_PER_NS
-    return Fidelity(
-        test=test,
-        validated=True,
-        low_ns=latency_ns * math.exp(-first.p90),
-        high_ns=latency_ns * math.exp(first.p90),
-        device=first.device,
-        rows=first.rows,
-        p90=first.p90,
-        source=first.source,
     )

@@ -8,9 +8,10 @@ from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import shown_params
 from kb_cli.run.base.result import Busiest, HostTime, Kept, LaunchTimes, RunResult
 from kb_cli.run.observe.bounded_by import bounded_by
-from kb_cli.run.observe.metrics import fidelity_of, roofline
+from kb_cli.run.observe.metrics import roofline
 from kb_cli.run.observe.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.run.observe.timed_host import HostTimes
+from kb_cli.run.observe.validated_runs import fidelity_of_run
 from kb_cli.run.simulation.simulate import RunOutcome
 from kb_cli.terminal.units import PS_PER_NS
 from kb_dataexec.analysis import path_shares
@@ -24,6 +25,7 @@ def make_result(
     metrics, verdict = outcome.metrics, outcome.verdict
     seconds = metrics.span_ps / 1e12
     waits = waits_ps(outcome.stage_times)
+    startup_ps = sum(each.startup_ps for each in outcome.launches)
     shares = path_shares(outcome.where) if outcome.where is not None and outcome.where.launches else None
     return RunResult(
         benchmark=setup.loaded.name,
@@ -34,7 +36,8 @@ def make_result(
         latency_ns=metrics.span_ps / PS_PER_NS,
         latency_ps=metrics.span_ps,
         whole_ns=(outcome.launches[-1].response_ps - outcome.launches[0].call_ps) / PS_PER_NS,
-        fidelity=fidelity_of(setup.topology, metrics),
+        startup_ns=startup_ps / PS_PER_NS or UNSET,
+        fidelity=fidelity_of_run(setup, outcome.choices, metrics.span_ps, startup_ps),
         verified=None if verdict is None else verdict.ok,
         max_abs_err=None if verdict is None else verdict.max_abs_err,
         flops=outcome.flops,
