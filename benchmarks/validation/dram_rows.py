@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import measured
+import stated_bands
 import traffic
 from measured import Comparison, MeasuredRow
+
+from kb_topology import load_topology
 
 LATENCY: Final = "dram_idle_latency"
 THROUGHPUT: Final = "dram_throughput"
@@ -96,4 +99,5 @@ def explain(comparison: Comparison) -> str:
 def validate(device: str, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """The summary of the *comparisons* of *device*."""
     target = DEVICES[device]
-    return measured.p90_summary(device, comparisons, target.topology, target.p90, target.most_fitted)
+    summary = measured.p90_summary(device, comparisons, target.topology, target.p90, target.most_fitted)
+    return stated_bands.with_band(summary, stated_bands.of_part(load_topology(target.topology), comparisons))

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import measured
+import stated_bands
 from gemm_runs import run_gemm
 from measured import MeasuredRow
 
-from kb_topology import YamlSource, loads_topology, parse_path, value_at, with_values
+from kb_topology import YamlSource, load_topology, loads_topology, parse_path, value_at, with_values
 
 STARTUP, CLOCK = (
     parse_path(f"$.cube.pe_template.nodes.{name}") for name in ("pe_cpu.startup_ns", "pe_gemm.sustained_clock_ghz")
@@ -21,7 +22,8 @@ PARTS = (0.92, 1.0, 1.08)
 class Halves(NamedTuple):
     """The mean errors in percent of rows that were fitted, and of rows that were not, and the numbers of each half.
 
-    `predicted_p90` is the 90th percentile of the rows that were not fitted, over both halves.
+    `predicted_p90` is the 90th percentile of the rows that were not fitted, over both halves. `stated_p90` is the one
+    that the topology states for the device, and None without any.
     """
 
     device: str
@@ -29,12 +31,19 @@ class Halves(NamedTuple):
     predicted_percent: float
     predicted_p90: float
     numbers: list[tuple[float, float]]
+    stated_p90: float | None = None
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether the topology states no narrower band than that of the rows that were not fitted."""
+        return self.stated_p90 is None or self.predicted_p90 <= self.stated_p90 + stated_bands.ROUNDING
 
     def __str__(self) -> str:
+        stated = "" if self.is_stated else f"; the chip states a narrower p90, {self.stated_p90:g}"
         numbers = ", ".join(f"{startup_ns:.0f} ns and {ghz:.3f} GHz" for startup_ns, ghz in self.numbers)
         return (
             f"{self.device}: fitted to every second row, MAPE {self.fitted_percent:.1f} %; of the rows left out, "
-            f"{self.predicted_percent:.1f} % and p90 {self.predicted_p90:.3f} ({numbers})"
+            f"{self.predicted_percent:.1f} % and p90 {self.predicted_p90:.3f} ({numbers}){stated}"
         )
 
 
@@ -64,7 +73,8 @@ def predict(device: str, name: str, rows: Sequence[MeasuredRow]) -> Halves:
     inside = [pair for half, each in zip(halves, numbers, strict=True) for pair in pairs(half, *each)]
     outside = [pair for half, each in zip(halves, reversed(numbers), strict=True) for pair in pairs(half, *each)]
     in_ns = [(1000 * startup_us, ghz) for startup_us, ghz in numbers]
-    return Halves(device, measured.mape(inside), measured.mape(outside), measured.p90_of(outside), in_ns)
+    stated = stated_bands.stated_p90(load_topology(measured.TOPOLOGIES / f"{name}.yaml"), device)
+    return Halves(device, measured.mape(inside), measured.mape(outside), measured.p90_of(outside), in_ns, stated)
 
 
 def curves_of(name: str, rows: Sequence[MeasuredRow]) -> list[Curve]:

@@ -27,7 +27,10 @@ MOST_SHARES: Final = 4
 
 
 class GemmRun(NamedTuple):
-    """The chip after the programs that were run, the picoseconds of all, the result of the last launch, and the cut."""
+    """The chip after the programs that were run, the picoseconds of all, the result of the last launch, and the cut.
+
+    The picoseconds count the start-up of the kernel, which the result has apart.
+    """
 
     host: Host
     took_ps: float
@@ -45,7 +48,7 @@ def simulate(topology: Topology, row: MeasuredRow) -> Comparison:
     """Run the GEMM of *row* without log and data."""
     began = time.perf_counter()
     run = run_gemm(topology, row)
-    return Comparison(row, run.took_ps / 1e6, time.perf_counter() - began, run.note)
+    return Comparison(row, run.took_ps / 1e6, time.perf_counter() - began, run.note, run.result.startup_ps / 1e6)
 
 
 def run_gemm(topology: Topology, row: MeasuredRow, writer: Callable[[], LogWriter] | None = None) -> GemmRun:

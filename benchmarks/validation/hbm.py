@@ -6,7 +6,8 @@
 PATH is a CSV with the columns quantity, memory, value. FILE is a CSV with the columns device, test, params, value,
 unit, source, licence. A row of `dram_idle_latency` has the params `page=hit|closed|miss`, and a value in ns or in
 cycles of the clock that the unit names; one of `dram_throughput` has `stride= nbytes= working_set=`, in bytes, and a
-value in GB/s. Exit code 1: an error is above its target. Exit code 2: a file cannot be used.
+value in GB/s. Exit code 1: an error is above its target, or less than 85 % of the rows lie in the band that the chip
+states. Exit code 2: a file cannot be used.
 """
 
 from __future__ import annotations

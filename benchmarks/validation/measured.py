@@ -27,12 +27,16 @@ class MeasuredRow(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A row, the simulated value in the same unit, and the seconds that the simulation took. `note` explains it."""
+    """A row, the simulated value in the same unit, and the seconds that the simulation took. `note` explains it.
+
+    `startup` is the part of the simulated value that is the start-up of the kernel.
+    """
 
     row: MeasuredRow
     simulated: float
     wall_s: float
     note: str = ""
+    startup: float = 0.0
 
     @property
     def ln_ratio(self) -> float:
@@ -91,15 +95,18 @@ def mape_of(comparisons: Sequence[Comparison]) -> float:
 
 
 def table(comparisons: Sequence[Comparison]) -> str:
-    """A line for each row."""
+    """A line for each row. The start-up of kernels, which the simulated value counts, has a column if there is any."""
+    has_startup = any(each.startup for each in comparisons)
     names = [
         f"{each.row.device} {each.row.test} " + " ".join(f"{key}={value}" for key, value in each.row.params.items())
         for each in comparisons
     ]
     width = max(44, *map(len, names))
-    lines = [f"{'':{width}}{'measured':>12}{'simulated':>12}{'ln ratio':>10}{'wall s':>8}"]
+    of_it = f"{'start-up':>12}" if has_startup else ""
+    lines = [f"{'':{width}}{'measured':>12}{'simulated':>12}{of_it}{'ln ratio':>10}{'wall s':>8}"]
     for name, each in zip(names, comparisons, strict=True):
-        values = f"{each.row.value:12.4g}{each.simulated:12.4g}{each.ln_ratio:+10.3f}{each.wall_s:8.2f}"
+        of_it = f"{each.startup:12.4g}" if has_startup else ""
+        values = f"{each.row.value:12.4g}{each.simulated:12.4g}{of_it}{each.ln_ratio:+10.3f}{each.wall_s:8.2f}"
         lines.append(f"{name:{width}}{values}  {each.note}".rstrip())
     return "\n".join(lines)
 
@@ -156,16 +163,16 @@ def p90_report(summary: dict[str, Any]) -> str:
     return (
         f"{summary['device']}: {summary['rows']} rows, p90 {summary['p90']:.3f} (target {summary['target_p90']:g}), "
         f"MAPE {summary['mape_percent']:.1f} %; {len(summary['fitted'])} fitted numbers "
-        f"({', '.join(summary['fitted']) or 'none'}); {summary['wall_s']:.1f} s"
+        f"({', '.join(summary['fitted']) or 'none'}); {summary['band_text']}; {summary['wall_s']:.1f} s"
     )
+
+
+_FIGURES = ("simulated", "startup", "ln_ratio", "wall_s")
 
 
 def as_json(comparisons: Sequence[Comparison], summary: dict[str, object]) -> str:
     """One JSON object: the summary, and a list of the rows."""
-    rows = [
-        {**each.row._asdict(), "simulated": each.simulated, "ln_ratio": each.ln_ratio, "wall_s": each.wall_s}
-        for each in comparisons
-    ]
+    rows = [{**each.row._asdict(), **{name: getattr(each, name) for name in _FIGURES}} for each in comparisons]
     return json.dumps({**summary, "rows": rows}, indent=2)
 
 

@@ -6,7 +6,8 @@ FILE is a CSV with the columns device, test, params, value, unit, source, licenc
 `noc_one_to_one_write` has params `nbytes= count=`: one core reads from, or writes to, a core one row and one column
 away, *count* transactions one behind the other. The value is in cycles of the clock
 that the unit names (`cycles at 1 GHz`).
-Exit code 1: the p90 of a device is above its target. Exit code 2: FILE cannot be used.
+Exit code 1: the p90 of a device is above its target, or less than 85 % of the rows lie in the band that the chip
+states. Exit code 2: FILE cannot be used.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import measured
+import stated_bands
 from measured import Comparison, MeasuredRow
 
 from kb_engine import Engine
@@ -143,7 +145,8 @@ def validate(device: str, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """The summary of the *comparisons* of *device*."""
     target = device_of(device)
     topology = measured.TOPOLOGIES / f"{target.topology}.yaml"
-    return measured.p90_summary(device, comparisons, topology, target.p90, target.most_fitted)
+    summary = measured.p90_summary(device, comparisons, topology, target.p90, target.most_fitted)
+    return stated_bands.with_band(summary, stated_bands.of_part(chip(target.topology), comparisons))
 
 
 def rows_of(path: Path) -> list[MeasuredRow]:

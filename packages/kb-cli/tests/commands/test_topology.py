@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import Result
 
+from kb_cli.benchmark import bundled
 from kb_cli.report.data.chip import default_view
-from kb_topology import loads_topology
+from kb_topology import load_topology, loads_topology
 
 Invoke = Callable[..., Result]
 
@@ -67,6 +68,24 @@ def test_show_as_json_has_counts_links_and_the_memory_map(invoke: Invoke, here: 
     assert (found["view"], found["part"], found["picture"]) == ("sip", "", "x.svg")
     assert "run" not in found
     assert "four_sip: SIP" in (here / "x.svg").read_text()
+
+
+def test_show_says_which_runs_were_compared_with_a_device(invoke: Invoke, here: Path) -> None:
+    text = bundled.find("topologies", "one_pe").read_text()
+    digest = load_topology(bundled.find("topologies", "one_pe")).digest
+    of_rows = "device: d, test: gemm, p90: 0.1, rows: 9, source: x.py"
+    runs = "kernel: gemm, equal: {dtype: [f16, bf16]}, ranges: {M: [1, 64]}, startup: counted, times: a wall clock"
+    stated = [f"{of_rows}, digest: '{digest}', {runs}", f"{of_rows}, digest: '{'0' * 12}'"]
+    Path("chip.yaml").write_text(f"{text}\nfidelity: [{', '.join(f'{{{each}}}' for each in stated)}]\n")
+    rows, runs = "compared with 9 gemm rows of d (p90 0.1)", "gemm with dtype=f16 or bf16, M from 1 to 64"
+    compared = [
+        f"{rows}: {runs}; start-up counted; a wall clock",
+        f"{rows}: a part of the chip alone; the chip was changed since",
+    ]
+    lines = invoke("topology", "show", "chip.yaml").stdout.splitlines()
+    assert [line for line in lines if line.startswith("compared")] == compared
+    assert json.loads(invoke("topology", "show", "chip.yaml", "--json").stdout)["compared"] == compared
+    assert json.loads(invoke("topology", "show", "one_pe", "--json").stdout)["compared"] == []
 
 
 def test_parts_that_repeat_from_cube_to_cube_are_one_row_of_the_map(invoke: Invoke) -> None:

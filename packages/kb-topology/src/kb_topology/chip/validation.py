@@ -51,6 +51,15 @@ class Validation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.digest is UNSET or digest.startswith(self.digest)
 
     @property
+    def runs_text(self) -> str:
+        """The runs that are like the rows: `gemm with dtype=bf16 or f16, M from 64 to 4096`."""
+        if self.kernel is UNSET:
+            return "a part of the chip alone"
+        words = [f"{name}={' or '.join(map(str, values))}" for name, values in (self.equal or {}).items()]
+        words += [f"{name} from {low:.15g} to {high:.15g}" for name, (low, high) in (self.ranges or {}).items()]
+        return f"{self.kernel} with {', '.join(words)}" if words else self.kernel
+
+    @property
     def rows_text(self) -> str:
         """The rows in a sentence: `25 gemm rows of h100_sxm`."""
         return f"{self.rows} {self.test} {'row' if self.rows == 1 else 'rows'} of {self.device}"

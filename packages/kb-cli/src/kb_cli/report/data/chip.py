@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.run.base.files import write_whole
 from kb_cli.terminal.escape import file_stem
-from kb_topology import LinkGroup, Topology, count_kinds, link_groups
+from kb_topology import LinkGroup, Topology, Validation, count_kinds, link_groups
 from kb_topology.diagram import VIEWS, Loads, View, draw
 
 
@@ -28,7 +28,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     """A chip in numbers: nodes by kind, links in groups, and the memory map. `picture` is the path of the picture.
 
     `part` is the part in the picture, and empty for the first of equal parts. `run` is the folder of the run that gave
-    the picture its colours, and missing without one.
+    the picture its colours, and missing without one. `compared` has a sentence for each comparison with a device.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     nodes: dict[str, int]
     links: list[LinkGroup]
     memory_map: list[MemoryRun]
+    compared: list[str]
     view: str
     part: str
     picture: str
@@ -71,11 +72,24 @@ def overview(topology: Topology, picture: Path, view: View, part: str, run: Path
             )
             for run in runs
         ],
+        compared=[_compared(each, topology.digest) for each in spec.fidelity or []],
         view=view,
         part=part,
         picture=str(picture),
         run=UNSET if run is None else str(run),
     )
+
+
+def _compared(stated: Validation, digest: str) -> str:
+    """Returns a sentence on a comparison: its rows, and the runs that are like the rows."""
+    parts = [f"compared with {stated.rows_text} (p90 {stated.p90:g}): {stated.runs_text}"]
+    if stated.startup:
+        parts.append(f"start-up {stated.startup}")
+    if stated.times:
+        parts.append(stated.times)
+    if not stated.is_of(digest):
+        parts.append("the chip was changed since")
+    return "; ".join(parts)
 
 
 def default_view(topology: Topology) -> View:

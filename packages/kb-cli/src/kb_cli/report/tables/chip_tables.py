@@ -16,10 +16,10 @@ _LAYOUT = "address = sip << 60 | cube << 52 | space << 48 | unit << 38 | offset"
 
 
 def chip_tables(found: Overview) -> list[Any]:
-    """Returns tables of nodes, links and memories, and the path of the picture."""
+    """Returns the comparisons with devices, tables of nodes, links and memories, and the path of the picture."""
     counts = {"SIP": found.sips, "cube": found.cubes, "PE": found.pes, "node": sum(found.nodes.values())}
     sizes = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counts.items())
-    parts: list[Any] = [f"{found.name}: {found.description}", sizes, _nodes(found), _links(found)]
+    parts: list[Any] = [f"{found.name}: {found.description}", sizes, *found.compared, _nodes(found), _links(found)]
     if found.memory_map:
         parts += [_memories(found), _LAYOUT]
     return [line for part in parts for line in (part, "")] + [f"picture ({found.view}): {found.picture}"]
