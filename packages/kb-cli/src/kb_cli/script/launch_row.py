@@ -15,6 +15,8 @@ from kb_cli.run.observe.stage_tally import StageTally
 from kb_cli.run.observe.timed_host import HostTimes
 from kb_cli.run.records.usage_file import usage_table, write_usage
 from kb_cli.run.records.where_time import write_where
+from kb_cli.run.rules.kernel_rules import RuleSearch
+from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.saving.keep import keep
 from kb_cli.run.saving.outcome_result import make_result
 from kb_cli.run.saving.save import write_results, write_sources
@@ -76,10 +78,14 @@ def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> Run
     engine = launch.host.engine
     metrics = measure(engine, [launch.result], watch.plans, None, watch.usage)
     stages, searched, naming = StageTally(), watch.sanitizer, _naming(launch)
-    stages.look(launch.log)
+    rules = RuleSearch(launch.host, [launch.result])
+    for look in (stages.look, rules.look):
+        look(launch.log)
+    found, table = where(launch.log), usage_table(watch.usage, engine.topology.graph, metrics.span_ps)
+    facts = RunFacts(found, table, metrics, [launch.result], launch.host, 0, 0, rules.sums)
     return RunOutcome(
         metrics=metrics,
-        usage=usage_table(watch.usage, engine.topology.graph, metrics.span_ps),
+        usage=table,
         counters=watch.counters.sums,
         launches=[launch.result],
         host=_host_times(launch),
@@ -87,13 +93,14 @@ def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> Run
         inputs_sha256={},
         log=log,
         stage_times=stages.stage_times,
-        where=where(launch.log),
+        where=found,
         initial_memory=launch.initial,
         expected={},
         verdict=None,
         wall=Wall(launch.timing_s, launch.data_s),
         sanitized=None if searched is None else searched.found(launch.log, launch.initial, launch.result, naming),
         races=_races(launch, naming) if watch.looks_for_races and searched is None else None,
+        remedies=rules.remedies(facts),
     )
 
 

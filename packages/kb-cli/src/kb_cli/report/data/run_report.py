@@ -12,6 +12,7 @@ from kb_cli.report.data.roofline import RooflineChart, in_flight_ps, roofline_ch
 from kb_cli.report.data.run_source import RunSource, read_run_source
 from kb_cli.run.base.fidelity_band import Fidelity
 from kb_cli.run.base.files import folder_path
+from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.base.result import Busiest, ChosenTile, ValueWait, was_sampled
 from kb_cli.run.observe.bounded_by import bounded_by
 from kb_cli.whatif.lever_chances import TriedLever
@@ -63,7 +64,8 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     answer. The `ps` of `path` add up to `total_ps`; so do the `ps` of `lines`, and the shares of each of `pes` that
     took part in all launches. Shares are 0 to 1. `speed_of_light` says how near the run came to the limit of its
     roofline, and is empty on a chip that states no limits. `by_sample` says that an output was checked by sample.
-    `notes` name the parts that the report lacks. `levers` are missing where none were tried.
+    `notes` name the parts that the report lacks. `remedies` are changes of the kernel, and missing in folders of an
+    older kb. `levers` are missing where none were tried.
     """
 
     run_dir: str
@@ -95,6 +97,7 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     environment: dict[str, str]
     value_waits: list[ValueWait] | UnsetType = UNSET
     chosen_tiles: list[ChosenTile] | UnsetType = UNSET
+    remedies: list[Remedy] | UnsetType = UNSET
     levers: list[TriedLever] | UnsetType = UNSET
 
 
@@ -142,6 +145,7 @@ def make_report(source: RunSource) -> TimeReport:
         environment=run.environment,
         value_waits=results.value_waits,
         chosen_tiles=results.chosen_tiles,
+        remedies=results.remedies,
     )
 
 

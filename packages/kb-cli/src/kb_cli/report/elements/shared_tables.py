@@ -10,6 +10,7 @@ from typing import Any, Final
 from msgspec import UnsetType
 from rich.table import Table
 
+from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.base.result import ChosenTile, SimStats, ValueWait
 from kb_cli.terminal.output import new_table
 from kb_cli.terminal.units import duration, percent
@@ -61,6 +62,24 @@ def chosen_tile_tables(chosen: Sequence[ChosenTile] | UnsetType) -> list[Table]:
         table.add_row(each.line, each.tile, f"{each.commands:,}")
     if len(chosen) > _SHOWN:
         table.add_row(f"{len(chosen) - _SHOWN} more: see --json", "", "")
+    return [table]
+
+
+REMEDY_HEADERS: Final = ("what a rewrite would gain", "gain", "change", "line")
+
+
+def remedy_cells(remedy: Remedy) -> tuple[str, str, str, str]:
+    """Returns *remedy* as the cells of a row under `REMEDY_HEADERS`. The gain is a share of the latency."""
+    return remedy.flaw, f"{percent(remedy.gain)} {remedy.basis}", remedy.change, remedy.line or "-"
+
+
+def remedy_tables(remedies: Sequence[Remedy] | UnsetType) -> list[Table]:
+    """Returns a table with a row for each flaw of the kernel, the most gain first; none if no rule found one."""
+    if isinstance(remedies, UnsetType) or not remedies:
+        return []
+    table = new_table(*REMEDY_HEADERS, left=1, text=REMEDY_HEADERS[2:], wrapped=(0, 2))
+    for each in remedies:
+        table.add_row(*remedy_cells(each))
     return [table]
 
 

@@ -9,11 +9,12 @@ from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import point_cells
 from kb_cli.report.data.run_report import TimeReport
 from kb_cli.report.elements.page_elements import STYLE, Markup, bar, element, joined, table
-from kb_cli.report.elements.shared_tables import costliest, main_shares
+from kb_cli.report.elements.shared_tables import REMEDY_HEADERS, costliest, main_shares, remedy_cells
 from kb_cli.report.elements.verdicts import verdict_word
 from kb_cli.report.pictures.lanes import Lanes, MemoryLanes, folded_names
 from kb_cli.report.pictures.roofline_picture import roofline_picture
 from kb_cli.report.tables.report_tables import NO_LEVERS
+from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.base.result import ChosenTile
 from kb_cli.terminal.units import duration, percent, quantity, value_text
 from kb_cli.whatif.lever_chances import TriedLever
@@ -66,6 +67,13 @@ def levers_section(levers: list[TriedLever]) -> Markup:
     text = "Each was measured by running the simulation again with that value."
     lines = [element("p", each.sentence) for each in levers] or [element("p", NO_LEVERS)]
     return section("Levers", text, *lines)
+
+
+def remedies_section(remedies: list[Remedy]) -> Markup:
+    """Returns the section "Flaws of the kernel": a row for each flaw that a rule found, the most gain first."""
+    text = "Rules found these in the log. An estimated gain is the share of the latency that a rewrite saves."
+    rows = [[element("div", cell, class_="wrap") for cell in remedy_cells(each)] for each in remedies]
+    return section("Flaws of the kernel", text, table(("flaw", *REMEDY_HEADERS[1:]), rows, text=4))
 
 
 def lines_section(report: TimeReport, source: str) -> Markup:
@@ -230,6 +238,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
         *(element("p", note, class_="note") for note in report.notes),
         path_section(report),
         speed_section(report),
+        *([remedies_section(report.remedies)] if isinstance(report.remedies, list) and report.remedies else []),
         *([levers_section(report.levers)] if isinstance(report.levers, list) else []),
         lines_section(report, source),
         *([chosen_tiles_section(report.chosen_tiles)] if isinstance(report.chosen_tiles, list) else []),

@@ -9,7 +9,7 @@ from rich.table import Table
 from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import point_cells
 from kb_cli.report.data.run_report import TimeReport
-from kb_cli.report.elements.shared_tables import chosen_tile_tables, value_wait_tables, where_table
+from kb_cli.report.elements.shared_tables import chosen_tile_tables, remedy_tables, value_wait_tables, where_table
 from kb_cli.report.pictures.lanes import folded_names
 from kb_cli.run.base.fidelity_band import fidelity_text
 from kb_cli.terminal.output import WARNING, new_table, styled
@@ -25,7 +25,8 @@ def report_tables(report: TimeReport) -> list[Any]:
     """Returns the sentence, then the tables: the path, its lines, blocks, roofline and PEs."""
     latency = f"{duration(report.latency_ps)}{fidelity_text(report.fidelity)}"
     title = f"{report.benchmark} on {report.topology}: {latency}, {report.run_dir}"
-    tables = [where_table(report.path), _lines(report), *chosen_tile_tables(report.chosen_tiles)]
+    tables = [where_table(report.path), *remedy_tables(report.remedies), _lines(report)]
+    tables += chosen_tile_tables(report.chosen_tiles)
     tables += [*value_wait_tables(report.value_waits), _blocks(report), _roofline(report), _pes(report)]
     parts: list[Any] = [title, "", report.sentence, ""]
     if isinstance(report.levers, list):

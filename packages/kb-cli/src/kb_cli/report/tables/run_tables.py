@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from kb_cli.report.data.performance import SPACES, choices_text, performance_rows
-from kb_cli.report.elements.shared_tables import chosen_tile_tables, value_wait_tables, where_table
+from kb_cli.report.elements.shared_tables import chosen_tile_tables, remedy_tables, value_wait_tables, where_table
 from kb_cli.report.elements.verdicts import (
     failed_line,
     failure_causes,
@@ -44,6 +44,7 @@ def run_tables(result: RunResult) -> list[Any]:
         parts.append(_times(result.stages_ps))
     if isinstance(result.where, list):
         parts.append(where_table(result.where))
+    parts += remedy_tables(result.remedies)
     parts += chosen_tile_tables(result.chosen_tiles)
     parts += value_wait_tables(result.value_waits)
     parts += sanitizer_texts(result)

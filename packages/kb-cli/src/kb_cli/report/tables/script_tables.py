@@ -8,7 +8,9 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from kb_cli.compare.blocks import block_name
+from kb_cli.report.elements.shared_tables import REMEDY_HEADERS, remedy_cells
 from kb_cli.report.elements.verdicts import failed_line, failure_causes, verdict_style
+from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.base.result import RunResult, Sanitized
 from kb_cli.script.script_run import ScriptResult, TunedKernel
 from kb_cli.terminal.output import BAD, WARNING, new_table, styled
@@ -29,6 +31,7 @@ def script_tables(result: ScriptResult) -> list[Any]:
         lines += [_launches(result), ""]
     for each in result.tunings:
         lines += [*_tuning(each), ""]
+    lines += [part for table in _remedies(result.launches) for part in (table, "")]
     lines += _sanitizer(result.launches)
     lines.append(f"{_launches_text(len(result.launches))} on {result.topology}: {duration(result.latency_ps)} in all")
     if len(result.launches) > _MOST_ROWS:
@@ -95,6 +98,24 @@ def _found(launch: RunResult) -> Iterator[tuple[Hashable, str]]:
     for searched in (sanitized, races):
         for note in () if isinstance(searched, UnsetType) else searched.notes or ():
             yield ("note", note), note
+
+
+def _remedies(launches: Sequence[RunResult]) -> Iterator[Any]:
+    """Yields a table of the flaws of kernels, the most time to gain first. Each flaw of a kernel has one row, of the
+    launch that has the most to gain.
+    """
+    worst: dict[tuple[str, str], tuple[float, int, Remedy]] = {}
+    for number, each in enumerate(launches):
+        for remedy in each.remedies or ():
+            found = remedy.gain * each.latency_ps, -number, remedy
+            key = each.benchmark, remedy.rule
+            worst[key] = max(worst.get(key, found), found, key=lambda one: one[:2])
+    if worst:
+        headers = "launch", *REMEDY_HEADERS
+        table = new_table(*headers, left=2, text=headers[3:], wrapped=(1, 3))
+        for _, number, remedy in sorted(worst.values(), key=lambda one: (-one[0], -one[1]))[:_MOST_ROWS]:
+            table.add_row(f"{-number:04d}", *remedy_cells(remedy))
+        yield table
 
 
 def _launches_text(count: int) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Final, Protocol
 
 from kb_cli.run.base.remedy import Remedy
+from kb_cli.run.rules.placement.tail import Tail
 from kb_cli.run.rules.run_facts import RunFacts
+from kb_cli.run.rules.run_sums import RunSums
 from kb_cli.run.rules.work.last_axis_reductions import LastAxisReductions
 from kb_cli.run.rules.work.padding import Padding
 from kb_dataexec import OpLog
+from kb_engine import Host, LaunchResult
 
 
 class Rule(Protocol):
@@ -23,17 +28,26 @@ class Rule(Protocol):
 
 LEAST_GAIN: Final = 0.01
 """The smallest gain of a remedy that is told."""
-RULES: Final[tuple[type[Rule], ...]] = (LastAxisReductions, Padding)
+RULES: Final[tuple[type[Rule], ...]] = (Tail, LastAxisReductions, Padding)
 
 
 class RuleSearch:
-    """Passes a log to all rules: pass each chunk, or the whole log, to `look`, and then call `remedies`."""
+    """Passes the log of *launches* of *host* to all rules: pass each chunk, or the whole log, to `look`, and then call
+    `remedies`.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host, launches: Sequence[LaunchResult]) -> None:
+        self._host, self._launches = host, launches
         self._rules = [rule() for rule in RULES]
+
+    @cached_property
+    def sums(self) -> RunSums:
+        """The sums of the chunks so far. A run without a log makes none."""
+        return RunSums(self._host, self._launches)
 
     def look(self, chunk: OpLog) -> None:
         """Takes *chunk*, a part of a log with the operands of its ops, or a whole log."""
+        self.sums.look(chunk)
         for each in self._rules:
             each.look(chunk)
 

@@ -140,6 +140,11 @@ class _LogLooks(NamedTuple):
     programs: Programs
     rules: RuleSearch
 
+    @classmethod
+    def of(cls, setup: Setup, host: TimedHost) -> _LogLooks:
+        """Returns the looks at the log of the launches of *host*."""
+        return cls(_race_search(setup), Programs(), RuleSearch(host, host.launches))
+
     def on_chunks(self, is_whole: bool) -> list[Callable[[OpLog], object]]:
         """The functions that take each chunk. Programs are found later in a log of which all rows are there."""
         return [self.rules.look, *(each.look for each in self.races), *([] if is_whole else [self.programs.look])]
@@ -195,7 +200,7 @@ def _simulate(
     initial = engine.initial_memory
     assert initial is not None, "there was a launch"
     sampled = sampled_outputs(setup, made.factors, outputs)
-    is_whole, on_log = _needs_rows(setup, sampled), _LogLooks(_race_search(setup), Programs(), RuleSearch())
+    is_whole, on_log = _needs_rows(setup, sampled), _LogLooks.of(setup, host)
     read = read_back(setup, writer, closed, log_folder, progress, plans.n_stages, is_whole, on_log.on_chunks(is_whole))
     writers = _writers(host, outputs, read.rows, on_log.programs)
     passed = _data_pass(setup, read, initial, (made, outputs), sampled, (captures, assertions), writers, progress)
@@ -236,7 +241,7 @@ def _remedies(
     if found is None:
         return None
     metrics, table, rules = looked
-    facts = RunFacts(found, table, metrics, host.launches, host, flops_of(setup), footprint_of(setup))
+    facts = RunFacts(found, table, metrics, host.launches, host, flops_of(setup), footprint_of(setup), rules.sums)
     return rules.remedies(facts)
 
 

@@ -1,0 +1,1 @@
+"""Rules on who does which work, and where data lie."""

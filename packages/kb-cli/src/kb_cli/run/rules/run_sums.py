@@ -1,0 +1,198 @@
+"""RunSums: sums over the records of a run that several rules need, of PEs, memories and windows of time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_cli.run.rules.chip_places import PARTS, Array, ChipPlaces, tensor_starts
+from kb_dataexec import OpLog
+from kb_dataexec.analysis import DmaOps
+from kb_engine import Host, LaunchResult
+from kb_messages import MemorySpace, Role
+from kb_topology import NodeKind
+
+Floats = npt.NDArray[np.float64]
+_WINDOWS: Final = 256
+"""Windows of time of a run with one launch. Source: assumed; 0.4 % of the time is a small part of what a rule finds."""
+_MOST_GROUPS: Final = 64
+"""Groups of launches with sums of their own. Later launches of a longer run are summed in such groups."""
+
+
+class _Moved(NamedTuple):
+    """The bytes that DMA ops moved from or to memories: a rectangle each, with the times of its op."""
+
+    pe: Array
+    is_read: npt.NDArray[np.bool_]
+    nbytes: Array
+    start_ps: Array
+    end_ps: Array
+
+
+class RunSums:
+    """Sums over the log of *launches* of *host*: pass each chunk of the log, or the whole log, to `look`.
+
+    All sums are whole numbers, so they are the same in whatever chunks a log is read. `places` numbers PEs and
+    memories. `work_ps` has the picoseconds of service of each kind of block but DMAs, and `moved` the bytes of all DMA
+    ops, by group of launches and PE; `group_of` is the group of each launch. `commands` counts the commands of each PE
+    and kernel line.
+    """
+
+    def __init__(self, host: Host, launches: Sequence[LaunchResult]) -> None:
+        self.places = places = ChipPlaces(host)
+        n_launches, n_pes = max(len(launches), 1), len(places.pes)
+        self.group_of = np.arange(n_launches) * min(n_launches, _MOST_GROUPS) // n_launches
+        self.n_groups = n_groups = int(self.group_of[-1]) + 1
+        self.work_ps: dict[NodeKind, Array] = {}
+        self.moved = np.zeros((n_groups, n_pes), np.int64)
+        self.dma_ps = np.zeros((n_groups, n_pes), np.int64)
+        self.commands: Counter[tuple[str, str]] = Counter()
+        self._starts = np.array([each.start_ps for each in launches] or [0], np.int64)
+        self.edges = _edges(launches)
+        self._by_pe = np.zeros((2, n_pes, places.n_columns), np.int64)
+        self._by_time = np.zeros((len(self.edges) - 1, places.n_columns), np.int64)
+        self.waits_ps = np.zeros((len(self.edges) - 1, len(places.memories)), np.int64)
+        self._tensors = tensor_starts(host)
+        self.by_tensor = np.zeros(len(host.tensors) + 1, np.int64)
+
+    def look(self, chunk: OpLog) -> None:
+        """Adds *chunk*, a part of a log with the operands of its ops, or a whole log."""
+        self._add_work(chunk)
+        self._add_moved(chunk, DmaOps.of(chunk))
+        self._add_waits(chunk)
+        self._add_commands(chunk)
+
+    def has_work(self, group: int, pe: int) -> bool:
+        """Whether PE number *pe* moved a byte or computed anything in a *group* of launches."""
+        return bool(self.moved[group, pe]) or any(work[group, pe] for work in self.work_ps.values())
+
+    @property
+    def read_by_pe(self) -> Floats:
+        """Bytes that each PE read from each memory."""
+        return self.places.by_memory(self._by_pe[0]) / PARTS
+
+    @property
+    def written_by_pe(self) -> Floats:
+        """Bytes that each PE wrote to each memory."""
+        return self.places.by_memory(self._by_pe[1]) / PARTS
+
+    @property
+    def by_time(self) -> Floats:
+        """Bytes of each memory in each window of time, whose edges are `edges`. An op moves its bytes evenly over its
+        time.
+        """
+        return self.places.by_memory(self._by_time) / PARTS
+
+    def _add_work(self, chunk: OpLog) -> None:
+        ops, places = chunk.ops, self.places
+        component = ops["component"]
+        spent = ops["t_end_ps"] - ops["t_start_ps"]
+        group = self._group(ops["t_start_ps"])
+        n_texts = len(chunk.strings)
+        sums = np.bincount(group * n_texts + component, weights=spent, minlength=self.n_groups * n_texts)
+        sums = sums.reshape(-1, n_texts)
+        for text in np.flatnonzero(sums.any(axis=0)).tolist():
+            block = places.block_number.get(chunk.strings[text], -1)
+            pe = -1 if block < 0 else int(places.pe_of_block[block])
+            if pe >= 0:
+                kind = places.kind_of_block[block]
+                table = self.dma_ps if kind is NodeKind.PE_DMA else self.work_ps.setdefault(kind, self._zeros())
+                table[:, pe] += sums[:, text].astype(np.int64)
+
+    def _zeros(self) -> Array:
+        return np.zeros_like(self.moved)
+
+    def _group(self, times: Array) -> Array:
+        launch = np.searchsorted(self._starts, times, side="right") - 1
+        found: Array = self.group_of[np.maximum(launch, 0)]
+        return found
+
+    def _add_moved(self, chunk: OpLog, ops: DmaOps) -> None:
+        if not len(ops):
+            return
+        operands = chunk.operands
+        near = np.flatnonzero((operands["role"] == Role.SRC) | (operands["role"] == Role.DST))
+        op, is_there = ops.find(operands["op_id"][near])
+        wanted = np.where(ops.is_read, Role.SRC, Role.DST).astype(np.int8)
+        is_there &= operands["role"][near] == wanted[op]
+        is_there &= operands["space"][near] != MemorySpace.IMMEDIATE.code
+        op, far = op[is_there], operands[near[is_there]]
+        blocks = self.places.numbers(chunk, ops.component, self.places.block_number)
+        pe = np.where(blocks >= 0, self.places.pe_of_block[blocks], -1)[op]
+        op, far, pe = op[pe >= 0], far[pe >= 0], pe[pe >= 0]
+        columns = [far[name].astype(np.int64) for name in ("offset", "rows", "row_nbytes", "stride")]
+        nbytes = columns[1] * columns[2]
+        moved = _Moved(pe, ops.is_read[op], nbytes, ops.start_ps[op], ops.end_ps[op])
+        np.add.at(self.moved, (self._group(moved.start_ps), pe), nbytes)
+        np.add.at(self.by_tensor, self._tensor(far["owner"].astype(np.int64), columns[0]), nbytes)
+        self._add_far(moved, *self.places.far_bytes(far["owner"].astype(np.int64), columns))
+
+    def _tensor(self, owner: Array, offset: Array) -> Array:
+        """The number of the tensor at each place. The last number stands for bytes of no tensor."""
+        owners, offsets, numbers = self._tensors
+        if not len(owners):
+            return np.full(len(owner), -1)
+        known = np.unique(owners)
+        bits = 38
+        first = (np.searchsorted(known, owners) << bits) | offsets
+        of_known = np.minimum(np.searchsorted(known, owner), len(known) - 1)
+        at = np.searchsorted(first, (of_known << bits) | offset, side="right") - 1
+        is_there = (known[of_known] == owner) & (at >= 0)
+        is_there &= owners[at] == owner
+        return np.where(is_there, numbers[at], -1)
+
+    def _add_far(self, moved: _Moved, rectangle: Array, memory: Array, parts: Array) -> None:
+        way, nbytes = np.where(moved.is_read[rectangle], 0, 1), moved.nbytes[rectangle]
+        np.add.at(self._by_pe, (way, moved.pe[rectangle], memory), nbytes * parts)
+        window, which, share = self._windows(moved.start_ps[rectangle], moved.end_ps[rectangle], nbytes)
+        np.add.at(self._by_time, (window, memory[which]), share * parts[which])
+
+    def _windows(self, start_ps: Array, end_ps: Array, amount: Array) -> tuple[Array, Array, Array]:
+        """Spreads each *amount* evenly over the time from *start_ps* to *end_ps*.
+
+        Returns (window, which, share): the windows of time, the index of the amount, and its whole number there.
+        """
+        edges, last = self.edges, len(self.edges) - 2
+        first = np.clip(np.searchsorted(edges, start_ps, side="right") - 1, 0, last)
+        count = np.clip(np.searchsorted(edges, end_ps, side="left") - 1, first, last) - first + 1
+        which = np.repeat(np.arange(len(count)), count)
+        window = first[which] + np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
+        spent, begin = np.maximum(end_ps - start_ps, 1)[which], start_ps[which]
+        until = np.clip(edges[window + 1] - begin, 0, spent) / spent
+        since = np.clip(edges[window] - begin, 0, spent) / spent
+        whole = amount[which]
+        return window, which, np.floor(whole * until).astype(np.int64) - np.floor(whole * since).astype(np.int64)
+
+    def _add_waits(self, chunk: OpLog) -> None:
+        """Adds the waits for memories that were busy, and for shared links on the way to them."""
+        rows = chunk.tables.get("transfers")
+        if rows is None or not len(rows):
+            return
+        memory = self.places.numbers(chunk, rows["memory"], self.places.memory_number)
+        served, arrived = rows["t_served_ps"], rows["t_arrived_ps"]
+        waited = np.where(served >= 0, served - arrived, 0) + rows["shared_ps"]
+        waits = np.flatnonzero((waited > 0) & (memory >= 0))
+        window, which, share = self._windows(rows["t_sent_ps"][waits], rows["t_last_ps"][waits], waited[waits])
+        np.add.at(self.waits_ps, (window, memory[waits][which]), share)
+
+    def _add_commands(self, chunk: OpLog) -> None:
+        rows = chunk.tables.get("commands")
+        if rows is None or not len(rows):
+            return
+        n_texts = len(chunk.strings)
+        found, count = np.unique(rows["pe"].astype(np.int64) * n_texts + rows["line"], return_counts=True)
+        for key, number in zip(found.tolist(), count.tolist(), strict=True):
+            self.commands[chunk.strings[key // n_texts], chunk.strings[key % n_texts]] += number
+
+
+def _edges(launches: Sequence[LaunchResult]) -> Array:
+    """The edges of windows of time: as many in each launch, and one window for the time between two launches."""
+    each_has = max(1, _WINDOWS // max(len(launches), 1))
+    found = [np.linspace(each.start_ps, max(each.end_ps, each.start_ps + 1), each_has + 1) for each in launches]
+    if not found:
+        return np.array([0, 1], np.int64)
+    return np.unique(np.concatenate(found).astype(np.int64))

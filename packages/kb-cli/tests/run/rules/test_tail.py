@@ -1,0 +1,93 @@
+"""The rule `tail` finds launches in which one PE has more work than others, and states what equal shares would gain."""
+
+import numpy as np
+import pytest
+from rule_runs import check_gain, rules, run
+
+import kernbench as kb
+
+
+def product(tl, a, b, y, rows, cols):
+    program, down = tl.program_id(), y.shape[0] // rows
+    m = slice(program % down * rows, (program % down + 1) * rows)
+    n = slice(program // down * cols, (program // down + 1) * cols)
+    tl.store(y[m, n], tl.dot(tl.load(a[m, :]), tl.load(b[:, n])).to("f16"))
+
+
+def silu(tl, x, y, rows):
+    for block in range(tl.program_id(), x.shape[0] // rows, tl.num_programs()):
+        part = slice(block * rows, (block + 1) * rows)
+        value = tl.load(x[part, :]).to("f32")
+        tl.store(y[part, :], (value / (1 + tl.exp(-value))).to("f16"))
+
+
+def triangle(tl, x, y, rows):
+    """Program p reads p + 1 blocks of rows, like a causal mask."""
+    program = tl.program_id()
+    total = tl.load(x[0:rows, :]).to("f32")
+    for block in range(1, program + 1):
+        total = total + tl.load(x[block * rows : (block + 1) * rows, :])
+    tl.store(y[program * rows : (program + 1) * rows, :], total.to("f16"))
+
+
+def folded(tl, x, y, rows):
+    """Program p does the work of programs p and 15 - p of `triangle`."""
+    for program in (tl.program_id(), 15 - tl.program_id()):
+        total = tl.load(x[0:rows, :]).to("f32")
+        for block in range(1, program + 1):
+            total = total + tl.load(x[block * rows : (block + 1) * rows, :])
+        tl.store(y[program * rows : (program + 1) * rows, :], total.to("f16"))
+
+
+def products(m, k, n, rows, cols, grid):
+    a, b = np.ones((m, k), np.float16), np.ones((k, n), np.float16)
+    return run(product, a, b, kb.empty((m, n), "f16"), rows, cols, grid=(grid,))
+
+
+def rows_of(shape, rows, **options):
+    return run(silu, np.ones(shape, np.float16), kb.empty(shape, "f16"), rows, **options)
+
+
+def test_nine_programs_on_eight_pes():
+    flawed = products(256, 512, 576, 256, 64, 9)
+    found = check_gain(flawed, products(256, 512, 576, 128, 144, 8), "tail")
+    assert found.flaw.startswith("9 programs on 8 PEs: sip0.cube0.pe0 ends last, and PEs wait ")
+    assert found.change == "choose other blocks: 8 equal shares of the work, one for each PE"
+    assert (found.part, found.line) == ("sip0.cube0.pe0", "")
+
+
+@pytest.mark.parametrize(("chip", "n_pes"), [("one_cube", 8), ("one_sip", 128)])
+def test_rows_in_blocks_that_pes_cannot_share(chip, n_pes):
+    shape, all_pes = (128 * (n_pes + 1), 512 if n_pes == 8 else 64), list(range(n_pes))
+    flawed = rows_of(shape, 128, chip=chip, pes=all_pes)
+    if n_pes == 128:  # the way to one cube is what all PEs wait for, and a better share of the work gains nothing
+        assert "tail" not in rules(flawed)
+        return
+    found = check_gain(flawed, rows_of(shape, 144, chip=chip, pes=all_pes), "tail")
+    assert found.flaw == "sip0.cube0.pe0 has 1.78 times the work that 8 PEs have on average"  # 2 blocks, of 9 / 8
+
+
+def test_programs_of_a_triangle():
+    shape, rows = (16 * 64, 512), 64
+    x = np.ones(shape, np.float16)
+    flawed = run(triangle, x, kb.empty(shape, "f16"), rows, grid=(16,))
+    rewritten = run(folded, x, kb.empty(shape, "f16"), rows, grid=(8,))
+    check_gain(flawed, rewritten, "tail")
+
+
+def test_a_gain_that_fixed_costs_make_uncertain_is_not_told():
+    """Of 25 programs on 8 PEs, shares of one program gain 19 %, and shares of three programs 8 %."""
+
+    def double(tl, x, y, size):
+        part = slice(tl.program_id() * size, min((tl.program_id() + 1) * size, x.shape[0]))
+        tl.store(y[part], tl.load(x[part]) * 2)
+
+    x = np.ones(100_000, np.float32)
+    assert "tail" not in rules(run(double, x, kb.empty(x.shape, "f32"), 4096, grid=(25,)))
+
+
+@pytest.mark.parametrize(
+    ("m", "rows", "cols", "grid"), [(256, 256, 64, 8), (256, 128, 128, 8), (512, 256, 64, 16), (512, 512, 64, 8)]
+)
+def test_equal_shares_have_no_tail(m, rows, cols, grid):
+    assert rules(products(m, 256, 512, rows, cols, grid)) == []
