@@ -185,6 +185,24 @@ def test_the_start_up_is_a_row_of_its_own_and_stands_on_the_path(bench_file, inv
     assert "start-up      4.001 us before the first kernel, not in the latency, 2.001 us for each launch\n" in twice
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"times": "times of a profiler"}, "; in the band, whose rows are times of a profiler\n"),
+        ({}, "; in the band, whose rows are times with start-up\n"),
+        ({"startup": "left out"}, ", not in the latency\n"),
+        ({"ranges": {"size": [1, 2]}}, ", not in the latency\n"),
+    ],
+)
+def test_the_row_of_the_start_up_says_whether_the_band_counts_it(bench_file, invoke, tmp_path, more, said):
+    slow, bench = ONE_PE.replace("impl: builtin.pe_cpu,", "impl: builtin.pe_cpu, startup_ns: 2000.5,"), bench_file()
+    stated = own_kernel(bench, digest=loads_topology(slow).digest[:12], **more)
+    file = tmp_path / "slow.yaml"
+    file.write_text(f"{slow}\nfidelity: {json.dumps([stated])}\n")
+    (row,) = [line for line in invoke("run", bench, "--topology", file).stdout.splitlines() if "start-up  " in line]
+    assert f"{row}\n".endswith(said)
+
+
 def test_runs_of_older_versions_have_no_band():
     assert fidelity_text(msgspec.UNSET) == ""
     of_old = {"device": "d", "rows": 10, "source": "gemm.py", "low_ns": 1.0, "high_ns": 2.0, "p90": 0.1}
@@ -196,7 +214,7 @@ def test_runs_of_older_versions_have_no_band():
 
 def test_the_json_has_all_figures(bench_file, invoke):
     stated = json.loads(invoke("run", bench_file(), "--json").stdout)["fidelity"]
-    names = ["test", "kernel", "time_ns", "startup_ns", "low_ns", "high_ns", "device", "rows", "p90", "source"]
+    names = ["test", "kernel", "time_ns", "startup_ns", "low_ns", "high_ns", "device", "rows", "p90", "source", "times"]
     assert stated == dict.fromkeys(names) | {"validated": False, "why": "no comparison of this chip with a device"}
 
 

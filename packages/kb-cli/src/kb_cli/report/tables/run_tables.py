@@ -15,7 +15,7 @@ from kb_cli.report.elements.verdicts import (
     verdict_cell,
     verdict_style,
 )
-from kb_cli.run.base.fidelity_band import fidelity_text
+from kb_cli.run.base.fidelity_band import Fidelity, fidelity_text
 from kb_cli.run.base.result import HostTime, RunResult, Sanitized
 from kb_cli.run.observe.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.terminal.output import BAD, WARNING, new_table, styled
@@ -63,7 +63,7 @@ def _summary(result: RunResult) -> Table:
     table.add_column(overflow="fold")
     table.add_row("latency", _latency(result))
     if isinstance(result.startup_ns, float):
-        table.add_row("start-up", _startup(result.startup_ns, len(result.launches)))
+        table.add_row("start-up", _startup(result, result.startup_ns))
     if isinstance(result.whole_ns, float) and (result.host is not None or len(result.launches) > 1):
         table.add_row("whole time", f"{duration(result.whole_ns * PS_PER_NS)} {_WHOLE}")
     if result.host is not None:
@@ -99,10 +99,15 @@ def _latency(result: RunResult) -> str:
     return f"{duration(result.latency_ps)}{several}{fidelity_text(result.fidelity)}"
 
 
-def _startup(startup_ns: float, n_launches: int) -> str:
-    """Returns the start-up of the kernels, which the latency leaves out."""
-    of_each = f", {duration(startup_ns * PS_PER_NS / n_launches)} for each launch" if n_launches > 1 else ""
-    return f"{duration(startup_ns * PS_PER_NS)} before the first kernel, not in the latency{of_each}"
+def _startup(result: RunResult, startup_ns: float) -> str:
+    """Returns the start-up of the kernels, which the latency leaves out, and why a band counts it."""
+    text = f"{duration(startup_ns * PS_PER_NS)} before the first kernel, not in the latency"
+    n_launches, found = len(result.launches), result.fidelity
+    if n_launches > 1:
+        text += f", {duration(startup_ns * PS_PER_NS / n_launches)} for each launch"
+    if isinstance(found, Fidelity) and found.band_ns is not None and found.startup_ns:
+        text += f"; in the band, whose rows are {found.times or 'times with start-up'}"
+    return text
 
 
 def _host(host: HostTime) -> str:

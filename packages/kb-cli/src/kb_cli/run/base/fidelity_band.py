@@ -19,7 +19,8 @@ class Fidelity(Struct, frozen=True, kw_only=True):
     choices and sizes within those of the rows. `time_ns` is the time that these rows measure: the latency, and besides
     it the `startup_ns` of the kernels where the rows count the start-up. `low_ns` and `high_ns` are `time_ns` divided
     and multiplied by e to the power of `p90`: nine of ten of the `rows` measured on `device` lay within that band.
-    `test` is the kind of the rows, `kernel` the benchmark that was compared, and `source` the script.
+    `test` is the kind of the rows, `times` the clock of their times, `kernel` the benchmark that was compared, and
+    `source` the script.
 
     Other runs have no band, and `why` is a clause that names the condition that failed. `device` and `source` are then
     those of the comparison that is nearest to the run; without `test` and `rows` the chip was changed since.
@@ -39,6 +40,7 @@ class Fidelity(Struct, frozen=True, kw_only=True):
     rows: int | None = None
     p90: float | None = None
     source: str | None = None
+    times: str | None = None
 
     @property
     def band_ns(self) -> tuple[float, float] | None:

@@ -100,6 +100,7 @@ def _band(stated: Validation, latency_ps: int, startup_ps: int) -> Fidelity:
         rows=stated.rows,
         p90=stated.p90,
         source=stated.source,
+        times=stated.times or None,
     )
 
 
