@@ -73,10 +73,10 @@ def stated_p90(topology: Topology, device: str) -> float | None:
 
 
 def _run_of(comparison: Comparison) -> KernelOfRun:
-    """The run of the bundled benchmark `gemm` that is like the row: the library's product, from one copy."""
+    """The run of the bundled benchmark `gemm` that is like the row: the library's product, from one A and one B."""
     size = size_of(comparison.row)
     facts = {"M": size.m, "N": size.n, "K": size.k, "dtype": size.dtype.value, "batch": size.batch}
-    chosen = {"method": "library", "operands": "one_copy"}
+    chosen = {"method": "library", "operands": "one_slice"}
     others = {"batch": 1} if size.batch > 1 else {}  # the benchmark has one product
     return KernelOfRun("gemm", bundled_as="gemm", facts={**facts, **chosen}, others=others)
 
