@@ -47,7 +47,7 @@ def reported(folder: Path, *run: object, options: Sequence[object] = ()) -> Path
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A page for one PE, for eight PEs that share memories, and for 512 PEs."""
-    shared, one = ["-p", "operands=shared"], ["--levers", 1]
+    shared, one = ["-p", "operands=one_slice"], ["--levers", 1]
     return {
         name: reported(tmp_path_factory.mktemp(name), *GEMM, *more, "--topology", name, options=one)
         for name, more in (("one_pe", []), ("one_cube", shared), ("four_sip", shared))

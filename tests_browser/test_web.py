@@ -32,7 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
     The tile of `left_open` is one that the chip chose.
     """
-    out, shared = tmp_path_factory.mktemp("runs"), ["-p", "operands=shared"]
+    out, shared = tmp_path_factory.mktemp("runs"), ["-p", "operands=one_slice"]
     return {
         "one": new_run(out, *GEMM, "--topology", "one_pe"),
         "eight": new_run(out, *GEMM, *shared),

@@ -6,7 +6,7 @@ from pathlib import Path
 from playwright.sync_api import Browser
 from web_page import CONTRAST, GEMM, Shown, run_kb, served
 
-SWEPT = ["sweep", *GEMM[:-1], "tile=32x16x24,16x16x24", "-p", "operands=local,shared", "--jobs", "1"]
+SWEPT = ["sweep", *GEMM[:-1], "tile=32x16x24,16x16x24", "-p", "operands=replicated,one_slice", "--jobs", "1"]
 BW = "$.cube.nodes.hbm.bw_gbs=51.2,102.4,204.8"
 
 

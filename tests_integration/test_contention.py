@@ -83,7 +83,7 @@ def log_of_shared_operands() -> str:
     kb = Engine(load_topology(ROOT / "topologies/one_sip.yaml"), MemoryLogWriter())
     host = Host(kb, ROOT / "benchmarks")
     gemm = run_path(str(ROOT / "benchmarks/gemm.py"))["Gemm"]()
-    params = gemm.Params(M=128, N=128, K=64, tile=TileShape(32, 32, 64), operands="shared")
+    params = gemm.Params(M=128, N=128, K=64, tile=TileShape(32, 32, 64), operands="one_slice")
     gemm.launch(host, params, gemm.inputs(params, np.random.default_rng(0)))
     return kb.close_log().digest
 

@@ -15,7 +15,7 @@ def main(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     """Runs the script on one small chip; gives the exit code and what it printed."""
 
     def run(*options: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(contention, "CASES", (("one_cube", "local"), ("one_cube", "shared")))
+        monkeypatch.setattr(contention, "CASES", (("one_cube", "replicated"), ("one_cube", "one_slice")))
         monkeypatch.setattr("sys.argv", ["contention.py", "--quick", *options])
         code = contention.main()
         captured = capsys.readouterr()

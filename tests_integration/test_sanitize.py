@@ -93,7 +93,7 @@ LARGE = [
     [
         ("gemm", "--topology", "one_pe"),
         ("gemm", "--topology", "one_cube"),
-        ("gemm", "--topology", "one_cube", "-p", "operands=shared", "-p", "tile=none", "-p", "dtype=i8"),
+        ("gemm", "--topology", "one_cube", "-p", "operands=one_slice", "-p", "tile=none", "-p", "dtype=i8"),
         ("gemm", "--topology", "one_cube", "-p", "M=37", "-p", "N=51", "-p", "K=77", "-p", "tile=16x16x16"),
         ("gemm", "--topology", "one_sip"),
         ("gemm", "--topology", "four_sip"),

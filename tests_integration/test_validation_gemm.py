@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from kb_cli.benchmark.load import load_benchmark
 from kb_dataexec import Executor, MemoryLogWriter
 from kb_engine import (
     DType,
@@ -31,6 +32,7 @@ with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT / "benchmarks/validation")
     names = ("gemm", "measured", "library_gemm", "gemm_halves", "gemm_roofline", "wave_folding", "gemm_times")
     gemm, measured, library_gemm, gemm_halves, gemm_roofline, wave_folding, gemm_times = map(import_module, names)
+    gemm_runs = import_module("gemm_runs")
 
 HEADER = "device,test,params,value,unit,source,licence\n"
 ROW = "h100_sxm,gemm,M=64 N=64 K=64 dtype=bf16,5.0,us,made up,none\n"
@@ -173,6 +175,63 @@ def test_the_product_is_right_in_whole_sums_in_parts_and_in_batches(cut, k, batc
     expected = x.astype(np.float64) @ y.astype(np.float64)
     bound = gemm_tolerance(expected, np.abs(x).astype(np.float32) @ np.abs(y).astype(np.float32), k, DType.BF16)
     assert (np.abs(got - expected) <= bound).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "chosen"),
+    [
+        ("h100", "M=256 N=200 K=1024", {"cache": "warm", "tile": "64x64x64", "grid": "4 x 4"}),
+        ("h100", "M=500 N=1030 K=96", {"cache": "warm", "tile": "128x64x64", "grid": "4 x 17"}),
+        ("h100", "M=100 N=300 K=4096", {"cache": "warm", "parts_of_k": 3, "tile": "64x64x64", "grid": "2 x 5"}),
+        ("v100", "M=64 N=1024 K=4096", {"cache": "cold", "parts_of_k": 4, "tile": "64x64x64", "grid": "1 x 16"}),
+    ],
+)
+def test_a_run_of_the_benchmark_takes_as_long_as_its_row_of_the_validation(name, sizes, chosen):
+    topology = load_topology(measured.TOPOLOGIES / f"{name}.yaml")
+    params = dict(pair.split("=") for pair in sizes.split())
+    row = measured.MeasuredRow(name, "gemm", {**params, "dtype": "f16"}, 1.0, "us")
+    validated = gemm_runs.run_gemm(topology, row)
+    assert "waves" not in validated.note
+    bench = load_benchmark("gemm").bench
+    p = bench.Params(**{side: int(size) for side, size in params.items()})
+    host = Host(Engine(topology), ROOT)
+    bench.launch(host, p, bench.inputs(p, np.random.default_rng(0)))
+    (launch,) = host.launches
+    assert launch.response_ps - launch.call_ps == validated.took_ps
+    assert host.choices == {"method": "library", "operands": "one_copy", **chosen}
+
+
+@pytest.mark.parametrize("interleave", [0, 128])
+def test_a_tensor_that_was_brought_into_the_caches_is_read_without_a_miss(interleave):
+    """Two slices, each behind a cache of 64 lines of 64 bytes. The tensor has 48 lines, the other one 200."""
+    text = (measured.TOPOLOGIES / "v100.yaml").read_text(encoding="utf-8")
+    for old, new in (
+        ("      kind: hbm\n", "      kind: hbm\n      count: 2\n"),
+        ("sets: 3072", "sets: 16"),
+        ("ways: 16", "ways: 4"),
+        ("line_nbytes: 128", "line_nbytes: 64"),
+        ("wire_ps_per_mm: 0", f"wire_ps_per_mm: 0\nhbm_interleave_nbytes: {interleave}"),
+        ("index: hashed", "index: modulo"),
+        ("to: hbm,", 'to: "hbm[0]",'),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    text += text.splitlines()[-1].replace("hbm[0]", "hbm[1]") + "\n"
+    host = Host(Engine(loads_topology(text), exact="check"), ROOT)
+    assert host.cache_nbytes == 2 * 64 * 64
+    x, big = (host.tensor(name, np.zeros((rows, 64), np.int8), "i8") for name, rows in (("x", 48), ("big", 200)))
+
+    def misses(tensor):
+        slices = [host.engine.components[f"sip0.cube0.hbm{number}"] for number in range(2)]
+        before = sum(each.line_misses for each in slices)
+        host.launch(lambda tl, a: [tl.load(a)].clear(), tensor, pes=[0])
+        return sum(each.line_misses for each in slices) - before
+
+    host.warm(x)
+    assert misses(x) == 0
+    assert misses(big) == 200
+    host.warm(big, written=True)
+    assert misses(big) == 200 - 64 * (2 if interleave else 1)
 
 
 def result_of(n_programs, n_pes, wave_ps):

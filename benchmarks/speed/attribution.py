@@ -28,10 +28,10 @@ from typing import NamedTuple
 CHECKOUT = Path(__file__).parents[2]
 SIDE, QUICK_SIDE, TILE = 7680, 3840, "128x128x128"
 CASES = {
-    "one_pe": ("one_pe", "local"),
-    "one_cube": ("one_cube", "local"),
-    "one_sip": ("one_sip", "local"),
-    "one_sip, shared": ("one_sip", "shared"),
+    "one_pe": ("one_pe", "replicated"),
+    "one_cube": ("one_cube", "replicated"),
+    "one_sip": ("one_sip", "replicated"),
+    "one_sip, shared": ("one_sip", "one_slice"),
 }
 """Topology and operands by the name of a case."""
 

@@ -134,7 +134,7 @@ class Session:
         from kb_engine import TileShape
 
         sizes = {"M": side, "N": side, "K": side}
-        return self._bundled("gemm", {"exact": "events"}, tile=TileShape(128, 128, 128), operands="local", **sizes)
+        return self._bundled("gemm", {"exact": "events"}, tile=TileShape(128, 128, 128), operands="replicated", **sizes)
 
     def softmax(self, rows: int) -> tuple[Any, Callable[[], object]]:
         """An engine, and the function that runs benchmarks/softmax.py on *rows* rows of 4096, four at a time."""

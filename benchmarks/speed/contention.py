@@ -7,9 +7,9 @@
     python benchmarks/speed/contention.py --quick                # a smaller GEMM: ten seconds
 
 The GEMM is benchmarks/gemm.py with M=512 N=1024 K=256, f16, in tiles of 32 x 32 x 64. It runs on `one_sip` with
-operands=local and with operands=shared, and on `four_sip` with operands=shared. Each run has a process of its own.
-Seconds are wall time from the kernel's call to the closed log, and CPU time of the process in between. Events are
-entries of the clock's queue. Calls of SharedLink are counted in another run, because counting takes time.
+operands=replicated and with operands=one_slice, and on `four_sip` with operands=one_slice. Each run has a process of
+its own. Seconds are wall time from the kernel's call to the closed log, and CPU time of the process in between. Events
+are entries of the clock's queue. Calls of SharedLink are counted in another run, because counting takes time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 CHECKOUT = Path(__file__).parents[2]
 FULL, QUICK = {"M": 512, "N": 1024, "K": 256}, {"M": 128, "N": 256, "K": 64}
 TILE = (32, 32, 64)
-CASES = (("one_sip", "local"), ("one_sip", "shared"), ("four_sip", "shared"))
+CASES = (("one_sip", "replicated"), ("one_sip", "one_slice"), ("four_sip", "one_slice"))
 """(topology, operands)."""
 TOO_LONG = "more than {:g} s; raise --limit to wait for it"
 

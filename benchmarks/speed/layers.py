@@ -7,8 +7,8 @@
     python benchmarks/speed/layers.py --starts              # the cost of a start of a program; with --against in turns
 
 A layer has seven products, which are a launch each on all 512 PEs of `topologies/four_sip.yaml`. Every PE reads its
-rows of A and columns of B from its own HBM slice, as `benchmarks/gemm.py` does with `operands=local`. Attention, norms
-and activations are not part of it. The operands are empty, all layers use the same ones, and only pass 1 runs.
+rows of A and columns of B from its own HBM slice, as `benchmarks/gemm.py` does with `operands=replicated`. Attention,
+norms and activations are not part of it. The operands are empty, all layers use the same ones, and only pass 1 runs.
 
 Without `--layers`, a layer is simulated as usual and with `Engine(exact="events")`, each in a process of its own, in
 turns. With `--against`, the other side is the code of another checkout as it simulates by default, on its own files.

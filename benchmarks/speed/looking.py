@@ -27,7 +27,7 @@ from time import perf_counter, process_time
 from typing import NamedTuple
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-MANY_PES = ["--topology", "four_sip", "-p", "operands=shared", "-p", "M=2048", "-p", "N=2048", "-p", "K=512"]
+MANY_PES = ["--topology", "four_sip", "-p", "operands=one_slice", "-p", "M=2048", "-p", "N=2048", "-p", "K=512"]
 """PEs that compete, so that each of the 512 has rows of its own in the report."""
 LANES_SHOWN, PIXELS = 60, 1400
 Figures = dict[str, float]

@@ -33,13 +33,13 @@ CHECKOUT = Path(__file__).parents[2]
 Case = tuple[str, str, str]
 Exact = Literal["events", "isolated"]
 CASES: tuple[Case, ...] = (
-    ("one_pe", "local", "3072x3072x3072"),
-    ("one_cube", "local", "2048x2048x2048"),
-    ("one_sip", "local", "2048x2048x2048"),
-    ("one_cube", "shared", "2048x2048x2048"),
+    ("one_pe", "replicated", "3072x3072x3072"),
+    ("one_cube", "replicated", "2048x2048x2048"),
+    ("one_sip", "replicated", "2048x2048x2048"),
+    ("one_cube", "one_slice", "2048x2048x2048"),
 )
 """(topology, operands, M x N x K). Tiles are 128 x 128 x 128, f16."""
-MILLION: Case = ("one_cube", "local", "8192x12288x5120")
+MILLION: Case = ("one_cube", "replicated", "8192x12288x5120")
 
 
 def simulate(topology: str, operands: str, shape: str, exact: Exact, records: bool) -> float:

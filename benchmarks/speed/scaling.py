@@ -1,7 +1,7 @@
 """One GEMM over 1, 8, 128 and 512 PEs: the speed-up of the chip, and the simulator's time for a tile stage.
 
 Every PE reads its rows of A and columns of B from its own HBM slice and writes its block of C there, as
-`benchmarks/gemm.py` does with `operands=local`. The operands are empty, and only pass 1 runs, event by event; with
+`benchmarks/gemm.py` does with `operands=replicated`. The operands are empty, and only pass 1 runs, event by event; with
 `--closed` equal commands are simulated once, so that starts of programs are all that is left. Seconds are CPU time, so
 that other programs on the machine count less. Every run has a process of its own, as a user's run has: the heap that
 an earlier chip leaves behind slows a large chip down. `--shape 18432 18432 18432 --tile 64` is a run of 10^8 stages.

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import measured
 from gemm_roofline import size_of
-from library_gemm import Operands, grid_of, launch_gemm, operands, suggest_cut
+from library_gemm import FILE, Operands, empty_operands, grid_of, launch_gemm, suggest_cut, warm_caches
 from measured import Comparison, MeasuredRow
 from msgspec import structs
 from wave_folding import launch_folded
@@ -21,7 +20,6 @@ from kb_dataexec.analysis import path_shares, where
 from kb_engine import Engine, Host, LaunchResult
 from kb_topology import Topology, load_topology
 
-HERE = Path(__file__).parent
 MOST_SHARES: Final = 4
 """Parts of the path that an explanation names."""
 
@@ -54,37 +52,29 @@ def simulate(topology: Topology, row: MeasuredRow) -> Comparison:
 def run_gemm(topology: Topology, row: MeasuredRow, writer: Callable[[], LogWriter] | None = None) -> GemmRun:
     """Runs the GEMM of *row*, with waves skipped where they are many. Each chip has the log of *writer*, if any.
 
-    Measurements repeat a GEMM. So where all its bytes fit the cache, it runs twice, and the second run counts.
+    Measurements repeat a GEMM. So where all its bytes fit the cache, they lie there when the kernel begins.
     """
     size = size_of(row)
     used: list[Host] = []
 
     def new_chip() -> tuple[Host, Operands]:
-        used[:] = [Host(Engine(topology, writer() if writer else None), HERE)]
-        return used[0], operands(used[0], size)
+        used[:] = [Host(Engine(topology, writer() if writer else None), FILE.parent)]
+        return used[0], empty_operands(used[0], size)
 
     host, tensors = new_chip()
     cut = suggest_cut(host, size, tensors)
-    grid, n_pes, cached = grid_of(size, cut), len(host.engine.pes), cache_nbytes(host)
-    repeats = tensors.nbytes <= cached
+    grid, n_pes = grid_of(size, cut), host.num_pes
 
     def launch(n_programs: int) -> LaunchResult:
         chip_of_launch, its_tensors = new_chip()
-        if repeats:
-            launch_gemm(chip_of_launch, size, its_tensors, cut, n_programs)
+        warm_caches(chip_of_launch, its_tensors)
         return launch_gemm(chip_of_launch, size, its_tensors, cut, n_programs)
 
     written = n_pes * cut.tile.m * cut.tile.n * size.out_dtype.nbytes
-    taken = launch_folded(launch, grid, n_pes, -(-cached // written))
+    taken = launch_folded(launch, grid, n_pes, -(-host.cache_nbytes // written))
     note = f"tiles {cut.tile}" + (f", K in {grid.splits} parts" if grid.splits > 1 else "")
     note += f", {taken.n_skipped} waves like those before" if taken.n_skipped else ""
     return GemmRun(used[0], taken.took_ps, used[0].launches[-1], note)
-
-
-def cache_nbytes(host: Host) -> int:
-    """The bytes of all caches of the chip."""
-    specs: list[Any] = [block.spec for block in host.engine.components.values()]
-    return sum(spec.sets * spec.ways * spec.line_nbytes for spec in specs if hasattr(spec, "ways"))
 
 
 def explain(topology: Topology, comparison: Comparison) -> str:

@@ -38,7 +38,7 @@ BENCHMARKS = Path(__file__).parents[1]
 RUNS: dict[str, tuple[dict[str, Any], ...]] = {
     "gemm": (
         {"M": 200, "N": 184, "K": 96, "tile": TileShape(64, 64, 32)},
-        {"M": 130, "N": 70, "K": 300, "tile": TileShape(32, 32, 64), "operands": "shared"},
+        {"M": 130, "N": 70, "K": 300, "tile": TileShape(32, 32, 64), "operands": "one_slice"},
         {"M": 256, "N": 200, "K": 128, "tile": TileShape(256, 200, 32)},
     ),
     "softmax": ({"M": 100, "N": 96}, {"M": 70, "N": 33, "rows": 3}),

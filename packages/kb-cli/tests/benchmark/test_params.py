@@ -56,6 +56,23 @@ def test_texts_that_are_no_value_are_refused(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
+def test_a_value_that_was_renamed_is_refused_with_its_new_name() -> None:
+    class Renamed(Struct):
+        place: Annotated[Literal["near", "anywhere"], Meta(extra={"renamed": {"local": "near"}})] = "near"
+        maybe: Annotated[Literal["on"], Meta(extra={"renamed": {"yes": "on"}})] | None = None
+
+    found = []
+    for text in ("place=local", "maybe=yes", "place=nea"):
+        with pytest.raises(BenchmarkError) as caught:
+            build_params(Renamed, parse_assignments([text]))
+        found.append(str(caught.value))
+    assert found == [
+        "-p place: got 'local', needs one of near, anywhere; 'local' is called 'near' now",
+        "-p maybe: got 'yes', needs one of on or none; 'yes' is called 'on' now",
+        "-p place: got 'nea', needs one of near, anywhere; did you mean 'near'?",
+    ]
+
+
 @pytest.mark.parametrize(
     ("texts", "message"),
     [

@@ -55,9 +55,9 @@ def test_parameters_that_do_not_differ_are_left_out() -> None:
 
 
 def test_a_run_that_lacks_a_parameter_differs_from_one_that_has_it() -> None:
-    old, new = ("gemm", {"M": 8}), ("gemm", {"M": 8, "operands": "shared"})
-    assert differing_params([old, new]) == ["", "operands=shared"]
-    assert differing_params([new, old, new]) == ["operands=shared", "", "operands=shared"]
+    old, new = ("gemm", {"M": 8}), ("gemm", {"M": 8, "operands": "one_slice"})
+    assert differing_params([old, new]) == ["", "operands=one_slice"]
+    assert differing_params([new, old, new]) == ["operands=one_slice", "", "operands=one_slice"]
     assert differing_params([new, ("gemm", {}), new]) == ["", "", ""], "an interrupted run says nothing of parameters"
 
 

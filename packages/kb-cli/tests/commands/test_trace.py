@@ -173,7 +173,7 @@ def lanes_of_memories(decoded: Decoded) -> list[Any]:
 
 def test_a_memory_shows_whom_it_served_when(invoke: Invoke) -> None:
     """Eight PEs read from slices that they share. No two of them hold a slice at a time, and bytes take their time."""
-    run_dir = json.loads(invoke("run", "gemm", *GEMM, "-p", "operands=shared", "--json").stdout)["run_dir"]
+    run_dir = json.loads(invoke("run", "gemm", *GEMM, "-p", "operands=one_slice", "--json").stdout)["run_dir"]
     decoded, log = read(invoke, Path(run_dir), "x.pftrace", "--unit", "ps"), read_log(Path(run_dir) / "log")
     found = lanes_of_memories(decoded)
     moves = [row for row in log.ops if log.strings[row["name"]].startswith("dma_")]
@@ -195,7 +195,7 @@ def test_a_memory_shows_whom_it_served_when(invoke: Invoke) -> None:
 
 
 def test_with_one_pe_its_memories_have_the_services_of_all(invoke: Invoke) -> None:
-    run_dir = json.loads(invoke("run", "gemm", *GEMM, "-p", "operands=shared", "--json").stdout)["run_dir"]
+    run_dir = json.loads(invoke("run", "gemm", *GEMM, "-p", "operands=one_slice", "--json").stdout)["run_dir"]
     everything = lanes_of_memories(read(invoke, Path(run_dir), "x.pftrace"))
     one = lanes_of_memories(read(invoke, Path(run_dir), "x.pftrace", "--pe", "sip0.cube0.pe5"))
     used = {each.track for each in everything if each.name.startswith("sip0.cube0.pe5: ")}
@@ -204,7 +204,7 @@ def test_with_one_pe_its_memories_have_the_services_of_all(invoke: Invoke) -> No
 
 
 def test_a_memory_without_begins_has_a_track_for_each_service_at_once(invoke: Invoke) -> None:
-    more = ["-p", "operands=shared", "--topology", "one_cube_banked"]
+    more = ["-p", "operands=one_slice", "--topology", "one_cube_banked"]
     run_dir = json.loads(invoke("run", "gemm", *GEMM, *more, "--json").stdout)["run_dir"]
     decoded, log = read(invoke, Path(run_dir), "x.pftrace"), read_log(Path(run_dir) / "log")
     assert len(lanes_of_memories(decoded)) == len(all_transfers(log))

@@ -39,8 +39,8 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert in_bash(tmp_path, "kb run w") == ["with\\ blank.py"]
     assert in_bash(tmp_path, "kb run gemm --topology four") == ["four_sip"]
     assert in_bash(tmp_path, "kb run gemm -p op") == ["operands="]
-    assert in_bash(tmp_path, "kb run gemm -p operands=l") == ["local"]
-    assert in_bash(tmp_path, "kb run gemm -p operands=l", breaks=" ") == ["operands=local"]
+    assert in_bash(tmp_path, "kb run gemm -p operands=r") == ["replicated"]
+    assert in_bash(tmp_path, "kb run gemm -p operands=r", breaks=" ") == ["operands=replicated"]
     assert in_bash(tmp_path, "kb run gemm --verify=") == ["auto", "full", "sample"]
     assert in_bash(tmp_path, "kb run gemm --shapes ") == []
 
@@ -61,7 +61,7 @@ complete_line() {
 }
 complete_line "kb" rep
 complete_line "kb run gemm -p" op
-complete_line "kb run gemm -p" operands=l
+complete_line "kb run gemm -p" operands=r
 complete_line "kb run gemm --shapes" ""
 complete_line "kb run gemm --out" ""
 complete_line "kb run" w
@@ -85,7 +85,7 @@ def test_zsh_completes(tmp_path: Path) -> None:
         "compadd -Q -- replay",
         "compadd -Q -- report",
         "compadd -Q -S  -- operands=",
-        "compadd -Q -- operands=local",
+        "compadd -Q -- operands=replicated",
         "_files ",
         "_files -/",
         "compadd -Q -- with\\ blank.py",

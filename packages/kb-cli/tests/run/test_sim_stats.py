@@ -13,7 +13,7 @@ REASON = SlowPathReason(
     what="programs of a grid", kernel="softmax", line="s.py:14", cause="the kernel warns", change="do not", commands=9
 )
 COUNTS = {name: 0 for name in SimStats.__struct_fields__ if name not in ("events", "slow_path")}
-SMALL_TILES = "-p", "M=512", "-p", "N=512", "-p", "K=512", "-p", "tile=32x32x32", "-p", "operands=local"
+SMALL_TILES = "-p", "M=512", "-p", "N=512", "-p", "K=512", "-p", "tile=32x32x32", "-p", "operands=replicated"
 OF_A_RUN = "run_dir", "wall_s", "host", "keep"
 
 

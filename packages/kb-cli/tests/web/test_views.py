@@ -17,7 +17,7 @@ from kb_dataexec import OpLog, read_log
 from kb_dataexec.analysis import Causes, path
 from kb_messages import LogError
 
-SHARED = ["gemm", "-p", "M=72", "-p", "N=40", "-p", "K=56", "-p", "operands=shared", "-p"]
+SHARED = ["gemm", "-p", "M=72", "-p", "N=40", "-p", "K=56", "-p", "operands=one_slice", "-p"]
 
 LARGE = ["gemm", "-p", "M=256", "-p", "N=1024", "-p", "K=1024", "-p", "tile=256x256x256", "--topology", "one_pe"]
 LARGE += ["--no-verify", "--keep", "all"]

@@ -150,3 +150,35 @@ def test_every_request_agrees_with_the_reference_to_the_picosecond(sets, ways, i
 def test_a_cache_of_nothing_is_refused(name):
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({**msgspec.to_builtins(spec()), name: 0}, CachedMemorySpec)
+
+
+def test_bytes_that_are_brought_in_are_hits_and_written_ones_are_written_back():
+    memory = cached()
+    assert memory.cache_nbytes == 2 * 2 * 64
+    memory.warm(Rectangle(0, 2, 64, 128), written=False)  # lines 0 and 2, both of set 0
+    assert memory.reserve(0, LINE, 0, False) == (100, 164)  # 64 ps for the bytes at the port, 100 of latency
+    assert (memory.line_hits, memory.line_misses, memory.busy_ps) == (1, 0, 64)
+    memory.warm(Rectangle(64, 1, 64, 64), written=True)  # line 1, of set 1
+    memory.reserve(1000, Rectangle(5 * 64, 1, 64, 64), 0, False)
+    assert memory.lines_written_back == 0
+    memory.reserve(9000, Rectangle(7 * 64, 1, 64, 64), 0, False)  # two younger lines of set 1 push line 1 out
+    assert memory.lines_written_back == 1
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_cache_that_was_warmed_is_as_after_the_requests_themselves(written):
+    rows = [Rectangle(64 * start, 3, 130, 256) for start in (0, 7, 3, 30)]
+    warmed, used = cached(sets=8, ways=2, index="hashed"), cached(sets=8, ways=2, index="hashed")
+    for each in rows:
+        warmed.warm(each, written)
+        used.reserve(0, each, 0, written)
+    one, other = (memory._tags for memory in (warmed, used))
+    assert one._held.tolist() == other._held.tolist()
+    assert one._dirty.tolist() == other._dirty.tolist()
+
+
+def test_a_write_through_a_cache_brings_no_line_in():
+    memory = cached(write="through")
+    memory.warm(LINE, written=True)
+    memory.reserve(0, LINE, 0, False)
+    assert memory.line_misses == 1

@@ -27,6 +27,7 @@ USES = pytest.mark.parametrize(
         (lambda host, a: host.write(a, NUMBERS), "write"),
         (lambda host, a: host.free(a), "free"),
         (lambda host, a: host.map(a), "map"),
+        (lambda host, a: host.warm(a), "warm"),
         (lambda host, a: host.launch(lambda tl, a: None, [a]), "launch"),
         (lambda host, a: host.launch(lambda tl, a: None, a.ref[0:2]), "launch"),
     ],

@@ -94,6 +94,8 @@ def _alternatives(annotation: ast.expr | None) -> Iterator[ast.expr]:
     if isinstance(annotation, ast.BinOp):
         yield from _alternatives(annotation.left)
         yield from _alternatives(annotation.right)
+    elif isinstance(annotation, ast.Subscript) and _name(annotation.value) == "Annotated":
+        yield from _alternatives(annotation.slice.elts[0] if isinstance(annotation.slice, ast.Tuple) else None)
     elif annotation is not None:
         yield annotation
 

@@ -123,6 +123,16 @@ class MemoryComponent(ComponentBase[SpecT]):
         return 64
 
     @property
+    def cache_nbytes(self) -> int:
+        """The bytes of a cache in front of the memory, 0 without one. A memory with a cache defines `warm`, too."""
+        return 0
+
+    def warm(self, memory: Rectangle, written: bool) -> None:
+        """Brings the bytes of *memory* into the cache, between launches and without time, as an earlier kernel leaves
+        bytes that it read or, with *written*, wrote. A memory without a cache does nothing.
+        """
+
+    @property
     def sends_in_order(self) -> bool:
         """Whether reads leave one after the other. If not, their data share the link away from the memory."""
         return True

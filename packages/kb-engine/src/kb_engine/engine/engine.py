@@ -5,7 +5,7 @@ Design: docs/design/architecture.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
@@ -42,11 +42,13 @@ from kb_engine.program.runner import Kernel, KernelCall
 from kb_engine.timing.clock import Clock
 from kb_engine.timing.collector import collect_once, collector_off
 from kb_messages import (
+    OFFSET_MASK,
     CubeTarget,
     KbError,
     KernelError,
     Matrix,
     MmuMessage,
+    Rectangle,
     TraceEvent,
 )
 from kb_topology import Topology
@@ -280,6 +282,27 @@ class Engine:
         if self._check is not None:
             self._check.moved(times_ps, matrices, write)
         return times_ps
+
+    def warm(self, matrices: Sequence[Matrix], written: bool) -> None:
+        """Brings the bytes of *matrices* into the caches in front of their memories, without time. *written* is as in
+        `MemoryComponent.warm`.
+        """
+        for part in self._parts_in_memories(matrices):
+            self.components[self.topology.address_map.by_owner[part.owner].node_id].warm(part, written)
+        if self._check is not None:
+            self._check.warmed(matrices, written)
+
+    def _parts_in_memories(self, matrices: Sequence[Matrix]) -> Iterator[Rectangle]:
+        """The bytes of *matrices* in each memory. Interleaved bytes lie in several memories."""
+        for rectangle in (each.rectangle for each in matrices):
+            region = self.topology.address_map.interleaved.get(rectangle.owner)
+            if region is None:
+                yield rectangle
+                continue
+            for number, offset, rows, row_nbytes, stride in region.interleaving.parts(
+                rectangle.base & OFFSET_MASK, rectangle.rows, rectangle.row_nbytes, rectangle.stride
+            ):
+                yield Rectangle(region.slices[number] + offset, rows, row_nbytes, stride)
 
     @property
     def work(self) -> SimulatedWork:

@@ -92,6 +92,10 @@ class ExactCheck:
         """Makes a transfer of the host again, which took *times_ps* on the first engine."""
         self._compare("transfer of the host", times_ps, self._other.move(matrices, write))
 
+    def warmed(self, matrices: Sequence[Matrix], written: bool) -> None:
+        """Brings *matrices* into the caches of the other engine, too."""
+        self._other.warm(matrices, written)
+
     def sent(self, messages: Sequence[MmuMessage]) -> None:
         """Sends *messages* to the MMUs of the other engine, too."""
         self._other.send(messages)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kb_dataexec import numpy_dtype
+from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.engine.engine import Engine
 from kb_engine.host.read import DeferredRead, read_tensor
 from kb_engine.host.sharding import Sharding
@@ -119,6 +120,12 @@ class Host:
     def num_slices(self) -> int:
         """The number of HBM slices of the chip."""
         return self._memories.count(MemorySpace.HBM)
+
+    @property
+    def cache_nbytes(self) -> int:
+        """The bytes of all caches in front of memories of the chip; 0 for a chip without one."""
+        blocks = self.engine.components.values()
+        return sum(block.cache_nbytes for block in blocks if isinstance(block, MemoryComponent))
 
     def hbm_slice_of(self, pe: int) -> int:
         """The number of the HBM slice near PE number *pe*, in the same cube.
@@ -292,6 +299,16 @@ class Host:
         if self.engine.initial_memory is not None:
             for (matrix, block), each in zip(written, times, strict=True):
                 self.engine.log_host_write(matrix, block.tobytes(), each)
+
+    def warm(self, tensor: Tensor, written: bool = False) -> None:
+        """Brings *tensor* into the caches in front of its memory, as an earlier kernel leaves a tensor that it read or,
+        with *written*, wrote. Takes no time. Measurements repeat a kernel, so they find its tensors there.
+
+        A chip without caches does nothing. Of more bytes than the caches hold, the last ones stay. Raises KernelError
+        for a tensor that was freed.
+        """
+        self._tensors.check_live("warm", tensor)
+        self.engine.warm([matrix for _, matrix in tensor.every_block()], written)
 
     def launch(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from math import fsum, prod
+from math import fsum
 from pathlib import Path
 from threading import RLock
 from time import perf_counter
@@ -274,9 +274,7 @@ class Device:
     @property
     def cache_nbytes(self) -> int:
         """The bytes of all caches in front of memories; 0 for a chip without one."""
-        names = ("sets", "ways", "line_nbytes")
-        specs = [each.spec for each in self._components()]
-        return sum(prod(getattr(each, name) for name in names) for each in specs if hasattr(each, "sets"))
+        return sum(getattr(each, "cache_nbytes", 0) for each in self._components())
 
     @property
     def hbm_nbytes(self) -> int:

@@ -52,6 +52,15 @@ def _bounds(note: object) -> str:
     return " and ".join(f"{sign} {bound}" for sign, bound in given if bound is not None)
 
 
+def _renamed(type_: Any) -> Mapping[str, str]:
+    """Returns the present names of values that had other names, by those: a note `Meta(extra={"renamed": {...}})`."""
+    if get_origin(type_) in (Union, UnionType):
+        return {old: new for part in get_args(type_) for old, new in _renamed(part).items()}
+    notes = get_args(type_)[1:] if get_origin(type_) is Annotated else ()
+    extras = [note.extra for note in notes if isinstance(note, Meta) and note.extra]
+    return {old: new for extra in extras for old, new in extra.get("renamed", {}).items()}
+
+
 def choices_of(type_: Any) -> list[str]:
     """Returns the values of an Enum or a Literal, as text."""
     if isinstance(type_, type) and issubclass(type_, Enum):
@@ -163,7 +172,9 @@ def _out_of_bounds(error: msgspec.ValidationError, value: object, type_: Any, fu
 def _no_member(text: str, type_: Any, members: list[Member], full: bool) -> BadValue:
     choices = [choice for member in members for choice in choices_of(member.type_)]
     tile = any(member.type_ is TileShape for member in members)
-    fix = did_you_mean(text, choices) or ("write it like 128x128x128" if tile else "")
+    renamed = _renamed(type_).get(text)
+    fix = f"{text!r} is called {renamed!r} now" if renamed else ""
+    fix = fix or did_you_mean(text, choices) or ("write it like 128x128x128" if tile else "")
     got = repr(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}...")
     types = {member.type_ for member in members if member.type_ in (int, float)}
     if not fix and types and _is_number(text):

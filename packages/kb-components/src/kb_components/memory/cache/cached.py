@@ -13,6 +13,8 @@ from kb_messages import OFFSET_MASK, CountedPieces, Rectangle, TopologyError
 
 _MOST_OPEN: Final = 1 << 12
 _MOST_SHAPES: Final = 1 << 10
+_MOST_WARMED_NBYTES: Final = 1 << 24
+"""The bytes of the rows that `warm` brings in at a time, because each line takes memory meanwhile. Source: assumed."""
 _MOST_NBYTES: Final = 16 << 30
 """The largest cache. Source: assumed (the 16 GiB of MCDRAM that Intel's Knights Landing uses as a cache)."""
 
@@ -65,6 +67,26 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
     def burst_nbytes(self) -> int:
         """The bytes of a burst, from the Spec."""
         return self.spec.burst_nbytes
+
+    @property
+    def cache_nbytes(self) -> int:
+        """The bytes of all lines."""
+        return self.spec.sets * self.spec.ways * self.spec.line_nbytes
+
+    def warm(self, memory: Rectangle, written: bool) -> None:
+        """Takes the lines of *memory*, and marks them as written if *written*. Lines that they push out count nowhere.
+
+        With `write: through`, a write brings no line in.
+        """
+        if written and self.spec.write == "through":
+            return
+        step = max(1, _MOST_WARMED_NBYTES // memory.row_nbytes)
+        for row in range(0, memory.rows, step):
+            base, rows = memory.base + row * memory.stride, min(step, memory.rows - row)
+            lines = self._finder.lines(Rectangle(base, rows, memory.row_nbytes, memory.stride))
+            self._tags.take(self._tags.look(lines).missing, 0)
+            if written:
+                self._tags.soil(lines)
 
     def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
         """Returns (latency, time of the bytes) of a request that finds all its bytes in the cache."""
