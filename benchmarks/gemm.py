@@ -31,50 +31,70 @@ def kernel(
 
 def tile_kernel(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, size: GemmSize, tile: TileShape) -> None:
     """A program computes a tile of C. The PE goes on while bytes are on the way."""
-    n_rows, n_cols = -(-size.m // tile.m), -(-size.n // tile.n)
-    number = tl.program_id(0)
-    of, i, j = number // (n_rows * n_cols), number % n_rows, number // n_rows % n_cols
-    rows = slice(of * size.m + i * tile.m, of * size.m + min((i + 1) * tile.m, size.m))
-    cols = slice(j * tile.n, min((j + 1) * tile.n, size.n))
-    tl.composite("gemm", a[rows, :], b[of * size.k : (of + 1) * size.k, cols], out=c[rows, cols], tile=tile)
+    at = tile_at(tl.program_id(0), size, tile)
+    of_b = slice(at.matrix * size.k, (at.matrix + 1) * size.k)
+    tl.composite("gemm", a[at.rows, :], b[of_b, at.cols], out=c[at.rows, at.cols], tile=tile)
+
+
+class Cut(NamedTuple):
+    """The programs of a product of `size`: output tiles of `tile`, and parts of K that are `depth` deep."""
+
+    size: GemmSize
+    tile: TileShape
+    depth: int
 
 
 def split_kernel(
-    tl: Language,
-    a: TensorRef,
-    b: TensorRef,
-    c: TensorRef,
-    sums: TensorRef,
-    arrived: TensorRef,
-    size: GemmSize,
-    tile: TileShape,
-    depth: int,
+    tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, sums: TensorRef, arrived: TensorRef, cut: Cut
 ) -> None:
-    """A program writes the sum of a tile over a part of K to *sums*. The last one of a tile adds them up.
+    """A program writes the f32 sum of a tile over a part of K to *sums*. The last one of a tile adds its parts up.
 
-    A part is *depth* deep. *sums* has the f32 sums of the parts, one below the other; *arrived* counts a tile's parts.
+    *sums* has the parts one below the other, and *arrived* counts the parts of each tile.
     """
-    splits, n_rows, n_cols = -(-size.k // depth), -(-size.m // tile.m), -(-size.n // tile.n)
-    number = tl.program_id(0)
-    part, i, j = number % splits, number // splits % n_rows, number // (splits * n_rows) % n_cols
-    of, below = number // (splits * n_rows * n_cols), size.batch * size.m
-    rows = slice(of * size.m + i * tile.m, of * size.m + min((i + 1) * tile.m, size.m))
-    cols = slice(j * tile.n, min((j + 1) * tile.n, size.n))
-    along = slice(part * depth, min((part + 1) * depth, size.k))
-    mine = slice(part * below + rows.start, part * below + rows.stop)
-    of_b = slice(of * size.k + along.start, of * size.k + along.stop)
-    tl.wait(tl.composite("gemm", a[rows, along], b[of_b, cols], out=sums[mine, cols], tile=tile))
-    counter = of * n_rows + i
-    if int(tl.atomic_add(arrived[counter : counter + 1, j : j + 1], 1)) + 1 < splits:
-        return
-    step = max(1, SUMS_NBYTES // (splits * (cols.stop - cols.start) * sums.dtype.nbytes))
-    for first in range(rows.start, rows.stop, step):
-        last = min(first + step, rows.stop)
-        parts = [tl.load_async(sums[at * below + first : at * below + last, cols]) for at in range(splits)]
+    size, tile, depth = cut
+    splits = -(-size.k // depth)
+    at, number = tile_at(tl.program_id(0) // splits, size, tile), tl.program_id(0) % splits
+    along = slice(number * depth, min((number + 1) * depth, size.k))
+    of_b = slice(at.matrix * size.k + along.start, at.matrix * size.k + along.stop)
+    mine = sums[at.rows_of_part(number, size), at.cols]
+    tl.wait(tl.composite("gemm", a[at.rows, along], b[of_b, at.cols], out=mine, tile=tile))
+    if int(tl.atomic_add(arrived[at.row : at.row + 1, at.col : at.col + 1], 1)) + 1 == splits:
+        add_parts(tl, c, sums, at, size, splits)
+
+
+def add_parts(tl: Language, c: TensorRef, sums: TensorRef, at: "TileAt", size: GemmSize, splits: int) -> None:
+    """Stores the sum of the parts of a tile, SUMS_NBYTES of parts at a time."""
+    step = max(1, SUMS_NBYTES // (splits * (at.cols.stop - at.cols.start) * sums.dtype.nbytes))
+    for first in range(at.rows.start, at.rows.stop, step):
+        some = at._replace(rows=slice(first, min(first + step, at.rows.stop)))
+        parts = [tl.load_async(sums[some.rows_of_part(number, size), at.cols]) for number in range(splits)]
         total = parts[0]
         for each in parts[1:]:
             total = total + each
-        tl.store(c[first:last, cols], total.to(c.dtype))
+        tl.store(c[some.rows, at.cols], total.to(c.dtype))
+
+
+class TileAt(NamedTuple):
+    """A tile of C: its place among the tiles of all matrices, the number of its matrix, and its rows and columns."""
+
+    row: int
+    col: int
+    matrix: int
+    rows: slice
+    cols: slice
+
+    def rows_of_part(self, number: int, size: GemmSize) -> slice:
+        """The rows of part *number* of K in the sums of all parts, which lie one below the other."""
+        above = number * size.batch * size.m
+        return slice(above + self.rows.start, above + self.rows.stop)
+
+
+def tile_at(number: int, size: GemmSize, tile: TileShape) -> TileAt:
+    """Tile *number* of C: tiles are numbered along M first, then along N, then by matrix."""
+    n_rows, n_cols = -(-size.m // tile.m), -(-size.n // tile.n)
+    matrix, i, j = number // (n_rows * n_cols), number % n_rows, number // n_rows % n_cols
+    rows = slice(matrix * size.m + i * tile.m, matrix * size.m + min((i + 1) * tile.m, size.m))
+    return TileAt(matrix * n_rows + i, j, matrix, rows, slice(j * tile.n, min((j + 1) * tile.n, size.n)))
 
 
 RENAMED = Meta(extra={"renamed": {"local": "replicated", "shared": "one_slice"}})
@@ -205,7 +225,7 @@ def launch_gemm(host: Host, size: GemmSize, tensors: Operands, cut: Waves, n_pro
         return host.launch(tile_kernel, *tensors, size, cut.tile, grid=n_programs, pes="all")
     sums = host.empty("sums", (grid.splits * size.batch * size.m, size.n), size.dtype.accumulator)
     arrived = host.tensor("arrived", np.zeros((size.batch * grid.m, grid.n), np.int32), "i32")
-    launched = (*tensors, sums, arrived, size, cut.tile, _depth(size, cut))
+    launched = (*tensors, sums, arrived, Cut(size, cut.tile, _depth(size, cut)))
     result = host.launch(split_kernel, *launched, grid=n_programs, pes="all")
     host.free(sums)
     host.free(arrived)
@@ -258,7 +278,7 @@ def _launch_library(host: Host, p: GemmParams, arrays: Arrays) -> Tensor:
     grid = grid_of(size, cut)
     is_warm = p.warm and warm_caches(host, tensors)
     launch_gemm(host, size, tensors, cut)
-    host.chose(method="library", operands="one_copy", tile=str(cut.tile), grid=f"{grid.m} x {grid.n}")
+    host.chose(method="library", operands="one_slice", tile=str(cut.tile), grid=f"{grid.m} x {grid.n}")
     if grid.splits > 1:
         host.chose(parts_of_k=grid.splits)
     if host.cache_nbytes:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, get_args
 from kb_dataexec import LogWriter, MemoryLogWriter, MemoryStore, OpLog
 from kb_dataexec.log import LogSummary
 from kb_engine.block.component import ComponentBase
+from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.stage_server import StageServer
 from kb_engine.engine.build import Exactness, build
 from kb_engine.engine.dropped_interrupts import raises_dropped_interrupts
@@ -288,7 +289,9 @@ class Engine:
         `MemoryComponent.warm`.
         """
         for part in self._parts_in_memories(matrices):
-            self.components[self.topology.address_map.by_owner[part.owner].node_id].warm(part, written)
+            memory = self.components[self.topology.address_map.by_owner[part.owner].node_id]
+            if isinstance(memory, MemoryComponent):
+                memory.warm(part, written)
         if self._check is not None:
             self._check.warmed(matrices, written)
 
