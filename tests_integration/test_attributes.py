@@ -24,10 +24,7 @@ ALLOWED = {
     ),
     "kb_engine.observe.traced_server": ("waits", "a token's waits end with its stage"),
     "kb_engine.fabric": (
-        (
-            "count under_way head_ps tail_ps served promised_ps awaited free_ps busy_ps nbytes group read_alone_ps "
-            "write_alone_ps"
-        ),
+        ("count under_way head_ps tail_ps served promised_ps awaited free_ps group read_alone_ps write_alone_ps"),
         "a transfer carries its times from link to link, and links and memories count what passes",
     ),
     "kb_engine.fastforward.isolated": (

@@ -12,6 +12,7 @@ from kb_messages import (
     DType,
     GemmCommand,
     GemmParams,
+    LoopOrder,
     Matrix,
     PipelinePlan,
     PlanError,
@@ -23,17 +24,23 @@ from kb_messages import (
     TransferParams,
     When,
 )
-from kb_plans import PlanCounts, count, generate_gemm_plan, generate_transfer_plan
+from kb_plans import PlanCounts, count, generate_gemm_plan, generate_transfer_plan, service_kinds
 
 sizes = st.integers(1, 20)
 sides = st.integers(1, 8)
 
 
 def packed_plan(
-    m: int, n: int, k: int, tile: TileShape, pins: tuple[bool, bool, bool] = (False, False, False)
+    m: int,
+    n: int,
+    k: int,
+    tile: TileShape,
+    pins: tuple[bool, bool, bool] = (False, False, False),
+    order: LoopOrder = LoopOrder.MNK,
 ) -> PipelinePlan:
     a, b, out = (Matrix.packed(*shape, DType.F16) for shape in ((m, k), (k, n), (m, n)))
-    command = GemmCommand(a=a, b=b, out=out, tile=tile, a_pinned=pins[0], b_pinned=pins[1], out_pinned=pins[2])
+    pinned = {"a_pinned": pins[0], "b_pinned": pins[1], "out_pinned": pins[2]}
+    command = GemmCommand(a=a, b=b, out=out, tile=tile, loop_order=order, **pinned)
     return generate_gemm_plan(command, "pe0")
 
 
@@ -68,6 +75,38 @@ def test_counts_are_the_sums_over_the_tiles(
     plan = packed_plan(m, n, k, tile, pins)
     assert count(plan) == summed(plan)
     assert sum(count(plan).stages.values()) == plan.n_stages
+
+
+def sized(params: Any) -> Any:
+    """*params* without the place in memory."""
+    return params.memory.nbytes if isinstance(params, DmaParams) else params
+
+
+@given(
+    m=sizes,
+    n=sizes,
+    k=sizes,
+    tile=st.builds(TileShape, sides, sides, sides),
+    pins=st.tuples(st.just(False), st.just(False), st.booleans()),
+    order=st.sampled_from(LoopOrder),
+)
+def test_services_by_size_are_those_of_the_tiles(
+    m: int, n: int, k: int, tile: TileShape, pins: tuple[bool, bool, bool], order: LoopOrder
+) -> None:
+    plan = packed_plan(m, n, k, tile, pins, order)
+    by_tile = Counter((each.component, sized(each.params)) for tile in plan.tiles for each in tile.stages)
+    by_size: Counter[Any] = Counter()
+    for each in service_kinds(plan):
+        by_size[plan.stages[each.stage].component, sized(each.params)] += each.n
+    assert by_size == by_tile
+
+
+def test_services_of_a_large_gemm_are_few() -> None:
+    plan = packed_plan(10**6 + 1, 10**6 + 1, 10**6 + 1, TileShape(10, 10, 10))
+    gemms = [each for each in service_kinds(plan) if isinstance(each.params, GemmParams)]
+    assert len(gemms) == 2 * 2 * 3
+    corner = [each for each in gemms if (each.params.m, each.params.n) == (1, 1)]
+    assert sorted((each.params.k, each.n) for each in corner) == [(1, 1), (10, 1), (10, 10**5 - 1)]
 
 
 def test_counts_of_an_even_gemm_by_hand() -> None:

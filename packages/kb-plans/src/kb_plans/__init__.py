@@ -6,7 +6,7 @@ Design: docs/design/plans.md.
 from kb_plans.accumulator import generate_drain_plan
 from kb_plans.atomic import ATOMIC_ARGUMENTS, generate_atomic_plan
 from kb_plans.command import generate_plan
-from kb_plans.counts import PlanCounts, count
+from kb_plans.counts import PlanCounts, ServiceKind, count, service_kinds
 from kb_plans.epilogue import EPILOGUE_OPS
 from kb_plans.gemm import generate_gemm_plan
 from kb_plans.math import generate_math_plan
@@ -26,6 +26,7 @@ __all__ = [
     "Estimate",
     "GemmSize",
     "PlanCounts",
+    "ServiceKind",
     "StageTime",
     "TileCosts",
     "TileRoom",
@@ -41,6 +42,7 @@ __all__ = [
     "generate_plan",
     "generate_transfer_plan",
     "generate_vector_plan",
+    "service_kinds",
     "suggest_math_tile",
     "suggest_tile",
     "suggest_waves",

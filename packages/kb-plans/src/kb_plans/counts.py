@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from math import prod
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from kb_messages import OperandTemplate, PipelinePlan, Place, PlanError, Role, StageTemplate, StageType, depth_axis
+from kb_messages import (
+    DmaParams,
+    OperandTemplate,
+    PipelinePlan,
+    Place,
+    PlanError,
+    Role,
+    StageParams,
+    StageTemplate,
+    StageType,
+    depth_axis,
+    memory_side,
+    pieces_params,
+    rectangle,
+    stage_params,
+)
 
 
 class PlanCounts(Struct, frozen=True, kw_only=True):
@@ -21,6 +39,49 @@ class PlanCounts(Struct, frozen=True, kw_only=True):
     nbytes: dict[StageType, int]
     macs: int
     streamed_nbytes: int = 0
+
+
+class ServiceKind(NamedTuple):
+    """Services of equal size: `n` services of the stage number `stage` of a plan, one of which has `params`."""
+
+    stage: int
+    params: StageParams
+    n: int
+
+
+def service_kinds(plan: PipelinePlan) -> Iterator[ServiceKind]:
+    """The services of *plan* by their size, in a time that does not depend on the number of tiles.
+
+    A tile at the end of a dimension may be smaller, and the first tile along K may have other operands than the rest.
+    """
+    k_grid = plan.grid[2]
+    for number, stage in enumerate(plan.stages):
+        sizes = plan.sums_with(stage)
+        along = [_places(size, _is_ragged(stage, at, plan.grid[at])) for at, size in enumerate(sizes)]
+        depths = {
+            k: n for k, n in {0: 1, 1: k_grid - 2, k_grid - 1: 1}.items() if n > 0 and stage.when.holds(k, k_grid)
+        }
+        for (m, n_m), (n, n_n), (k, n_k) in product(*along, depths.items()):
+            yield ServiceKind(number, _params(stage, (m, n, k), k_grid), n_m * n_n * n_k)
+
+
+def _places(size: int, is_ragged: bool) -> list[tuple[int, int]]:
+    """Places along a dimension with tiles of different sizes, each with the number of its equals."""
+    return [(0, size - 1), (size - 1, 1)] if is_ragged and size > 1 else [(0, size)]
+
+
+def _is_ragged(stage: StageTemplate, dimension: int, cuts: int) -> bool:
+    """Whether the last piece of an operand along *dimension* is smaller than the others."""
+    sides = [side for each in stage.operands for side in (each.rows, each.cols)]
+    return any(side.dimension == dimension and side.total != cuts * side.tile for side in sides)
+
+
+def _params(stage: StageTemplate, place: tuple[int, int, int], k_grid: int) -> StageParams:
+    if stage.in_pieces:
+        return pieces_params(stage)
+    if stage.stage_type in (StageType.DMA_READ, StageType.DMA_WRITE):
+        return DmaParams(rectangle(memory_side(stage), place), stage.to_registers, atomic=stage.math is not None)
+    return stage_params(stage, place, k_grid)
 
 
 def count(plan: PipelinePlan) -> PlanCounts:

@@ -69,7 +69,7 @@ class LaunchWatch(Observer):
     def on_launch(self) -> None:
         """Begins anew."""
         self.plans, self.usage, self.counters = PlanTally(), Usage(), BlockCounters()
-        for each in (self.usage, self.counters):
+        for each in (self.plans, self.usage, self.counters):
             each.on_built(self._chip)
             each.on_launch()
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from kb_components.cost_fields import bandwidth_gbs, time_ns
-from kb_engine.block import DEADLINE, Context, Rate, SingleChannelMemory, State, ps_from_ns
+from kb_engine.block import DEADLINE, Context, MemoryPart, Rate, SingleChannelMemory, State, ps_from_ns
 from kb_messages import Rectangle
 
 
@@ -54,6 +54,14 @@ class Sram(SingleChannelMemory[SramSpec]):
     def occupancy_ps(self, nbytes: int, write: bool) -> int:
         """Picoseconds that *nbytes* hold a port: bytes divided by the bandwidth of the port."""
         return self._rate.ps(nbytes)
+
+    @property
+    def parts(self) -> tuple[MemoryPart, ...]:
+        """The shared port, or the port for reads and the port for writes."""
+        if not self.has_write_port:
+            return super().parts
+        each = self._rate.ps_each
+        return MemoryPart("reads", self.read_nbytes, 0, each), MemoryPart("writes", 0, self.written_nbytes, each)
 
     @property
     def has_write_port(self) -> bool:

@@ -234,6 +234,15 @@ class PeDma(Initiator[PeDmaSpec]):
         # With several transfers under way, the channel takes the next one before this one has ended.
         return alone_ps, max(memory_ps, -(-alone_ps // self.outstanding)), memory_ps
 
+    def least_ps(self, stage_type: StageType, params: StageParams) -> Fraction | None:
+        """The set-up of a transfer, with its further pieces: the time for which it keeps the next one from beginning.
+
+        The bytes count for the links and the memory.
+        """
+        assert isinstance(params, DmaParams)
+        n_more = max(0, len(params.pieces) - 1)
+        return Fraction(self._setups_ps[stage_type is _DMA_WRITE] + n_more * self._piece_ps)
+
     def _lookups_ps(self, token: TileToken, pieces: tuple[Rectangle, ...]) -> int:
         """The time of the lookups of the pages of *pieces*; 0 if they are not at virtual addresses."""
         mmu, mapped = self._mmu, token.context.mapped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -41,6 +42,11 @@ class PeFetchStore(RegisterFileOwner[PeFetchStoreSpec]):
         """The TCM's access time for the tile's bytes."""
         assert isinstance(params, TransferParams)
         return self._tcm.access_ps(params.nbytes)
+
+    def least_ps(self, stage_type: StageType, params: StageParams) -> Fraction | None:
+        """The tile's bytes at the full rate of the TCM's port."""
+        assert isinstance(params, TransferParams)
+        return self._tcm.least_access_ps(params.nbytes)
 
     def service_parts(self, params: StageParams) -> dict[str, int]:
         """`latency`, the time of the TCM for zero bytes, and `bytes`, the rest of the service."""

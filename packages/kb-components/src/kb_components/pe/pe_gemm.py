@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from kb_components.cost_fields import LEAST_RATE, MOST_RATE, clock_ghz
-from kb_engine.block import ComponentBase, Context, Rate, exact
+from kb_engine.block import PS_PER_NS, ComponentBase, Context, Rate, exact
 from kb_messages import DType, GemmParams, PipelinePlan, PlanError, Role, StageParams, StageType
 
 _DEFAULT_RATE = {
@@ -27,7 +27,7 @@ class PeGemmSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`rows x cols` cells at `clock_ghz`. A cell does `macs_per_cell` a cycle, by dtype; other dtypes are refused.
 
     `sustained_clock_ghz`: the clock that a chip keeps up at its power limit, and that decides the times of services.
-    Peak rates refer to `clock_ghz`. Source: the topology; by default it is `clock_ghz`.
+    Source: the topology; by default it is `clock_ghz`. Peak rates refer to the faster of the two clocks.
     """
 
     rows: Annotated[int, Meta(ge=1)]
@@ -50,6 +50,7 @@ class PeGemm(ComponentBase[PeGemmSpec]):
     def __init__(self, spec: PeGemmSpec, context: Context) -> None:
         super().__init__(spec, context)
         self._clock = Rate.from_ghz(spec.sustained_clock_ghz or spec.clock_ghz)
+        self._peak_ghz = max(exact(spec.clock_ghz), exact(spec.sustained_clock_ghz or spec.clock_ghz))
         self._per_cycle = {dtype: exact(rate) for dtype, rate in spec.macs_per_cell.items()}
 
     def service_ps(self, params: StageParams) -> int:
@@ -60,6 +61,12 @@ class PeGemm(ComponentBase[PeGemmSpec]):
         output-stationary model (Samajdar et al., 2018); that blocks of one tile follow without a gap is assumed.
         """
         return self._clock.ps(self._steps(params) + self.spec.rows + self.spec.cols - 2)
+
+    def least_ps(self, stage_type: StageType, params: StageParams) -> Fraction | None:
+        """The multiply-adds of a tile with every cell busy, at the peak rate."""
+        assert isinstance(params, GemmParams)
+        per_cycle = self.spec.rows * self.spec.cols * self._macs(params)
+        return params.m * params.n * params.k * PS_PER_NS / (per_cycle * self._peak_ghz)
 
     def service_parts(self, params: StageParams) -> dict[str, int]:
         """`steps`, the time of the steps rounded up, and `fill_drain`, the rest of the service."""
@@ -72,7 +79,7 @@ class PeGemm(ComponentBase[PeGemmSpec]):
         Raises PlanError for a dtype that the array does not take.
         """
         cells = self.spec.rows * self.spec.cols
-        return float(2 * cells * self._rate(dtype) * exact(self.spec.clock_ghz) * 10**9)
+        return float(2 * cells * self._rate(dtype) * self._peak_ghz * 10**9)
 
     def check_plan(self, plan: PipelinePlan) -> None:
         """Raises PlanError for operand types that the array does not take."""
@@ -85,9 +92,13 @@ class PeGemm(ComponentBase[PeGemmSpec]):
     def _steps(self, params: StageParams) -> int:
         """Cycles in which the array multiplies."""
         assert isinstance(params, GemmParams)
-        rate = min(self._rate(params.dtype), self._rate(params.dtype_b))
+        rate = self._macs(params)
         steps = -(-params.k * rate.denominator // rate.numerator)
         return -(-params.m // self.spec.rows) * -(-params.n // self.spec.cols) * steps
+
+    def _macs(self, params: GemmParams) -> Fraction:
+        """The multiply-adds of a cell in a cycle: those of the slower operand type."""
+        return min(self._rate(params.dtype), self._rate(params.dtype_b))
 
     def _rate(self, dtype: DType) -> Fraction:
         rate = self._per_cycle.get(dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from fractions import Fraction
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -56,6 +57,8 @@ _BY_CLASS: Final = {
 }
 FUNCTIONS: Final = {name: each for each, names in _BY_CLASS.items() for name in names.split()}
 """The class of every function. Source: assumed (fused multiply-adders and one table-driven unit a lane)."""
+_FLAT: Final = FunctionClass.ELEMENTWISE, FunctionClass.TRANSCENDENTAL, FunctionClass.PHILOX
+"""The classes whose groups go on from one row to the next."""
 _PHILOX_CYCLES: Final = 10
 """The cycles of one round for a group: upper and lower halves of two products, four exclusive ors, two sums of keys."""
 
@@ -100,26 +103,36 @@ class PeMath(ComponentBase[PeMathSpec]):
         """
         assert isinstance(params, MathParams)
         lanes, rows, cols = self.spec.lanes, params.rows, params.cols
-        function, groups = self._function(params.op), rows * -(-cols // lanes)
-        if function is FunctionClass.SORT:
-            steps = ((cols if params.axis == 1 else rows) - 1).bit_length()
-            return self._clock.ps(groups * max(1, steps * (steps + 1) // 2))
-        if function is FunctionClass.MERGE:
-            return self._clock.ps(groups * max(1, ((cols if params.axis == 1 else rows) - 1).bit_length()))
-        if function is FunctionClass.GATHER:
-            return self._clock.ps(groups * (-(-params.depth // lanes) if params.axis == 1 else params.depth))
+        function, passes = self._function(params.op), self._passes(params)
         if function is FunctionClass.HISTOGRAM:
             return self._clock.ps(rows * cols)
+        if function in _FLAT:
+            return self._clock.ps(-(-rows * cols // lanes) * passes)
+        tree = (min(cols, lanes) - 1).bit_length() if function is FunctionClass.REDUCTION and params.axis == 1 else 0
+        return self._clock.ps(rows * (-(-cols // lanes) * passes + tree))
+
+    def least_ps(self, stage_type: StageType, params: StageParams) -> Fraction | None:
+        """The elements of a tile with every lane busy, in each of the passes over them.
+
+        The tree at the end of a reduction is left out. A histogram uses one lane.
+        """
+        assert isinstance(params, MathParams)
+        lanes = 1 if self._function(params.op) is FunctionClass.HISTOGRAM else self.spec.lanes
+        return params.rows * params.cols * self._passes(params) * self._clock.ps_each / lanes
+
+    def _passes(self, params: MathParams) -> int:
+        """The cycles that a group of elements takes: how often the function passes over the group."""
+        function, along = self._function(params.op), params.cols if params.axis == 1 else params.rows
+        if function is FunctionClass.SORT or function is FunctionClass.MERGE:
+            steps = (along - 1).bit_length()
+            return max(1, steps * (steps + 1) // 2 if function is FunctionClass.SORT else steps)
+        if function is FunctionClass.GATHER:
+            return -(-params.depth // self.spec.lanes) if params.axis == 1 else params.depth
+        if function is FunctionClass.SCAN and params.axis == 1:
+            return (min(params.cols, self.spec.lanes) - 1).bit_length() + 1
         if function is FunctionClass.PHILOX:
-            return self._clock.ps(-(-rows * cols // lanes) * _PHILOX_CYCLES * params.depth)
-        if function is FunctionClass.REDUCTION:
-            tree = (min(cols, lanes) - 1).bit_length() if params.axis == 1 else 0
-            return self._clock.ps(rows * (-(-cols // lanes) + tree))
-        if function is FunctionClass.SCAN:
-            passes = (min(cols, lanes) - 1).bit_length() + 1 if params.axis == 1 else 1
-            return self._clock.ps(rows * -(-cols // lanes) * passes)
-        cycles = self.spec.transcendental_cycles if function is FunctionClass.TRANSCENDENTAL else 1
-        return self._clock.ps(-(-rows * cols // lanes) * cycles)
+            return _PHILOX_CYCLES * params.depth
+        return self.spec.transcendental_cycles if function is FunctionClass.TRANSCENDENTAL else 1
 
     def check_plan(self, plan: PipelinePlan) -> None:
         """Raises PlanError for an unknown function."""

@@ -18,6 +18,7 @@ from kb_engine.block import (
     Context,
     ExclusivePort,
     Gate,
+    MemoryPart,
     Rate,
     Scratchpad,
     SingleChannelMemory,
@@ -65,6 +66,11 @@ class PeTcm(SingleChannelMemory[PeTcmSpec], Scratchpad[PeTcmSpec]):
     def access_ps(self, nbytes: int) -> int:
         """Picoseconds that *nbytes* hold the port of FETCH and STORE: latency, then bytes over bandwidth. Pure."""
         return self._latency_ps + self._rate.ps(nbytes)
+
+    @property
+    def parts(self) -> tuple[MemoryPart, ...]:
+        """The port for DMA. `least_access_ps` covers the port of FETCH and STORE."""
+        return (MemoryPart("", self.read_nbytes, self.written_nbytes, self._dma_rate.ps_each),)
 
     def latency_ps(self, nbytes: int, write: bool) -> int:
         """The latency of the DMA port, which is the same for reads and writes of any size."""

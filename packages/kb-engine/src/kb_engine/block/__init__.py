@@ -12,6 +12,7 @@ from kb_engine.block.fabric_roles import (
     ForwardingComponent,
     Initiator,
     MemoryComponent,
+    MemoryPart,
     Scratchpad,
     SingleChannelMemory,
 )
@@ -54,7 +55,7 @@ from kb_engine.block.state_visitor import (
     row,
 )
 from kb_engine.timing.clock import Clock
-from kb_engine.timing.units import KIB, Rate, ps_from_ns
+from kb_engine.timing.units import KIB, PS_PER_NS, Rate, ps_from_ns
 from kb_topology import exact
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "MOMENT_OR_NONE",
     "OP",
     "PART",
+    "PS_PER_NS",
     "SAME",
     "SIZE",
     "TOKEN",
@@ -91,6 +93,7 @@ __all__ = [
     "IsolableWork",
     "Isolation",
     "MemoryComponent",
+    "MemoryPart",
     "MessagePart",
     "NotPeriodic",
     "PipelineError",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Generator, Iterator
+from fractions import Fraction
 from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
@@ -21,7 +22,8 @@ from kb_engine.block.in_flight import TileToken
 from kb_engine.block.stage_server import StageServer
 from kb_engine.block.state_visitor import State, Stateful
 from kb_engine.timing.clock import Clock
-from kb_messages import PipelinePlan, StageParams, StageType
+from kb_engine.timing.units import PS_PER_S
+from kb_messages import GemmParams, PipelinePlan, StageParams, StageType
 
 SpecT = TypeVar("SpecT", bound=Struct)
 BlockT = TypeVar("BlockT")
@@ -146,6 +148,19 @@ class ComponentBase(Stateful, ABC, Generic[SpecT]):
     def service_parts(self, params: StageParams) -> dict[str, int]:
         """`service_ps(params)` split into named picoseconds, which add up to it. Pure. By default one part."""
         return {"service": self.service_ps(params)}
+
+    def least_ps(self, stage_type: StageType, params: StageParams) -> Fraction | None:
+        """The picoseconds that the work of a stage takes at the block's full rate; None where no full rate is known.
+
+        The block is held at least so long by each such stage: latencies, idle lanes and rounding come on top. Pure,
+        and for reports alone. By default a GEMM takes 2 m n k operations over `peak_flops(dtype)`, in operations a
+        second, of a block that has this method; the slower of the two operand types counts.
+        """
+        peak_flops = getattr(self, "peak_flops", None)
+        if peak_flops is None or not isinstance(params, GemmParams):
+            return None
+        rate = min(Fraction(float(peak_flops(dtype))) for dtype in (params.dtype, params.dtype_b))
+        return 2 * params.m * params.n * params.k * PS_PER_S / rate if rate else None
 
     def counts(self) -> dict[str, int]:
         """The value of each of the block's `counters` so far, by name; counters of base classes come first."""

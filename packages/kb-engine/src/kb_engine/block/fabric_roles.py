@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from kb_engine.block.component import ComponentBase, SpecT
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import PipelineError
 from kb_engine.block.state_visitor import COUNT, DEADLINE, State
 from kb_engine.timing.interning import interned
+from kb_engine.timing.units import Rate
 from kb_messages import Rectangle, StageType
 
 
@@ -89,6 +90,21 @@ class BufferedComponent(ForwardingComponent[SpecT]):
         """Picoseconds until the node before a link knows that a packet has left the buffer of the link. Pure."""
 
 
+class MemoryPart(NamedTuple):
+    """A part of a memory that moves bytes one after the other, and the bytes that it was asked to move so far.
+
+    `name` is empty for the memory itself; other parts are, for example, the `cache` in front of it. `ps_each` are the
+    picoseconds of a byte at the full rate, None where no rate is known. The part is done with all its bytes at
+    `free_ps`, which is 0 where every request waits for its own bytes.
+    """
+
+    name: str
+    read_nbytes: int
+    written_nbytes: int
+    ps_each: Fraction | None
+    free_ps: int = 0
+
+
 class MemoryComponent(ComponentBase[SpecT]):
     """A memory behind the fabric. `memory` of a request is the requested rectangle, at its physical address.
 
@@ -113,6 +129,21 @@ class MemoryComponent(ComponentBase[SpecT]):
         self.busy_ps = 0
         self.read_nbytes = 0
         self.written_nbytes = 0
+
+    @property
+    def parts(self) -> tuple[MemoryPart, ...]:
+        """The parts of the memory that move bytes side by side, for reports. Each part stands in one place.
+
+        By default one part, with the bytes of all requests, at the `bw_gbs` of the Spec, in GB/s, if it has one.
+        """
+        bw_gbs = getattr(self.spec, "bw_gbs", None)
+        ps_each = Rate.from_gbs(bw_gbs).ps_each if bw_gbs else None
+        return (MemoryPart("", self.read_nbytes, self.written_nbytes, ps_each),)
+
+    @property
+    def unwritten_nbytes(self) -> int:
+        """Bytes that were written to the memory and that it still has to write further: dirty lines of a cache."""
+        return 0
 
     @property
     def burst_nbytes(self) -> int:
@@ -209,6 +240,14 @@ class Scratchpad(MemoryComponent[SpecT]):
     @abstractmethod
     def access_ps(self, nbytes: int) -> int:
         """Picoseconds that a FETCH or a STORE of *nbytes* takes. Pure."""
+
+    def least_access_ps(self, nbytes: int) -> Fraction | None:
+        """The part of `access_ps` that *nbytes* take at the full rate of their port; None where no rate is known.
+
+        Pure, and for reports alone. By default the bytes over the `bw_gbs` of the Spec, if it has one.
+        """
+        bw_gbs = getattr(self.spec, "bw_gbs", None)
+        return nbytes * Rate.from_gbs(bw_gbs).ps_each if bw_gbs else None
 
 
 _Cost = tuple[int, int, int]

@@ -140,7 +140,7 @@ def _numbers(session: Any) -> tuple[int, int]:
 def _counts(block: Any) -> tuple[object, ...]:
     """What *block* and its queues count; a memory also counts its bytes."""
     served = [(each.busy_ps, each.served) for each in block.servers.values()]
-    moved = (block.busy_ps, block.read_nbytes, block.written_nbytes) if isinstance(block, MemoryComponent) else ()
+    moved = (block.busy_ps, block.parts, block.unwritten_nbytes) if isinstance(block, MemoryComponent) else ()
     return block.counts(), served, moved
 
 

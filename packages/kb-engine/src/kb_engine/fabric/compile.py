@@ -108,6 +108,11 @@ class PathCompiler(Stateful):
         ports = self._ports.get(node_id)
         return 0 if ports is None else ports[0].rate.ps(self.on_links(nbytes))
 
+    @property
+    def port_states(self) -> list[LinkState]:
+        """All ports, first that for what a block sends and then that for what it gets."""
+        return [state for port in self._ports.values() for state in port]
+
     def on_links(self, nbytes: int) -> int:
         """The bytes on each link of a transfer of *nbytes*."""
         return nbytes if self._on_links is None else self._on_links(nbytes)

@@ -94,9 +94,21 @@ class Fabric(Stateful):
     @property
     def links(self) -> list[LinkState]:
         """Every directed link in the topology's order, with the traffic so far."""
+        self._settle()
+        return list(self._compiler.links.values())
+
+    @property
+    def ports(self) -> list[LinkState]:
+        """The ports of blocks that state `port_gbs`, first for what a block sends and then for what it gets.
+
+        Each has the traffic so far. A port is a link from the block to itself.
+        """
+        self._settle()
+        return self._compiler.port_states
+
+    def _settle(self) -> None:
         for leg in self._compiler.legs.values():
             leg.settle()
-        return list(self._compiler.links.values())
 
     def link(self, src: str, dst: str) -> LinkState:
         """The link from *src* to *dst*. Raises KeyError when there is none."""

@@ -170,6 +170,8 @@ class Leg:
     *compiled* gives the hops over *links* when they are first asked for: most legs between processors have messages
     without bytes alone. *on_links* gives the bytes on a link of a transfer of so many bytes, where packets have
     headers. With *at_once*, requests may go together with others, so each of them has a row in the op log.
+
+    `is_of_memory` says that a path to a memory has the leg. All other legs carry messages.
     """
 
     __slots__ = (
@@ -180,6 +182,7 @@ class Leg:
         "_hops",
         "_on_links",
         "_pieces_flows",
+        "is_of_memory",
         "latency_ps",
         "links",
     )
@@ -195,12 +198,17 @@ class Leg:
         self._alone_ps = _NEVER if at_once else -1
         self.links = links
         self.latency_ps = latency_ps
+        self.is_of_memory = False
         self._compiled = compiled
         self._hops: list[Hop] | None = None
         self._on_links = on_links
         self._counted: dict[int, Flow] = {}
         self._flows: dict[int, Flow] = {}
         self._pieces_flows: dict[int, Flow] = {}
+
+    def leads_to_memory(self) -> None:
+        """Notes that a path to a memory has the leg."""
+        self.is_of_memory = True
 
     @property
     def hops(self) -> list[Hop]:
@@ -275,9 +283,9 @@ class Leg:
     def settle(self) -> None:
         """Moves the counts of the flows to the links."""
         for flow in chain(self._counted.values(), self._pieces_flows.values()):
-            for hop in self.hops:
-                hop.state.busy_ps += flow.count * hop.state.rate.ps(flow.nbytes)
-                hop.state.nbytes += flow.count * flow.nbytes
+            for hop in self.hops if flow.count else ():
+                busy_ps, nbytes = flow.count * hop.state.rate.ps(flow.nbytes), flow.count * flow.nbytes
+                hop.state.count(busy_ps, nbytes, not self.is_of_memory)
             flow.count = 0
 
 
@@ -309,6 +317,8 @@ class MemoryPath(Stateful):
         self.requests = requests
         self.away = away
         self.back = back
+        away.leads_to_memory()
+        back.leads_to_memory()
         self.nearest_ps = interned(nearest_ps)
         self.request_ps = interned(away.latency_ps)
         self.response_ps = interned(back.latency_ps)

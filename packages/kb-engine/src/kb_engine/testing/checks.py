@@ -127,6 +127,7 @@ def _cost_checks(subject: Subject) -> Iterator[Check]:
 
     if costs.has_pure_cost(subject.impl):
         yield Check("service_parts_add_up", partial(costs.check_parts_add_up, subject))
+        yield Check("services_take_their_least", partial(costs.check_takes_its_least, subject))
 
 
 def _flow_checks(subject: Subject) -> Iterator[Check]:

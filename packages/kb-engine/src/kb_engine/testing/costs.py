@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -124,6 +125,18 @@ def check_parts_add_up(subject: Subject) -> None:
             if not all(type(part) is int and part >= 0 for part in parts.values()) or sum(parts.values()) != whole:
                 needs = f"ints >= 0 that add up to service_ps, {whole}"
                 subject.fail(f"service_parts({params!r})", repr(parts), needs, "give the rest to the last part")
+
+
+def check_takes_its_least(subject: Subject) -> None:
+    """No service is shorter than the time of its work at the block's full rate, if the block says it."""
+    block = subject.build(Clock())
+    for kind in subject.impl.serves:
+        for params in subject.params_for(kind):
+            least = subject.call("least_ps", block.least_ps, kind, params)
+            whole = subject.call("service_ps", block.service_ps, params)
+            if least is not None and (not isinstance(least, int | Fraction) or not 0 <= least <= whole):
+                needs = f"None, or an exact number of picoseconds from 0 to service_ps, {whole}"
+                subject.fail(f"least_ps({kind!r}, {params!r})", repr(least), needs, "leave out latencies and rounding")
 
 
 def check_zero_bytes_occupy_nothing(subject: Subject) -> None:

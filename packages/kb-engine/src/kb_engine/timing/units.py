@@ -13,6 +13,7 @@ from typing import TypeAlias
 from kb_topology import exact
 
 PS_PER_NS = 1000
+PS_PER_S = 10**12
 KIB = 1024
 
 

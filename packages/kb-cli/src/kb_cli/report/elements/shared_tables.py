@@ -4,14 +4,15 @@ simulation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from msgspec import UnsetType
 from rich.table import Table
 
+from kb_cli.report.data.performance import ROOFS
 from kb_cli.run.base.remedy import Remedy
-from kb_cli.run.base.result import ChosenTile, SimStats, ValueWait
+from kb_cli.run.base.result import ChosenTile, Roof, SimStats, ValueWait
 from kb_cli.terminal.output import new_table
 from kb_cli.terminal.units import duration, percent
 from kb_dataexec.analysis import PathShare
@@ -48,6 +49,34 @@ def costliest(share: PathShare) -> str:
     if not share.line:
         return "-"
     return share.line if share.line_ps == share.ps else f"{share.line} ({percent(share.line_ps / share.ps)})"
+
+
+def roof_tables(roofs: Sequence[Roof], latency_ps: int) -> list[Table]:
+    """Returns the table of *roofs*, the highest first: the least time with equal shares, and that of the busiest part.
+
+    None without roofs.
+    """
+    cells = list(roof_cells(roofs, latency_ps))
+    table = new_table(*ROOF_HEADERS, left=1, text=ROOF_HEADERS[-1:])
+    for row in cells:
+        table.add_row(*row)
+    return [table] if cells else []
+
+
+ROOF_HEADERS: Final = "roof", "parts", "evenly", "at least", "of latency", "busiest part"
+"""The headers of the table of roofs."""
+
+
+def roof_cells(roofs: Sequence[Roof], latency_ps: int) -> Iterator[tuple[str, ...]]:
+    """Yields the texts of each of *roofs* that is no less than the smallest share with a row of its own."""
+    for each in roofs:
+        name = ROOFS.get(each.kind, each.kind)
+        if each.least_ps is None:
+            yield name, str(each.count), "-", "no peak known" if not each.is_beaten else "-", "-", each.node
+        elif latency_ps and each.least_ps >= _LEAST * latency_ps:
+            evenly = "-" if each.even_ps is None else duration(each.even_ps)
+            least, share = duration(each.least_ps), percent(each.least_ps / latency_ps)
+            yield name, str(each.count), evenly, least, share, each.node
 
 
 _SHOWN: Final = 8

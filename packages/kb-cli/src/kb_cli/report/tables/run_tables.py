@@ -6,8 +6,14 @@ from typing import Any
 
 from rich.table import Table
 
-from kb_cli.report.data.performance import SPACES, choices_text, performance_rows
-from kb_cli.report.elements.shared_tables import chosen_tile_tables, remedy_tables, value_wait_tables, where_table
+from kb_cli.report.data.performance import SPACES, choices_text, known_roofs, performance_rows
+from kb_cli.report.elements.shared_tables import (
+    chosen_tile_tables,
+    remedy_tables,
+    roof_tables,
+    value_wait_tables,
+    where_table,
+)
 from kb_cli.report.elements.verdicts import (
     failed_line,
     failure_causes,
@@ -16,7 +22,7 @@ from kb_cli.report.elements.verdicts import (
     verdict_style,
 )
 from kb_cli.run.base.fidelity_band import Fidelity, fidelity_text
-from kb_cli.run.base.result import HostTime, RunResult, Sanitized
+from kb_cli.run.base.result import HostTime, RunResult, Sanitized, Traffic
 from kb_cli.run.observe.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.terminal.output import BAD, WARNING, new_table, styled
 from kb_cli.terminal.units import PS_PER_NS, bandwidth, duration, percent, quantity, value_text
@@ -38,6 +44,7 @@ def run_tables(result: RunResult) -> list[Any]:
     The last line of a run that failed says so.
     """
     parts: list[Any] = [_title(result), _summary(result), _blocks(result), _memories(result)]
+    parts += roof_tables(known_roofs(result), result.latency_ps)
     if result.counters:
         parts.append(_counters(result))
     if result.stages_ps:
@@ -138,13 +145,21 @@ def _blocks(result: RunResult) -> Table:
 
 def _memories(result: RunResult) -> Table:
     table = new_table("memory", "read", "written", "rate", "of bandwidth", left=1)
+    roofs = {each.kind: each for each in known_roofs(result)}
     for space, traffic in result.bytes.items():
-        gbs = (traffic.read + traffic.write) / result.latency_ns if result.latency_ns else 0.0
-        limit = result.bandwidth_gbs.get(space)
+        gbs, limit = _rate(traffic, result), result.bandwidth_gbs.get(space)
+        roof = roofs.get(space)
+        if roof is not None and roof.gbs is not None and roof.even_ps is not None and result.latency_ps:
+            gbs, limit = roof.gbs * roof.even_ps / result.latency_ps, roof.gbs
         share = f"{percent(gbs / limit)} of {bandwidth(limit)}" if limit else "-"
         read, written = quantity(traffic.read, "B"), quantity(traffic.write, "B")
         table.add_row(SPACES.get(space, space), read, written, bandwidth(gbs), share)
     return table
+
+
+def _rate(traffic: Traffic, result: RunResult) -> float:
+    """Returns the GB/s of *traffic*, which is 0 in no time."""
+    return (traffic.read + traffic.write) / result.latency_ns if result.latency_ns else 0.0
 
 
 def _counters(result: RunResult) -> Table:

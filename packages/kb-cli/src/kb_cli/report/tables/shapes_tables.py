@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from kb_cli.report.data.performance import operation, rate
+from kb_cli.report.data.performance import operation, peak_share, rate
 from kb_cli.report.elements.verdicts import (
     failed_line,
     failure_causes,
@@ -72,7 +72,8 @@ def _totals(results: Sequence[RunResult]) -> str:
 
 def _figures(result: RunResult, with_whole: bool) -> Iterable[Any]:
     roof = result.roofline
-    peak = percent(result.achieved_flops / result.peak_flops) if result.flops and result.peak_flops else "-"
+    of_peak = peak_share(result)
+    peak = "-" if of_peak is None else percent(of_peak)
     share = roof.memory_share if isinstance(roof, Roofline) else None
     hbm = result.bytes.get("hbm")
     gbs = f"{(hbm.read + hbm.write) / result.latency_ns:.1f}" if hbm and result.latency_ns else "-"

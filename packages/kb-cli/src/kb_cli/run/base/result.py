@@ -152,15 +152,54 @@ class HostTime(Struct, frozen=True, kw_only=True):
 
 
 COMPUTE = "compute"
+ARRAYS = "pe_gemm"
+"""The kind of roof that `compute` stands for."""
+
+
+class Roof(Struct, frozen=True, kw_only=True):
+    """The least time that the work of the parts of one kind takes, each at its full rate. No run takes less time.
+
+    `kind` is a memory space (`reg` for the ports of TCMs), a memory space and a part of its memories (`hbm cache`), a
+    kind of block, `link`, or `port`, the port of a block. DMAs have the set-ups of their reads and writes, and bytes
+    count for memories and links. The chip has `count` such parts.
+
+    `least_ps` is the time of the part with the most work, which is `node`, in picoseconds, rounded down. `even_ps` is
+    the time if each part had an equal share of the work by its rate; None where work cannot move from part to part.
+    `gbs` is the rate of all parts of a memory together.
+
+    `least_ps` is None for a block that knows no full rate. `kind` is its implementation then. `is_beaten` says that the
+    block states a rate, and did its work faster.
+    """
+
+    kind: str
+    count: int
+    node: str
+    least_ps: int | None
+    even_ps: int | None = None
+    gbs: float | None = None
+    is_beaten: bool = False
+
+
+class Unwritten(Struct, frozen=True, kw_only=True):
+    """Bytes that a run wrote and that caches still hold at its end, and the picoseconds that writing them would take.
+
+    Each memory writes its own bytes, so the time is that of the memory with the most work.
+    """
+
+    nbytes: int
+    ps: int
 
 
 class Roofline(Struct, frozen=True, kw_only=True):
     """The roofline of a run: the least time that the limits of its chip allow, and the limit that sets it.
 
-    `bound` is `compute`, or a memory space. No run of these operations and bytes takes less than `least_ns` on the
-    chip. `memory` is the space whose bytes take longest, `memory_gbs` its bandwidth, and `memory_share` the part of the
-    bandwidth that the run used. `compute_share` is the used part of the peak. Shares are 0 to 1, over the time of the
-    kernels. None stands for a limit that the chip does not state.
+    `bound` is `compute`, or the kind of a roof. No run of these operations and bytes takes less than `least_ns` on the
+    chip, wherever they lie. `placed_ns` is the least time with the bytes and operations where they lie, set by
+    `placed_bound`; missing in older folders.
+
+    `memory` is the kind of memory whose bytes take longest, `memory_gbs` its bandwidth, and `memory_share` the part of
+    the bandwidth that the run used. `compute_share` is the part of the peak that the GEMM arrays used. Shares are 0 to
+    1, over the time of the kernels. None stands for a limit that the chip does not state.
     """
 
     bound: str
@@ -169,6 +208,8 @@ class Roofline(Struct, frozen=True, kw_only=True):
     memory_gbs: float | None
     memory_share: float | None
     compute_share: float | None
+    placed_ns: float | UnsetType = UNSET
+    placed_bound: str | UnsetType = UNSET
 
 
 class WrongElements(Struct, frozen=True, kw_only=True):
@@ -250,14 +291,16 @@ class RunResult(Struct, frozen=True, kw_only=True):
     """The result of one run. A step that was left out gives None: `verified` without verification, `log_digest` without
     a log.
 
-    `latency_ns` and `latency_ps` add up, over all launches, the time from the first kernel's start to the last kernel's
-    end. `startup_ns` adds up the start-up of the PEs before the first kernels, which is no part of the latency; it is
-    missing where PEs start at once. `whole_ns` is the time from the call of the first launch to the answer of the last.
-    `host` is the host's time on top of the latency, and None on a topology without a host. `fidelity` says how far the
-    time may be from that of a device. `roofline` is None on a chip that states no limits. Older folders have none of
-    `whole_ns`, `fidelity` and `roofline`. `shape` is the row of a shapes file, and missing for other runs. `where` is
-    the critical path by block, the largest share first, and missing without a log. `remedies` are changes of the
-    kernel, the most gain first, and missing without a log.
+    `latency_ns` and `latency_ps` add up, over all launches, the time from the first kernel's start to the last
+    kernel's end. `startup_ns` adds up the start-up of the PEs before the first kernels, which is no part of the
+    latency; it is missing where PEs start at once. `whole_ns` is the time from the call of the first launch to the
+    answer of the last. `host` is the host's time on top of the latency, and None on a topology without a host.
+    `fidelity` says how far the time may be from that of a device. `roofline` is None on a chip that states no
+    limits. `roofs` has its limits one by one, the highest first, and then the blocks without one. `unwritten` is
+    missing unless caches hold bytes to be written at the end. Older folders have none of `whole_ns`, `fidelity`,
+    `roofline` and `roofs`. `shape` is the row of a shapes file, and missing for other runs. `where` is the critical
+    path by block, the largest share first, and missing without a log. `remedies` are changes of the kernel, the
+    most gain first, and missing without a log.
 
     `sanitizer` and `compared` are missing unless they were asked for. `races` is missing where a sanitizer looked, and
     where nothing was to be looked for. `simulated` is missing from run folders.
@@ -282,6 +325,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
     achieved_flops: float
     peak_flops: float | None
     roofline: Roofline | UnsetType | None = UNSET
+    roofs: list[Roof] | UnsetType = UNSET
+    unwritten: Unwritten | UnsetType = UNSET
     utilization: dict[str, float]
     busiest: dict[str, Busiest]
     bytes: dict[str, Traffic]

@@ -1,18 +1,20 @@
-"""Figures of a finished simulation: utilization, traffic, limits of the chip, and roofline."""
+"""Figures of a finished simulation: utilization, traffic, limits of the chip, and roofs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
 from msgspec import Struct
 
-from kb_cli.run.base.result import COMPUTE, ChosenTile, Roofline, Traffic
+from kb_cli.run.base.result import ChosenTile, Roof, Traffic, Unwritten
 from kb_cli.run.observe.plan_tally import PlanTally
+from kb_cli.run.observe.roofs import roofs_of, unwritten_of
 from kb_cli.run.observe.usage import Usage
 from kb_cli.terminal.units import PS_PER_NS
 from kb_engine import Engine, LaunchResult
+from kb_engine.block import MemoryComponent
 from kb_messages import DType, PlanError, StageType
 from kb_topology import NodeKind, exact
 
@@ -32,7 +34,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
     `span_ps` adds up, over all launches, the time from the first kernel's start to the last kernel's end, in
     picoseconds. All other figures cover that time. `reg` counts bytes between TCM and registers, so its bandwidth is
-    that of the TCM ports. `peak_flops` is None when no block states a peak.
+    that of the TCM ports. `peak_flops` is None when no block states a peak. `unwritten` is None when no cache holds
+    bytes to be written.
     """
 
     span_ps: int
@@ -42,9 +45,11 @@ class Metrics(Struct, frozen=True, kw_only=True):
     tile_stages: int
     peak_flops: float | None
     chosen_tiles: list[ChosenTile] = []
+    roofs: list[Roof] = []
+    unwritten: Unwritten | None = None
 
 
-def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, dtype: object, usage: Usage) -> Metrics:
+def measure(engine: Engine, launches: Sequence[LaunchResult], plans: PlanTally, dtype: object, usage: Usage) -> Metrics:
     """Returns the metrics of *launches*. `peak_flops` is for operands of *dtype*, and None when *dtype* is no DType."""
     span_ps = sum(launch.end_ps - launch.start_ps for launch in launches)
     return Metrics(
@@ -55,11 +60,16 @@ def measure(engine: Engine, launches: Iterable[LaunchResult], plans: PlanTally, 
         tile_stages=plans.n_stages,
         peak_flops=peak_flops(engine, dtype) if isinstance(dtype, DType) else None,
         chosen_tiles=plans.chosen_tiles,
+        roofs=roofs_of(engine, launches, plans, usage),
+        unwritten=unwritten_of(launches, usage),
     )
 
 
 def uses_of(busy: Iterable[tuple[str, str, int]], span_ps: int) -> dict[str, Use]:
-    """Returns the utilization of each kind of block over *span_ps*, from (kind, node, picoseconds in service)."""
+    """Returns the utilization of each kind of block over *span_ps*, from (kind, node, picoseconds in service).
+
+    A block whose services overlap, and count each, is busy all the time at most.
+    """
     by_kind: dict[str, list[tuple[int, str]]] = {}
     for kind, node, busy_ps in busy:
         by_kind.setdefault(kind, []).append((busy_ps, node))
@@ -69,8 +79,8 @@ def uses_of(busy: Iterable[tuple[str, str, int]], span_ps: int) -> dict[str, Use
         total_ps = sum(busy_ps for busy_ps, _ in blocks)
         uses[kind] = Use(
             count=len(blocks),
-            mean=total_ps / (len(blocks) * span_ps) if span_ps else 0.0,
-            busiest=top_ps / span_ps if span_ps else 0.0,
+            mean=min(1.0, total_ps / (len(blocks) * span_ps)) if span_ps else 0.0,
+            busiest=min(1.0, top_ps / span_ps) if span_ps else 0.0,
             node=top,
         )
     return uses
@@ -93,14 +103,21 @@ def _traffic(usage: Usage, plans: PlanTally) -> dict[str, Traffic]:
 
 
 def _bandwidths(engine: Engine) -> dict[str, float]:
-    """Returns the GB/s of all memories of a space together, for the spaces whose blocks state a bandwidth."""
+    """Returns the GB/s of all memories of a space together, and of all caches, for blocks that state a bandwidth."""
     found: dict[str, Fraction] = {}
     for component in engine.components.values():
         node = engine.topology.graph.nodes[component.node_id]
         bw_gbs: Any = getattr(component.spec, "bw_gbs", None)
-        if bw_gbs is not None and node.memory is not None:
-            space = "reg" if node.kind is NodeKind.PE_TCM else node.memory.space.value
-            found[space] = found.get(space, Fraction(0)) + exact(bw_gbs)
+        if node.memory is None or not isinstance(component, MemoryComponent):
+            continue
+        if node.kind is NodeKind.PE_TCM:
+            if bw_gbs is not None:
+                found["reg"] = found.get("reg", Fraction(0)) + exact(bw_gbs)
+            continue
+        for part in component.parts:
+            if part.ps_each is not None:
+                kind = f"{node.memory.space.value} {part.name}".strip()
+                found[kind] = found.get(kind, Fraction(0)) + PS_PER_NS / part.ps_each
     return {space: float(bw_gbs) for space, bw_gbs in found.items()}
 
 
@@ -115,37 +132,3 @@ def peak_flops(engine: Engine, dtype: DType) -> float | None:
             except PlanError:  # a block that takes no such operands adds nothing
                 continue
     return sum(peaks) if peaks else None
-
-
-def roofline(
-    flops: int,
-    span_ps: int,
-    traffic: Mapping[str, Traffic],
-    bandwidth_gbs: Mapping[str, float],
-    peak_flops: float | None,
-) -> Roofline | None:
-    """Returns the roofline of *flops* operations and the bytes of *traffic* by memory space, which took *span_ps*.
-
-    *bandwidth_gbs* adds up all memories of a space, and *peak_flops* is the peak of the whole chip. Returns None for a
-    run that took no time, and on a chip that states no limit.
-    """
-    needs_ns = {
-        space: (moved.read + moved.write) / bandwidth_gbs[space]
-        for space, moved in traffic.items()
-        if bandwidth_gbs.get(space) and moved.read + moved.write
-    }
-    compute_ns = flops / peak_flops * 1e9 if peak_flops else None
-    if not span_ps or (compute_ns is None and not needs_ns):
-        return None
-    span_ns = span_ps / PS_PER_NS
-    memory = max(needs_ns, key=lambda space: needs_ns[space], default=None)
-    memory_ns = needs_ns[memory] if memory is not None else 0.0
-    in_memory = memory is not None and memory_ns >= (compute_ns or 0.0)
-    return Roofline(
-        bound=memory if in_memory and memory is not None else COMPUTE,
-        least_ns=max(memory_ns, compute_ns or 0.0),
-        memory=memory,
-        memory_gbs=bandwidth_gbs[memory] if memory is not None else None,
-        memory_share=memory_ns / span_ns if memory is not None else None,
-        compute_share=compute_ns / span_ns if compute_ns is not None else None,
-    )

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from kb_cli.run.base.files import USAGE
-from kb_cli.run.observe.usage import LINK, Usage
+from kb_cli.run.observe.usage import LINK, PORT, Usage
 from kb_dataexec.files import writing
 from kb_topology import Graph, Node
 
@@ -65,7 +65,7 @@ def usage_table(usage: Usage, graph: Graph, span_ps: int) -> UsageTable:
             nodes.setdefault(f"bytes of {node.memory.space.value}", []).append(node)
     blocks = []
     memories = []
-    for name in dict.fromkeys(name for name, _ in counts if name != LINK):
+    for name in dict.fromkeys(name for name, _ in counts if name not in (LINK, PORT)):
         kind, channel = _channel(name, nodes)
         column = [counts.get((name, node.id)) for node in nodes[kind]]
         if name.startswith("bytes of "):

@@ -8,7 +8,7 @@ from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import shown_params
 from kb_cli.run.base.result import Busiest, HostTime, Kept, LaunchTimes, RunResult
 from kb_cli.run.observe.bounded_by import bounded_by
-from kb_cli.run.observe.metrics import roofline
+from kb_cli.run.observe.roofs import roofline
 from kb_cli.run.observe.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.run.observe.timed_host import HostTimes
 from kb_cli.run.observe.validated_runs import fidelity_of_run
@@ -43,7 +43,9 @@ def make_result(
         flops=outcome.flops,
         achieved_flops=outcome.flops / seconds if seconds else 0.0,
         peak_flops=metrics.peak_flops,
-        roofline=roofline(outcome.flops, metrics.span_ps, metrics.traffic, metrics.bandwidth_gbs, metrics.peak_flops),
+        roofline=roofline(metrics.roofs, metrics.span_ps),
+        roofs=metrics.roofs,
+        unwritten=UNSET if metrics.unwritten is None else metrics.unwritten,
         utilization={kind: use.mean for kind, use in metrics.uses.items()},
         busiest={
             kind: Busiest(node=use.node, utilization=use.busiest, count=use.count) for kind, use in metrics.uses.items()

@@ -8,7 +8,7 @@ import numpy as np
 
 from kb_components.memory.cache.spec import MOST_LINES, CachedMemorySpec
 from kb_components.memory.cache.tags import Lines, Tags
-from kb_engine.block import Context, MemoryComponent, Rate, ps_from_ns
+from kb_engine.block import Context, MemoryComponent, MemoryPart, Rate, ps_from_ns
 from kb_messages import OFFSET_MASK, CountedPieces, Rectangle, TopologyError
 
 _MOST_OPEN: Final = 1 << 12
@@ -35,7 +35,18 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
     """
 
     spec_type = CachedMemorySpec
-    state = ("_memory_free_ps", "_port_free_ps", "_reads", "_tags", "line_hits", "line_misses", "lines_written_back")
+    state = (
+        "_joined_nbytes",
+        "_lines_fetched",
+        "_lines_written",
+        "_memory_free_ps",
+        "_port_free_ps",
+        "_reads",
+        "_tags",
+        "line_hits",
+        "line_misses",
+        "lines_written_back",
+    )
     caches = ("_finder",)
     buffers_writes = True
     counters = ("line_hits", "line_misses", "lines_written_back")
@@ -52,6 +63,7 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
         self._reads = SharedReads(spec.multicast)
         self._port_free_ps = self._memory_free_ps = 0
         self.line_hits = self.line_misses = self.lines_written_back = 0
+        self._joined_nbytes = self._lines_fetched = self._lines_written = 0
 
     def _check_size(self) -> None:
         """Raises TopologyError for a cache whose tables would fill the memory of the machine."""
@@ -88,6 +100,23 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
             if written:
                 self._tags.soil(lines)
 
+    @property
+    def parts(self) -> tuple[MemoryPart, ...]:
+        """The memory behind, which moves lines, and the port of the cache, which moves the bytes of requests.
+
+        Reads that go together take the port once. The memory behind still writes lines back at the moment `free_ps`
+        after requests that are over.
+        """
+        line = self.spec.line_nbytes
+        behind = self._lines_fetched * line, self._lines_written * line, self._behind.ps_each, self._memory_free_ps
+        asked = self.read_nbytes - self._joined_nbytes, self.written_nbytes
+        return MemoryPart("", *behind), MemoryPart("cache", *asked, self._port.ps_each)
+
+    @property
+    def unwritten_nbytes(self) -> int:
+        """The bytes of dirty lines."""
+        return self._tags.n_dirty * self.spec.line_nbytes
+
     def idle_ps(self, memory: Rectangle, write: bool) -> tuple[int, int]:
         """Returns (latency, time of the bytes) of a request that finds all its bytes in the cache."""
         return self._hit_ps, self._port.ps(memory.nbytes)
@@ -103,6 +132,7 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
             self.read_nbytes += nbytes
             joined = self._reads.join(memory, t_ps)
             if joined is not None:
+                self._joined_nbytes += nbytes
                 return joined
         start = max(t_ps, self._port_free_ps)
         occupied = self._port.ps(nbytes)
@@ -127,6 +157,7 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
         self.line_hits += len(lines) - len(missing)
         if not len(missing):
             return start_ps, max(end_ps, ready_ps)
+        self._lines_fetched += len(missing)
         begin = max(start_ps, self._memory_free_ps)
         self._memory_free_ps = begin + self._behind.ps(len(missing) * self.spec.line_nbytes)
         fetched = self._memory_free_ps + self._miss_ps
@@ -140,6 +171,7 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
         self.line_misses += len(missing)
         self.line_hits += len(lines) - len(missing)
         if self.spec.write == "through":
+            self._lines_written += len(lines)
             self._memory_free_ps = max(start_ps, self._memory_free_ps)
             self._memory_free_ps += self._behind.ps(len(lines) * self.spec.line_nbytes)
             return max(end_ps, self._memory_free_ps + self._miss_ps)
@@ -151,6 +183,7 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
 
     def _write_back(self, n_lines: int) -> None:
         self.lines_written_back += n_lines
+        self._lines_written += n_lines
         self._memory_free_ps += self._behind.ps(n_lines * self.spec.line_nbytes)
 
 

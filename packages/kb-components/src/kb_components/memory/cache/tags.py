@@ -94,6 +94,11 @@ class Tags:
         places = self._places(lines)
         self._dirty[places] = self._since[places] > 0
 
+    @property
+    def n_dirty(self) -> int:
+        """The number of lines whose bytes the memory behind lacks."""
+        return int(np.count_nonzero(self._dirty))
+
     def _set_of(self, lines: Lines) -> Lines:
         return ((lines * _HASH & 0xFFFFFFFF) if self._hashed else lines) % self._sets
 

@@ -8,7 +8,7 @@ from kb_components.memory.hbm.access_pattern import runs_of
 from kb_components.memory.hbm.address_bits import address_mapping
 from kb_components.memory.hbm.pseudo_channel import PseudoChannel, RequestPart
 from kb_components.memory.hbm.timing import HbmBankedSpec, RefreshClock, Timing
-from kb_engine.block import Context, MemoryComponent, Rate, exact, ps_from_ns
+from kb_engine.block import Context, MemoryComponent, MemoryPart, Rate, exact, ps_from_ns
 from kb_messages import OFFSET_MASK, CountedPieces, Rectangle, TopologyError
 
 _MOST_PATTERNS = 1 << 12
@@ -64,6 +64,21 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
     def burst_nbytes(self) -> int:
         """The bytes of a burst, from the Spec."""
         return self.spec.burst_nbytes
+
+    @property
+    def parts(self) -> tuple[MemoryPart, ...]:
+        """The pseudo-channels, with the bytes of whole bursts, at the rate of their data buses."""
+        burst = self.spec.burst_nbytes
+        ps_each = self._cycle.ps_each * self.spec.tccd_s_cycles / burst
+        return tuple(
+            MemoryPart(
+                f"channel {number}" if len(self.channels) > 1 else "",
+                (each.hits + each.closed + each.misses - each.written) * burst,
+                each.written * burst,
+                ps_each,
+            )
+            for number, each in enumerate(self.channels)
+        )
 
     @property
     def sends_in_order(self) -> bool:

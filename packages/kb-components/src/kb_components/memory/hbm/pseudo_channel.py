@@ -60,7 +60,7 @@ class PseudoChannel:
     tRRD and tFAW allow, even if earlier bursts are still to be read. So rows of other banks open while the bytes of
     this bank move. All times are in active cycles (RefreshClock). `last` is the last column command so far. A refresh
     between two requests closes all rows. A refresh within a request delays the rest of the request and leaves rows
-    open.
+    open. Of all bursts, `written` were writes.
     """
 
     __slots__ = (
@@ -80,6 +80,7 @@ class PseudoChannel:
         "misses",
         "refreshes",
         "turnarounds",
+        "written",
     )
 
     def __init__(self, timing: Timing, refresh: RefreshClock, n_banks: int, banks_per_group: int) -> None:
@@ -94,7 +95,7 @@ class PseudoChannel:
         self.last = _LONG_AGO
         self._last_group = 0
         self._last_write = False
-        self.hits = self.closed = self.misses = self.turnarounds = self.refreshes = 0
+        self.hits = self.closed = self.misses = self.turnarounds = self.refreshes = self.written = 0
 
     def serve(self, arrival: int, part: RequestPart, row: int, last_byte: int, write: bool) -> tuple[int, int]:
         """The cycles at which the first and the last column command of a request are sent.
@@ -117,6 +118,7 @@ class PseudoChannel:
             bank = part.last_bank
             self._precharge_from[bank] = max(self._precharge_from[bank], last_byte + to_precharge)
         self._last_write = write
+        self.written += write and part.n_bursts
         self.refreshes = self._refresh.count(self.last)
         if self._timing.closes:
             self._close(part)

@@ -34,8 +34,7 @@ class Branch:
     def count(self) -> None:
         """A copy passes: count it on each link."""
         for state, duration_ps in self._loads:
-            state.busy_ps += duration_ps
-            state.nbytes += self.nbytes
+            state.count(duration_ps, self.nbytes)
 
 
 class RouteTree:
