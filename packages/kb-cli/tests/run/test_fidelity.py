@@ -52,8 +52,8 @@ def test_rows_that_leave_the_startup_out_have_a_band_around_the_latency_alone():
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"bundled_as": ""}, "another one than the bundled benchmark gemm of the 10 gemm rows of d"),
-        ({"bundled_as": "linear"}, "another one than the bundled benchmark gemm of the 10 gemm rows of d"),
+        ({"bundled_as": ""}, "only the bundled benchmark gemm is, by 10 gemm rows of d"),
+        ({"bundled_as": "linear"}, "only the bundled benchmark gemm is, by 10 gemm rows of d"),
         ({"operands": "sharded"}, "operands=sharded, not one_slice as in the 10 gemm rows of d"),
         ({"dtype": "f32"}, "dtype=f32, not f16 or bf16 as in the 10 gemm rows of d"),
         ({"M": 63}, "M=63 lies outside 64 to 4096 of the 10 gemm rows of d"),
@@ -89,7 +89,7 @@ def test_the_bounds_of_a_range_belong_to_it(edge):
 
 def test_a_comparison_of_a_part_of_the_chip_validates_no_run():
     found = fidelity_of(chip(DRAM), LIKE, 1000, 0)
-    why = "a part of the chip alone was compared, in 1 dram row of m"
+    why = "only a part of the chip is, by 1 dram row of m"
     assert str(found) == f"not validated for this kernel: {why}"
 
 
@@ -134,7 +134,7 @@ def test_a_file_of_ones_own_is_known_by_its_hash(bench_file, invoke, chip_file):
     assert "as 9 of 10 of 10 gemm rows of d)" in invoke("run", bench, "--topology", file).stdout
     bench.write_text(bench.read_text() + "# another file\n")
     said = invoke("run", bench, "--topology", file).stdout
-    assert "(not validated for this kernel: another one than the benchmark small whose SHA-256 " in said
+    assert "(not validated for this kernel: only the benchmark small with SHA-256 " in said
 
 
 def test_a_changed_chip_loses_the_band(bench_file, invoke, chip_file):
@@ -156,7 +156,7 @@ def test_a_bundled_benchmark_is_known_byte_for_byte(invoke, chip_file, tmp_path)
     assert "as 9 of 10 of 10 gemm rows of d)" in invoke("run", copy, *run).stdout
     copy.write_text(copy.read_text() + "\n")
     assert (
-        "(not validated for this kernel: another one than the bundled benchmark vector_add of "
+        "(not validated for this kernel: only the bundled benchmark vector_add is, by "
         in invoke("run", copy, *run).stdout
     )
 

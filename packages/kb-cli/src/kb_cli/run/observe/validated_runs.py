@@ -118,14 +118,14 @@ def _conditions(stated: Validation, kernel: KernelOfRun) -> Iterator[str]:
 
 def _other_kernel(stated: Validation, kernel: KernelOfRun) -> str:
     if stated.kernel is UNSET:
-        return f"a part of the chip alone was compared, in {stated.rows_text}"
+        return f"only a part of the chip is, by {stated.rows_text}"
     if stated.sha256 is UNSET:
         is_same = kernel.bundled_as == stated.kernel
         what = f"the bundled benchmark {stated.kernel}"
     else:
         is_same = kernel.name == stated.kernel and kernel.sha256.startswith(stated.sha256)
-        what = f"the benchmark {stated.kernel} whose SHA-256 begins with {stated.sha256}"
-    return "" if is_same else f"another one than {what} of the {stated.rows_text}"
+        what = f"the benchmark {stated.kernel} with SHA-256 {stated.sha256}"
+    return "" if is_same else f"only {what} is, by {stated.rows_text}"
 
 
 def _other_value(stated: Validation, name: str, values: Sequence[object], facts: Mapping[str, object]) -> str:
