@@ -95,9 +95,8 @@ def test_kb_run_reports_the_hosts_time_apart(tmp_path, monkeypatch):
 
 
 def test_kb_run_says_what_the_launch_took(tmp_path, monkeypatch):
-    assert "\nhost          launch 660.918 ns before the first kernel, 140.918 ns after the last; writes " in run(
-        tmp_path, monkeypatch, "--topology", "one_sip"
-    )
+    said = run(tmp_path, monkeypatch, "--topology", "one_sip")
+    assert "; without the host's launch (660.918 ns before the kernels, 140.918 ns after) and uploads (" in said
 
 
 def test_kb_run_says_which_pes_were_late(tmp_path, monkeypatch):

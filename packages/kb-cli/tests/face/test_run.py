@@ -316,7 +316,7 @@ def test_importing_kernbench_loads_little() -> None:
 
 def test_the_text_of_a_run_has_its_time_and_lines() -> None:
     r = kb.run(add_one, X, kb.empty(X.shape, "f32"), chip="one_pe")
-    assert repr(r) == f"<add_one on one_pe: {r.latency_ns:.3f} ns>"
+    assert repr(r) == f"<add_one on one_pe: {r.latency_ns:.3f} ns, 1 of 1 PE>"
     assert "test_run.py:26" in str(r)
     assert r.bounded_by in str(r)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kb_engine.engine.engine import Engine as Engine
     from kb_engine.host.benchmark import Arrays as Arrays
     from kb_engine.host.benchmark import Benchmark as Benchmark
+    from kb_engine.host.host import Copies as Copies
     from kb_engine.host.host import Host as Host
     from kb_engine.host.read import DeferredRead as DeferredRead
     from kb_engine.host.read import read_tensor as read_tensor
@@ -35,7 +36,7 @@ _NAMES = {
     "kb_dataexec": ("product_tolerance", "cast", "default_tolerance", "gemm_tolerance"),
     "kb_engine.engine.engine": ("Engine",),
     "kb_engine.host.benchmark": ("Arrays", "Benchmark"),
-    "kb_engine.host.host": ("Host",),
+    "kb_engine.host.host": ("Copies", "Host"),
     "kb_engine.host.read": ("DeferredRead", "read_tensor"),
     "kb_engine.host.sharding": ("Sharding",),
     "kb_engine.program.values.host_values": ("HostValue",),

@@ -27,7 +27,7 @@ from kb_cli.terminal.output import emit_json, emit_tables
 @click.option(
     "--issue",
     type=click.Choice(["blocking", "scoreboard", "decoupled"]),
-    help="How PE_CPUs issue commands.  [default: the chip's value, or scoreboard]",
+    help="How PE_CPUs issue commands.  [default: as the chip's file says]",
 )
 @click.option("--schedule", type=click.Choice(["dynamic", "static"]), help="Which PE takes which program of a grid.")
 @click.option("--autotune", metavar="all|first|N", help="How many configurations a tuned kernel tries.  [default: all]")

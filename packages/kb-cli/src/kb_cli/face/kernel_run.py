@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from kb_cli.benchmark.author_calls import stated_outputs
 from kb_cli.benchmark.setup import Setup
+from kb_cli.run.base.frame_text import frame_text, pes_text
 from kb_cli.run.base.progress import RunProgress
 from kb_cli.run.base.result import RunResult, Sanitized
 from kb_cli.run.saving.save import Finished
 from kb_cli.run.simulation.simulate import Computed
 from kb_cli.run.simulation.verdict import Verdict, behind_outputs, judge
-from kb_cli.terminal.units import duration
+from kb_cli.terminal.units import duration, percent
 from kb_dataexec import UnwrittenBytesError
 from kb_dataexec.analysis import LineShare, PathShare, RaceReport, Where, line_shares, path_shares
 from kb_engine import read_tensor
@@ -197,20 +198,33 @@ class KernelRun:
         raise BenchmarkError("a KernelRun", "pickling", "one of its parts (.result, .outputs, .lines, .where)", fix)
 
     def __repr__(self) -> str:
-        verdict = {True: ", verified", False: ", WRONG", None: ""}[self.verified]
-        text = f"{self.result.benchmark} on {self.result.topology}: {duration(self.latency_ps)}{verdict}"
-        return f"<{text}>"
+        return f"<{self._title}, {pes_text(self.result.frame)}>" if self.result.frame else f"<{self._title}>"
 
     def __str__(self) -> str:
-        title = repr(self)[1:-1]
-        rows = [f"  {each.line or '-'}: {duration(each.ps)}, {100 * each.share:.1f} %" for each in self.lines[:_SHOWN]]
+        rows = [f"  {name}: {duration(ps)}, {percent(share)}" for name, ps, share in self._rows()]
         sanitized, races = self.result.sanitizer, self.result.races
         found: list[str] = []
         if isinstance(sanitized, Sanitized):
             found = [f"sanitizer: {text}" for text in sanitized.texts or ["clean"]]
         elif isinstance(races, RaceReport):
             found = [*races.texts, *(races.notes or ())]
-        return with_cells("\n".join([title, *rows, self.bounded_by, *found]))
+        return with_cells("\n".join([self._title, f"  {frame_text(self.result)}", *rows, self.bounded_by, *found]))
+
+    @property
+    def _title(self) -> str:
+        verdict = {True: ", verified", False: ", WRONG", None: ""}[self.verified]
+        return f"{self.result.benchmark} on {self.result.topology}: {duration(self.latency_ps)}{verdict}"
+
+    def _rows(self) -> list[tuple[str, int, float]]:
+        """The costliest kernel lines, and rows for the rest: name, picoseconds, share of the latency.
+
+        They add up to the latency. Time of the launches before the kernels and after them is of no line.
+        """
+        of_lines = [(each.line, each.ps) for each in self.lines if each.line]
+        shown, others = of_lines[:_SHOWN], of_lines[_SHOWN:]
+        rest_ps = self.latency_ps - sum(ps for _, ps in of_lines)
+        rows = [*shown, (f"{len(others)} other lines", sum(ps for _, ps in others)), ("no line", rest_ps)]
+        return [(name, ps, ps / self.latency_ps) for name, ps in rows if ps]
 
 
 _SHOWN = 8

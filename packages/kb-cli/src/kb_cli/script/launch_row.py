@@ -10,6 +10,7 @@ from kb_cli.benchmark.scripts import ScriptBenchmark, ScriptLaunch
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.base.files import LOG
 from kb_cli.run.base.result import Policy, RunResult
+from kb_cli.run.observe.frames import frame_of
 from kb_cli.run.observe.metrics import measure
 from kb_cli.run.observe.stage_tally import StageTally
 from kb_cli.run.observe.timed_host import HostTimes
@@ -86,6 +87,7 @@ def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> Run
     return RunOutcome(
         metrics=metrics,
         usage=table,
+        frame=frame_of(engine, [launch.result], launch.host.copies),
         counters=watch.counters.sums,
         launches=[launch.result],
         host=_host_times(launch),

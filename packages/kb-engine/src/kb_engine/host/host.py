@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from kb_dataexec import numpy_dtype
@@ -83,6 +84,14 @@ def _tensors(arguments: Iterable[Any]) -> Iterator[Tensor]:
             yield from _tensors(argument)
 
 
+class Copies(Struct, frozen=True):
+    """A tensor `name` of `nbytes` bytes that was placed `count` times with equal content."""
+
+    name: str
+    count: int
+    nbytes: int
+
+
 _Blocks = dict[tuple[int, int, int, int], npt.NDArray[Any]]
 """Blocks of an array, by their first row, end row, first column and end column."""
 
@@ -92,13 +101,15 @@ class Host:
 
     Lines of kernels in errors and reports are relative to *root*, by default the current folder. `write_ps` and
     `read_ps` are the picoseconds of all writes and reads of tensors; `launches` holds all results. `choices` has what
-    the program said by `chose`.
+    the program said by `chose`. `copies` has the tensors that were placed several times with equal content: those of
+    `replicas`, and those with a sharding that copies.
     """
 
     def __init__(self, engine: Engine, root: Path | None = None) -> None:
         self.engine = engine
         self.launches: list[LaunchResult] = []
         self.choices: dict[str, str | int] = {}
+        self.copies: list[Copies] = []
         self._root = root or Path.cwd()
         self._tensors = engine.shared_by_hosts(TensorMemory)
         self._memories = self._tensors.memories
@@ -182,7 +193,10 @@ class Host:
         Raises KernelError for impossible shapes, cuts and slices, such as more shards than rows, and OutOfMemoryError
         when a memory is full.
         """
-        return self._tensors.empty(name, shape, dtype, blocks, slices, memory, shard, cube)
+        tensor = self._tensors.empty(name, shape, dtype, blocks, slices, memory, shard, cube)
+        if tensor.copies:
+            self._note_copies(tensor, 1 + len(tensor.copies))
+        return tensor
 
     def tensor(
         self,
@@ -230,7 +244,12 @@ class Host:
             for homes in slices:
                 made.append(self.empty(name, data.shape, dtype, blocks, homes, memory=memory))
                 self._place(made[-1], data, kept)
+        if len(made) > 1:
+            self._note_copies(made[0], len(made))
         return made
+
+    def _note_copies(self, tensor: Tensor, count: int) -> None:
+        self.copies.append(Copies(tensor.name, count, tensor.rows * tensor.cols * tensor.dtype.nbytes))
 
     @property
     def tensors(self) -> list[Tensor]:

@@ -15,7 +15,6 @@ from kb_topology import NodeKind, Topology, load_topology, loads_topology, with_
 
 BUNDLED: Final = "kb.topologies"
 """Entry points of packages that bring chips: functions from the name of a chip to its file."""
-_PE_CPU: Final = "builtin.pe_cpu"
 _ISSUES: Final = ("blocking", "scoreboard", "decoupled")
 _SCHEDULES: Final = ("dynamic", "static")
 
@@ -24,7 +23,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """The options of a process's device.
 
     `topology` is the name of a bundled chip, or the path of a YAML file. `issue` is the way in which the PE_CPUs issue
-    commands, `blocking`, `scoreboard` or `decoupled`; None leaves it to the chip's file, and then to `scoreboard`.
+    commands, `blocking`, `scoreboard` or `decoupled`; None leaves the chip as its file describes it.
     `transfers` charges the transfers of arrays to the chip and back. `schedule` assigns the programs of a grid to PEs,
     `dynamic` or `static`. `autotune` is the number of configurations that an autotuner tries, None for all; with 1,
     the first one is taken untried. Without `templates`, every program runs its kernel, which gives the same results
@@ -78,14 +77,10 @@ def topology_of(options: Options) -> Topology:
 
 
 def issuing(topology: Topology, issue: str | None) -> Topology:
-    """Returns *topology* with PE_CPUs that issue by *issue*; None leaves it to the file, and then to `scoreboard`."""
-    places = {
-        (*node.yaml_path, "issue"): issue or "scoreboard"
-        for node in topology.graph.nodes_of_kind(NodeKind.PE_CPU)
-        if issue or (node.impl == _PE_CPU and "issue" not in node.attrs)
-    }
-    if not places:
+    """Returns *topology* with PE_CPUs that issue by *issue*; None leaves the chip as its file describes it."""
+    if issue is None:
         return topology
+    places = {(*node.yaml_path, "issue"): issue for node in topology.graph.nodes_of_kind(NodeKind.PE_CPU)}
     source = with_values(topology.source, places)
     return loads_topology(source.text, source.path)
 

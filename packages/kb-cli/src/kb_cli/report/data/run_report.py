@@ -12,6 +12,7 @@ from kb_cli.report.data.roofline import RooflineChart, in_flight_ps, roofline_ch
 from kb_cli.report.data.run_source import RunSource, read_run_source
 from kb_cli.run.base.fidelity_band import Fidelity
 from kb_cli.run.base.files import folder_path
+from kb_cli.run.base.frame_text import frame_text
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.base.result import Busiest, ChosenTile, ValueWait, was_sampled
 from kb_cli.run.observe.bounded_by import bounded_by
@@ -65,7 +66,8 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     took part in all launches. Shares are 0 to 1. `speed_of_light` says how near the run came to the limit of its
     roofline, and is empty on a chip that states no limits. `by_sample` says that an output was checked by sample.
     `notes` name the parts that the report lacks. `remedies` are changes of the kernel, and missing in folders of an
-    older kb. `levers` are missing where none were tried.
+    older kb. `levers` are missing where none were tried. `frame` says what the latency counts, and is empty for folders
+    of an older version.
     """
 
     run_dir: str
@@ -76,6 +78,7 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     sentence: str
     notes: list[str]
     latency_ps: int
+    frame: str = ""
     fidelity: Fidelity | UnsetType = UNSET
     total_ps: int
     verified: bool | None
@@ -124,6 +127,7 @@ def make_report(source: RunSource) -> TimeReport:
         sentence=results.bounded_by if not where.launches else bounded_by(path, {}),
         notes=[*source.notes, *notes],
         latency_ps=results.latency_ps,
+        frame=frame_text(results),
         fidelity=results.fidelity,
         total_ps=total_ps_of(where),
         verified=results.verified,

@@ -28,7 +28,8 @@ def report_tables(report: TimeReport) -> list[Any]:
     tables = [where_table(report.path), *remedy_tables(report.remedies), _lines(report)]
     tables += chosen_tile_tables(report.chosen_tiles)
     tables += [*value_wait_tables(report.value_waits), _blocks(report), _roofline(report), _pes(report)]
-    parts: list[Any] = [title, "", report.sentence, ""]
+    frame = [f"frame: {report.frame}"] if report.frame else []
+    parts: list[Any] = [title, *frame, "", report.sentence, ""]
     if isinstance(report.levers, list):
         parts += [*([each.sentence for each in report.levers] or [NO_LEVERS]), ""]
     parts += [part for table in tables for part in (table, "")]

@@ -22,7 +22,8 @@ from kb_cli.report.elements.verdicts import (
     verdict_style,
 )
 from kb_cli.run.base.fidelity_band import Fidelity, fidelity_text
-from kb_cli.run.base.result import HostTime, RunResult, Sanitized, Traffic
+from kb_cli.run.base.frame_text import frame_text
+from kb_cli.run.base.result import RunResult, Sanitized, Traffic
 from kb_cli.run.observe.stage_tally import QUEUE_FULL, SERVICE
 from kb_cli.terminal.output import BAD, WARNING, new_table, styled
 from kb_cli.terminal.units import PS_PER_NS, bandwidth, duration, percent, quantity, value_text
@@ -73,8 +74,8 @@ def _summary(result: RunResult) -> Table:
         table.add_row("start-up", _startup(result, result.startup_ns))
     if isinstance(result.whole_ns, float) and (result.host is not None or len(result.launches) > 1):
         table.add_row("whole time", f"{duration(result.whole_ns * PS_PER_NS)} {_WHOLE}")
-    if result.host is not None:
-        table.add_row("host", _host(result.host))
+    if text := frame_text(result):
+        table.add_row("frame", text)
     late = [each for each in result.launches if each.late_pes]
     if late:
         worst = max(each.late_ns for each in late) * PS_PER_NS
@@ -115,16 +116,6 @@ def _startup(result: RunResult, startup_ns: float) -> str:
     if isinstance(found, Fidelity) and found.band_ns is not None and found.startup_ns:
         text += f"; in the band, whose rows are {found.times or 'times with start-up'}"
     return text
-
-
-def _host(host: HostTime) -> str:
-    """Returns the host's time outside of kernels."""
-    before, after = duration(host.launch_ns * PS_PER_NS), duration(host.response_ns * PS_PER_NS)
-    parts = [f"launch {before} before the first kernel, {after} after the last"]
-    for name, ns in (("writes", host.write_ns), ("reads", host.read_ns), ("page maps", host.map_ns)):
-        if ns:
-            parts.append(f"{name} {duration(ns * PS_PER_NS)}")
-    return "; ".join(parts)
 
 
 def _speed(result: RunResult, wall_s: dict[str, float]) -> str:

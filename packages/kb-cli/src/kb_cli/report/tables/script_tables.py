@@ -10,6 +10,8 @@ from msgspec import UNSET, UnsetType
 from kb_cli.compare.blocks import block_name
 from kb_cli.report.elements.shared_tables import REMEDY_HEADERS, remedy_cells
 from kb_cli.report.elements.verdicts import failed_line, failure_causes, verdict_style
+from kb_cli.run.base.frame import Frame
+from kb_cli.run.base.frame_text import conditions
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.base.result import RunResult, Sanitized
 from kb_cli.script.script_run import ScriptResult, TunedKernel
@@ -34,6 +36,8 @@ def script_tables(result: ScriptResult) -> list[Any]:
     lines += [part for table in _remedies(result.launches) for part in (table, "")]
     lines += _sanitizer(result.launches)
     lines.append(f"{_launches_text(len(result.launches))} on {result.topology}: {duration(result.latency_ps)} in all")
+    if text := conditions(result.launches):
+        lines.append(f"frame: {text}")
     if len(result.launches) > _MOST_ROWS:
         lines.append(f"the first {_MOST_ROWS} are shown")
     if result.run_dir is not UNSET:
@@ -123,7 +127,9 @@ def _launches_text(count: int) -> str:
 
 
 def _launches(result: ScriptResult) -> Any:
-    table = new_table("launch", "kernel", "grid", "arguments", "latency", "busiest", "bound by", left=4, wrapped=(3, 6))
+    table = new_table(
+        "launch", "kernel", "grid", "arguments", "PEs", "latency", "busiest", "bound by", left=4, wrapped=(3, 7)
+    )
     for number, each in enumerate(result.launches[:_MOST_ROWS]):
         shape: dict[str, Any] = each.shape if isinstance(each.shape, dict) else {}
         arguments = ", ".join(f"{name}={value}" for name, value in each.params.items())
@@ -132,11 +138,18 @@ def _launches(result: ScriptResult) -> Any:
             str(shape.get("kernel", "")),
             str(shape.get("grid", "")),
             arguments,
+            _pes(each),
             duration(each.latency_ps),
             _busiest(each),
             _bound(each),
         )
     return table
+
+
+def _pes(result: RunResult) -> str:
+    """Returns how many PEs ran a program of how many: `25 of 128`."""
+    frame = result.frame
+    return f"{frame.pes_used} of {frame.pes}" if isinstance(frame, Frame) else "-"
 
 
 def _busiest(result: RunResult) -> str:

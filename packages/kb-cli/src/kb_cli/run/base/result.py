@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from kb_cli.run.base.fidelity_band import Fidelity
+from kb_cli.run.base.frame import Frame
 from kb_cli.run.base.remedy import Remedy
 from kb_dataexec.analysis import Finding, PathShare, ProgramName, RaceReport
 from kb_dataexec.verify import ProductSample
@@ -307,6 +308,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     `waits_ps` adds up over all tile stages. `counters` has the counters of blocks during launches. `value_waits` is
     missing unless kernels waited for computed values, and `chosen_tiles` unless GEMMs left their tile to the chip.
     `chose` has what the benchmark chose on this chip (`Host.chose`), and is missing where it chose nothing.
+    `frame` says what the latency counts, and is missing from older folders.
     """
 
     benchmark: str
@@ -318,6 +320,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     latency_ps: int
     whole_ns: float | UnsetType = UNSET
     startup_ns: float | UnsetType = UNSET
+    frame: Frame | UnsetType = UNSET
     fidelity: Fidelity | UnsetType = UNSET
     verified: bool | None
     max_abs_err: float | None

@@ -38,6 +38,7 @@ def make_result(
         whole_ns=(outcome.launches[-1].response_ps - outcome.launches[0].call_ps) / PS_PER_NS,
         startup_ns=startup_ps / PS_PER_NS or UNSET,
         fidelity=fidelity_of_run(setup, outcome.choices, metrics.span_ps, startup_ps),
+        frame=outcome.frame,
         verified=None if verdict is None else verdict.ok,
         max_abs_err=None if verdict is None else verdict.max_abs_err,
         flops=outcome.flops,

@@ -26,10 +26,12 @@ from kb_cli.benchmark.author_calls import (
 from kb_cli.benchmark.expected import AnyExpected
 from kb_cli.benchmark.sampled import Factors, factors_of, sampled_outputs
 from kb_cli.benchmark.setup import Setup
+from kb_cli.run.base.frame import Frame
 from kb_cli.run.base.progress import PASS_1, SET_UP, VERIFY, RunProgress
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.base.result import Compared, CounterSum, Sanitized, SimStats, ValueWait
 from kb_cli.run.observe.counters import BlockCounters, ValueWaits
+from kb_cli.run.observe.frames import frame_of
 from kb_cli.run.observe.log_room import LogRoom
 from kb_cli.run.observe.metrics import Metrics, measure
 from kb_cli.run.observe.plan_tally import PlanTally
@@ -105,10 +107,11 @@ class RunOutcome(NamedTuple):
     `races`, `computed` and `compared` are None unless they were asked for. `captured` has the values that the kernels
     captured, `value_waits` the waits for computed values, and `simulated` the statistics of pass 1. `host` is None on a
     topology without a host. `remedies` are those of the kernel, and None without a log. `choices` has what the
-    benchmark chose on this chip.
+    benchmark chose on this chip, and `frame` what the latency counts.
     """
 
     metrics: Metrics
+    frame: Frame
     usage: UsageTable
     counters: list[CounterSum]
     launches: list[LaunchResult]
@@ -176,7 +179,6 @@ def _simulate(
     setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None, watch: SimulationWatch
 ) -> RunOutcome:
     progress.begin(SET_UP, "inputs()")
-    check_capacity(setup)
     made = _made(setup)
     writer = _new_writer(log_folder) if setup.log else None
     plans, usage = PlanTally(), Usage()
@@ -209,6 +211,7 @@ def _simulate(
     table = usage_table(usage, setup.topology.graph, metrics.span_ps)
     return RunOutcome(
         metrics=metrics,
+        frame=frame_of(engine, host.launches, host.copies),
         usage=table,
         counters=counters.sums,
         launches=host.launches,
@@ -246,6 +249,7 @@ def _remedies(
 
 
 def _made(setup: Setup) -> Made:
+    check_capacity(setup)
     inputs = inputs_of(setup)
     flops = flops_of(setup)
     digests = {name: array_sha256(array) for name, array in inputs.items()}

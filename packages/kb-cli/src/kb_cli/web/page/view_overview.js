@@ -15,6 +15,7 @@ export async function show(place, page) {
         h("h1", null, `${report.benchmark} on ${report.topology}`),
         h("p", {class: "sentence"}, report.sentence),
         figures(report),
+        report.frame ? h("p", {class: "soft"}, report.frame) : null,
         report.notes.map(note),
         page.state.line ? ofLine(report, page) : null,
         path(report, page), light(report), section("Levers", null, levers), lines(report, page), tiles(report, page),
