@@ -16,10 +16,10 @@ def product(tl, a, b, y, m: int, n: int, k: int) -> None:
     for number in range(tl.program_id(), -(-y.shape[0] // m) * across, tl.num_programs()):
         row, col = number // across * m, number % across * n
         rows, cols = slice(row, min(row + m, y.shape[0])), slice(col, min(col + n, y.shape[1]))
+        steps = (slice(start, start + k) for start in range(0, a.shape[1], k))
         acc = 0
-        for start in range(0, a.shape[1], k):
-            step = slice(start, start + k)
-            acc = tl.dot(tl.load(a[rows, step]), tl.load(b[step, cols]), acc)
+        for left, right in tl.ahead((tl.load_async(a[rows, step]), tl.load_async(b[step, cols])) for step in steps):
+            acc = tl.dot(left, right, acc)
         tl.store(y[rows, cols], acc.to(y.dtype))
 
 

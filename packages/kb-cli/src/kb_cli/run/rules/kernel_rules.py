@@ -10,6 +10,8 @@ from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.rules.placement.tail import Tail
 from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.rules.run_sums import RunSums
+from kb_cli.run.rules.work.blocking_waits import BlockingWaits
+from kb_cli.run.rules.work.command_times import CommandTimes
 from kb_cli.run.rules.work.last_axis_reductions import LastAxisReductions
 from kb_cli.run.rules.work.padding import Padding
 from kb_dataexec import OpLog
@@ -28,7 +30,7 @@ class Rule(Protocol):
 
 LEAST_GAIN: Final = 0.01
 """The smallest gain of a remedy that is told."""
-RULES: Final[tuple[type[Rule], ...]] = (Tail, LastAxisReductions, Padding)
+RULES: Final[tuple[type[Rule], ...]] = (Tail, LastAxisReductions, Padding, BlockingWaits)
 
 
 class RuleSearch:
@@ -39,6 +41,7 @@ class RuleSearch:
     def __init__(self, host: Host, launches: Sequence[LaunchResult]) -> None:
         self._host, self._launches = host, launches
         self._rules = [rule() for rule in RULES]
+        self.commands = CommandTimes()
 
     @cached_property
     def sums(self) -> RunSums:
@@ -48,6 +51,7 @@ class RuleSearch:
     def look(self, chunk: OpLog) -> None:
         """Takes *chunk*, a part of a log with the operands of its ops, or a whole log."""
         self.sums.look(chunk)
+        self.commands.look(chunk)
         for each in self._rules:
             each.look(chunk)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kb_cli.run.observe.metrics import Metrics
 from kb_cli.run.records.usage_file import UsageTable
 from kb_cli.run.rules.run_sums import RunSums
+from kb_cli.run.rules.work.command_times import CommandTimes
 from kb_dataexec.analysis import Where
 from kb_engine import Host, LaunchResult
 
@@ -16,7 +17,7 @@ class RunFacts(NamedTuple):
     """A finished run, beside its log. The chip with its blocks is `host.engine`.
 
     `flops` are the operations that the benchmark states, and `footprint_nbytes` the bytes of its tensors once; 0 where
-    nothing is stated. `sums` are sums over its log.
+    nothing is stated. `sums` are sums over its log, and `commands` the commands of its log.
     """
 
     where: Where
@@ -27,3 +28,4 @@ class RunFacts(NamedTuple):
     flops: int
     footprint_nbytes: int
     sums: RunSums
+    commands: CommandTimes

@@ -244,7 +244,8 @@ def _remedies(
     if found is None:
         return None
     metrics, table, rules = looked
-    facts = RunFacts(found, table, metrics, host.launches, host, flops_of(setup), footprint_of(setup), rules.sums)
+    stated = flops_of(setup), footprint_of(setup)
+    facts = RunFacts(found, table, metrics, host.launches, host, *stated, rules.sums, rules.commands)
     return rules.remedies(facts)
 
 

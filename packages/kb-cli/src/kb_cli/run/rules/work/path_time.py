@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from kb_cli.run.rules.run_facts import RunFacts
 from kb_dataexec.analysis import WhereRow
 
-_DMAS = ("pe_dma", "pe_dma_read", "pe_dma_write")
+MEMORY_WORK: Final = frozenset({"busy with others", "service", "latency", "bytes"})
+"""The work of a memory on a path."""
+FIXED_WORK: Final = frozenset({"setup", "request", "latency", "response"})
+"""The work in a transfer that does not depend on its bytes."""
+LINK_WORK: Final = frozenset({"bytes", "shared"})
+"""The work of links in a transfer."""
+_COMPUTE: Final = frozenset({"pe_gemm", "pe_math", "pe_fetch_store"})
+_DMAS: Final = ("pe_dma", "pe_dma_read", "pe_dma_write")
 
 
 class PathTime:
@@ -32,6 +40,26 @@ class PathTime:
         for row in self.rows():
             if is_wanted(row):
                 found[row.line] += row.ps
+        return found
+
+    @property
+    def opaque(self) -> float:
+        """The share of the work of memories on the path of which the log does not say the parts (0 to 1)."""
+        found = self._by_work(MEMORY_WORK)
+        return found["service"] / (sum(found.values()) or 1)
+
+    @property
+    def fixed(self) -> float:
+        """The share of transfers on the path that does not depend on their bytes (0 to 1)."""
+        found = self._by_work(MEMORY_WORK | FIXED_WORK | LINK_WORK)
+        return sum(found[work] for work in FIXED_WORK) / (sum(found.values()) or 1)
+
+    def _by_work(self, works: frozenset[str]) -> Counter[str]:
+        """The picoseconds of transfers by work, for *works*."""
+        found: Counter[str] = Counter()
+        for row in self.rows():
+            if row.what in works and row.block not in _COMPUTE:
+                found[row.what] += row.ps
         return found
 
     def busiest_ps(self, leave_out: Iterable[str] = ()) -> int:

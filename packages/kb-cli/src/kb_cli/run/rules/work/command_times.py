@@ -1,0 +1,155 @@
+"""CommandTimes: the commands of a log in the order of each PE, with their loads and their programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kb_dataexec import OpLog
+from kb_dataexec.analysis import Programs
+from kb_messages import CallCause, MemorySpace, Role
+
+Ints = npt.NDArray[np.int64]
+_COLUMNS: Final = (
+    "command_seq", "pe", "line", "n_ops", "t_call_ps", "t_issued_ps", "t_taken_ps", "t_decoded_ps", "t_done_ps",
+    "after_seq", "after",
+)  # fmt: skip
+_READ, _WRITE = "dma_read", "dma_write"
+
+
+class Commands(NamedTuple):
+    """Commands in columns: those of a PE follow each other, in their order. All are known to belong to a program.
+
+    `pe` and `line` number strings. `program` is the row of the table `kernels`. `is_load` is True for a command that is
+    one DMA read. `service_ps` is the time of the read, `nbytes` its bytes, and `n_pieces` its rectangles, all 0 for
+    other commands. `write_ps` is the time of a command that is one DMA write, otherwise 0. `is_awaited` is True for a
+    load for which the kernel waited before it went on.
+    """
+
+    pe: Ints
+    line: Ints
+    program: Ints
+    t_call_ps: Ints
+    t_done_ps: Ints
+    issue_ps: Ints
+    decode_ps: Ints
+    service_ps: Ints
+    write_ps: Ints
+    nbytes: Ints
+    n_pieces: Ints
+    is_load: npt.NDArray[np.bool_]
+    is_awaited: npt.NDArray[np.bool_]
+
+
+class Kernels(NamedTuple):
+    """The programs of a log in columns, as its table `kernels` has them: `pe` numbers strings."""
+
+    launch: Ints
+    pe: Ints
+    t_start_ps: Ints
+    t_end_ps: Ints
+
+
+class CommandTimes:
+    """Collects the commands of a log: pass each chunk, or the whole log, to `look`.
+
+    `strings` has the texts of the log. A log without the tables `commands` and `kernels` has no commands here.
+    """
+
+    def __init__(self) -> None:
+        self.strings: Sequence[str] = ()
+        self._programs = Programs()
+        self._rows: list[Ints] = []
+        self._kernels: list[Ints] = []
+        self._reads: list[Ints] = []
+        self._writes: list[Ints] = []
+        self._tcm: dict[int, set[tuple[int, int]]] = {}
+
+    def look(self, chunk: OpLog) -> None:
+        """Takes *chunk*, a part of a log with the operands of its ops, or a whole log."""
+        self.strings = chunk.strings
+        self._programs.look(chunk)
+        if "commands" in chunk.missing or "kernels" in chunk.missing:
+            return
+        commands, kernels = chunk.table("commands"), chunk.table("kernels")
+        self._rows.append(np.stack([commands[name].astype(np.int64) for name in _COLUMNS]))
+        self._kernels.append(np.stack([kernels[name].astype(np.int64) for name in Kernels._fields]))
+        self._reads.append(_transfers_of(chunk, _READ, Role.SRC))
+        self._writes.append(_transfers_of(chunk, _WRITE, Role.DST))
+        self._look_at_tcm(chunk)
+
+    def _look_at_tcm(self, chunk: OpLog) -> None:
+        operands = chunk.operands
+        mine = operands[(operands["space"] == MemorySpace.TCM.code) & (operands["role"] != Role.SRC)]
+        span = (mine["rows"] - 1) * mine["stride"] + mine["row_nbytes"]
+        places = np.unique(np.stack([mine["owner"].astype(np.int64), mine["offset"], mine["offset"] + span]), axis=1)
+        for owner, start, end in places.T.tolist():
+            self._tcm.setdefault(owner, set()).add((start, end))
+
+    def tcm_nbytes(self, owner: int, start: int) -> int:
+        """Bytes of the TCM *owner* from offset *start* on that commands have written. No kernel held more at once."""
+        total, reached = 0, start
+        for low, high in sorted(self._tcm.get(owner, ())):
+            total += max(0, high - max(low, reached))
+            reached = max(reached, high)
+        return total
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """All programs."""
+        return (
+            Kernels(*np.concatenate(self._kernels, axis=1)) if self._kernels else Kernels(*np.zeros((4, 0), np.int64))
+        )
+
+    @cached_property
+    def commands(self) -> Commands | None:
+        """All commands of known programs; None where the log does not say them."""
+        if not self._programs.is_known or not self._rows:
+            return None
+        rows = np.concatenate(self._rows, axis=1)
+        rows = rows[:, np.lexsort((rows[0], rows[1]))]
+        program = self._programs.of_commands(rows[0])
+        rows, program = rows[:, program >= 0], program[program >= 0]
+        seq, pe, line, n_ops, call, issued, taken, decoded, done, after_seq, after = rows
+        is_load, (service, nbytes, n_pieces) = _looked_up(seq, n_ops, self._reads)
+        _, (write, _, _) = _looked_up(seq, n_ops, self._writes)
+        goes_on = np.zeros(len(seq), np.bool_)
+        goes_on[:-1] = (after[1:] == CallCause.COMPLETION) & (after_seq[1:] == seq[:-1]) & (program[1:] == program[:-1])
+        return Commands(
+            pe, line, program, call, done, issued - call, decoded - taken, service, write, nbytes, n_pieces, is_load,
+            is_load & goes_on,
+        )  # fmt: skip
+
+
+def _transfers_of(chunk: OpLog, name: str, far: Role) -> Ints:
+    """The ops *name* of *chunk* in columns: number of the command, picoseconds of service, bytes, and pieces.
+
+    Bytes and pieces are those of the operands with the role *far*.
+    """
+    if name not in chunk.strings:
+        return np.zeros((4, 0), np.int64)
+    ops = chunk.ops[chunk.ops["name"] == chunk.strings.index(name)]
+    order = np.argsort(ops["op_id"], kind="stable")
+    ids, operands = ops["op_id"][order], chunk.operands
+    mine = operands[operands["role"] == far]
+    at = np.minimum(np.searchsorted(ids, mine["op_id"]), max(len(ids) - 1, 0))
+    is_there = ids[at] == mine["op_id"] if len(ids) else np.zeros(len(mine), np.bool_)
+    at, mine = at[is_there], mine[is_there]
+    nbytes = np.bincount(at, mine["rows"] * mine["row_nbytes"], len(ids)).astype(np.int64)
+    service = (ops["t_end_ps"] - ops["t_start_ps"])[order]
+    return np.stack([ops["command_seq"][order], service, nbytes, np.bincount(at, minlength=len(ids))])
+
+
+def _looked_up(seq: Ints, n_ops: Ints, found: list[Ints]) -> tuple[npt.NDArray[np.bool_], list[Ints]]:
+    """For each command *seq*, whether it is one transfer of *found*; and the columns of the transfer, 0 for others."""
+    transfers = np.concatenate(found, axis=1)
+    if not transfers.shape[1]:
+        return np.zeros(len(seq), np.bool_), [np.zeros(len(seq), np.int64) for _ in range(3)]
+    transfers = transfers[:, np.argsort(transfers[0], kind="stable")]
+    at = np.minimum(np.searchsorted(transfers[0], seq), transfers.shape[1] - 1)
+    is_one = (n_ops == 1) & (transfers[0][at] == seq)
+    return is_one, [np.where(is_one, column[at], 0) for column in transfers[1:]]
