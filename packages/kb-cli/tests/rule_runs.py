@@ -15,6 +15,11 @@ def rules(run: Any) -> list[str]:
     return [each.rule for each in remedies(run)]
 
 
+def remedy_of(run: Any, rule: str) -> Any:
+    """The remedy of *run* that *rule* found."""
+    return next(each for each in remedies(run) if each.rule == rule)
+
+
 def check_gain(flawed: Any, rewritten: Any, rule: str) -> Any:
     """Checks that *rule* has the most gain in *flawed*, and that *rewritten* comes within a fifth of it. Returns the
     remedy.

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from planted import confirmed, remedies_of, run
+from rule_runs import check_gain, remedy_of, rules, run
 
 import kernbench as kb
 
@@ -69,36 +69,38 @@ def elements(n: int) -> np.ndarray:
 @pytest.mark.parametrize(("chip", "n_pes", "block", "n_exp"), [("one_pe", 1, 4096, 1), ("one_cube", 8, 16384, 3)])
 def test_a_loop_that_loads_ahead_gains_as_much_as_estimated(chip: str, n_pes: int, block: int, n_exp: int) -> None:
     x = elements(n_pes * block * 12)
-    flawed, rewritten = (run(chip, kernel, x, kb.empty(x.shape, "f32"), block, n_exp) for kernel in (in_order, ahead))
-    remedy = confirmed(RULE, flawed, rewritten)
+    flawed, rewritten = (
+        run(kernel, x, kb.empty(x.shape, "f32"), block, n_exp, chip=chip) for kernel in (in_order, ahead)
+    )
+    remedy = check_gain(flawed, rewritten, RULE)
     assert remedy.change == "load the next block during the work on this one, with tl.ahead"
 
 
 def test_programs_of_one_block_gain_by_a_loop_over_the_blocks_of_a_pe() -> None:
     x = elements(8 * 2048 * 10)
-    flawed = run("one_cube", a_block_each, x, x.copy(), kb.empty(x.shape, "f32"), 2048, grid=(80,))
-    rewritten = run("one_cube", loop_over_blocks, x, x.copy(), kb.empty(x.shape, "f32"), 2048)
-    assert confirmed(RULE, flawed, rewritten).change.startswith("let one program of each PE take its blocks in a loop")
+    flawed = run(a_block_each, x, x.copy(), kb.empty(x.shape, "f32"), 2048, grid=(80,), chip="one_cube")
+    rewritten = run(loop_over_blocks, x, x.copy(), kb.empty(x.shape, "f32"), 2048, chip="one_cube")
+    assert check_gain(flawed, rewritten, RULE).change.startswith("let one program of each PE take its blocks in a loop")
 
 
 @pytest.mark.parametrize(("chip", "block", "step"), [("one_pe", 256, 64), ("one_cube", 128, 128), ("one_sip", 64, 256)])
 def test_a_product_whose_tiles_come_ahead_gains_as_much_as_estimated(chip: str, block: int, step: int) -> None:
     a, b = (kb.cast(RNG.standard_normal((512, 512), np.float32), kb.DType.F16) for _ in range(2))
     y, grid = kb.empty((512, 512), "f16"), (512 // block, 512 // block)
-    confirmed(RULE, *(run(chip, kernel, a, b, y, block, step, grid=grid) for kernel in (product, product_ahead)))
+    check_gain(*(run(kernel, a, b, y, block, step, grid=grid, chip=chip) for kernel in (product, product_ahead)), RULE)
 
 
 def test_the_gain_is_the_waits_that_work_hides() -> None:
     # A load of 16 KiB by one PE: 4 ns of issue, 8 of decoding, 5 of set-up, 45 of latency, 160 of bytes, and twice 2 of
     # the XBAR and 0.035 of wires. All but the first one of 12 hide behind longer work, and cost 8 ns of decoding then.
     x = elements(12 * 4096)
-    flawed = run("one_pe", in_order, x, kb.empty(x.shape, "f32"), 4096, 1)
-    assert remedies_of(flawed)[RULE].gain == pytest.approx(11 * (226.07 - 8) / flawed.latency_ns, rel=1e-3)
+    flawed = run(in_order, x, kb.empty(x.shape, "f32"), 4096, 1, chip="one_pe")
+    assert remedy_of(flawed, RULE).gain == pytest.approx(11 * (226.07 - 8) / flawed.latency_ns, rel=1e-3)
 
 
 def test_one_block_for_each_pe_leaves_nothing_to_hide() -> None:
     x = elements(8 * 4096)
-    assert RULE not in remedies_of(run("one_cube", in_order, x, kb.empty(x.shape, "f32"), 4096, 1))
+    assert RULE not in rules(run(in_order, x, kb.empty(x.shape, "f32"), 4096, 1, chip="one_cube"))
 
 
 def test_loads_at_loaded_indices_are_left_out() -> None:
@@ -108,10 +110,10 @@ def test_loads_at_loaded_indices_are_left_out() -> None:
             tl.store(y[part, :], tl.load(table[tl.load(numbers[part])]))
 
     table, numbers = RNG.standard_normal((64, 256), np.float32), RNG.integers(0, 64, 32).astype(np.int32)
-    result = run("one_pe", gather, table, numbers, kb.empty((32, 256), "f32"), 4)
-    assert RULE not in remedies_of(result)
+    result = run(gather, table, numbers, kb.empty((32, 256), "f32"), 4, chip="one_pe")
+    assert RULE not in rules(result)
 
 
 def test_a_tcm_without_room_for_one_more_step_is_left_as_it_is() -> None:
     x = elements(4 * 2**17)  # 512 KiB a block: two of them, and their results, fill the 1.25 MiB of a TCM
-    assert RULE not in remedies_of(run("one_pe", in_order, x, kb.empty(x.shape, "f32"), 2**17, 1))
+    assert RULE not in rules(run(in_order, x, kb.empty(x.shape, "f32"), 2**17, 1, chip="one_pe"))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from planted import confirmed, remedies_of, run
+from rule_runs import check_gain, remedy_of, rules, run
 
 import kernbench as kb
 
@@ -30,8 +30,8 @@ def both(chip: str, rows: int, width: int, block: int, dtype: str) -> tuple[kb.K
     x = kb.cast(np.random.default_rng(0).standard_normal((rows, width), np.float32), kb.DType(dtype))
     turned = np.ascontiguousarray(x.reshape(-1, block, width).transpose(0, 2, 1)).reshape(-1, block)
     return (
-        run(chip, along_last, x, kb.empty(x.shape, dtype), block=block),
-        run(chip, along_first, turned, kb.empty(turned.shape, dtype), block=width),
+        run(along_last, x, kb.empty(x.shape, dtype), block=block, chip=chip),
+        run(along_first, turned, kb.empty(turned.shape, dtype), block=width, chip=chip),
     )
 
 
@@ -47,7 +47,7 @@ def both(chip: str, rows: int, width: int, block: int, dtype: str) -> tuple[kb.K
     ],
 )
 def test_transposed_blocks_gain_as_much_as_estimated(chip: str, rows: int, width: int, block: int, dtype: str) -> None:
-    remedy = confirmed(RULE, *both(chip, rows, width, block, dtype))
+    remedy = check_gain(*both(chip, rows, width, block, dtype), RULE)
     assert remedy.line.startswith("test_last_axis_reductions.py:")
     assert remedy.part == "pe_math"
 
@@ -55,12 +55,12 @@ def test_transposed_blocks_gain_as_much_as_estimated(chip: str, rows: int, width
 def test_the_cost_along_both_axes_is_the_vector_units() -> None:
     # 128 lanes at 1 GHz: 128 rows of 1 group and a tree of 6 steps over 64 columns are 896 cycles; transposed, 64 rows
     # of 1 group are 64 cycles.
-    flaw = remedies_of(both("one_pe", 128, 64, 128, "f32")[0])[RULE].flaw
+    flaw = remedy_of(both("one_pe", 128, 64, 128, "f32")[0], RULE).flaw
     assert flaw == "max along the last axis of 128 x 64 elements takes 896.000 ns, and along the first axis 64.000 ns"
 
 
 def test_rows_that_fill_few_lanes_are_left_as_they_are() -> None:
     # 32 rows of 512: 32 * (4 + 7) = 352 cycles along the last axis, 512 * 1 along the first.
     flawed, rewritten = both("one_pe", 128, 512, 32, "f16")
-    assert RULE not in remedies_of(flawed)
+    assert RULE not in rules(flawed)
     assert rewritten.latency_ps > flawed.latency_ps

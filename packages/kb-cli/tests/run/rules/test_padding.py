@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from planted import confirmed, remedies_of, run
+from rule_runs import check_gain, remedy_of, rules, run
 
 import kernbench as kb
 
@@ -27,7 +27,7 @@ def times(chip: str, sizes: tuple[int, int, int], block: tuple[int, int, int], d
     m, n, k = sizes
     rng = np.random.default_rng(0)
     a, b = (kb.cast(rng.standard_normal(shape, np.float32), kb.DType(dtype)) for shape in ((m, k), (k, n)))
-    return run(chip, product, a, b, kb.empty((m, n), dtype), *block)
+    return run(product, a, b, kb.empty((m, n), dtype), *block, chip=chip)
 
 
 @pytest.mark.parametrize(
@@ -42,15 +42,15 @@ def times(chip: str, sizes: tuple[int, int, int], block: tuple[int, int, int], d
 )
 def test_full_blocks_gain_as_much_as_estimated(chip: str, sizes: tuple[int, ...], block: tuple[int, ...]) -> None:
     flawed = times(chip, sizes, block)
-    change = remedies_of(flawed)[RULE].change
+    change = remedy_of(flawed, RULE).change
     found = re.match(r"blocks of (\d+) x (\d+)", change)
     assert found is not None, change
-    confirmed(RULE, flawed, times(chip, sizes, (int(found[1]), int(found[2]), block[2])))
+    check_gain(flawed, times(chip, sizes, (int(found[1]), int(found[2]), block[2])), RULE)
 
 
 def test_the_cost_of_a_block_is_the_arrays() -> None:
     # 64 x 64 cells at 1 GHz: 2 x 2 blocks of 256 steps, and 126 cycles to fill and drain.
-    remedy = remedies_of(times("one_pe", (1040, 256, 512), (65, 128, 256)))[RULE]
+    remedy = remedy_of(times("one_pe", (1040, 256, 512), (65, 128, 256)), RULE)
     assert remedy.flaw == (
         "blocks of 65 x 128 x 256 take 1.150 us of the array each, as much as blocks of 128 x 128 x 256"
     )
@@ -69,4 +69,4 @@ def test_the_cost_of_a_block_is_the_arrays() -> None:
 def test_a_product_that_fills_the_array_as_far_as_it_can_has_no_flaw(
     sizes: tuple[int, int, int], block: tuple[int, int, int]
 ) -> None:
-    assert RULE not in remedies_of(times("one_pe", sizes, block))
+    assert RULE not in rules(times("one_pe", sizes, block))
