@@ -8,7 +8,7 @@ from functools import reduce
 from importlib.metadata import entry_points
 from operator import or_
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, Struct, UnsetType
@@ -37,8 +37,8 @@ UNITS = {
 }
 """The unit of a field, by how its name ends."""
 FORMAT = [
-    each for each in reversed(vars(spec).values()) if isinstance(each, type) and each.__module__ == spec.__name__
-    if issubclass(each, Struct)
+    each for each in reversed(vars(spec).values()) if isinstance(each, type) and issubclass(each, Struct)
+    if each.__module__.startswith("kb_topology.")
 ]  # fmt: skip
 """The parts of a topology file, from the whole to the smallest."""
 
@@ -128,10 +128,16 @@ def _is_part(type_: Any) -> bool:
 
 def _part(type_: Any) -> str:
     """A part of a file, a list or a mapping of parts or of text, in words."""
-    if get_origin(type_) in (list, dict):
-        each = get_args(type_)[-1]
-        inner = _part(each) if _is_part(each) else "text"
-        return f"a list of {inner}" if get_origin(type_) is list else f"{inner} for each name"
+    origin, args = get_origin(type_), get_args(type_)
+    if origin is Annotated:
+        return _part(args[0])
+    if origin is tuple:
+        return f"{len(args)} numbers"
+    if origin in (list, dict):
+        each = args[-1]
+        has_parts = _is_part(each) or get_origin(each) in (Annotated, tuple)
+        inner = _part(each) if has_parts else "values" if get_origin(each) is UnionType else "text"
+        return f"a list of {inner}" if origin is list else f"{inner} for each name"
     return f"[{type_.__name__}](#{type_.__name__.lower()})"
 
 

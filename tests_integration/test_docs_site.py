@@ -19,6 +19,7 @@ import pytest
 from kb_cli.benchmark import bundled
 from kb_cli.main import kb
 from kb_dataexec.cli.main import command_line
+from kb_topology import Validation
 from kb_topology.chip import spec
 
 ROOT = Path(__file__).parents[1]
@@ -139,7 +140,12 @@ def test_the_page_of_a_module_says_something_of_each_public_name(module: str, pa
 
 def test_every_part_of_a_topology_file_is_on_the_page_of_the_format() -> None:
     defined = {each for each in vars(spec).values() if isinstance(each, type) and issubclass(each, msgspec.Struct)}
-    assert {each for each in defined if each.__module__ == spec.__name__} == set(specs.FORMAT)
+    own = {each for each in defined if each.__module__ == spec.__name__}
+    assert own | {Validation} == set(specs.FORMAT)
+    (page,) = [text for name, text in specs.spec_pages().items() if name == "reference/topology-file.md"]
+    assert "| `equal` | a list of values for each name |" in page
+    assert "| `ranges` | 2 numbers for each name |" in page
+    assert "| `fidelity` | a list of [Validation](#validation) |" in page
 
 
 def test_the_list_of_design_pages_has_all_of_them(pages: dict[str, str]) -> None:
