@@ -196,6 +196,13 @@ def neighbours(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def roofs(session: nox.Session) -> None:
+    """No latency is below a roof: all bundled benchmarks and chips, 200 random chips; options after `--`; minutes."""
+    install(session, *EDITABLE)
+    session.run("python", "benchmarks/validation/roofs.py", *session.posargs)
+
+
+@nox.session(default=False)
 def folding(session: nox.Session) -> None:
     """Runs that skip tiles equal runs of every event: 3,000 random commands on random chips; half an hour."""
     install(session, *EDITABLE)

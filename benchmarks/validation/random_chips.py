@@ -168,6 +168,11 @@ def memories_of(spec: Spec) -> list[dict[str, Any]]:
 
 def run(case: ChipCase) -> OpLog:
     """The op log of *case*. Raises KbError for a kernel that does not fit the chip."""
+    return random_kernels.simulate(case.kernel, topology_of(case.spec), case.seed, placing(case))
+
+
+def placing(case: ChipCase) -> random_kernels.Place:
+    """The function that gives each tensor of *case* a memory."""
     cube, memories = case.spec["cube"], memories_of(case.spec)
     rng = random.Random(case.seed)
 
@@ -176,4 +181,4 @@ def run(case: ChipCase) -> OpLog:
         virtual = rng.random() < 0.6 and "pe_mmu" in cube["pe_template"]["nodes"]
         return host.map(tensor, pes=range(case.kernel.programs)) if virtual else tensor
 
-    return random_kernels.simulate(case.kernel, topology_of(case.spec), case.seed, place)
+    return place

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kb_dataexec import MemoryLogWriter, OpLog
-from kb_engine import DType, Engine, Host, Language, Tensor, TensorRef, TileShape
+from kb_engine import DType, Engine, Host, Language, LaunchResult, Tensor, TensorRef, TileShape
 from kb_topology import Topology, loads_topology
 
 TOPOLOGIES = Path(__file__).parents[2] / "topologies"
@@ -165,7 +165,16 @@ def run(seed: int) -> OpLog:
 
 def simulate(case: Case, topology: Topology, seed: int, place: Place = in_place) -> OpLog:
     """The op log of *case* on *topology*. *seed* makes the inputs; *place* makes each tensor from its data."""
-    host = Host(Engine(topology, MemoryLogWriter()), Path(__file__).parent)
+    engine = Engine(topology, MemoryLogWriter())
+    launched(case, engine, seed, place)
+    log = engine.close_log()
+    assert isinstance(log, OpLog)
+    return log
+
+
+def launched(case: Case, engine: Engine, seed: int, place: Place = in_place) -> LaunchResult:
+    """The times of *case* on the chip of *engine*. *seed* makes the inputs; *place* makes each tensor from its data."""
+    host = Host(engine, Path(__file__).parent)
     rng = np.random.default_rng(seed)
 
     def matrix(name: str, rows: int) -> Tensor:
@@ -173,7 +182,4 @@ def simulate(case: Case, topology: Topology, seed: int, place: Place = in_place)
 
     x, weights, bias = matrix("x", case.side), matrix("weights", case.side), matrix("bias", 1)
     outputs = [matrix(f"y{number}", case.side) for number in range(case.programs)]
-    host.launch(kernel, x, weights, bias, outputs, case, pes=range(case.programs))
-    log = host.engine.close_log()
-    assert isinstance(log, OpLog)
-    return log
+    return host.launch(kernel, x, weights, bias, outputs, case, pes=range(case.programs))

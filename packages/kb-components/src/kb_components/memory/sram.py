@@ -61,7 +61,7 @@ class Sram(SingleChannelMemory[SramSpec]):
         if not self.has_write_port:
             return super().parts
         each = self._rate.ps_each
-        return MemoryPart("reads", self.read_nbytes, 0, each), MemoryPart("writes", 0, self.written_nbytes, each)
+        return MemoryPart("", self.read_nbytes, 0, each), MemoryPart("", 0, self.written_nbytes, each)
 
     @property
     def has_write_port(self) -> bool:

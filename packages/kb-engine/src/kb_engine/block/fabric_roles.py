@@ -93,9 +93,9 @@ class BufferedComponent(ForwardingComponent[SpecT]):
 class MemoryPart(NamedTuple):
     """A part of a memory that moves bytes one after the other, and the bytes that it was asked to move so far.
 
-    `name` is empty for the memory itself; other parts are, for example, the `cache` in front of it. `ps_each` are the
-    picoseconds of a byte at the full rate, None where no rate is known. The part is done with all its bytes at
-    `free_ps`, which is 0 where every request waits for its own bytes.
+    `name` is empty for the memory itself and for its ports or channels side by side; another part is, for example, the
+    `cache` in front of it. `ps_each` are the picoseconds of a byte at the full rate, None where no rate is known. The
+    part is done with all its bytes at `free_ps`, which is 0 where every request waits for its own bytes.
     """
 
     name: str

@@ -70,15 +70,8 @@ class HbmBanked(MemoryComponent[HbmBankedSpec]):
         """The pseudo-channels, with the bytes of whole bursts, at the rate of their data buses."""
         burst = self.spec.burst_nbytes
         ps_each = self._cycle.ps_each * self.spec.tccd_s_cycles / burst
-        return tuple(
-            MemoryPart(
-                f"channel {number}" if len(self.channels) > 1 else "",
-                (each.hits + each.closed + each.misses - each.written) * burst,
-                each.written * burst,
-                ps_each,
-            )
-            for number, each in enumerate(self.channels)
-        )
+        bursts = [(each.hits + each.closed + each.misses, each.written) for each in self.channels]
+        return tuple(MemoryPart("", (n - written) * burst, written * burst, ps_each) for n, written in bursts)
 
     @property
     def sends_in_order(self) -> bool:
