@@ -227,3 +227,9 @@ def test_a_list_of_runs_and_a_report_show_it(bench_file, invoke, chip_file, tmp_
     assert "x 1.11 (small)" in invoke("runs").stdout
     (folder,) = (tmp_path / "kb-runs").iterdir()
     assert "as 9 of 10 of 3 gemm rows of d), " in " ".join(invoke("report", folder).stdout.split())
+    found = json.loads(invoke("report", folder, "--json").stdout)
+    assert found["band"].endswith(", as 9 of 10 of 3 gemm rows of d")
+    assert invoke("report", folder, "-o", "page.html").exit_code == 0
+    assert f"<p class='soft'>Latency on a device: {found['band']}</p>" in Path("page.html").read_text().replace(
+        '"', "'"
+    )

@@ -66,8 +66,8 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     took part in all launches. Shares are 0 to 1. `speed_of_light` says how near the run came to the limit of its
     roofline, and is empty on a chip that states no limits. `by_sample` says that an output was checked by sample.
     `notes` name the parts that the report lacks. `remedies` are changes of the kernel, and missing in folders of an
-    older kb. `levers` are missing where none were tried. `frame` says what the latency counts, and is empty for folders
-    of an older version.
+    older kb. `levers` are missing where none were tried. `frame` says what the latency counts, and `band` is `fidelity`
+    in words; both are empty for folders of an older version.
     """
 
     run_dir: str
@@ -80,6 +80,7 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     latency_ps: int
     frame: str = ""
     fidelity: Fidelity | UnsetType = UNSET
+    band: str = ""
     total_ps: int
     verified: bool | None
     by_sample: bool
@@ -129,6 +130,7 @@ def make_report(source: RunSource) -> TimeReport:
         latency_ps=results.latency_ps,
         frame=frame_text(results),
         fidelity=results.fidelity,
+        band=str(results.fidelity or ""),
         total_ps=total_ps_of(where),
         verified=results.verified,
         by_sample=was_sampled(results.outputs),

@@ -236,6 +236,7 @@ def report_page(report: TimeReport, source: str, lanes: Lanes | None) -> bytes:
         element("p", report.sentence, class_="sentence"),
         _figures(report),
         *([element("p", report.frame, class_="soft")] if report.frame else []),
+        *([element("p", f"Latency on a device: {report.band}", class_="soft")] if report.band else []),
         *(element("p", note, class_="note") for note in report.notes),
         path_section(report),
         speed_section(report),

@@ -16,6 +16,7 @@ export async function show(place, page) {
         h("p", {class: "sentence"}, report.sentence),
         figures(report),
         report.frame ? h("p", {class: "soft"}, report.frame) : null,
+        report.band ? h("p", {class: "soft"}, `Latency on a device: ${report.band}`) : null,
         report.notes.map(note),
         page.state.line ? ofLine(report, page) : null,
         path(report, page), light(report), section("Levers", null, levers), lines(report, page), tiles(report, page),
