@@ -211,7 +211,7 @@ def folding(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def devices(session: nox.Session) -> None:
-    """Every bundled benchmark on every device, verified, or on the devices named after `--`; many minutes."""
+    """Every bundled benchmark on every bundled chip, verified, or on the chips named after `--`; many minutes."""
     install(session, *EDITABLE)
     session.run("python", "benchmarks/validation/devices.py", *session.posargs)
 

@@ -31,12 +31,14 @@ def kernel(tl, parts, sums, block: int) -> None:
 
 
 class AllReduceParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Each of `ranks` PEs, spread over the chip, has `rows` rows of `width` elements. A step takes `block` rows."""
+    """Each of `ranks` PEs, spread over the chip, has `rows` rows of `width` elements. A step takes `block` rows, by
+    default 4 or as many as fit TCM.
+    """
 
     ranks: Size = 8
     rows: Size = 128
     width: Size = 512
-    block: Size = 4
+    block: Size | None = None
     dtype: DType = DType.F16
 
 
@@ -58,7 +60,10 @@ class AllReduce(Benchmark[AllReduceParams]):
             host.tensor(name, tensors[name], p.dtype, slices=home) for name, home in zip(tensors, homes, strict=True)
         ]
         sums = [host.empty(f"sum{rank}", (p.rows, p.width), p.dtype, slices=home) for rank, home in enumerate(homes)]
-        host.launch(kernel, parts, sums, p.block, grid=p.ranks, schedule="static", pes=sorted(set(pes)))
+        # TCM holds the parts of two steps, because a sum is computed when all parts of a step are there, and two sums.
+        nbytes = 2 * p.width * ((p.ranks + 1) * p.dtype.nbytes + 4)
+        fitted = host.fitted(lambda block: block * nbytes, block=(p.block, 4))
+        host.launch(kernel, parts, sums, fitted["block"], grid=p.ranks, schedule="static", pes=sorted(set(pes)))
         return {tensor.name: tensor for tensor in sums}
 
     def reference(self, p: AllReduceParams, inputs: Arrays) -> Arrays:

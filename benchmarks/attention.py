@@ -77,9 +77,9 @@ class AttentionParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Each key and value head serves `heads / kv_heads` query heads.
 
     With `kernels=three`, scores and probabilities go through memory, in `dtype`, as in a model without a fused kernel.
-    A program of the flash kernel has `block` rows and takes `block_k` keys at a time; with 128 f32 elements
-    a head, `block=64` fits TCM. Of the three, the first computes
-    `block` x `block` scores, and the one that divides takes `rows` rows.
+    A program of the flash kernel has `block` rows and takes `block_k` keys at a time. Of the three, the first computes
+    `block` x `block` scores, and the one that divides takes `rows` rows. By default these are 128, 256 and 16, or as
+    many as fit the chip.
     """
 
     tokens: Size = 256
@@ -88,9 +88,9 @@ class AttentionParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     head_dim: Size = 64
     causal: bool = True
     kernels: Literal["flash", "three"] = "flash"
-    block: Size = 128
-    block_k: Size = 256
-    rows: Size = 16
+    block: Size | None = None
+    block_k: Size | None = None
+    rows: Size | None = None
     dtype: DType = DType.F16
 
     def __post_init__(self) -> None:
@@ -121,15 +121,17 @@ class Attention(Benchmark[AttentionParams]):
         """A program for each block of rows of each head; in the first of three kernels, for each block of scores."""
         q, k, v = (host.tensor(name, tensors[name], p.dtype) for name in "qkv")
         out = host.empty("out", q.shape, p.dtype)
-        blocks, row_blocks = -(-p.tokens // p.block), -(-p.tokens // p.rows)
         if p.kernels == "flash":
-            grid = (blocks, p.heads)
-            host.launch(flash, q, k, v, out, p.head_dim, p.group, p.block, p.block_k, p.causal, grid=grid)
+            block, block_k = flash_blocks(host, p)
+            grid = (-(-p.tokens // block), p.heads)
+            host.launch(flash, q, k, v, out, p.head_dim, p.group, block, block_k, p.causal, grid=grid)
             return {"out": out}
+        block, rows = blocks_of_three(host, p)
+        blocks, row_blocks = -(-p.tokens // block), -(-p.tokens // rows)
         s, probabilities = (host.empty(name, (p.heads, p.tokens, p.tokens), p.dtype) for name in "sp")
-        host.launch(scores, q, k, s, p.head_dim, p.group, p.block, p.causal, grid=(blocks, blocks, p.heads))
-        host.launch(softmax, s, probabilities, p.rows, grid=(row_blocks, p.heads))
-        host.launch(product, probabilities, v, out, p.head_dim, p.group, p.block, grid=(blocks, p.heads))
+        host.launch(scores, q, k, s, p.head_dim, p.group, block, p.causal, grid=(blocks, blocks, p.heads))
+        host.launch(softmax, s, probabilities, rows, grid=(row_blocks, p.heads))
+        host.launch(product, probabilities, v, out, p.head_dim, p.group, block, grid=(blocks, p.heads))
         return {"out": out}
 
     def reference(self, p: AttentionParams, inputs: Arrays) -> Arrays:
@@ -176,3 +178,34 @@ class Attention(Benchmark[AttentionParams]):
             x[np.triu_indices(p.tokens, 1)] = -np.inf
         powers = np.exp(x - x.max(axis=1, keepdims=True))
         return powers / powers.sum(axis=1, keepdims=True), float((np.abs(q) @ np.abs(k).T).max())
+
+
+def flash_blocks(host: Host, p: AttentionParams) -> tuple[int, int]:
+    """The rows and the keys of the flash kernel. TCM holds the queries, four steps of keys and values, the scores of
+    two steps in f32, powers, and three results so far in f32; the register file holds the sums of either product.
+    """
+    d, nbytes = p.head_dim, p.dtype.nbytes
+    found = host.fitted(
+        lambda block, block_k: (
+            nbytes * (block * d + 8 * block_k * d + block * block_k) + 4 * block * (2 * block_k + 3 * d + 8)
+        ),
+        lambda block, block_k: 4 * block * max(block_k, d),
+        block=(p.block, 128),
+        block_k=(p.block_k, 256),
+    )
+    return found["block"], found["block_k"]
+
+
+def blocks_of_three(host: Host, p: AttentionParams) -> tuple[int, int]:
+    """The side of a block of scores, and the rows that the softmax takes. TCM holds queries and keys and a block of
+    scores in f32 and as they are, or three steps of probabilities and values and the result in f32; rows of scores as
+    they are and twice in f32.
+    """
+    d, nbytes = p.head_dim, p.dtype.nbytes
+    found = host.fitted(
+        lambda block: block * max((2 * d + block) * nbytes + 8 * block, 3 * (block + d) * nbytes + 8 * d),
+        lambda block: 4 * block * max(block, d),
+        block=(p.block, 128),
+    )
+    rows = host.fitted(lambda rows: rows * (p.tokens * (nbytes + 8) + 64), rows=(p.rows, 16))
+    return found["block"], rows["rows"]

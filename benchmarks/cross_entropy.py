@@ -45,16 +45,28 @@ def tolerance(logits, targets) -> np.ndarray:
     return (np.sqrt(logits.shape[1]) + 4 * spread + 32) * 2.0**-24
 
 
+def blocks(host: kb.Host, tokens: int, nbytes: int, block: int | None, words: int | None) -> dict[str, int]:
+    """The tokens and logits of a program, and the number of programs. TCM holds six steps of logits, and the
+    logits and powers of three steps in f32.
+    """
+    found = host.fitted(
+        lambda block, words: block * (words * (6 * nbytes + 24) + 64), block=(block, 8), words=(words, 2048)
+    )
+    return {**found, "grid": -(-tokens // found["block"])}
+
+
 @kb.benchmark(footprint=lambda p: p.tokens * (p.dtype.nbytes * p.vocabulary + 8))
 def cross_entropy(
     rng: np.random.Generator,
     tokens: Size = 128,
     vocabulary: Size = 8192,
-    block: Size = 8,
-    words: Size = 2048,
+    block: Size | None = None,
+    words: Size | None = None,
     dtype: kb.DType = kb.DType.F16,
 ) -> kb.Call:
-    """Each token has `vocabulary` logits. A program takes `block` tokens, and `words` logits of each at a time."""
+    """Each token has `vocabulary` logits. A program takes `block` tokens, and `words` logits of each at a time,
+    by default 8 and 2048, or as many as fit the chip.
+    """
     logits = kb.cast(2 * rng.standard_normal((tokens, vocabulary), np.float32), dtype)
     targets = rng.integers(vocabulary, size=(tokens, 1), dtype=np.int32)
     return kb.call(
@@ -62,9 +74,7 @@ def cross_entropy(
         logits,
         targets,
         kb.empty((tokens, 1), "f32"),
-        block,
-        words,
-        grid=-(-tokens // block),
+        chosen=lambda host: blocks(host, tokens, dtype.nbytes, block, words),
         reference=reference,
         tolerance=tolerance,
         flops=4 * tokens * vocabulary,

@@ -5,7 +5,7 @@ Llama-3-8B is `-p M=512 -p N=4096 -p K=4096` (output projection) and `-p N=14336
 "LLM.int8()", arXiv 2208.07339.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
@@ -38,18 +38,32 @@ def reference(x, w, row_scales, column_scales) -> np.ndarray:
     return (x.astype(np.float64) @ w.astype(np.float64)) * row_scales * column_scales
 
 
+def blocks(host: kb.Host, shape: tuple[int, int], given: tuple[int | None, ...]) -> dict[str, Any]:
+    """The block of a program, its step, and the grid. TCM holds three steps of X and W, and the sums and a result of 4
+    bytes each; the register file holds the sums.
+    """
+    found = host.fitted(
+        lambda block_m, block_n, block_k: 3 * (block_m + block_n) * block_k + 8 * (block_m + 1) * (block_n + 1),
+        lambda block_m, block_n, block_k: 4 * block_m * block_n,
+        **dict(zip(("block_m", "block_n", "block_k"), zip(given, (256, 256, 256), strict=True), strict=True)),
+    )
+    return {**found, "grid": (-(-shape[1] // found["block_n"]), -(-shape[0] // found["block_m"]))}
+
+
 @kb.benchmark(footprint=lambda p: p.M * p.K + p.K * p.N + 4 * (p.M + p.N) + p.out_dtype.nbytes * p.M * p.N)
 def int8_gemm(
     rng: np.random.Generator,
     M: Size = 256,
     N: Size = 512,
     K: Size = 512,
-    block_m: Size = 256,
-    block_n: Size = 256,
-    block_k: Size = 256,
+    block_m: Size | None = None,
+    block_n: Size | None = None,
+    block_k: Size | None = None,
     out_dtype: kb.DType = kb.DType.BF16,
 ) -> kb.Call:
-    """Sizes are in elements. A program computes `block_m` x `block_n` of Y, in steps of `block_k`."""
+    """Sizes are in elements. A program computes `block_m` x `block_n` of Y, in steps of `block_k`, by default
+    256 x 256 and 256, or as much as fits the chip.
+    """
     x, row_scales = quantized(rng.standard_normal((M, K), np.float32), axis=1)
     w, column_scales = quantized(K**-0.5 * rng.standard_normal((K, N), np.float32), axis=0)
     expected = reference(x, w, row_scales.astype(float), column_scales.astype(float))
@@ -61,10 +75,7 @@ def int8_gemm(
         row_scales,
         column_scales[0],
         kb.empty((M, N), out_dtype),
-        block_m,
-        block_n,
-        block_k,
-        grid=(-(-N // block_n), -(-M // block_m)),
+        chosen=lambda host: blocks(host, (M, N), (block_m, block_n, block_k)),
         reference=expected,
         tolerance=(info.unit_roundoff + 3 * 2.0**-24) * np.abs(expected) + info.smallest_subnormal,
         flops=2 * M * N * K,

@@ -4,7 +4,7 @@ GPT-2 small is `-p M=1024 -p N=3072 -p K=768`: a context of 1024 tokens through 
 Source: the configuration of the model `gpt2` (n_ctx 1024, n_embd 768, activation_function gelu_new).
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -48,19 +48,32 @@ def reference(x, w, bias, activation: str) -> np.ndarray:
     return functions[activation]
 
 
+def blocks(host: kb.Host, shape: tuple[int, int], nbytes: int, given: tuple[int | None, ...]) -> dict[str, Any]:
+    """The block of a program, its step, and the grid. TCM holds three steps of X and W, and the sums and a result in
+    f32; the register file holds the sums.
+    """
+    found = host.fitted(
+        lambda block_m, block_n, block_k: 3 * (block_m + block_n) * block_k * nbytes + 8 * (block_m + 1) * block_n,
+        lambda block_m, block_n, block_k: 4 * block_m * block_n,
+        **dict(zip(("block_m", "block_n", "block_k"), zip(given, (256, 256, 128), strict=True), strict=True)),
+    )
+    return {**found, "grid": (-(-shape[1] // found["block_n"]), -(-shape[0] // found["block_m"]))}
+
+
 @kb.benchmark(footprint=lambda p: p.dtype.nbytes * (p.M * p.K + p.K * p.N + p.N + p.M * p.N))
 def linear(
     rng: np.random.Generator,
     M: Size = 256,
     N: Size = 512,
     K: Size = 256,
-    block_m: Size = 256,
-    block_n: Size = 256,
-    block_k: Size = 128,
+    block_m: Size | None = None,
+    block_n: Size | None = None,
+    block_k: Size | None = None,
     activation: Activation = "gelu",
     dtype: kb.DType = kb.DType.F16,
 ) -> kb.Call:
-    """Sizes are in elements. A program computes `block_m` x `block_n` of Y, in steps of `block_k`.
+    """Sizes are in elements. A program computes `block_m` x `block_n` of Y, in steps of `block_k`, by default
+    256 x 256 and 128, or as much as fits the chip.
 
     The elements of W have a standard deviation of 1 / sqrt(K), so the elements of Y are as large as those of X.
     """
@@ -72,11 +85,8 @@ def linear(
         w,
         bias,
         kb.empty((M, N), dtype),
-        block_m,
-        block_n,
-        block_k,
-        activation,
-        grid=(-(-N // block_n), -(-M // block_m)),
+        activation=activation,
+        chosen=lambda host: blocks(host, (M, N), dtype.nbytes, (block_m, block_n, block_k)),
         reference=lambda x, w, bias: reference(x, w, bias, activation),
         flops=2 * M * N * K,
     )

@@ -58,7 +58,7 @@ class MixtureParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     A pair is a token and one of its experts. Pairs are sorted by expert, in blocks of at most `block_m` with one
     expert. A program computes `block_n` columns of such a block, in steps of `block_k`. The last kernel takes `block`
-    tokens.
+    tokens. By default these are 64, 128, 128 and 8, or as much as fits the chip.
     """
 
     tokens: Size = 64
@@ -66,10 +66,10 @@ class MixtureParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     chosen: Size = 2
     width: Size = 512
     hidden: Size = 256
-    block_m: Size = 64
-    block_n: Size = 128
-    block_k: Size = 128
-    block: Size = 8
+    block_m: Size | None = None
+    block_n: Size | None = None
+    block_k: Size | None = None
+    block: Size | None = None
     dtype: DType = DType.F16
 
     def __post_init__(self) -> None:
@@ -101,16 +101,17 @@ class MixtureOfExperts(Benchmark[MixtureParams]):
         x, w1, w3, w2 = (host.tensor(name, tensors[name], p.dtype) for name in ("x", "w1", "w3", "w2"))
         chosen = tensors["experts"].reshape(-1)
         order = np.argsort(chosen, kind="stable").astype(np.int32)
-        table = np.array(blocks_of(chosen[order], p.block_m), np.int32)
+        block_m, block_n, block_k, block = fitted_blocks(host, p)
+        table = np.array(blocks_of(chosen[order], block_m), np.int32)
         pairs, work = host.tensor("pairs", order, "i32"), host.tensor("work", table, "i32")
         gates = host.tensor("gates", tensors["gates"], "f32")
         h = host.empty("h", (p.tokens * p.chosen, p.hidden), p.dtype)
         y = host.empty("y", (p.tokens * p.chosen, p.width), p.dtype)
         out = host.empty("out", (p.tokens, p.width), p.dtype)
-        columns = [-(-n // p.block_n) for n in (p.hidden, p.width)]
-        host.launch(gate_up, x, pairs, work, w1, w3, h, p.chosen, p.block_n, p.block_k, grid=(columns[0], len(table)))
-        host.launch(down, h, pairs, work, w2, y, p.block_n, p.block_k, grid=(columns[1], len(table)))
-        host.launch(combine, y, gates, out, p.chosen, p.block, grid=-(-p.tokens // p.block))
+        columns = [-(-n // block_n) for n in (p.hidden, p.width)]
+        host.launch(gate_up, x, pairs, work, w1, w3, h, p.chosen, block_n, block_k, grid=(columns[0], len(table)))
+        host.launch(down, h, pairs, work, w2, y, block_n, block_k, grid=(columns[1], len(table)))
+        host.launch(combine, y, gates, out, p.chosen, block, grid=-(-p.tokens // block))
         return {"out": out}
 
     def reference(self, p: MixtureParams, inputs: Arrays) -> Arrays:
@@ -134,6 +135,25 @@ class MixtureOfExperts(Benchmark[MixtureParams]):
         in_f32 = (3 * np.sqrt(p.width) + np.sqrt(p.hidden) + 16) * 2.0**-24
         stored = 2 * info.unit_roundoff * (products + np.abs(expected["out"]))
         return {"out": stored + in_f32 * terms + info.smallest_subnormal}
+
+
+def fitted_blocks(host: Host, p: MixtureParams) -> tuple[int, int, int, int]:
+    """`block_m`, `block_n`, `block_k` and `block`. TCM holds three steps of tokens and of both weights, and the two
+    sums, their product and a function of it in f32; in the last kernel two choices of a token, also in f32, and the
+    sum.
+    """
+    nbytes = p.dtype.nbytes
+    products = host.fitted(
+        lambda block_m, block_n, block_k: (
+            3 * (block_m + 2 * block_n) * block_k * nbytes + 16 * block_m * block_n + 16 * block_m
+        ),
+        lambda block_m, block_n, block_k: 8 * block_m * block_n,
+        block_m=(p.block_m, 64),
+        block_n=(p.block_n, 128),
+        block_k=(p.block_k, 128),
+    )
+    last = host.fitted(lambda block: block * (p.width * (2 * nbytes + 12) + 64), block=(p.block, 8))
+    return products["block_m"], products["block_n"], products["block_k"], last["block"]
 
 
 def blocks_of(experts: np.ndarray, size: int) -> list[tuple[int, int, int]]:

@@ -28,16 +28,23 @@ def reference(x, weight, epsilon: float) -> np.ndarray:
     return x / np.sqrt((x**2).mean(axis=1, keepdims=True) + epsilon) * weight
 
 
+def blocks(host: kb.Host, x: np.ndarray, block: int | None) -> dict[str, int]:
+    """The rows of a program, and the number of programs. TCM holds rows as they are and twice in f32, and weights."""
+    rows, width = x.shape
+    fitted = host.fitted(lambda block: width * (block * (x.dtype.itemsize + 8) + 8) + 64 * block, block=(block, 8))
+    return {**fitted, "grid": -(-rows // fitted["block"])}
+
+
 @kb.benchmark(footprint=lambda p: p.dtype.nbytes * p.width * (2 * p.rows + 1))
 def rms_norm(
     rng: np.random.Generator,
     rows: Size = 256,
     width: Size = 1024,
-    block: Size = 8,
+    block: Size | None = None,
     epsilon: float = 1e-5,
     dtype: kb.DType = kb.DType.F16,
 ) -> kb.Call:
-    """X has `rows` rows of `width` elements. A program takes `block` rows."""
+    """X has `rows` rows of `width` elements. A program takes `block` rows, by default 8 or as many as fit TCM."""
     x = kb.cast(rng.standard_normal((rows, width), np.float32), dtype)
     weight = kb.cast(rng.standard_normal(width, np.float32), dtype)
     return kb.call(
@@ -45,9 +52,8 @@ def rms_norm(
         x,
         weight,
         kb.empty(x.shape, dtype),
-        block,
-        epsilon,
-        grid=-(-rows // block),
+        epsilon=epsilon,
+        chosen=lambda host: blocks(host, x, block),
         reference=lambda x, weight: reference(x, weight, epsilon),
         flops=5 * rows * width,
     )

@@ -35,17 +35,29 @@ def reference(x, angles: np.ndarray) -> np.ndarray:
     return np.stack([a * c - b * s, b * c + a * s], axis=2).reshape(x.shape)
 
 
+def blocks(host: kb.Host, shape: tuple[int, ...], nbytes: int, block: int | None) -> dict[str, int]:
+    """The positions of a program, and the number of programs. TCM holds rows of both tables, and half rows of two
+    heads: as they are, in f32, and their results.
+    """
+    positions, half = shape
+    found = host.fitted(lambda block: block * half * (2 * 4 + 2 * (2 * nbytes + 2 * 4 + 4)), block=(block, 32))
+    return {**found, "grid": -(-positions // found["block"])}
+
+
 @kb.benchmark(footprint=lambda p: p.positions * p.head_dim * (2 * p.heads * p.dtype.nbytes + 4))
 def rope(
     rng: np.random.Generator,
     positions: Size = 256,
     heads: Size = 8,
     head_dim: Annotated[int, Meta(ge=2, multiple_of=2)] = 128,
-    block: Size = 32,
+    block: Size | None = None,
     theta: float = 500_000.0,
     dtype: kb.DType = kb.DType.F16,
 ) -> kb.Call:
-    """X has a row for each position: `heads` heads of `head_dim` elements. Cosines and sines are tables of f32."""
+    """X has a row for each position: `heads` heads of `head_dim` elements. Cosines and sines are tables of f32.
+
+    A program takes `block` positions, by default 32 or as many as fit the chip.
+    """
     x = kb.cast(rng.standard_normal((positions, heads * head_dim), np.float32), dtype)
     frequencies = theta ** (-np.arange(0, head_dim, 2) / head_dim)
     angles = np.arange(positions)[:, None] * frequencies
@@ -57,8 +69,7 @@ def rope(
         sin,
         kb.empty(x.shape, dtype),
         heads,
-        block,
-        grid=-(-positions // block),
+        chosen=lambda host: blocks(host, cos.shape, dtype.nbytes, block),
         reference=lambda x, cos, sin: reference(x, angles),
         flops=3 * x.size,
     )

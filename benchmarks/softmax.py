@@ -28,11 +28,14 @@ def kernel(tl: Language, x: TensorRef, y: TensorRef, rows: int) -> None:
 
 
 class SoftmaxParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes are in elements. A program works on `rows` rows at a time. `dtype` is a float."""
+    """Sizes are in elements. A program works on `rows` rows at a time, by default 32 or as many as fit TCM.
+
+    `dtype` is a float.
+    """
 
     M: Size = 256
     N: Size = 512
-    rows: Size = 32
+    rows: Size | None = None
     dtype: DType = DType.F16
 
     def __post_init__(self) -> None:
@@ -56,7 +59,9 @@ class Softmax(Benchmark[SoftmaxParams]):
         slices = [number * host.num_slices // host.num_pes for number in range(programs)]
         x = host.tensor("x", tensors["x"], p.dtype, blocks=(programs, 1), slices=slices)
         y = host.empty("y", (p.M, p.N), p.dtype, blocks=(programs, 1), slices=slices)
-        host.launch(kernel, x, y, p.rows, pes=range(programs))
+        # TCM holds two steps of rows as they are, and the rows twice in f32.
+        fitted = host.fitted(lambda rows: rows * (p.N * (2 * p.dtype.nbytes + 8) + 64), rows=(p.rows, 32))
+        host.launch(kernel, x, y, fitted["rows"], pes=range(programs))
         return {"y": y}
 
     def reference(self, p: SoftmaxParams, inputs: Arrays) -> Arrays:

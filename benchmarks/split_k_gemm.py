@@ -4,7 +4,7 @@ An adapter of rank 16 at the last matrix of an MLP of Llama-3-8B is `-p M=16 -p 
 configuration of `Meta-Llama-3-8B` (intermediate_size 14336); Hu et al., "LoRA", arXiv 2106.09685.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
@@ -25,6 +25,22 @@ def kernel(tl, a, b, c, depth: int, block_n: int, block_k: int) -> None:
     tl.atomic_add(c[:, cols], acc)
 
 
+def blocks(
+    host: kb.Host, shape: tuple[int, int, int], nbytes: int, block_n: int | None, block_k: int | None
+) -> dict[str, Any]:
+    """The columns of a program, its step, and the grid, for M rows, N columns and parts of K. TCM holds three steps of
+    A and B, and the sums twice.
+    """
+    m, n, parts = shape
+    found = host.fitted(
+        lambda block_n, block_k: 3 * (m + block_n) * block_k * nbytes + 8 * m * block_n,
+        lambda block_n, block_k: 4 * m * block_n,
+        block_n=(block_n, 128),
+        block_k=(block_k, 256),
+    )
+    return {**found, "grid": (-(-n // found["block_n"]), parts)}
+
+
 @kb.benchmark(footprint=lambda p: p.dtype.nbytes * p.K * (p.M + p.N) + 4 * p.M * p.N)
 def split_k_gemm(
     rng: np.random.Generator,
@@ -32,11 +48,12 @@ def split_k_gemm(
     N: Size = 64,
     K: Size = 4096,
     splits: Size = 8,
-    block_n: Size = 128,
-    block_k: Size = 256,
+    block_n: Size | None = None,
+    block_k: Size | None = None,
     dtype: kb.DType = kb.DType.F16,
 ) -> kb.Call:
-    """Sizes are in elements. K is cut into `splits` parts; a program computes `block_n` columns, in steps of `block_k`.
+    """Sizes are in elements. K is cut into `splits` parts; a program computes `block_n` columns, in steps of `block_k`,
+    by default 128 and 256, or as many as fit the chip.
 
     C is f32, because it is added to. The elements of B have a standard deviation of 1 / sqrt(K).
     """
@@ -49,9 +66,7 @@ def split_k_gemm(
         b,
         kb.zeros((M, N), "f32"),
         depth,
-        block_n,
-        block_k,
-        grid=(-(-N // block_n), -(-K // depth)),
+        chosen=lambda host: blocks(host, (M, N, -(-K // depth)), dtype.nbytes, block_n, block_k),
         reference=lambda a, b, c: a @ b,
         flops=2 * M * N * K,
     )

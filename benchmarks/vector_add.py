@@ -23,10 +23,12 @@ def kernel(tl: Language, x: TensorRef, y: TensorRef, out: TensorRef, block: int)
 
 
 class VectorAddParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes are in elements. A program works on `block` elements at a time."""
+    """Sizes are in elements. A program works on `block` elements at a time, by default 1024 or as many as fit
+    TCM.
+    """
 
     N: Size = 98432
-    block: Size = 1024
+    block: Size | None = None
     dtype: DType = DType.F32
 
 
@@ -46,7 +48,9 @@ class VectorAdd(Benchmark[VectorAddParams]):
         slices = [number * host.num_slices // programs for number in range(programs)]
         x, y = (host.tensor(name, tensors[name], p.dtype, blocks=(1, programs), slices=slices) for name in ("x", "y"))
         out = host.empty("out", (p.N,), p.dtype, blocks=(1, programs), slices=slices)
-        host.launch(kernel, x, y, out, p.block, pes=range(programs))
+        # TCM holds two steps of both operands and of the result.
+        fitted = host.fitted(lambda block: 6 * block * p.dtype.nbytes, block=(p.block, 1024))
+        host.launch(kernel, x, y, out, fitted["block"], pes=range(programs))
         return {"out": out}
 
     def reference(self, p: VectorAddParams, inputs: Arrays) -> Arrays:

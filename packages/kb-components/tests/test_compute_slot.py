@@ -148,7 +148,7 @@ def test_a_chip_without_a_math_unit_says_so(simulate):
     assert str(caught.value) == (
         f"test_compute_slot.py:{relu.__code__.co_firstlineno + 2}: sip0.cube0.pe0.pe_scheduler: got a MATH for "
         "sip0.cube0.pe0.pe_math, needs a wire to it; add `pe_scheduler -> pe_math` to the wires of pe_template, "
-        "and a pe_math if there is none"
+        "and a pe_math if there is none, or take a chip with one"
     )
 
 

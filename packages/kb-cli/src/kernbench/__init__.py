@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kb_cli.face.run import run as run
     from kb_cli.report.data.run_report import read_report as read_report
     from kb_cli.whatif.levers import levers as levers
+    from kb_engine import Host as Host
     from kb_engine import Sharding as Sharding
     from kb_messages import CubeTarget as CubeTarget
     from kb_messages import DType as DType
@@ -40,7 +41,7 @@ _NAMES = {
     "kb_cli.face.run": ("run",),
     "kb_cli.report.data.run_report": ("read_report",),
     "kb_cli.whatif.levers": ("levers",),
-    "kb_engine": ("Sharding",),
+    "kb_engine": ("Host", "Sharding"),
     "kb_messages": ("CubeTarget", "DType", "KbError", "TileShape"),
     "kb_topology": ("Topology", "load_topology"),
 }

@@ -101,3 +101,55 @@ def test_unusable_functions_are_refused(
     done = invoke("run", write(*replacements))
     assert done.exit_code == 2
     assert text in done.stderr
+
+
+def test_arguments_that_depend_on_the_chip_are_asked_before_the_launch(
+    invoke: Invoke, write: Callable[..., str]
+) -> None:
+    kernel = "def add(tl, x, y, z):\n    tl.store(z, tl.load(x) + tl.load(y))"
+    parts = """def add(tl, x, y, size, z, twice):
+    for start in range(tl.program_id() * size, x.shape[0], tl.num_programs() * size):
+        part = slice(start, start + size)
+        tl.store(z[part], tl.load(x[part]) + tl.load(y[part]))
+
+
+def sizes(host, n, size):
+    found = host.fitted(lambda size: 3 * 2 * size, size=(size, 16))
+    return {**found, "grid": n // found["size"]}"""
+    answer = (
+        "return kb.call(add, x, y, z=kb.empty(n, dtype), twice=2, reference=np.add, "
+        "chosen=lambda host: sizes(host, n, size))"
+    )
+    file = write(kernel, parts, HEAD, f"{HEAD}, size: int | None = None", ANSWER, answer)
+    found = json.loads(invoke("run", file, "--json", "--topology", "one_pe").stdout)
+    assert (found["verified"], found["chose"], found["params"]["size"]) == (True, {"size": 16}, None)
+    given = json.loads(invoke("run", file, "--json", "--topology", "one_pe", "-p", "size=8").stdout)
+    assert (given["verified"], "chose" in given) == (True, False)
+    assert invoke("verify", found["run_dir"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ('{"z": 1}', "kernel add: got z twice, by chosen= too, needs each once"),
+        ('{"pes": [0]}', "kernel add: got pes twice, by chosen= too, needs each once"),
+        ('{"size": 1}', "kernel add: got an unknown argument size, needs one of x, y, z"),
+    ],
+)
+def test_wrong_arguments_of_the_chip_are_refused(
+    invoke: Invoke, write: Callable[..., str], chosen: str, said: str
+) -> None:
+    answer = ANSWER.replace("pes=[0])", f"pes=[0], chosen=lambda host: {chosen})")
+    done = invoke("run", write(ANSWER, answer), "--topology", "one_pe")
+    assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
+
+
+def test_a_missing_argument_of_the_chip_and_a_parameter_with_a_star_are_refused(
+    invoke: Invoke, write: Callable[..., str]
+) -> None:
+    answer = ANSWER.replace("kb.empty(n, dtype), ", "").replace("pes=[0])", "chosen=lambda host: {})")
+    done = invoke("run", write(ANSWER, answer), "--topology", "one_pe")
+    assert "got arguments that do not fit (missing a required argument: 'z')" in done.stderr
+    answer = ANSWER.replace("pes=[0])", "chosen=lambda host: {})")
+    done = invoke("run", write("def add(tl, x, y, z)", "def add(tl, x, *y)", ANSWER, answer), "--topology", "one_pe")
+    assert "kernel add: got a parameter with * beside chosen=, needs parameters with names" in done.stderr

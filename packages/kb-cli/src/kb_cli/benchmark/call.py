@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,11 @@ from kb_cli.benchmark.values.tensor_argument import TensorArgument, tensor
 from kb_messages import BenchmarkError, CubeTarget
 from kb_topology import did_you_mean
 
+if TYPE_CHECKING:
+    from kb_engine import Host
+
+Choice = Callable[["Host"], Mapping[str, Any]]
+"""Returns, for the host of a chip, arguments of the kernel and options of `Host.launch` by name."""
 Expectation = npt.ArrayLike | Mapping[str, npt.ArrayLike] | Callable[..., Any]
 """Numbers for the only output, numbers by output, or a function of the inputs that returns one of the two."""
 
@@ -23,7 +28,7 @@ class Call(NamedTuple):
 
     `arguments` has the kernel's arguments by the names of its parameters; arrays are `TensorArgument`s there. `launch`
     has the options of `Host.launch` that were given. `reference` and `tolerance` are None where the caller states none,
-    and `flops` is then 0.
+    and `flops` is then 0. `chosen` is the function for the arguments and options that depend on the chip.
     """
 
     kernel: Callable[..., Any]
@@ -32,6 +37,7 @@ class Call(NamedTuple):
     reference: Expectation | None = None
     tolerance: Expectation | None = None
     flops: int = 0
+    chosen: Choice | None = None
 
     @property
     def name(self) -> str:
@@ -48,6 +54,20 @@ class Call(NamedTuple):
         """The content of the tensors before the kernel begins, by name."""
         return {name: each.data for name, each in self.tensors.items() if each.data is not None}
 
+    def on(self, host: Host) -> Call:
+        """Returns the call with the arguments and options that `chosen` returns for the chip of *host*.
+
+        Raises BenchmarkError when these do not fit the kernel's parameters.
+        """
+        if self.chosen is None:
+            return self
+        more = dict(self.chosen(host))
+        if twice := sorted(more.keys() & (self.arguments.keys() | self.launch.keys())):
+            raise BenchmarkError(f"kernel {self.name}", f"{', '.join(twice)} twice, by chosen= too", "each once")
+        options = {name: _plain(more.pop(name)) for name in ("pes", "grid") if name in more}
+        arguments = dict(_bound(self.kernel, (), {**self.arguments, **{name: _plain(more[name]) for name in more}}))
+        return self._replace(arguments=arguments, launch={**self.launch, **options}, chosen=None)
+
 
 def call(
     kernel: Callable[..., Any],
@@ -59,6 +79,7 @@ def call(
     reference: Expectation | None = None,
     tolerance: Expectation | None = None,
     flops: int = 0,
+    chosen: Choice | None = None,
     **named: Any,
 ) -> Call:
     """Returns the call of *kernel* with *arguments*, in order, and *named* ones by the names of the kernel's
@@ -71,6 +92,9 @@ def call(
     *pes*, *targets*, *grid* and *schedule* are the options of `Host.launch`. *reference* and *tolerance* are expected
     values and allowed absolute errors, and *flops* is the number of operations.
 
+    *chosen* is for arguments that depend on the chip, such as the sizes of blocks. It takes the Host of the chip before
+    the launch, and returns these arguments and the options `grid` and `pes` by name. `Host.fitted` finds such sizes.
+
     Raises BenchmarkError when the arguments do not fit the kernel's parameters, and for a parameter of the kernel that
     is not given in order and has the name of an option.
     """
@@ -80,11 +104,15 @@ def call(
     launch = {name: value for name, value in options.items() if value is not None}
     if schedule != "dynamic":
         launch["schedule"] = schedule
-    prepared = {name: _prepared(value) for name, value in _bound(kernel, arguments, named)}
+    bound = _bound(kernel, arguments, named, is_whole=chosen is None)
+    prepared = {name: _prepared(value) for name, value in bound}
     names = [name for name, _ in _tensors(prepared)]
+    variadic = [name for name in prepared if name not in inspect.signature(kernel).parameters] if chosen else []
+    if variadic:
+        raise BenchmarkError(f"kernel {kernel.__name__}", "a parameter with * beside chosen=", "parameters with names")
     if twice := next((name for number, name in enumerate(names) if name in names[:number]), None):
         raise BenchmarkError(f"tensor {twice}", "two tensors of that name", "one", "rename the kernel's parameter")
-    return Call(kernel, prepared, launch, reference, tolerance, _plain(flops))
+    return Call(kernel, prepared, launch, reference, tolerance, _plain(flops), chosen)
 
 
 def refuse_taken_names(kernel: Any, n_given: int, taker: Callable[..., Any]) -> None:
@@ -133,10 +161,13 @@ def _without_partial(kernel: Any, named: dict[str, Any]) -> tuple[Any, dict[str,
     return (kernel.func, kernel.keywords | named) if set(in_order) >= kernel.keywords.keys() else (kernel, named)
 
 
-def _bound(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[tuple[str, Any]]:
+def _bound(
+    kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any], is_whole: bool = True
+) -> list[tuple[str, Any]]:
     """Returns the arguments in the order of the kernel's parameters, with the parameters' names.
 
-    Parameters by keyword alone are left out: they keep their defaults, or the values of a functools.partial.
+    Parameters by keyword alone are left out: they keep their defaults, or the values of a functools.partial. Unless
+    the arguments are the whole, other arguments follow, and no parameter has to be given.
     """
     where = f"kernel {getattr(kernel, '__name__', type(kernel).__name__)}"
     if isinstance(kernel, type) or not callable(kernel):
@@ -145,17 +176,18 @@ def _bound(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> li
     try:
         signature = inspect.signature(kernel)
         _refuse_unknown(where, signature, named)
-        bound = signature.bind(None, *arguments, **named)
+        bound = (signature.bind if is_whole else signature.bind_partial)(None, *arguments, **named)
     except TypeError as error:
         text = _signature_text(kernel)
         raise BenchmarkError(where, f"arguments that do not fit ({error})", f"the parameters of {text}") from None
     except ValueError:  # a function in C has no signature
         return [(f"argument_{number}", value) for number, value in enumerate(arguments)]
-    if bound.kwargs:
+    if bound.kwargs and is_whole:
         got = f"arguments by keyword alone ({', '.join(bound.kwargs)})"
         fix = "remove the * from the signature, or set them by functools.partial(kernel, ...) if they are no tensors"
         raise BenchmarkError(where, got, "parameters that may be given in order", fix)
-    bound.apply_defaults()
+    if is_whole:
+        bound.apply_defaults()
     given = list(bound.arguments.items())[1:]  # the first is the kernel's `tl`
     return [each for name, value in given for each in _each(name, value, signature)]
 

@@ -38,8 +38,9 @@ class CallBenchmark(Benchmark[Any]):
     def launch(self, host: Host, p: Any, tensors: Arrays) -> dict[str, Tensor]:
         """Places the tensors, launches the kernel, and returns the output tensors by name."""
         placed = {name: each.put(host, name) for name, each in self.call.tensors.items()}
-        arguments = [_with_tensors(value, name, placed) for name, value in self.call.arguments.items()]
-        host.launch(self.call.kernel, *arguments, **self.call.launch)
+        call = self.call.on(host)
+        arguments = [_with_tensors(value, name, placed) for name, value in call.arguments.items()]
+        host.launch(call.kernel, *arguments, **call.launch)
         return {name: placed[name] for name, each in self.call.tensors.items() if each.is_output}
 
     def reference(self, p: Any, inputs: Arrays) -> Arrays:

@@ -104,6 +104,9 @@ def _loaded(kernel: Any, arguments: Sequence[Any], named: dict[str, Any]) -> tup
     else:
         refuse_taken_names(kernel, len(arguments), run)
         described = new_call(kernel, *arguments, **named)
+    if described.chosen is not None:
+        fix = "put the call into a function under @kernbench.benchmark, and run the function"
+        raise BenchmarkError("kernbench.run", "a call with chosen=", "a call whose arguments are known", fix)
     source, bench = kernel_source(described.kernel), CallBenchmark(described)
     name = check_benchmark_name(f"kernel {described.name}", described.name)
     record = record_call(described, source.why_not)

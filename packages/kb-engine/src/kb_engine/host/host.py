@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from kb_dataexec import numpy_dtype
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.engine.engine import Engine
+from kb_engine.host.fitting import Limit, Need, fitted_sizes
 from kb_engine.host.read import DeferredRead, read_tensor
 from kb_engine.host.sharding import Sharding
 from kb_engine.host.tensor_memory import TensorMemory
@@ -146,6 +147,36 @@ class Host:
         """
         self._memories.check_pes("hbm_slice_of", [pe])
         return self._memories.near(MemorySpace.HBM, pe)
+
+    @property
+    def tcm_nbytes(self) -> int:
+        """The bytes of TCM for the values of a kernel, beside the tile buffers, on the PE that has the least."""
+        return min(pe.tcm.nbytes for pe in self.engine.pes.values())
+
+    @property
+    def register_nbytes(self) -> int:
+        """The bytes of the register file of the PE that has the least."""
+        return min(pe.register_nbytes for pe in self.engine.pes.values())
+
+    def fitted(self, values: Need, sums: Need | None = None, /, **sizes: tuple[int | None, int]) -> dict[str, int]:
+        """Sizes of a kernel's blocks that fit the PEs of this chip, by name.
+
+        An entry of *sizes* has the size that the user gave, or None, and the largest size to choose. *values* takes all
+        sizes by name and returns the bytes that the kernel holds in TCM at once, which are at most 7/8 of `tcm_nbytes`,
+        because free bytes lie in several pieces. *sums* returns the bytes of its sums of products, which are at most
+        half of the register file, so that operands have the other half. Source: assumed, both shares. Each size to
+        choose is halved until both fit, or until it is 1.
+
+        The sizes that were chosen go to `choices`. Sizes that the user gave stay, so a kernel may still need more TCM
+        than there is, and is then refused at the line that asks for it.
+        """
+        given = {name: size for name, (size, _) in sizes.items()}
+        limits = [Limit(self.tcm_nbytes * 7 // 8, values)]
+        if sums is not None:
+            limits.insert(0, Limit(self.register_nbytes // 2, sums))
+        found = fitted_sizes(limits, given, {name: most for name, (_, most) in sizes.items()})
+        self.choices.update({name: found[name] for name, size in given.items() if size is None})
+        return found
 
     def chose(self, **facts: str | int) -> None:
         """Adds *facts* to `choices`: what the program chose on this chip, such as `operands="sharded", replicas=8`.

@@ -63,7 +63,7 @@ class PlanChecks:
             if stage.stage_type is StageType.MATH and stage.component not in names:
                 where, got = self._scheduler.node_id, f"a MATH for {stage.component}"
                 wire = f"`{where.rpartition('.')[2]} -> {stage.component.rpartition('.')[2]}`"
-                fix = f"add {wire} to the wires of pe_template, and a pe_math if there is none"
+                fix = f"add {wire} to the wires of pe_template, and a pe_math if there is none, or take a chip with one"
                 raise PlanError(where, got, "a wire to it", fix)
         for block in self._blocks:
             block.check_plan(plan)
