@@ -64,7 +64,7 @@ class Call(NamedTuple):
         more = dict(self.chosen(host))
         if twice := sorted(more.keys() & (self.arguments.keys() | self.launch.keys())):
             raise BenchmarkError(f"kernel {self.name}", f"{', '.join(twice)} twice, by chosen= too", "each once")
-        options = {name: _plain(more.pop(name)) for name in ("pes", "grid") if name in more}
+        options: dict[str, Any] = {name: _plain(more.pop(name)) for name in ("pes", "grid") if name in more}
         arguments = dict(_bound(self.kernel, (), {**self.arguments, **{name: _plain(more[name]) for name in more}}))
         return self._replace(arguments=arguments, launch={**self.launch, **options}, chosen=None)
 

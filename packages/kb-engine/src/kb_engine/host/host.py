@@ -156,7 +156,7 @@ class Host:
     @property
     def register_nbytes(self) -> int:
         """The bytes of the register file of the PE that has the least."""
-        return min(pe.register_nbytes for pe in self.engine.pes.values())
+        return min(int(pe.register_nbytes) for pe in self.engine.pes.values())
 
     def fitted(self, values: Need, sums: Need | None = None, /, **sizes: tuple[int | None, int]) -> dict[str, int]:
         """Sizes of a kernel's blocks that fit the PEs of this chip, by name.
