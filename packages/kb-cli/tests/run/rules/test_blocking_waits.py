@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from rule_runs import check_gain, remedy_of, rules, run
+from rule_runs import check_gain, check_remedy, remedy_of, rules, run
 
 import kernbench as kb
 
@@ -83,11 +83,15 @@ def test_programs_of_one_block_gain_by_a_loop_over_the_blocks_of_a_pe() -> None:
     assert check_gain(flawed, rewritten, RULE).change.startswith("let one program of each PE take its blocks in a loop")
 
 
-@pytest.mark.parametrize(("chip", "block", "step"), [("one_pe", 256, 64), ("one_cube", 128, 128), ("one_sip", 64, 256)])
+@pytest.mark.parametrize(
+    ("chip", "block", "step"), [("one_pe", 256, 64), ("one_cube", 128, 128), ("one_cube", 64, 256)]
+)
 def test_a_product_whose_tiles_come_ahead_gains_as_much_as_estimated(chip: str, block: int, step: int) -> None:
     a, b = (kb.cast(RNG.standard_normal((512, 512), np.float32), kb.DType.F16) for _ in range(2))
     y, grid = kb.empty((512, 512), "f16"), (512 // block, 512 // block)
-    check_gain(*(run(kernel, a, b, y, block, step, grid=grid, chip=chip) for kernel in (product, product_ahead)), RULE)
+    check_remedy(
+        *(run(kernel, a, b, y, block, step, grid=grid, chip=chip) for kernel in (product, product_ahead)), RULE
+    )
 
 
 def test_the_gain_is_the_waits_that_work_hides() -> None:

@@ -14,6 +14,7 @@ from kb_cli.run.rules.work.blocking_waits import BlockingWaits
 from kb_cli.run.rules.work.command_times import CommandTimes
 from kb_cli.run.rules.work.last_axis_reductions import LastAxisReductions
 from kb_cli.run.rules.work.padding import Padding
+from kb_cli.run.rules.work.repeated_reads import RepeatedReads
 from kb_dataexec import OpLog
 from kb_engine import Host, LaunchResult
 
@@ -30,7 +31,7 @@ class Rule(Protocol):
 
 LEAST_GAIN: Final = 0.01
 """The smallest gain of a remedy that is told."""
-RULES: Final[tuple[type[Rule], ...]] = (Tail, LastAxisReductions, Padding, BlockingWaits)
+RULES: Final[tuple[type[Rule], ...]] = (Tail, LastAxisReductions, Padding, BlockingWaits, RepeatedReads)
 
 
 class RuleSearch:

@@ -12,7 +12,7 @@ from kb_messages import DTYPE_BY_CODE, DType, Role
 
 _TEXTS: Final = ("component", "line", "params")
 _SIDES: Final = ("rows", "row_nbytes", "dtype")
-_PLACE: Final = ("owner", "offset")
+_PLACE: Final = ("owner", "offset", "stride")
 _ODD: Final = 0x9E3779B97F4A7C15
 """An odd number whose multiples spread over 64 bits. Source: Knuth, The Art of Computer Programming 3, 6.4."""
 
@@ -64,7 +64,7 @@ class OpSums:
         for role in self._roles:
             found = first_operands(chunk, mine["op_id"], role)
             columns += found[: len(_SIDES)]
-            places += found[len(_SIDES) :]
+            places += found[len(_SIDES) : len(_SIDES) + 2]
         _, first, which = np.unique(hashed(columns), return_index=True, return_inverse=True)
         took = np.bincount(which, mine["t_end_ps"] - mine["t_start_ps"], len(first))
         keys = np.stack([column[first] for column in columns], axis=1).tolist()
@@ -93,7 +93,7 @@ class OpSums:
 
 
 def first_operands(chunk: OpLog, op_ids: np.ndarray, role: Role) -> list[np.ndarray]:
-    """Returns rows, bytes of a row, dtype code, owner and offset of the first operand with *role* of each of *op_ids*.
+    """Returns rows, bytes of a row, dtype code, owner, offset and stride of the first operand with *role* of *op_ids*.
 
     All are 0 for an op without such an operand.
     """

@@ -62,7 +62,7 @@ class PathTime:
                 found[row.what] += row.ps
         return found
 
-    def busiest_ps(self, leave_out: Iterable[str] = ()) -> int:
+    def busiest_ps(self, leave_out: Iterable[str] = (), with_links: bool = True) -> int:
         """The picoseconds of service of the busiest block or link, except blocks of the kinds *leave_out*.
 
         No change of the other blocks makes the run shorter than this. A DMA does not count, because it is in service
@@ -71,7 +71,7 @@ class PathTime:
         left = {*_DMAS, *leave_out}
         table = self._facts.usage
         busy = [max((ps or 0 for ps in each.busy_ps), default=0) for each in table.blocks if each.kind not in left]
-        return max([*busy, *table.links.busy_ps], default=0)
+        return max([*busy, *(table.links.busy_ps if with_links else ())], default=0)
 
     def gain(self, saved_ps: float, least_ps: float = 0) -> float:
         """The share of the latency that is saved where *saved_ps* go, but the run takes at least *least_ps*."""
