@@ -58,6 +58,15 @@ def test_time_changes_and_the_numbers_do_not(results):
     assert ours["outputs"] == theirs["outputs"]
 
 
+def test_a_block_without_a_rate_is_named_and_the_others_have_their_roofs(results):
+    (ours, theirs), _ = results
+    kinds = [{each["kind"] for each in result["roofs"] if each["least_ps"] is not None} for result in (ours, theirs)]
+    assert kinds[0] - kinds[1] == {"pe_gemm"}
+    (unknown,) = [each for each in theirs["roofs"] if each["least_ps"] is None]
+    assert (unknown["kind"], unknown["node"]) == ("acme.pe_gemm", "sip0.cube0.pe0.pe_gemm")
+    assert theirs["roofline"]["compute_share"] is None
+
+
 def test_a_run_says_which_version_of_their_blocks_it_had(results):
     ours, theirs = (json.loads((folder / "run.json").read_text())["versions"] for folder in results[1])
     assert theirs == {**ours, "acme-blocks": "1.0.0"}

@@ -221,6 +221,21 @@ def test_the_roofline_stands_next_to_the_share_of_the_peak(invoke: Invoke) -> No
     assert result["latency_ns"] >= least_ns
 
 
+DTYPE = 'label: str = "x"', 'label: str = "x"\n    dtype: DType = DType.F32'
+
+
+def test_more_operations_than_the_chip_can_do_are_no_share_of_its_peak(invoke: Invoke, bench_file: Write) -> None:
+    """A benchmark may state operations that its kernel leaves out, such as the masked half of attention."""
+    imports = "class Params", "from kb_messages import DType\n\n\nclass Params"
+    path = bench_file(*imports, *DTYPE, "return 2 * p.size**3", "return 2 * p.size**3 * 10**9")
+    text = " ".join(invoke("run", path).stdout.split())
+    # The peak is that of 8 arrays of 64 x 64 cells at 1 GHz, with a quarter of a multiply-add of f32 in a cycle.
+    assert " as the benchmark counts, which is more than the peak of 16.38 TFLOP/s; the arrays did 1.024 kFLOP" in text
+    folder = json.loads(invoke("run", path, "--json").stdout)["run_dir"]
+    report = json.loads(invoke("report", folder, "--json").stdout)
+    assert report["roofline"]["points"][0]["flops"] == 1024
+
+
 def test_the_whole_time_of_several_launches_is_shown(invoke: Invoke, bench_file: Write) -> None:
     one = bench_file()
     assert "whole time" not in invoke("run", one).stdout

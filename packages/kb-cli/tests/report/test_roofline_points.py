@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kb_cli.benchmark.bundled import find
-from kb_cli.report.data.roofline import in_flight_ps, line_points, union_ps
+from kb_cli.report.data.roofline import SharedBytes, in_flight_ps, line_points, union_ps
 from kb_dataexec import MemoryLogWriter, OpLog
 from kb_dataexec.log import OPERAND_DTYPE, OPS_DTYPE
 from kb_engine import Engine, Host
@@ -20,6 +20,10 @@ def kernel(tl, a, b, c):
     tl.wait(tl.composite("gemm", a, b, out=c, tile=TILE))
     value = tl.load(c)
     tl.store(c, tl.exp(value.to("f32")).to("f16"))
+
+
+def product_alone(tl, a, b, c):
+    tl.wait(tl.composite("gemm", a, b, out=c, tile=TILE))
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +50,20 @@ def test_a_function_has_an_operation_for_each_element(log: OpLog) -> None:
     rest = line_points(log)[1:]
     assert sum(point.flops for point in rest) == 3 * M * N
     assert sum(point.nbytes.get("reg", 0) for point in rest) == (2 + 2) * M * N
+
+
+def test_the_one_line_that_asks_for_bytes_has_those_that_the_memory_moved(log: OpLog) -> None:
+    """Three lines ask for bytes of HBM, so none has bytes there; of the TCM ports, each has its own."""
+    shared = {"hbm": SharedBytes("hbm cache", 1000)}
+    assert [set(point.nbytes) for point in line_points(log, shared)] == [{"reg"}] * len(line_points(log))
+    engine = Engine(load_topology(find("topologies", "one_cube")), MemoryLogWriter())
+    host = Host(engine)
+    a, b = (host.tensor(name, np.ones(shape, np.float16), "f16") for name, shape in (("a", (M, K)), ("b", (K, N))))
+    host.launch(product_alone, a, b, host.empty("c", (M, N), "f16"), pes=[0])
+    alone = engine.close_log()
+    assert isinstance(alone, OpLog)
+    (point,) = line_points(alone, shared)
+    assert point.nbytes == {"hbm cache": 1000, "reg": line_points(alone)[0].nbytes["reg"]}
 
 
 def test_the_time_of_a_line_is_that_of_its_commands(log: OpLog) -> None:

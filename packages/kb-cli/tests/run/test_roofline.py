@@ -15,6 +15,7 @@ from kb_cli.run.observe.metrics import Metrics, measure
 from kb_cli.run.observe.plan_tally import PlanTally
 from kb_cli.run.observe.roofs import roofline
 from kb_cli.run.observe.usage import Usage
+from kb_components.pe.pe_math import PeMath
 from kb_engine import Engine, Host, Language, TensorRef
 from kb_messages import TileShape
 from kb_topology import Topology, load_topology, loads_topology
@@ -102,6 +103,18 @@ def test_the_math_units_have_a_roof() -> None:
     (math,) = [each for each in metrics.roofs if each.kind == "pe_math"]
     lanes, exps, adds = 128, 16 * 100 * 4, 16 * 100  # exp takes 4 cycles a group; the tree of the sum is left out
     assert math.least_ps == (exps + adds) * 1000 // lanes
+
+
+def test_a_block_that_is_faster_than_its_rate_sets_no_roof(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PeMath, "least_ps", lambda self, stage_type, params: self.service_ps(params) + 1)
+    arguments = np.ones((16, 100), np.float16), (16, 1)
+    metrics = launched(load_topology(find("topologies", "one_cube")), adding, [0], *arguments)
+    (math,) = [each for each in metrics.roofs if each.kind == "builtin.pe_math"]
+    assert (math.least_ps, math.is_beaten, math.node) == (None, True, "sip0.cube0.pe0.pe_math")
+    monkeypatch.setattr(PeMath, "least_ps", lambda self, stage_type, params: None)
+    metrics = launched(load_topology(find("topologies", "one_cube")), adding, [0], *arguments)
+    (math,) = [each for each in metrics.roofs if each.kind == "builtin.pe_math"]
+    assert (math.least_ps, math.is_beaten, math.count) == (None, False, 1)
 
 
 CACHED = """{

@@ -74,7 +74,7 @@ def configuration(group: Together, by_work: bool, costs: list[float]) -> Configu
     results = group.results
     latency_ps, flops = sum(each.latency_ps for each in results), sum(each.flops for each in results)
     verdicts = [each.verified for each in results]
-    at_peak_ps = [each.flops / each.peak_flops * 1e12 if each.peak_flops else None for each in results]
+    at_peak_ps = [_at_peak_ps(each) for each in results]
     at_bandwidth_ps = [None if each.memory_share is None else each.memory_share * each.latency_ps for each in results]
     return Configuration(
         values=group.values,
@@ -87,6 +87,15 @@ def configuration(group: Together, by_work: bool, costs: list[float]) -> Configu
         verified=None if None in verdicts else all(verdicts),
         costs=costs,
     )
+
+
+def _at_peak_ps(result: PointResult) -> float | None:
+    """Returns the time of the stated operations at the peak.
+
+    None without a peak, and for more operations than the chip can do in the time of the run.
+    """
+    at_peak_ps = result.flops / result.peak_flops * 1e12 if result.peak_flops else None
+    return None if at_peak_ps is None or at_peak_ps > result.latency_ps else at_peak_ps
 
 
 def _share(least_ps: list[float | None], latency_ps: int) -> float | None:

@@ -114,7 +114,8 @@ def _achieved(result: RunResult) -> str:
         return text
     peak = f"the peak of {quantity(result.peak_flops, unit)}"
     if share is None:
-        return f"{text} as the benchmark counts, more than {peak}: the arrays did fewer operations"
+        did = quantity(result.gemm_flops, operation(result))
+        return f"{text} as the benchmark counts, which is more than {peak}; the arrays did {did}"
     return f"{text}, {percent(share)} of {peak}"
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 
-from kb_cli.report.data.performance import rate
+from kb_cli.report.data.performance import peak_share, rate
 from kb_cli.report.data.run_source import RunSource
 from kb_cli.run.observe.metrics import peak_flops
 from kb_cli.terminal.units import quantity
@@ -35,7 +35,8 @@ class RooflinePoint(Struct, frozen=True, kw_only=True):
     """`flops` operations in `ps` picoseconds, and the bytes moved by memory space; `reg` stands for the TCM ports.
 
     `line` is the kernel line whose commands the point counts, and "" for the whole run. The time of a line is the time
-    in which one of its commands was in flight on any PE. An element of a function counts as one operation.
+    in which one of its commands was in flight on any PE. A line without products has an operation for each element of a
+    function.
     """
 
     line: str
@@ -54,13 +55,26 @@ def point_cells(point: RooflinePoint, spaces: Sequence[str]) -> list[str]:
     return [quantity(point.flops, "FLOP"), rate(point.flops, point.ps), *ratios]
 
 
-def line_points(log: OpLog) -> list[RooflinePoint]:
-    """Returns a point for each kernel line with operations, the line with the most operations first."""
+class SharedBytes(NamedTuple):
+    """The memory from which the bytes that lines ask for come, and the bytes that the memory moved in the run."""
+
+    kind: str
+    nbytes: int
+
+
+def line_points(log: OpLog, shared: Mapping[str, SharedBytes] | None = None) -> list[RooflinePoint]:
+    """Returns a point for each kernel line with operations, the line with the most operations first.
+
+    By memory space, *shared* has memories that move other bytes than lines ask for, because a cache or a multicast
+    serves several requests at once. The one line that asks for bytes there has the bytes that the memory moved. Of
+    several lines it is not known.
+    """
     if not log.n_ops:
         return []
     at, elements, nbytes = _operands(log)
     line = log.ops["line"].astype(np.int64)
-    flops = np.bincount(line, _flops(log, at, elements), len(log.strings))
+    products, functions = (np.bincount(line, each, len(log.strings)) for each in _flops(log, at, elements))
+    flops = np.where(products > 0, products, functions)
     moved = _moved(log, at, nbytes)
     in_flight = in_flight_ps(log)
     found = [
@@ -68,11 +82,22 @@ def line_points(log: OpLog) -> list[RooflinePoint]:
             line=log.strings[number],
             flops=round(flops[number]),
             ps=in_flight.get(log.strings[number], 0),
-            nbytes={space: int(counts[number]) for space, counts in moved.items() if counts[number]},
+            nbytes=dict(_of_line(number, moved, shared or {})),
         )
         for number in np.flatnonzero(flops).tolist()
     ]
     return sorted(found, key=lambda each: (-each.flops, each.line))
+
+
+def _of_line(number: int, moved: Mapping[str, _Ints], shared: Mapping[str, SharedBytes]) -> Iterator[tuple[str, int]]:
+    """Yields (space or cache, bytes) of line *number*, where the bytes are known."""
+    for space, counts in moved.items():
+        if not counts[number]:
+            continue
+        if space not in shared:
+            yield space, int(counts[number])
+        elif np.count_nonzero(counts) == 1:
+            yield shared[space]
 
 
 def in_flight_ps(log: OpLog) -> dict[str, int]:
@@ -117,9 +142,10 @@ def _operands(log: OpLog) -> tuple[_Ints, _Ints, _Ints]:
     return order[place], nbytes // sizes[log.operands["dtype"]], nbytes
 
 
-def _flops(log: OpLog, at: _Ints, elements: _Ints) -> _Floats:
-    """Returns the operations of each op: 2 m n k, twice the root of the product of the elements of A, B and the
-    result.
+def _flops(log: OpLog, at: _Ints, elements: _Ints) -> tuple[_Floats, _Floats]:
+    """Returns the operations of each op as a product, and as a function: an operation for each element.
+
+    A product has 2 m n k, twice the root of the product of the elements of A, B and the result.
     """
     role = log.operands["role"]
     kinds = log.ops["kind"]
@@ -129,7 +155,9 @@ def _flops(log: OpLog, at: _Ints, elements: _Ints) -> _Floats:
     flops = np.sqrt(product)
     largest = np.zeros(len(kinds))
     np.maximum.at(largest, at, elements.astype(np.float64))
-    return np.where(kinds == OpKind.MATH, largest, np.round(flops))
+    functions: _Floats = np.where(kinds == OpKind.MATH, largest, 0.0)
+    products: _Floats = np.rint(flops)
+    return products, functions
 
 
 def _moved(log: OpLog, at: _Ints, nbytes: _Ints) -> Mapping[str, _Ints]:
@@ -180,9 +208,22 @@ def roofline_chart(source: RunSource) -> tuple[RooflineChart, list[str]]:
         if results.peak_flops:
             peaks = [DTypePeak(dtypes=[str(dtype)], flops=results.peak_flops)]
     nbytes = {space: moved.read + moved.write for space, moved in results.bytes.items() if space != "tcm"}
-    run = RooflinePoint(line="", flops=results.flops, ps=results.latency_ps, nbytes=nbytes)
-    points = [run, *([] if source.log is None else line_points(source.log))]
+    flops = results.flops if peak_share(results) is not None or not results.peak_flops else results.gemm_flops
+    run = RooflinePoint(line="", flops=flops, ps=results.latency_ps, nbytes=nbytes)
+    shared = {space: SharedBytes(*found) for space, found in _shared(source, nbytes)}
+    points = [run, *([] if source.log is None else line_points(source.log, shared))]
     return RooflineChart(peaks=peaks, bandwidth_gbs=results.bandwidth_gbs, points=points), notes
+
+
+def _shared(source: RunSource, nbytes: Mapping[str, int]) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Yields (space, (kind of memory, bytes of the run)) of spaces behind caches; of all on a chip with multicast."""
+    has_multicast = not isinstance(source.chip.spec.multicast, UnsetType)
+    for space in nbytes:
+        cache = f"{space} cache"
+        if cache in nbytes:
+            yield space, (cache, nbytes[cache])
+        elif has_multicast and space != PORT:
+            yield space, (space, nbytes[space])
 
 
 def _peaks(engine: Engine) -> list[DTypePeak]:

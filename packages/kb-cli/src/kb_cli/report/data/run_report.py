@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from kb_cli.report.data.performance import speed_of_light
+from kb_cli.report.data.performance import known_roofs, speed_of_light
 from kb_cli.report.data.roofline import RooflineChart, in_flight_ps, roofline_chart
 from kb_cli.report.data.run_source import RunSource, read_run_source
 from kb_cli.run.base.fidelity_band import Fidelity
 from kb_cli.run.base.files import folder_path
 from kb_cli.run.base.frame_text import frame_text
 from kb_cli.run.base.remedy import Remedy
-from kb_cli.run.base.result import Busiest, ChosenTile, ValueWait, was_sampled
+from kb_cli.run.base.result import Busiest, ChosenTile, Roof, ValueWait, was_sampled
 from kb_cli.run.observe.bounded_by import bounded_by
 from kb_cli.whatif.lever_chances import TriedLever
 from kb_dataexec.analysis import BlockShare, PathShare, PeShares, block_shares, line_shares, path_shares, pe_shares
@@ -67,7 +67,7 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     roofline, and is empty on a chip that states no limits. `by_sample` says that an output was checked by sample.
     `notes` name the parts that the report lacks. `remedies` are changes of the kernel, and missing in folders of an
     older kb. `levers` are missing where none were tried. `frame` says what the latency counts, and `band` is `fidelity`
-    in words; both are empty for folders of an older version.
+    in words; both are empty for folders of an older version. `roofs` are those of the run, and none there.
     """
 
     run_dir: str
@@ -92,6 +92,7 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     blocks: list[ReportBlock]
     lines: list[ReportLine]
     roofline: RooflineChart
+    roofs: list[Roof] = []
     pes: list[PeShares]
     ties: int
     benchmark_sha256: str
@@ -142,6 +143,7 @@ def make_report(source: RunSource) -> TimeReport:
         blocks=[_block(each, results.utilization, results.busiest) for each in block_shares(where)],
         lines=_lines(source),
         roofline=chart,
+        roofs=known_roofs(results),
         pes=pe_shares(where),
         ties=sum(launch.ties for launch in where.launches),
         benchmark_sha256=run.benchmark.sha256,

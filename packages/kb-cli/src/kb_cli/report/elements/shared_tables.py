@@ -65,6 +65,10 @@ def roof_tables(roofs: Sequence[Roof], latency_ps: int) -> list[Table]:
 
 ROOF_HEADERS: Final = "roof", "parts", "evenly", "at least", "of latency", "busiest part"
 """The headers of the table of roofs."""
+ROOFS_TEXT: Final = (
+    "Lower bounds of the latency: the time of the work of each kind of part at its full rate, for the busiest part "
+    "and for equal shares."
+)
 
 
 def roof_cells(roofs: Sequence[Roof], latency_ps: int) -> Iterator[tuple[str, ...]]:

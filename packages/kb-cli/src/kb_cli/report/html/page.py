@@ -9,7 +9,15 @@ from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import point_cells
 from kb_cli.report.data.run_report import TimeReport
 from kb_cli.report.elements.page_elements import STYLE, Markup, bar, element, joined, table
-from kb_cli.report.elements.shared_tables import REMEDY_HEADERS, costliest, main_shares, remedy_cells
+from kb_cli.report.elements.shared_tables import (
+    REMEDY_HEADERS,
+    ROOF_HEADERS,
+    ROOFS_TEXT,
+    costliest,
+    main_shares,
+    remedy_cells,
+    roof_cells,
+)
 from kb_cli.report.elements.verdicts import verdict_word
 from kb_cli.report.pictures.lanes import Lanes, MemoryLanes, folded_names
 from kb_cli.report.pictures.roofline_picture import roofline_picture
@@ -128,7 +136,7 @@ def _flight(ps: int | None) -> str:
 
 
 def roofline_section(report: TimeReport) -> Markup:
-    """Returns the section "Roofline": the picture, and its points as a table."""
+    """Returns the section "Roofline": the picture, its points as a table, and the roofs of the run."""
     spaces = report.roofline.used_spaces
     rows = [
         [
@@ -140,11 +148,13 @@ def roofline_section(report: TimeReport) -> Markup:
     headers = ["", "operations", "rate", *(f"FLOP a byte of {PORTS.get(space, space)}" for space in spaces)]
     text = (
         "The run, and the commands of each kernel line while one of them was in flight. All their operations and bytes "
-        "are counted; circles stand for HBM, squares for SRAM, triangles for the TCM ports."
+        "are counted; circles stand for HBM, squares for SRAM, diamonds for caches, triangles for the TCM ports."
     )
+    roofs = list(roof_cells(report.roofs, report.latency_ps))
+    of_parts = [element("p", ROOFS_TEXT, class_="soft"), table(ROOF_HEADERS, roofs, wide=[5])] if roofs else []
     picture = roofline_picture(report.roofline)
     drawn = [] if picture is None else [element("figure", element("div", picture, class_="scroll"))]
-    return section("Roofline", text, *drawn, table(headers, rows))
+    return section("Roofline", text, *drawn, table(headers, rows), *of_parts)
 
 
 def lanes_section(lanes: Lanes) -> Markup:

@@ -140,11 +140,15 @@ def _marks(marks: Iterable[_Mark], frame: _Frame) -> Iterator[Markup]:
 
 
 def _shape(space: str, x: float, y: float) -> str:
-    """Returns a circle for HBM, a square for SRAM, a triangle for other memories: shapes work without colours."""
+    """Returns a circle for HBM, a square for SRAM, a diamond for caches, a triangle for other memories: shapes work
+    without colours.
+    """
     if space == "hbm":
         return f"M{x - 5:.2f} {y:.2f}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z"
     if space == "sram":
         return f"M{x - 4.5:.2f} {y - 4.5:.2f}h9v9h-9z"
+    if space.endswith(" cache"):
+        return f"M{x:.2f} {y - 6:.2f}l6 6l-6 6l-6 -6z"
     return f"M{x:.2f} {y - 6:.2f}l5.5 10h-11z"
 
 

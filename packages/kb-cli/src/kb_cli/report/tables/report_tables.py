@@ -9,7 +9,13 @@ from rich.table import Table
 from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import point_cells
 from kb_cli.report.data.run_report import TimeReport
-from kb_cli.report.elements.shared_tables import chosen_tile_tables, remedy_tables, value_wait_tables, where_table
+from kb_cli.report.elements.shared_tables import (
+    chosen_tile_tables,
+    remedy_tables,
+    roof_tables,
+    value_wait_tables,
+    where_table,
+)
 from kb_cli.report.pictures.lanes import folded_names
 from kb_cli.run.base.fidelity_band import fidelity_text
 from kb_cli.terminal.output import WARNING, new_table, styled
@@ -27,7 +33,8 @@ def report_tables(report: TimeReport) -> list[Any]:
     title = f"{report.benchmark} on {report.topology}: {latency}, {report.run_dir}"
     tables = [where_table(report.path), *remedy_tables(report.remedies), _lines(report)]
     tables += chosen_tile_tables(report.chosen_tiles)
-    tables += [*value_wait_tables(report.value_waits), _blocks(report), _roofline(report), _pes(report)]
+    tables += [*value_wait_tables(report.value_waits), _blocks(report)]
+    tables += [*roof_tables(report.roofs, report.latency_ps), _roofline(report), _pes(report)]
     frame = [f"frame: {report.frame}"] if report.frame else []
     parts: list[Any] = [title, *frame, "", report.sentence, ""]
     if isinstance(report.levers, list):

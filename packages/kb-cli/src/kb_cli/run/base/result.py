@@ -296,12 +296,13 @@ class RunResult(Struct, frozen=True, kw_only=True):
     kernel's end. `startup_ns` adds up the start-up of the PEs before the first kernels, which is no part of the
     latency; it is missing where PEs start at once. `whole_ns` is the time from the call of the first launch to the
     answer of the last. `host` is the host's time on top of the latency, and None on a topology without a host.
-    `fidelity` says how far the time may be from that of a device. `roofline` is None on a chip that states no
-    limits. `roofs` has its limits one by one, the highest first, and then the blocks without one. `unwritten` is
-    missing unless caches hold bytes to be written at the end. Older folders have none of `whole_ns`, `fidelity`,
-    `roofline` and `roofs`. `shape` is the row of a shapes file, and missing for other runs. `where` is the critical
-    path by block, the largest share first, and missing without a log. `remedies` are changes of the kernel, the
-    most gain first, and missing without a log.
+    `fidelity` says how far the time may be from that of a device. `flops` are the operations that the benchmark
+    states, and `gemm_flops` those of the products that were executed, two for each multiply-add. `roofline` is None
+    on a chip that states no limits. `roofs` has its limits one by one, the highest first, and then the blocks
+    without one. `unwritten` is missing unless caches hold bytes to be written at the end. Older folders have none
+    of `whole_ns`, `fidelity`, `roofline` and `roofs`. `shape` is the row of a shapes file, and missing for other
+    runs. `where` is the critical path by block, the largest share first, and missing without a log. `remedies` are
+    changes of the kernel, the most gain first, and missing without a log.
 
     `sanitizer` and `compared` are missing unless they were asked for. `races` is missing where a sanitizer looked, and
     where nothing was to be looked for. `simulated` is missing from run folders.
@@ -325,6 +326,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     verified: bool | None
     max_abs_err: float | None
     flops: int
+    gemm_flops: int = 0
     achieved_flops: float
     peak_flops: float | None
     roofline: Roofline | UnsetType | None = UNSET

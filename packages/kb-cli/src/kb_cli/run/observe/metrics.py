@@ -45,6 +45,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     tile_stages: int
     peak_flops: float | None
     chosen_tiles: list[ChosenTile] = []
+    gemm_flops: int = 0
     roofs: list[Roof] = []
     unwritten: Unwritten | None = None
 
@@ -60,6 +61,7 @@ def measure(engine: Engine, launches: Sequence[LaunchResult], plans: PlanTally, 
         tile_stages=plans.n_stages,
         peak_flops=peak_flops(engine, dtype) if isinstance(dtype, DType) else None,
         chosen_tiles=plans.chosen_tiles,
+        gemm_flops=2 * plans.macs,
         roofs=roofs_of(engine, launches, plans, usage),
         unwritten=unwritten_of(launches, usage),
     )

@@ -42,6 +42,7 @@ def make_result(
         verified=None if verdict is None else verdict.ok,
         max_abs_err=None if verdict is None else verdict.max_abs_err,
         flops=outcome.flops,
+        gemm_flops=metrics.gemm_flops,
         achieved_flops=outcome.flops / seconds if seconds else 0.0,
         peak_flops=metrics.peak_flops,
         roofline=roofline(metrics.roofs, metrics.span_ps),

@@ -9,6 +9,7 @@ from kb_cli.compare.comparison import RunComparison, compare
 from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import RooflineChart
 from kb_cli.report.data.run_report import ReportLine, TimeReport
+from kb_cli.report.elements.shared_tables import ROOF_HEADERS, roof_cells
 from kb_cli.report.pictures.roofline_picture import roofline_picture
 from kb_cli.web.answer import WebAnswer, json_answer
 from kb_cli.web.web_request import WebRequest
@@ -67,10 +68,14 @@ def source(asked: WebRequest) -> WebAnswer:
 
 
 class WebRoofline(Struct, frozen=True, kw_only=True):
-    """The picture, None where there is nothing to draw, its numbers, and the words for the memory spaces in use."""
+    """The picture, None where there is nothing to draw, its numbers, the words for the memory spaces in use, and the
+    table of roofs.
+    """
 
     svg: str | None
     chart: RooflineChart
+    roof_headers: tuple[str, ...]
+    roofs: list[tuple[str, ...]]
     spaces: dict[str, str]
     sentence: str
     notes: list[str]
@@ -85,6 +90,8 @@ def roofline(asked: WebRequest) -> WebAnswer:
         WebRoofline(
             svg=None if picture is None else str(picture),
             chart=chart,
+            roof_headers=ROOF_HEADERS,
+            roofs=list(roof_cells(report.roofs, report.latency_ps)),
             spaces={space: PORTS.get(space, space) for space in chart.used_spaces},
             sentence=report.sentence,
             notes=report.notes,

@@ -5,7 +5,7 @@ import {drawing, h, note, put, table} from "/dom.js";
 import {quantity} from "/format.js";
 
 export async function show(place, page) {
-    const {svg, chart, spaces, sentence, notes} = await json("roofline", {run: page.state.run});
+    const {svg, chart, spaces, roof_headers, roofs, sentence, notes} = await json("roofline", {run: page.state.run});
     const names = Object.keys(spaces);
     const rows = chart.points.filter((point) => !page.state.line || !point.line || point.line === page.state.line).map((point) => [
         point.line ? h("a", {href: page.link({view: "source", line: point.line})}, point.line) : "the run",
@@ -14,10 +14,11 @@ export async function show(place, page) {
     put(place,
         h("h1", null, "Roofline"), h("p", {class: "sentence"}, sentence), notes.map(note),
         h("p", {class: "soft"}, "The run, and the commands of each kernel line while one of them was in flight. All operations and bytes "
-            + "are counted; circles stand for HBM, squares for SRAM, triangles for the TCM ports. Point at a mark for its numbers."),
+            + "are counted; circles stand for HBM, squares for SRAM, diamonds for caches, triangles for the TCM ports. Point at a mark for its numbers."),
         svg === null ? note("There is no limit, or no point, to draw.") : h("div", {class: "chart scroll report-picture", tabindex: "0", role: "group"}, drawing(svg)),
         table(["", "operations", "rate", ...names.map((space) => `FLOP a byte of ${spaces[space]}`)], rows),
         table(["peak", "rate"], [
             ...chart.peaks.map((each) => [each.dtypes.join(", "), quantity(each.flops, "FLOP/s")]),
-            ...Object.entries(chart.bandwidth_gbs).map(([space, gbs]) => [spaces[space] ?? space, quantity(gbs * 1e9, "B/s")])]));
+            ...Object.entries(chart.bandwidth_gbs).map(([space, gbs]) => [spaces[space] ?? space, quantity(gbs * 1e9, "B/s")])]),
+        roofs.length ? table(roof_headers, roofs) : "");
 }
