@@ -82,6 +82,7 @@ def test_a_damaged_sweep_is_a_sentence(tmp_path: Path, content: bytes, said: str
         ({"axes": {"tile": [], "bw_gbs": ["1"]}}, "an axis without values"),
         ({"axes": {"tile": ["1"], "bw_gbs": ["1"], "other": ["2"]}}, "a point of other axes"),
         ({"over": ["tile", "bw_gbs"]}, "a configuration of other axes or costs"),
+        ({"best": ["tile"]}, "a configuration of other axes or costs"),
         ({"costs": []}, "a configuration of other axes or costs"),
     ],
 )

@@ -43,6 +43,9 @@ from kb_cli.terminal.output_file import made_folder
     "--within", default="", metavar="SHARE", help="Latencies that differ by at most SHARE, 1%, are equal on the front."
 )
 @click.option("--over", multiple=True, metavar="AXIS", help="Add up points that differ in this axis alone: a workload.")
+@click.option(
+    "--best", multiple=True, metavar="AXES", help="Take the fastest values of these parameters: the best mapping."
+)
 @click.option("--random", "most", type=click.IntRange(min=1), metavar="POINTS", help="Draw so many points, not all.")
 @click.option("--random-seed", type=click.IntRange(min=0), help="Seed of the draw.  [default: 0]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the inputs.")
@@ -81,6 +84,7 @@ def command(
     cost: str,
     within: str,
     over: tuple[str, ...],
+    best: tuple[str, ...],
     most: int | None,
     random_seed: int | None,
     seed: int,
@@ -102,7 +106,7 @@ def command(
     The result of each point is kept below OUT under a hash of everything that decides the result. So a sweep that was
     killed goes on where it was, and a sweep that grew simulates the new points alone.
     """
-    options = SweepOptions(topology, sets, params, table, where, cost, most, random_seed, over, within)
+    options = SweepOptions(topology, sets, params, table, where, cost, most, random_seed, over, within, best)
     if table_file is not None:
         check_table_file(table_file, Path(what), *([table] if table is not None else []))
     with redirect_stdout(sys.stderr) if as_json else nullcontext():

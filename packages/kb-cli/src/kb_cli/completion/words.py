@@ -144,7 +144,7 @@ WORDS: Final[Mapping[str, CommandWords]] = {
             "--out": Kind.FOLDER,
             "-o": Kind.FILE,
             **dict.fromkeys(
-                ("--set", "--where", "--cost", "--within", "--over", "--random", "--random-seed"), Kind.TEXT
+                ("--set", "--where", "--cost", "--within", "--over", "--best", "--random", "--random-seed"), Kind.TEXT
             ),
             **dict.fromkeys(("--seed", "--jobs", "--scheduler", "--scheduler-wait", "--rows"), Kind.TEXT),
             **_flags("--verify", "--again", "--json"),

@@ -1,14 +1,19 @@
-"""Configurations: points of a sweep that share a chip and a way to use it, with their time for a whole workload."""
+"""Configurations: points of a sweep that share a chip and a way to use it, with their time for a whole workload.
+
+A way to use a chip may be chosen for each chip and each part of the workload: the best mapping.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from kb_cli.sweep.job import PointResult
 from kb_cli.sweep.points import Point
+from kb_messages import BenchmarkError
 
 
 class Configuration(Struct, frozen=True, kw_only=True):
@@ -17,6 +22,9 @@ class Configuration(Struct, frozen=True, kw_only=True):
     `latency_ps` and `flops` are sums. `of_peak` and `of_memory` are shares (0 to 1) of the peak and of the memory's
     bandwidth over that time, and None where a point states none. `verified` is None where a point was not verified.
     Configurations are ranked by `figure_ps`, in picoseconds: the latency, or the latency of an operation.
+
+    Where a sweep looks for the best mapping, `points` have the best ones, `mapping` their values (several with ` / `
+    between, in the order of the points), and `tried` and `failed` count all mappings of these points.
     """
 
     values: Point
@@ -28,6 +36,48 @@ class Configuration(Struct, frozen=True, kw_only=True):
     of_memory: float | None
     verified: bool | None
     costs: list[float]
+    mapping: Point = {}
+    tried: int = 0
+    failed: int = 0
+
+
+class Mapped(NamedTuple):
+    """The fastest of some points that differ in their mapping alone: its number, and counts of all and of failed
+    ones. Where all failed, it is the first.
+    """
+
+    number: int
+    tried: int
+    failed: int
+
+
+def best_mappings(
+    points: Sequence[Point], results: Sequence[PointResult | None], axes: Sequence[str]
+) -> dict[int, Mapped]:
+    """Returns the point with the least latency of each group of *points* that differ in *axes* alone, of equals the
+    first, by its number and in the order of the groups.
+
+    Equal points, which are rows that stand several times in a list, are in groups of their own. Raises BenchmarkError
+    for points of a group that do different work, because their latencies do not compare.
+    """
+    groups: dict[tuple[object, ...], list[int]] = {}
+    seen: Counter[tuple[str, ...]] = Counter()
+    for number, point in enumerate(points):
+        whole = tuple(point.values())
+        repeat, seen[whole] = seen[whole], seen[whole] + 1
+        others = (text for axis, text in point.items() if axis not in axes)
+        groups.setdefault((repeat, *others), []).append(number)
+    found = {}
+    for numbers in groups.values():
+        known = [(result.latency_ps, number) for number in numbers if (result := results[number]) is not None]
+        works = sorted({result.flops for number in numbers if (result := results[number]) is not None})
+        if len(works) > 1:
+            got = f"points that do different work ({works[0]:,} and {works[-1]:,} FLOPs)"
+            fix = "take such a parameter as an axis of its own"
+            raise BenchmarkError(f"--best {','.join(axes)}", got, "parameters that leave the work as it is", fix)
+        best = min(known)[1] if known else numbers[0]
+        found[best] = Mapped(best, len(numbers), len(numbers) - len(known))
+    return found
 
 
 class Together(Struct, frozen=True):
@@ -69,8 +119,13 @@ def together(
     ]
 
 
-def configuration(group: Together, by_work: bool, costs: list[float]) -> Configuration:
-    """Returns the configuration of *group*. With *by_work* it is ranked by the latency of an operation."""
+def configuration(
+    group: Together, by_work: bool, costs: list[float], mapping: Point | None = None, mapped: Sequence[Mapped] = ()
+) -> Configuration:
+    """Returns the configuration of *group*. With *by_work* it is ranked by the latency of an operation.
+
+    *mapping* has the values of the best mappings of its points, which are *mapped*.
+    """
     results = group.results
     latency_ps, flops = sum(each.latency_ps for each in results), sum(each.flops for each in results)
     verdicts = [each.verified for each in results]
@@ -86,6 +141,9 @@ def configuration(group: Together, by_work: bool, costs: list[float]) -> Configu
         of_memory=_share(at_bandwidth_ps, latency_ps),
         verified=None if None in verdicts else all(verdicts),
         costs=costs,
+        mapping=mapping or {},
+        tried=sum(each.tried for each in mapped),
+        failed=sum(each.failed for each in mapped),
     )
 
 

@@ -48,6 +48,7 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
     where: list[str] = []
     cost: str = ""
     over: list[str] = []
+    best: list[str] = []
     within: Any = None
     random: _Random | None = None
 
@@ -57,6 +58,7 @@ class Definition(NamedTuple):
 
     A point has to meet all of the conditions `where`. With `most`, so many of them are drawn by `random_seed`. `cost`
     is an expression for the cost of a point, or empty. Points that differ in the axes `over` alone are one workload.
+    Of points that differ in the axes `best` alone, parameters of the benchmark, the fastest one counts.
     Latencies that differ by a share of at most `within` (0 or more) count as equal on the Pareto front.
     """
 
@@ -70,6 +72,7 @@ class Definition(NamedTuple):
     cost: str = ""
     over: tuple[str, ...] = ()
     within: float = 0.0
+    best: tuple[str, ...] = ()
 
     @property
     def repeats_add_up(self) -> bool:
@@ -96,6 +99,7 @@ class SweepOptions(NamedTuple):
     random_seed: int | None = None
     over: Sequence[str] = ()
     within: str = ""
+    best: Sequence[str] = ()
 
 
 def defined(name: str, options: SweepOptions) -> Definition:
@@ -137,6 +141,7 @@ def _definition(
         groups.insert(0, AxisGroup(tuple(axes[key] for key in table.columns), table.rows))
     groups.sort(key=lambda group: min(("topology", "chip", "param").index(axis.kind) for axis in group.axes))
     drawn = file.random
+    over = _known_axes(options.over or file.over, axes, fixed)
     return Definition(
         benchmark=benchmark,
         topology=values[TOPOLOGY][0],
@@ -146,7 +151,8 @@ def _definition(
         most=options.most if options.most is not None else drawn.points if drawn else None,
         random_seed=options.random_seed if options.random_seed is not None else drawn.seed if drawn else 0,
         cost=options.cost or file.cost,
-        over=_known_axes(options.over or file.over, axes, fixed),
+        over=over,
+        best=_best_axes([name.strip() for text in options.best or file.best for name in text.split(",")], axes, over),
     )
 
 
@@ -178,6 +184,25 @@ def _known_axes(names: Sequence[str], axes: Mapping[str, SweepAxis], fixed: Mapp
             fix = did_you_mean(name, known) or f"give its values with -p {name}=VALUES"
             raise BenchmarkError("--over", repr(name), f"a name that has values here: {listing(known)}", fix)
     return tuple(dict.fromkeys(found[name] for name in names if name in found))
+
+
+def _best_axes(names: Sequence[str], axes: Mapping[str, SweepAxis], over: Sequence[str]) -> tuple[str, ...]:
+    """Returns the parameters *names*, of whose values the fastest count. Raises BenchmarkError for anything but
+    parameters with several values that leave an axis to compare, and for the axes *over*, which are added up.
+    """
+    known = [axis.name for axis in axes.values() if axis.kind == "param"]
+    for name in names:
+        if name not in known:
+            fix = did_you_mean(name, known) or f"give its values with -p {name or 'NAME'}=VALUES"
+            needs = f"a parameter of the benchmark with several values: {listing(known)}"
+            raise BenchmarkError("--best", repr(name), needs, fix)
+        if name in over:
+            raise BenchmarkError("--best", f"{name}, which --over adds up", "another parameter")
+    left = [axis.name for axis in axes.values() if axis.name not in names and axis.name not in over]
+    if names and not left:
+        fix = f"leave --best out: the table of all points begins with the best {' and '.join(names)}"
+        raise BenchmarkError("--best", f"all axes ({listing(names)})", "an axis that is left to compare", fix)
+    return tuple(dict.fromkeys(names))
 
 
 class _Rows(NamedTuple):

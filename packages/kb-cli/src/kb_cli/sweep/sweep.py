@@ -14,7 +14,7 @@ from msgspec import Struct
 from kb_cli.benchmark.load import LoadedBenchmark
 from kb_cli.run.base.progress import INTERVAL_S
 from kb_cli.sweep.axis import TOPOLOGY
-from kb_cli.sweep.configuration import Configuration, Together, configuration, together
+from kb_cli.sweep.configuration import Configuration, Mapped, Together, best_mappings, configuration, together
 from kb_cli.sweep.costs import Cost
 from kb_cli.sweep.definition import Definition
 from kb_cli.sweep.front import front
@@ -104,10 +104,11 @@ class SweepResult(Struct, frozen=True, kw_only=True):
     with equal parameters and chips count once. `failed` points have no result.
 
     `configurations` add up the points that differ in the axes `over` alone, the fastest first, without the ones of
-    which a point failed. `by` names the figure by which they are ranked. `front` has the numbers of the configurations
-    that no other one beats in time and in all of `costs`; it is empty without costs. In `costs` of a configuration,
-    smaller is better. Latencies that differ by a share of at most `within` count as equal in the front. `failed` of
-    `sensitivity` counts configurations of which a point failed.
+    which a point failed. Of points that differ in the axes `best` alone, the fastest one counts. `by` names the figure
+    by which configurations are ranked. `front` has the numbers of the configurations that no other one beats in time
+    and in all of `costs`; it is empty without costs. In `costs` of a configuration, smaller is better. Latencies that
+    differ by a share of at most `within` count as equal in the front. `failed` of `sensitivity` counts configurations
+    of which a point failed.
     """
 
     benchmark: str
@@ -127,6 +128,7 @@ class SweepResult(Struct, frozen=True, kw_only=True):
     within: float = 0.0
     sensitivity: Sensitivity
     notes: list[str]
+    best: list[str] = []
 
     @property
     def chips(self) -> str:
@@ -175,16 +177,23 @@ def _point(values: Point, number: int, jobs: JobList, answers: dict[str, Answer]
 
 def _together(setup: SweepSetup, points: list[SweepPoint], counts: tuple[int, int], notes: list[str]) -> SweepResult:
     definition = setup.definition
-    all_groups = together(setup.points, [point.result for point in points], definition.over, definition.repeats_add_up)
+    all_groups, mapped = _grouped(definition, points)
     groups = [group for group in all_groups if not group.failed]
-    if definition.over and len(groups) < len(all_groups):
+    if (definition.over or definition.best) and len(groups) < len(all_groups):
         n_failed = len(all_groups) - len(groups)
-        said = f"{n_failed} of {len(all_groups)} configurations have a point that failed, and are not compared"
+        what = "for which no mapping ran" if definition.best else "that failed"
+        said = f"{n_failed} of {len(all_groups)} configurations have a point {what}, and are not compared"
         notes = [*notes, said]
     works = {sum(result.flops for result in group.results) for group in groups}
     by_work = len(works) > 1 and 0 not in works
     found = [
-        configuration(group, by_work, [cost.of(points[group.numbers[0]].values) for cost in setup.costs])
+        configuration(
+            group,
+            by_work,
+            [cost.of(points[group.numbers[0]].values) for cost in setup.costs],
+            _mapping(definition.best, [points[number] for number in group.numbers]),
+            [mapped[number] for number in group.numbers if number in mapped],
+        )
         for group in groups
     ]
     axes = _axis_values(definition)
@@ -207,7 +216,26 @@ def _together(setup: SweepSetup, points: list[SweepPoint], counts: tuple[int, in
         within=definition.within,
         sensitivity=_sensitivity(definition, all_groups),
         notes=notes,
+        best=list(definition.best),
     )
+
+
+def _grouped(definition: Definition, points: Sequence[SweepPoint]) -> tuple[list[Together], dict[int, Mapped]]:
+    """Returns the configurations of *points*, and where the best mapping counts, the points that have it by number."""
+    values, results = [point.values for point in points], [point.result for point in points]
+    if not definition.best:
+        return together(values, results, definition.over, definition.repeats_add_up), {}
+    mapped = best_mappings(values, results, definition.best)
+    numbers = list(mapped)
+    rest = [{axis: text for axis, text in values[at].items() if axis not in definition.best} for at in numbers]
+    groups = together(rest, [results[at] for at in numbers], definition.over, definition.repeats_add_up)
+    found = [Together(group.values, [numbers[at] for at in group.numbers], group.results) for group in groups]
+    return found, mapped
+
+
+def _mapping(best: Sequence[str], points: Sequence[SweepPoint]) -> Point:
+    """Returns the values of the parameters *best* at *points*, each value once."""
+    return {axis: " / ".join(dict.fromkeys(point.values[axis] for point in points)) for axis in best}
 
 
 def _front(ranked: Sequence[Configuration], within: float) -> list[int]:
@@ -221,7 +249,9 @@ def _sensitivity(definition: Definition, groups: Sequence[Together]) -> Sensitiv
     values: dict[str, list[str]] = {}
     points: list[Point] = [{} for _ in groups]
     for group in definition.groups:
-        kept = {at: axis.name for at, axis in enumerate(group.axes) if axis.name not in definition.over}
+        kept = {
+            at: axis.name for at, axis in enumerate(group.axes) if axis.name not in (*definition.over, *definition.best)
+        }
         settings = [" / ".join(each.values[name] for name in kept.values()) for each in groups]
         there = set(settings)
         if len(there) > 1:

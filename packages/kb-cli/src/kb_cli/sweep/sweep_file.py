@@ -50,13 +50,15 @@ def read_sweep(folder: Path) -> SweepResult:
 
 def _inconsistency(found: SweepResult) -> str | None:
     """Returns a contradiction in *found*, which would make a page fail; None if there is none."""
-    within = set(found.axes) - set(found.over)
+    within = set(found.axes) - set(found.over) - set(found.best)
     if any(not values for values in found.axes.values()):
         return "an axis without values"
     if any(each.values.keys() != found.axes.keys() for each in found.points):
         return "a point of other axes"
     if any(each.values.keys() != within or len(each.costs) != len(found.costs) for each in found.configurations):
         return "a configuration of other axes or costs"
+    if any(each.mapping.keys() != set(found.best) for each in found.configurations):
+        return "a configuration of another mapping"
     if any(not 0 <= at < len(found.configurations) for at in found.front):
         return "a Pareto front of configurations that are not there"
     return None
@@ -86,6 +88,8 @@ def plain_sweep(result: SweepResult) -> dict[str, Any]:
     for kind in ("points", "configurations"):
         for each in found[kind]:
             each["values"] = _plain(each["values"])
+    for each in found["configurations"]:
+        each["mapping"] = _plain(each["mapping"])
     return found
 
 

@@ -34,7 +34,9 @@ def write_report(out: Path, result: SweepResult) -> Path:
     """
     points = [list(point.values.values()) for point in result.points]
     swept = [result.topology, result.params, result.seed, result.axes, points, result.over, result.costs]
-    config = msgspec.json.encode([*swept, *([result.within] if result.within else [])], order="sorted")
+    config = msgspec.json.encode(
+        [*swept, *([result.within] if result.within else []), *([result.best] if result.best else [])], order="sorted"
+    )
     name = f"{file_stem(result.benchmark, 'bench')}-{hashlib.sha256(config).hexdigest()[:12]}"
     folder = out / name
     with writing(folder):
@@ -58,7 +60,10 @@ def check_table_file(path: Path, *inputs: Path) -> None:
 
 
 def write_table(path: Path, result: SweepResult) -> None:
-    """Writes all points to *path*, one row each: axes, results, and the reason for which a point has none."""
+    """Writes all points to *path*, one row each: axes, results, and the reason for which a point has none.
+
+    A sweep that looks for the best mapping has the column `best`, which is true for points that have it.
+    """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(_rows(result))
     if path.suffix == ".csv":
@@ -87,9 +92,12 @@ def _duckdb() -> Any:
 def _rows(result: SweepResult) -> Iterator[list[object]]:
     names = ["latency_ps", "flops", "achieved_flops", "peak_flops", "memory_share", "verified", "max_abs_err"]
     kinds = sorted({kind for point in result.points if point.result for kind in point.result.utilization})
-    yield [*result.axes, "chip", *names, *(f"{kind}_utilization" for kind in kinds), "bounded_by", "error"]
-    for point in result.points:
-        values = [point.values[axis] for axis in result.axes]
+    marked = {number for each in result.configurations for number in each.points}
+    column = ["best"] if result.best else []
+    yield [*result.axes, *column, "chip", *names, *(f"{kind}_utilization" for kind in kinds), "bounded_by", "error"]
+    for number, point in enumerate(result.points):
+        values: list[object] = [point.values[axis] for axis in result.axes]
+        values += [str(number in marked).lower() for _ in column]
         found = point.result
         if found is None:
             yield [*values, *[None] * (2 + len(names) + len(kinds)), point.error]

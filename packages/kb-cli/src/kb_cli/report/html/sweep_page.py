@@ -17,6 +17,7 @@ from kb_cli.report.tables.sweep_tables import (
     front_sentence,
     heading,
     moving_axes,
+    row_axes,
     what,
 )
 from kb_cli.sweep.configuration import Configuration
@@ -81,7 +82,7 @@ def _map_sentence(result: SweepResult) -> str:
 
 
 def _rows(result: SweepResult, found: Sequence[Configuration]) -> Markup:
-    axes = moving_axes(result)
+    axes = row_axes(result)
     cells = configuration_cells(result, found[:MOST_ROWS])
     shown = table([*axes, *figure_names(result)], cells, text=len(axes))
     if len(found) <= MOST_ROWS:

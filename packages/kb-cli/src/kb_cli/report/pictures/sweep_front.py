@@ -35,7 +35,8 @@ def _panel(result: SweepResult, number: int) -> Iterator[Markup]:
     for at in others[:: 1 + len(others) // _MOST_MARKS]:
         yield element("circle", cx=round(x.at(cost[at]), 1), cy=round(y.at(time[at]), 1), r=2.5, class_="other")
     for at in result.front:
-        values = ", ".join(f"{axis} {value}" for axis, value in result.configurations[at].values.items())
+        named = {**result.configurations[at].values, **result.configurations[at].mapping}
+        values = ", ".join(f"{axis} {value}" for axis, value in named.items())
         title = element("title", f"{values}: {_time(time[at], result.by)}")
         yield element("circle", title, cx=round(x.at(cost[at]), 1), cy=round(y.at(time[at]), 1), r=5, class_="best")
 

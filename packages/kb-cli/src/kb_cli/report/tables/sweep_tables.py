@@ -48,7 +48,10 @@ def front_sentence(result: SweepResult) -> str:
 
 
 def explained_sentence(result: SweepResult) -> str:
-    """Returns how much of the latency the axes explain one by one, and what has no part in it."""
+    """Returns how much of the latency the axes explain one by one, and what has no part in it.
+
+    With the best mapping of each chip, a mapping that failed takes no part from another one.
+    """
     if result.sensitivity.explained is not None:
         explained = percent(max(result.sensitivity.explained, 0.0))
         said = f"Axis by axis, this explains {explained} of the variance of log(latency)."
@@ -57,7 +60,7 @@ def explained_sentence(result: SweepResult) -> str:
         said = f"No two {what(result)} differ in one axis alone, so no effect is known. Sweep all combinations."
     else:
         said = "All points take the same time."
-    if result.failed:
+    if result.failed and not result.best:
         said += f" {_failed_sentence(result)}"
     return said
 
@@ -75,29 +78,42 @@ def figures(found: Configuration) -> list[str]:
     of_peak = found.of_peak if found.flops else None
     shares = ["-" if share is None else percent(share) for share in (of_peak, found.of_memory)]
     verdict: list[str] = {None: [], True: ["ok"], False: ["FAILED"]}[found.verified]
-    return [duration(found.latency_ps), rate(found.flops, found.latency_ps), *shares, *verdict]
+    tried = [f"{found.failed} of {found.tried}"] if found.tried else []
+    return [duration(found.latency_ps), rate(found.flops, found.latency_ps), *shares, *verdict, *tried]
 
 
 def figure_names(result: SweepResult) -> list[str]:
     """Returns the headers of `figures`."""
     verified = any(each.verified is not None for each in result.configurations)
-    return ["latency", "achieved", "of peak", "of memory", *(["verified"] if verified else [])]
+    return [
+        "latency",
+        "achieved",
+        "of peak",
+        "of memory",
+        *(["verified"] if verified else []),
+        *(["mappings failed"] if result.best else []),
+    ]
 
 
 def what(result: SweepResult) -> str:
     """Returns the word for the ranked items."""
-    return "configurations" if result.over else "points"
+    return "configurations" if result.over or result.best else "points"
 
 
 def moving_axes(result: SweepResult) -> list[str]:
     """Returns the axes of configurations that have several values; the first one if there is none."""
-    axes = {axis: values for axis, values in result.axes.items() if axis not in result.over}
+    axes = {axis: values for axis, values in result.axes.items() if axis not in (*result.over, *result.best)}
     return [axis for axis, values in axes.items() if len(values) > 1] or list(axes)[:1]
+
+
+def row_axes(result: SweepResult) -> list[str]:
+    """Returns the axes of a row of configurations: `moving_axes`, and the parameters of the best mapping."""
+    return [*moving_axes(result), *result.best]
 
 
 def configurations_table(result: SweepResult, found: Sequence[Configuration]) -> Table:
     """Returns a table with a row for each of *found*, configurations of *result*."""
-    axes = moving_axes(result)
+    axes = row_axes(result)
     table = new_table(*axes, *figure_names(result), left=0, text=axes)
     for cells in configuration_cells(result, found):
         table.add_row(*cells)
@@ -105,9 +121,9 @@ def configurations_table(result: SweepResult, found: Sequence[Configuration]) ->
 
 
 def configuration_cells(result: SweepResult, found: Sequence[Configuration]) -> list[list[str]]:
-    """Returns for each of *found* the cells of `moving_axes` and of `figure_names`."""
-    axes = moving_axes(result)
-    return [[*(each.values[axis] for axis in axes), *figures(each)] for each in found]
+    """Returns for each of *found* the cells of `row_axes` and of `figure_names`."""
+    axes = row_axes(result)
+    return [[*({**each.values, **each.mapping}[axis] for axis in axes), *figures(each)] for each in found]
 
 
 def failure_cells(result: SweepResult, most: int) -> list[list[str]]:
@@ -121,7 +137,14 @@ def heading(result: SweepResult) -> str:
     fixed = "".join(f", {name}={value}" for name, value in result.params.items())
     count = len(result.points)
     over = f", added up over {' and '.join(result.over)}" if result.over else ""
-    return f"{result.benchmark} on {result.chips}{fixed}: {count:,} point{'s' * (count != 1)}{over}"
+    best = f", with the best {listed(result.best)}" if result.best else ""
+    return f"{result.benchmark} on {result.chips}{fixed}: {count:,} point{'s' * (count != 1)}{over}{best}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Returns *names*, one or more, as a sentence has them: `M`, `M and N`, `M, N and K`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _counted(count: int, most: int, what: str) -> str:

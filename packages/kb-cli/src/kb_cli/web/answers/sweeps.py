@@ -10,7 +10,7 @@ from kb_cli.report.tables.sweep_tables import (
     failure_cells,
     figure_names,
     heading,
-    moving_axes,
+    row_axes,
     what,
 )
 from kb_cli.sweep.configuration import Configuration
@@ -77,7 +77,7 @@ def sweep(asked: WebRequest) -> WebAnswer:
             pictures=[SweepPicture(name=name, svg=str(svg), sentence=said[name]) for name, svg in pictures],
             what=what(found),
             by=found.by,
-            axes=moving_axes(found),
+            axes=row_axes(found),
             all_axes=list(found.axes),
             figures=figure_names(found),
             ranked=_rows(found, found.configurations),
