@@ -29,10 +29,16 @@ def test_a_command_prints_what_is_quoted_below_it(number: int, place: Path) -> N
     done = subprocess.run(text, shell=True, cwd=place, capture_output=True, text=True, timeout=100, check=True)
     quoted = re.findall(r"^```text\n(.*?)^```", below, re.MULTILINE | re.DOTALL)
     assert quoted
-    assert [lines for lines in quoted if not (lines in done.stdout or starts_lines(lines, done.stdout))] == []
+    printed, quoted = without_next(done.stdout), [without_next(lines) for lines in quoted]
+    assert [lines for lines in quoted if not (lines in printed or starts_lines(lines, printed))] == []
     if "](sweeps/decode.svg)" in below:
         (drawn,) = place.glob("kb-sweeps/decode_gemv-*/map.svg")
         assert drawn.read_bytes() == (ROOT / "docs" / "sweeps" / "decode.svg").read_bytes()
+
+
+def without_next(text: str) -> str:
+    """*text* without the second lever of the last sentence, for which a slow machine has no time."""
+    return re.sub(r"; next: .*$", ".", text, flags=re.MULTILINE)
 
 
 def starts_lines(quoted: str, printed: str) -> bool:

@@ -26,7 +26,7 @@ ROOMS = {
     "kb_components": ["fabric", "memory", "cube", "host", "pe"],
     "kb_triton": ["language", "host", "checking", "jit", "runtime", "shims"],
     "kb_cli": [
-        "terminal", "benchmark", "run", "face", "script", "trace", "compare", "whatif", "sweep", "capsule", "report",
+        "terminal", "benchmark", "run", "trace", "compare", "whatif", "face", "script", "sweep", "capsule", "report",
         "golden", "web", "completion", "commands",
     ],
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +17,8 @@ from kb_cli.run.base.progress import RunProgress
 from kb_cli.run.base.result import Policy
 from kb_cli.run.records.run_json import read_one_run, write_run
 from kb_cli.run.saving.save import record_run
-from kb_cli.whatif import levers as levers_module
-from kb_cli.whatif.bound import bound_ps
+from kb_cli.whatif import lever_chances as chances_module
+from kb_cli.whatif.bound import BusyPart, bound_ps
 from kb_cli.whatif.chip_levers import ChipLever, Moved, chip_levers, moved
 from kb_cli.whatif.lever_chances import TriedLever
 from kb_cli.whatif.levers import Levers, levers
@@ -49,8 +50,8 @@ PATH = path_of(
 def test_a_bound_is_the_scaled_path_or_the_busiest_block_left_alone() -> None:
     half = [Moved(HBM, Fraction(1, 2))]
     assert bound_ps(PATH, [], half) == 501 + 30 + 5  # 500.5, rounded up; the host is outside the kernels
-    assert bound_ps(PATH, [("pe_gemm", 700), ("hbm", 1001)], half) == 700
-    assert bound_ps(PATH, [("pe_gemm", 535)], half) == 536
+    assert bound_ps(PATH, [BusyPart("pe_gemm", "GEMM", 700), BusyPart("hbm", "HBM", 1001)], half) == 700
+    assert bound_ps(PATH, [BusyPart("pe_gemm", "GEMM", 535)], half) == 536
     both = [*half, Moved(Lever(("hbm",), "twice", "clock"), Fraction(1, 3))]
     assert bound_ps(PATH, [], both) == -(-1001 // 6) + 10 + 5
 
@@ -69,12 +70,15 @@ def test_the_levers_of_a_chip_stand_in_its_file() -> None:
     assert found["hbm", "bw_gbs"].better == {("cube", "nodes", "hbm", "bw_gbs"): "204.8"}
     assert found["pe_dma", "setup_ns"].better == {("cube", "pe_template", "nodes", "pe_dma", "setup_ns"): "2.5"}
     assert found["pe_gemm", "clock_ghz"].better == {("cube", "pe_template", "nodes", "pe_gemm", "clock_ghz"): "2"}
-    links = found["links", "bw_gbs"].better
-    assert links == {("cube", "links", 0, "bw_gbs"): "256", ("cube", "links", 1, "bw_gbs"): "204.8"}
+    links = {each.part: each.better for each in chip_levers(topology) if each.block == "links"}
+    assert links == {
+        "the links between DMA and XBAR": {("cube", "links", 0, "bw_gbs"): "256"},
+        "the links between HBM and XBAR": {("cube", "links", 1, "bw_gbs"): "204.8"},
+    }
     assert ("pe_tcm", "dma_bw_gbs") not in found, "a value that is not stated"
 
 
-def test_meshes_and_links_between_chiplets_are_one_lever() -> None:
+def test_meshes_and_links_between_chiplets_are_levers() -> None:
     topology = loads_topology((CHIP / "one_sip.yaml").read_text(), "one_sip.yaml")
     places = {format_path(path) for each in chip_levers(topology) if each.block == "links" for path in each.values}
     assert {"$.sip.cube_mesh.bw_gbs", "$.system.links[0].bw_gbs", "$.io.links[0].bw_gbs"} <= places
@@ -115,7 +119,7 @@ def ran(invoke: Invoke, runs: Path) -> Callable[..., Path]:
 
     def folder(name: str, *args: Any) -> Path:
         if not (runs / name).exists():
-            assert invoke("run", *args, "--out", runs / name).exit_code == 0
+            assert invoke("run", *args, "--levers", "none", "--out", runs / name).exit_code == 0
         return next((runs / name).iterdir())
 
     return folder
@@ -138,7 +142,7 @@ def levers_of_runs() -> dict[Path, Levers]:
 @pytest.fixture
 def every_lever(levers_of_runs: dict[Path, Levers], monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Levers]:
     """The levers of a run with any part of the path, tried once."""
-    monkeypatch.setattr(levers_module, "LEAST_SHARE", 1e-9)
+    monkeypatch.setattr(chances_module, "LEAST_SHARE", 1e-9)
 
     def of(folder: Path) -> Levers:
         if folder not in levers_of_runs:
@@ -286,14 +290,18 @@ def test_the_most_gain_comes_first_and_small_parts_are_not_tried(ran: Callable[.
 
 
 def test_without_time_nothing_is_measured(ran: Callable[..., Path]) -> None:
-    found = levers(ran("pipelined", *GEMM["pipelined"]), within_s=0.0)
+    folder = ran("pipelined", *GEMM["pipelined"])
+    (folder / "levers.json").unlink(missing_ok=True)
+    found = levers(folder, within_s=0.0)
     assert {each.latency_ps for each in found.levers} == {None}
     assert found.levers[0].sentence.endswith(" at best; not measured.")
 
 
 def test_a_measurement_ends_when_the_time_is_over(ran: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kb_cli.whatif.levers.perf_counter", lambda: float("inf"))
-    found = levers(ran("pipelined", *GEMM["pipelined"]))
+    folder = ran("pipelined", *GEMM["pipelined"])
+    (folder / "levers.json").unlink(missing_ok=True)
+    monkeypatch.setattr("kb_cli.whatif.budget.perf_counter", iter([0.0, 0.0, *repeat(60.0, 99)]).__next__)
+    found = levers(folder)
     assert {each.latency_ps for each in found.levers} == {None}
 
 

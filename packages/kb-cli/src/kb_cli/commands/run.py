@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
+from time import thread_time
 from typing import Literal
 
 import click
+from msgspec.structs import replace
 
 from kb_cli.benchmark import bundled
 from kb_cli.benchmark.load import load_benchmark
@@ -16,16 +18,22 @@ from kb_cli.benchmark.run_records import CheckMode
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import build_params, parse_assignments
 from kb_cli.benchmark.values.shapes import read_shapes
-from kb_cli.run.base.result import Policy, RunResult
+from kb_cli.run.base.progress import RunProgress
+from kb_cli.run.base.result import Policy, RunResult, remedies_of
+from kb_cli.run.observe.closing_sentence import best_first, closing_sentence
 from kb_cli.run.saving.rows import run_rows
-from kb_cli.run.saving.save import run_once
+from kb_cli.run.saving.save import Finished, run_once
 from kb_cli.run.simulation.sanitizer import found_something
 from kb_cli.run.simulation.trace_file import check_trace_name
 from kb_cli.terminal.checked_command import CheckedCommand
+from kb_cli.terminal.lever_option import lever_option
 from kb_cli.terminal.limit_options import limit_options
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_cli.terminal.output_file import refuse_overwriting
-from kb_messages import BenchmarkError
+from kb_cli.whatif.budget import LEAST_S, Budget
+from kb_cli.whatif.known_levers import Levers
+from kb_cli.whatif.levers import levers_after
+from kb_messages import BenchmarkError, KbError
 from kb_topology import load_topology
 
 
@@ -91,6 +99,10 @@ from kb_topology import load_topology
     is_flag=True,
     help="Also list how many commands were isolated, skipped or on the slow path (event by event), and why.",
 )
+@lever_option(
+    "After the run, measure up to N values of the chip that would gain most, within 30 s; each launches BENCH again. 0 "
+    "and none measure none.  [default: as many as are measured in the time of the run; none with --json and --shapes]"
+)
 @limit_options
 @click.option("--json", "as_json", is_flag=True, help="Print one object (an array with --shapes), nothing else.")
 def command(
@@ -110,11 +122,13 @@ def command(
     no_templates: bool,
     exact: Literal["isolated", "events", "check"],
     show_stats: bool,
+    most: int | None,
     as_json: bool,
 ) -> None:
     """Run BENCH, a bundled benchmark's name or a Python file, and check its numbers against its reference."""
-    if shapes is not None and trace_path is not None:
-        raise BenchmarkError("--trace", "the many runs of --shapes", "one run", "leave out one of the two options")
+    of_one_run = {"--trace": trace_path is not None, "--levers": bool(most)}
+    if shapes is not None and (option := next((name for name, is_given in of_one_run.items() if is_given), None)):
+        raise BenchmarkError(option, "the many runs of --shapes", "one run", "leave out one of the two options")
     if sanitize and no_log:
         raise BenchmarkError("--sanitize", "no log (--no-log)", "one", "leave out one of the two options")
     if check is not None and (no_verify or no_log):
@@ -141,16 +155,43 @@ def command(
         flags |= {"sanitize": bool(sanitize), "races": sanitize is None}
         mode = CheckMode(check or CheckMode.AUTO)
         setup = Setup(loaded, params, chip, seed, **flags, check=mode, exact=exact)
-        results = (
-            [run_once(setup, out, Policy(policy), trace_path).result]
-            if rows is None
-            else run_rows(setup, rows, out, Policy(policy))
-        )
-    _print(results, as_json, rows is not None)
+        results = [] if rows is None else run_rows(setup, rows, out, Policy(policy))
+    if rows is None:
+        results = [_run_and_print(setup, (out, Policy(policy), trace_path), most, as_json)]
+    else:
+        _print_rows(results, as_json)
     if show_stats and not as_json:
         _print_stats(results)
     failed = any(map(_has_failed, results))
     click.get_current_context().exit(1 if failed else 0)
+
+
+def _run_and_print(setup: Setup, place: tuple[Path, Policy, Path | None], most: int | None, as_json: bool) -> RunResult:
+    """Runs *setup* to *place*, measures levers, and prints the result, also where Ctrl-C ends the measuring."""
+    began_s, found = thread_time(), None
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        finished = run_once(setup, *place)
+    budget = Budget(work_s=max(thread_time() - began_s, LEAST_S)) if most is None else Budget()
+    try:
+        if most or (most is None and not as_json):
+            found = _levers(setup, finished, (budget, most))
+    finally:
+        _print_one(finished.result, found, as_json)
+    return finished.result
+
+
+def _levers(setup: Setup, finished: Finished, limit: tuple[Budget, int | None]) -> Levers | None:
+    """Returns the levers of *finished*; None without a log. An error becomes a note, because the run has succeeded."""
+    if finished.outcome.where is None:
+        return None
+    folder = finished.result.run_dir
+    try:
+        with RunProgress() as progress:
+            place = Path(folder) if isinstance(folder, str) else None
+            return levers_after(setup, finished, limit, progress, place)
+    except KbError as error:
+        click.echo(f"note: got no levers: {error}", err=True)
+        return None
 
 
 def _has_failed(result: RunResult) -> bool:
@@ -166,19 +207,27 @@ def _print_params(doc: BenchmarkDoc, as_json: bool) -> None:
         emit_tables(*params_tables(doc))
 
 
-def _print(results: list[RunResult], as_json: bool, shapes: bool) -> None:
+def _print_one(result: RunResult, levers: Levers | None, as_json: bool) -> None:
+    remedies = best_first([*(levers.remedies if levers is not None else ()), *remedies_of(result)])
+    if as_json:
+        _tell_if_dropped([result])
+        emit_json(result if levers is None else replace(result, remedies=remedies))
+        return
+    from kb_cli.report.tables.run_tables import run_tables
+
+    tried = None if levers is None else levers.tried
+    sentence = closing_sentence(result.bounded_by, result.latency_ps, remedies, tried, str(result.run_dir or ""))
+    emit_tables(*run_tables(result, sentence))
+
+
+def _print_rows(results: list[RunResult], as_json: bool) -> None:
     if as_json:
         _tell_if_dropped(results)
-        emit_json(results if shapes else results[0])
+        emit_json(results)
         return
-    if shapes:
-        from kb_cli.report.tables.shapes_tables import shapes_tables
+    from kb_cli.report.tables.shapes_tables import shapes_tables
 
-        emit_tables(*shapes_tables(results))
-    else:
-        from kb_cli.report.tables.run_tables import run_tables
-
-        emit_tables(*run_tables(results[0]))
+    emit_tables(*shapes_tables(results))
 
 
 def _print_stats(results: list[RunResult]) -> None:

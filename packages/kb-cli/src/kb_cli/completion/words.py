@@ -122,6 +122,7 @@ WORDS: Final[Mapping[str, CommandWords]] = {
             "--verify": ("auto", "full", "sample"),
             "--trace": Kind.FILE,
             "--exact": ("isolated", "events", "check"),
+            "--levers": Kind.TEXT,
             **_LIMITS,
             **_flags("--params", "--no-verify", "--no-log", "--sanitize", "--no-sanitize", "--no-templates"),
             **_flags("--sim-stats", "--json"),

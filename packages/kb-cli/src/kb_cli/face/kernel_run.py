@@ -15,11 +15,16 @@ from kb_cli.benchmark.author_calls import stated_outputs
 from kb_cli.benchmark.setup import Setup
 from kb_cli.run.base.frame_text import frame_text, pes_text
 from kb_cli.run.base.progress import RunProgress
-from kb_cli.run.base.result import RunResult, Sanitized
+from kb_cli.run.base.result import RunResult, Sanitized, remedies_of
+from kb_cli.run.observe.closing_sentence import best_first, closing_sentence
 from kb_cli.run.saving.save import Finished
 from kb_cli.run.simulation.simulate import Computed
 from kb_cli.run.simulation.verdict import Verdict, behind_outputs, judge
 from kb_cli.terminal.units import duration, percent
+from kb_cli.whatif.budget import MOST_S, Budget
+from kb_cli.whatif.known_levers import Levers
+from kb_cli.whatif.lever_chances import TriedLever
+from kb_cli.whatif.levers import levers_after
 from kb_dataexec import UnwrittenBytesError
 from kb_dataexec.analysis import LineShare, PathShare, RaceReport, Where, line_shares, path_shares
 from kb_engine import read_tensor
@@ -71,6 +76,7 @@ class KernelRun:
         self._setup = setup
         self._outcome = finished.outcome
         self._has_folder = has_folder
+        self._levers: Levers | None = None
 
     @property
     def latency_ns(self) -> float:
@@ -143,8 +149,27 @@ class KernelRun:
 
     @property
     def bounded_by(self) -> str:
-        """A sentence that says where most of the time went, and which change would help first."""
+        """A sentence that says where most of the time went."""
         return self.result.bounded_by
+
+    @property
+    def advice(self) -> str:
+        """The same, and which changes of the kernel would help first; after `levers`, which values of the chip, too."""
+        tried = None if self._levers is None else self._levers.tried
+        found = [] if self._levers is None else self._levers.remedies
+        remedies = best_first([*found, *remedies_of(self.result)])
+        return closing_sentence(self.bounded_by, self.latency_ps, remedies, tried)
+
+    def levers(self, most: int | None = None, within_s: float = MOST_S) -> list[TriedLever]:
+        """Measures better values of the chip, the most gain first: `name`, `set`, `latency_ps`, `gain`, `then`.
+
+        Each one launches the kernel again, without its data. At most *most* are measured, and none after *within_s*
+        seconds. The text of the run then names the best ones. Raises the errors of a run.
+        """
+        with RunProgress() as progress:
+            finished = Finished(self.result, self._outcome)
+            self._levers = levers_after(self._setup, finished, (Budget(within_s), most), progress, self.folder)
+        return self._levers.levers
 
     @property
     def verified(self) -> bool | None:
@@ -208,7 +233,7 @@ class KernelRun:
             found = [f"sanitizer: {text}" for text in sanitized.texts or ["clean"]]
         elif isinstance(races, RaceReport):
             found = [*races.texts, *(races.notes or ())]
-        return with_cells("\n".join([self._title, f"  {frame_text(self.result)}", *rows, self.bounded_by, *found]))
+        return with_cells("\n".join([self._title, f"  {frame_text(self.result)}", *rows, self.advice, *found]))
 
     @property
     def _title(self) -> str:

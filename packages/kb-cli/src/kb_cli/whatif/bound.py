@@ -5,13 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import ceil, prod
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from kb_cli.compare.blocks import block_name
 from kb_cli.run.records.usage_file import UsageTable
 from kb_cli.whatif.chip_levers import LINKS, Moved
+from kb_cli.whatif.link_kinds import kind_of_link
 from kb_dataexec.analysis import Where, WhereRow
 from kb_topology import Topology
+
+
+class BusyPart(NamedTuple):
+    """The busiest of the blocks or links of one kind, `part`: its picoseconds of work, and its name.
+
+    `block` is the kind of block, or `links`. `others_ps` is the mean work of the others, None where there are none.
+    """
+
+    block: str
+    part: str
+    ps: int
+    node: str = ""
+    others_ps: Fraction | None = None
+
 
 OUTSIDE = ("launch", "answer")
 """The `via` of the rows before the first kernel's start and behind the last one's end."""
@@ -44,15 +61,21 @@ def moved_ps(where: Where, moved: Sequence[Moved]) -> int:
     return sum(row.ps for row in kernel_rows(where) if any(each.lever.moves(row.block, row.what) for each in moved))
 
 
-def bound_ps(where: Where, busy_ps: Iterable[tuple[str, int]], moved: Sequence[Moved]) -> int:
-    """Returns the longer of the path with the classes of *moved* scaled, and the busiest block that they leave alone.
+def bound_ps(where: Where, busy: Iterable[BusyPart], moved: Sequence[Moved]) -> int:
+    """Returns the longer of the path with the classes of *moved* scaled, and the busiest part that they leave alone.
 
-    *busy_ps* has the picoseconds of the busiest block of each kind. A class that also depends on other values of the
-    chip never gets longer, because its share for each value is unknown.
+    A class that also depends on other values of the chip never gets longer, because its share for each value is
+    unknown. A lever of links leaves links of other kinds alone.
     """
     path = sum((row.ps * _factor(row, moved) for row in kernel_rows(where)), Fraction(0))
-    touched = {each.partition(":")[0] for one in moved for each in one.lever.classes}
-    return max([ceil(path), *(ps for block, ps in busy_ps if block not in touched)])
+    return max([ceil(path), *(each.ps for each in busy if not any(_touches(one, each) for one in moved))])
+
+
+def _touches(moved: Moved, busy: BusyPart) -> bool:
+    """Whether *moved* may shorten the work of a part."""
+    if moved.parts and busy.block == LINKS:
+        return busy.part in moved.parts
+    return any(each.partition(":")[0] == busy.block for each in moved.lever.classes)
 
 
 def _factor(row: WhereRow, moved: Sequence[Moved]) -> Fraction:
@@ -64,16 +87,38 @@ def _factor(row: WhereRow, moved: Sequence[Moved]) -> Fraction:
     return prod(factors, start=Fraction(1))
 
 
-def busiest_ps(table: UsageTable, topology: Topology) -> Iterator[tuple[str, int]]:
-    """Yields (block, picoseconds of work) of the busiest block of each kind that does one thing after the other.
+def busy_parts(table: UsageTable, topology: Topology) -> list[BusyPart]:
+    """Returns the busiest block of each kind, and the busiest link of each kind of links."""
+    nodes: dict[str, list[str]] = {}
+    for node in topology.graph.nodes.values():
+        nodes.setdefault(node.kind.value, []).append(node.id)
+    found = []
+    for column in table.blocks:
+        works = [
+            (ps, name) for ps, name in zip(column.busy_ps, nodes.get(column.kind, ()), strict=False) if ps is not None
+        ]
+        if works:
+            found.append(_busiest(column.kind, block_name(column.kind), works))
+    links: dict[str, list[tuple[int, str]]] = {}
+    for link, ps in zip(topology.graph.links, table.links.busy_ps, strict=False):
+        links.setdefault(kind_of_link(topology, link).name, []).append((ps, f"{link.src} -> {link.dst}"))
+    return [*found, *(_busiest(LINKS, name, works) for name, works in links.items())]
+
+
+def _busiest(block: str, part: str, works: Sequence[tuple[int, str]]) -> BusyPart:
+    ps, node = max(works, key=lambda each: each[0])
+    rest = sum(each for each, _ in works) - ps
+    return BusyPart(block, part, ps, node, Fraction(rest, len(works) - 1) if len(works) > 1 else None)
+
+
+def limits_of(parts: Iterable[BusyPart], topology: Topology) -> list[BusyPart]:
+    """Returns those of *parts* that do one thing after the other, so that no run is shorter than their work.
 
     DMAs are left out, because they are busy while they wait for memories. So are SRAMs of two ports, and the links of a
     chip whose launches have bytes, because these bytes pass before kernels start.
     """
     nodes = topology.graph.nodes.values()
     two_ports = any(node.attrs.get("ports", "shared") != "shared" for node in nodes if node.kind.value == "sram")
-    for column in table.blocks:
-        if not column.channel and not (column.kind == "sram" and two_ports):
-            yield column.kind, max((ps for ps in column.busy_ps if ps is not None), default=0)
-    if not any(node.attrs.get("launch_nbytes", 0) for node in nodes):
-        yield LINKS, max(table.links.busy_ps, default=0)
+    left_out = {"pe_dma", *(["sram"] if two_ports else [])}
+    left_out |= {LINKS} if any(node.attrs.get("launch_nbytes", 0) for node in nodes) else set()
+    return [each for each in parts if each.block not in left_out]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 import msgspec
-from msgspec import Struct, UnsetType
+from msgspec import Struct
 
+from kb_cli.compare.blocks import block_name
+from kb_cli.whatif.link_kinds import templates_of_links
 from kb_engine.engine import Registry
 from kb_messages import Lever, levers_of
 from kb_topology import Topology, YamlPath, exact
@@ -18,12 +19,16 @@ LINKS = "links"
 
 
 class ChipLever(Struct, frozen=True):
-    """Field `field` of all blocks of one kind, or of all links (`links`). `values` has the file's values, by place."""
+    """Field `field` of all blocks of one kind, or of the links of one kind (`block` is then `links`).
+
+    `part` names the blocks or links in sentences. `values` has the file's values, by place.
+    """
 
     block: str
     field: str
     lever: Lever
     values: Mapping[YamlPath, float]
+    part: str = ""
 
     @property
     def better(self) -> dict[YamlPath, str]:
@@ -33,14 +38,16 @@ class ChipLever(Struct, frozen=True):
 
 
 class Moved(Struct, frozen=True):
-    """A lever with another value: the time of its classes becomes `factor` times as long.
+    """A lever with other values: the time of its classes becomes at best `factor` times as long.
 
-    `whole` says that no other value of the file affects these classes.
+    `whole` says that no other value of the file affects these classes. `parts` are the kinds of links whose bandwidth
+    has changed, by name.
     """
 
     lever: Lever
     factor: Fraction
     whole: bool = True
+    parts: frozenset[str] = frozenset()
 
 
 def chip_levers(topology: Topology) -> list[ChipLever]:
@@ -49,25 +56,34 @@ def chip_levers(topology: Topology) -> list[ChipLever]:
 
     Raises TopologyError when a block is not installed, or does not take its attributes.
     """
-    found: dict[tuple[str, str], tuple[Lever, dict[YamlPath, float]]] = {}
-    for block, path, field, lever, value in (*_nodes(topology), *_links(topology)):
+    found: dict[tuple[str, str, str], tuple[Lever, dict[YamlPath, float]]] = {}
+    for block, part, path, field, lever, value in (*_nodes(topology), *_links(topology)):
         if value:
-            found.setdefault((block, field), (lever, {}))[1][(*path, field)] = float(value)
-    return [ChipLever(block, field, lever, values) for (block, field), (lever, values) in found.items()]
+            found.setdefault((block, part, field), (lever, {}))[1][(*path, field)] = float(value)
+    return [ChipLever(block, field, lever, values, part) for (block, part, field), (lever, values) in found.items()]
 
 
-def moved(levers: list[ChipLever], before: Mapping[YamlPath, float], after: Mapping[YamlPath, float]) -> list[Moved]:
+def moved(
+    levers: Sequence[ChipLever], before: Mapping[YamlPath, float], after: Mapping[YamlPath, float]
+) -> list[Moved]:
     """Returns the levers among the values *before* and *after* a change, by place. Each place must be one of a
     lever.
+
+    Values of one field of one block or of links scale different work, of which the path does not say how much is whose.
+    So they count as one lever, which has the factor of the value that changed for the better most.
     """
-    pulled = []
+    pulled: dict[tuple[str, str], Moved] = {}
     for path, old in before.items():
         each = next(each for each in levers if path in each.values)
         ratio = exact(after[path]) / exact(old)
         factor = 1 / ratio if each.lever.better == "twice" else ratio
         others = [place for other in levers if _share(each.lever, other.lever) for place in other.values]
-        pulled.append(Moved(each.lever, factor, all(place in before for place in others)))
-    return pulled
+        parts = frozenset({each.part} if each.block == LINKS else ())
+        known = pulled.get((each.block, each.field), Moved(each.lever, factor))
+        pulled[each.block, each.field] = Moved(
+            each.lever, min(factor, known.factor), all(place in before for place in others), parts | known.parts
+        )
+    return list(pulled.values())
 
 
 def _share(one: Lever, other: Lever) -> bool:
@@ -75,7 +91,7 @@ def _share(one: Lever, other: Lever) -> bool:
     return any(a == b or a.startswith(f"{b}:") or b.startswith(f"{a}:") for a in one.classes for b in other.classes)
 
 
-def _nodes(topology: Topology) -> Iterator[tuple[str, YamlPath, str, Lever, float | None]]:
+def _nodes(topology: Topology) -> Iterator[tuple[str, str, YamlPath, str, Lever, float | None]]:
     registry = Registry()
     templates = {node.yaml_path: node for node in topology.graph.nodes.values()}
     for path, node in templates.items():
@@ -83,20 +99,10 @@ def _nodes(topology: Topology) -> Iterator[tuple[str, YamlPath, str, Lever, floa
         values = msgspec.structs.asdict(spec)
         names = {field.encode_name: field.name for field in msgspec.structs.fields(spec)}
         for field, lever in levers_of(block.spec_type):
-            yield node.kind.value, path, field, lever, values[names[field]]
+            yield node.kind.value, block_name(node.kind.value), path, field, lever, values[names[field]]
 
 
-def _links(topology: Topology) -> Iterator[tuple[str, YamlPath, str, Lever, float | None]]:
-    spec = topology.spec
-    for level in ("system", "sip", "io", "cube"):
-        part = getattr(spec, level)
-        if isinstance(part, UnsetType):
-            continue
-        templates: list[tuple[YamlPath, Any]] = [
-            ((level, "links", number), link) for number, link in enumerate(part.links)
-        ]
-        if level == "sip" and part.cube_mesh is not None:
-            templates.append((("sip", "cube_mesh"), part.cube_mesh))
-        for path, template in templates:
-            for field, lever in levers_of(type(template)):
-                yield LINKS, path, field, lever, getattr(template, field)
+def _links(topology: Topology) -> Iterator[tuple[str, str, YamlPath, str, Lever, float | None]]:
+    for path, template, kind in templates_of_links(topology):
+        for field, lever in levers_of(type(template)):
+            yield LINKS, kind.name, path, field, lever, getattr(template, field)

@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from kb_cli.compare.blocks import block_name
+from kb_cli.compare.blocks import LINKS_NAME
 from kb_cli.run.base.files import USAGE, RunFolderError
+from kb_cli.run.base.remedy import LEAST_GAIN
 from kb_cli.run.records.manifest_check import check_written
 from kb_cli.run.records.run_json import RunJson
 from kb_cli.run.records.usage_file import UsageTable
 from kb_cli.run.records.where_time import where_of
 from kb_cli.terminal.units import duration, percent, signed_percent
-from kb_cli.whatif.bound import bound_ps, busiest_ps, by_kind, moved_ps
-from kb_cli.whatif.chip_levers import chip_levers, moved
+from kb_cli.whatif.bound import BusyPart, bound_ps, busy_parts, by_kind, limits_of, moved_ps
+from kb_cli.whatif.chip_levers import LINKS, ChipLever, chip_levers, moved
+from kb_cli.whatif.lever_sets import BUSY, lever_sets
 from kb_dataexec.analysis import Where
 from kb_dataexec.files import file_in, read_json
 from kb_messages import TopologyError
-from kb_topology import Topology, format_path, loads_topology, with_values
+from kb_topology import Topology, format_path, loads_topology, parse_path, with_values
 
 LEAST_SHARE = 0.02
 """The smallest share of the path for which a lever is tried."""
-BUSY = 0.6
-"""The smallest share of the time for which a busy block bounds a run."""
+
+
+_ALIKE = 0.1
+"""Blocks of one kind whose shares of the time differ by less are told as one."""
 
 
 class TriedLever(Struct, frozen=True, kw_only=True):
-    """A lever, and its gain. `set` has the new values by place, as `kb whatif --set` takes them.
+    """A lever, or several levers that are pulled together, and the gain. `set` has the new values by place, as `kb
+    whatif --set` takes them.
 
-    `path_ps` are the picoseconds of the critical path that scale with it, `share` (0 to 1) of the latency. `bound_ps`
-    is the latency at best. `latency_ps` is the measured latency, and `gain` (0 to 1) the saved share; both are None
-    when the time for measuring was over before. `then` is the busiest block of the faster run, and `then_busy` the
-    share of the time (0 to 1) in which it works.
+    `block` and `field` are those of the first lever. `path_ps` are the picoseconds of the critical path that scale with
+    the levers, `share` (0 to 1) of the latency. `bound_ps` is the latency at best. `latency_ps` is the measured
+    latency, and `gain` (0 to 1) the saved share; both are None when the time for measuring was over before. `then` is
+    the busiest block of the faster run, and `then_busy` the share of the time (0 to 1) in which it works. `part` is a
+    clause on the busiest block or link of the first lever in the finished run, "" where nothing was counted.
     """
 
     name: str
@@ -44,6 +50,7 @@ class TriedLever(Struct, frozen=True, kw_only=True):
     path_ps: int
     share: float
     bound_ps: int
+    part: str = ""
     latency_ps: int | None = None
     gain: float | None = None
     then: str | None = None
@@ -56,44 +63,104 @@ class TriedLever(Struct, frozen=True, kw_only=True):
             return f"{self.name}: {duration(self.bound_ps)} at best; not measured."
         text = f"{self.name}: {duration(self.latency_ps)} ({signed_percent(-self.gain)})"
         if self.then_busy >= BUSY:
-            return f"{text}; then {self.then} bounds it."
+            return f"{text}; then {self.then} {'bound' if self.then == LINKS_NAME else 'bounds'} it."
         return f"{text}; then no block is busy {percent(BUSY)} of the time."
 
 
-class LeverChance(NamedTuple):
-    """A lever before it is measured, and the chip with the better value."""
+class TimedRun(NamedTuple):
+    """The times of a finished run on the chip `topology`: its latency, its path, and the work of its blocks."""
 
-    lever: TriedLever
     topology: Topology
+    latency_ps: int
+    where: Where
+    usage: UsageTable
 
 
-def lever_chances(folder: Path, run: RunJson, topology: Topology) -> Iterator[LeverChance]:
-    """Yields every lever of *topology*, the chip of *run* in *folder*, with its bound. No code of the folder is run.
+def lever_chances(run: TimedRun) -> Iterator[TriedLever]:
+    """Yields the levers of the chip of *run* that have a part of its path or of its busiest links, with their bounds.
 
-    Values beyond the limits of the file format are left out. Raises RunFolderError for a folder that does not say where
-    its time went, or whose usage.json is not as the run wrote it, and TopologyError for a block that is not installed.
+    Levers that may gain only together follow as sets, if a set is better at best than each of its levers. Raises
+    TopologyError for a block that is not installed.
     """
-    latency_ps = run.results.latency_ps
-    where, busy = by_kind(path_of(folder, run), topology), list(busy_of(folder, run, topology))
-    every = chip_levers(topology)
+    where, busy = by_kind(run.where, run.topology), busy_parts(run.usage, run.topology)
+    every = chip_levers(run.topology)
+    least_ps = LEAST_SHARE * run.latency_ps
+    works_ps = {each.part: each.ps for each in busy if each.block == LINKS}
+    alone: dict[int, TriedLever] = {}
     for each in every:
-        better = each.better
-        pulled = moved(every, each.values, {path: float(text) for path, text in better.items()})
-        path_ps = moved_ps(where, pulled)
-        try:
-            changed = loads_topology(with_values(topology.source, better).text, topology.source.path)
-        except TopologyError:
-            continue
-        lever = TriedLever(
-            name=f"{each.lever.better.capitalize()} the {each.lever.noun} of {block_name(each.block)}",
-            block=each.block,
-            field=each.field,
-            set={format_path(path): text for path, text in better.items()},
-            path_ps=path_ps,
-            share=path_ps / latency_ps if latency_ps else 0.0,
-            bound_ps=bound_ps(where, busy, pulled),
-        )
-        yield LeverChance(lever, changed)
+        alone[id(each)] = found = _tried(run, where, busy, every, (each,))
+        is_idle = each.block == LINKS and works_ps.get(each.part, 0) < least_ps
+        if found.path_ps >= least_ps and found.path_ps and not is_idle:
+            yield found
+    for several in lever_sets(every, busy, run.latency_ps, run.topology):
+        together = _tried(run, where, busy, every, several)
+        if together.bound_ps + LEAST_GAIN * run.latency_ps <= min(alone[id(each)].bound_ps for each in several):
+            yield together
+
+
+def _tried(
+    run: TimedRun, where: Where, busy: Sequence[BusyPart], every: Sequence[ChipLever], pulled: Sequence[ChipLever]
+) -> TriedLever:
+    """Returns the levers *pulled* together, with their bound."""
+    before = {path: value for each in pulled for path, value in each.values.items()}
+    better = {path: text for each in pulled for path, text in each.better.items()}
+    scaled = moved(every, before, {path: float(text) for path, text in better.items()})
+    path_ps = moved_ps(where, scaled)
+    return TriedLever(
+        name=_name(pulled),
+        block=pulled[0].block,
+        field=pulled[0].field,
+        set={format_path(path): text for path, text in better.items()},
+        path_ps=path_ps,
+        share=path_ps / run.latency_ps if run.latency_ps else 0.0,
+        bound_ps=bound_ps(where, limits_of(busy, run.topology), scaled),
+        part=_busiest_part(pulled[0], busy, run.latency_ps),
+    )
+
+
+def _name(pulled: Sequence[ChipLever]) -> str:
+    """Returns the change in words: `Twice the bandwidth of HBM and of the links between HBM and XBAR`."""
+    parts: dict[str, list[str]] = {}
+    for each in pulled:
+        parts.setdefault(f"{each.lever.better} the {each.lever.noun}", []).append(f"of {each.part}")
+    clauses = [f"{change} {listed(names)}" for change, names in parts.items()]
+    text = ", with ".join(clauses)
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Returns *names* as a list in a sentence: `a`, `a and b`, `a, b and c`."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _busiest_part(lever: ChipLever, busy: Sequence[BusyPart], latency_ps: int) -> str:
+    """Returns a clause on the busiest of the blocks or links of *lever*, by name where the others are less busy."""
+    own = [each for each in busy if (each.part if lever.block == LINKS else each.block) in (lever.part, lever.block)]
+    top = max(own, key=lambda each: each.ps, default=None)
+    if top is None or not top.ps or not latency_ps:
+        return ""
+    share, others = top.ps / latency_ps, top.ps if top.others_ps is None else top.others_ps
+    if top.ps - others <= _ALIKE * latency_ps:
+        return f"{lever.part} busy {percent(share)} of the time"
+    return f"{top.node} busy {percent(share)} of the time, the others {percent(float(others / latency_ps))}"
+
+
+def with_set(topology: Topology, lever: TriedLever) -> Topology | None:
+    """Returns *topology* with the better values of *lever*; None for values beyond the limits of the file format."""
+    better = {parse_path(path): text for path, text in lever.set.items()}
+    try:
+        return loads_topology(with_values(topology.source, better).text, topology.source.path)
+    except TopologyError:
+        return None
+
+
+def timed_run(folder: Path, run: RunJson, topology: Topology) -> TimedRun:
+    """Returns the times of *run*, the run in *folder*. No code of the folder is run.
+
+    Raises RunFolderError for a folder that does not say where its time went, or whose usage.json is not as the run
+    wrote it.
+    """
+    return TimedRun(topology, run.results.latency_ps, path_of(folder, run), usage_of(folder, run))
 
 
 def path_of(folder: Path, run: RunJson) -> Where:
@@ -106,8 +173,7 @@ def path_of(folder: Path, run: RunJson) -> Where:
     return found
 
 
-def busy_of(folder: Path, run: RunJson, topology: Topology) -> Iterator[tuple[str, int]]:
-    """Returns the busiest block of each kind in *run*, as (block, picoseconds)."""
+def usage_of(folder: Path, run: RunJson) -> UsageTable:
+    """Returns the usage.json of *run*. Raises RunFolderError when its folder has other bytes than the run wrote."""
     check_written(folder, run, (USAGE,))
-    table = read_json(file_in(folder, USAGE, RunFolderError), UsageTable, RunFolderError)
-    return busiest_ps(table, topology)
+    return read_json(file_in(folder, USAGE, RunFolderError), UsageTable, RunFolderError)

@@ -2,126 +2,93 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Mapping
-from time import perf_counter
-from typing import NamedTuple
+from collections.abc import Iterable
+from contextlib import redirect_stdout, suppress
+from io import StringIO
+from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from kb_cli.benchmark.author_calls import inputs_of, launch
+from kb_cli.benchmark.author_calls import Arrays, inputs_of
 from kb_cli.benchmark.setup import Setup
 from kb_cli.compare.blocks import block_name
 from kb_cli.run.base.files import RunFolderError, folder_path
 from kb_cli.run.base.progress import PASS_1, RunProgress
 from kb_cli.run.folders.identity import versions
-from kb_cli.run.observe.metrics import Use, uses_of
-from kb_cli.run.observe.timed_host import TimedHost
-from kb_cli.run.observe.usage import Usage
-from kb_cli.run.records.captures import CaptureCollector
-from kb_cli.whatif.lever_chances import LEAST_SHARE, LeverChance, TriedLever, lever_chances
+from kb_cli.run.records.run_chip import chip_of
+from kb_cli.run.records.run_json import RunJson, read_one_run
+from kb_cli.run.saving.save import Finished
+from kb_cli.whatif.budget import MOST_S, Budget, OutOfTime
+from kb_cli.whatif.known_levers import Levers, best_first, known_levers, ranked
+from kb_cli.whatif.lever_chances import TimedRun, TriedLever, with_set
+from kb_cli.whatif.levers_file import MeasuredLever, write_measured
+from kb_cli.whatif.pass_one import pass_one
 from kb_cli.whatif.ran_setup import RanSetup, read_setup
-from kb_dataexec import MemoryLogWriter
-from kb_engine import Engine
-from kb_engine.observe import Observer
-from kb_messages import KernelError
-
-
-class PassOne(NamedTuple):
-    """The times of a run: `latency_ps` from the first kernel's start to the last one's end, added up over launches.
-
-    `uses` says how busy the blocks of each kind were.
-    """
-
-    latency_ps: int
-    uses: dict[str, Use]
-
-
-class OutOfTime(BaseException):
-    """Raised when the seconds for a measurement are over. Code of an author that catches Exception does not catch
-    it.
-    """
-
-
-class _Deadline(Observer):
-    """Ends a run when `perf_counter` has passed a time."""
-
-    def __init__(self, end_s: float) -> None:
-        self._end_s = end_s
-
-    def on_housekeeping(self) -> None:
-        """Raises OutOfTime when the time is over."""
-        if perf_counter() > self._end_s:
-            raise OutOfTime
-
-
-def pass_one(setup: Setup, progress: RunProgress, end_s: float | None = None) -> PassOne:
-    """Simulates *setup* without data. Raises OutOfTime when `perf_counter` passes *end_s*, and KbErrors as a run does.
-
-    A kernel that asks for values while it runs (`tl.materialize`) needs the log, so it gets one in memory. Its captures
-    and prints are dropped.
-    """
-    try:
-        return _simulated(setup, progress, None, end_s)
-    except KernelError:  # without a log there are no values; any other error comes again
-        return _simulated(setup, progress, MemoryLogWriter(), end_s)
-
-
-def _simulated(setup: Setup, progress: RunProgress, writer: MemoryLogWriter | None, end_s: float | None) -> PassOne:
-    usage = Usage()
-    watching: list[Observer] = [usage, CaptureCollector(), *([_Deadline(end_s)] if end_s is not None else [])]
-    try:
-        engine = Engine(setup.topology, writer, watching)
-        host = TimedHost(engine, setup.loaded.root, progress)
-        launch(setup, host, inputs_of(setup))
-        latency_ps = sum(each.end_ps - each.start_ps for each in host.launches)
-        return PassOne(latency_ps, uses_of(usage.busy_ps, latency_ps))
-    finally:
-        gc.collect()  # an engine is full of reference cycles, which keep the memories of its chip alive
-
-
-DMA = "pe_dma"
-
-
-class Levers(Struct, frozen=True, kw_only=True):
-    """The levers of a run, the most gain first, then the ones that were not measured, the costliest first."""
-
-    latency_ps: int
-    levers: list[TriedLever]
+from kb_messages import KbError
 
 
 def levers(
     folder: str | os.PathLike[str],
     most: int | None = None,
-    within_s: float = 30.0,
+    within_s: float = MOST_S,
     progress: RunProgress | None = None,
-    only_bundled: bool = False,
 ) -> Levers:
-    """Tries the levers of the run in *folder* that have at least 2 % of its path, the costliest first.
+    """Tries the levers of the run in *folder* that have at least 2 % of its path, and sets of levers, the best bound
+    first.
 
-    At most *most* are tried, and no measurement goes on after *within_s* seconds. Runs the benchmark of the folder;
-    with *only_bundled*, a benchmark that does not come with kb raises RunFolderError.
+    At most *most* are tried, and no measurement goes on after *within_s* seconds. A lever that the folder's levers.json
+    has is not measured again, and the file gets the new ones. Measuring runs the benchmark of the folder.
 
     Raises RunFolderError for a folder that is none of one run, that has been changed, or whose run has no log or is of
     another version of kb with other times, and KbErrors of the benchmark.
     """
-    end_s = perf_counter() + within_s
-    ran, shown = read_setup(folder_path(folder), only_bundled), progress or RunProgress()
-    chances = [
-        each for each in lever_chances(ran.folder, ran.run, ran.setup.topology) if each.lever.share >= LEAST_SHARE
-    ]
-    chances = sorted(chances, key=lambda each: -each.lever.path_ps)[:most]
-    check_baseline(ran, shown)
-    tried: list[TriedLever] = []
-    for number, chance in enumerate(chances):
-        shown.begin(PASS_1, f"lever {number + 1} of {len(chances)}")
-        tried.append(_measured(ran, chance, shown, end_s))
-    return Levers(
-        latency_ps=ran.run.results.latency_ps,
-        levers=sorted(tried, key=lambda each: (each.gain is None, -(each.gain or 0.0))),
-    )
+    return levers_of_folder(folder_path(folder), Budget(within_s), most, progress or RunProgress())
+
+
+def levers_of_folder(
+    folder: Path, budget: Budget, most: int | None, progress: RunProgress, only_bundled: bool = False
+) -> Levers:
+    """Tries the levers of the run in *folder* within *budget*, as `levers` does.
+
+    With *only_bundled*, a benchmark that does not come with kb raises RunFolderError where it would be run.
+    """
+    known = known_levers(folder)
+    chosen, rest = known.levers[:most], known.levers[most:] if most is not None else []
+    if any(each.latency_ps is None for each in chosen):
+        ran = read_setup(folder, only_bundled)
+        check_baseline(ran, progress)
+        chosen = _measured(ran.setup, replace(known, levers=chosen), progress, budget)
+        with suppress(RunFolderError):  # a folder that may be read but not written
+            _write(folder, ran.run, [*chosen, *rest])
+    return replace(known, levers=ranked(chosen))
+
+
+def levers_after(
+    setup: Setup, finished: Finished, limit: tuple[Budget, int | None], progress: RunProgress, folder: Path | None
+) -> Levers:
+    """Tries the levers of the run *finished* of *setup*, the best bound first. This launches again.
+
+    *limit* is the time for measuring, and the most levers to try, None for all.
+
+    With *folder*, the run's folder, the measurements go into its levers.json. The run needs a log.
+    """
+    outcome = finished.outcome
+    assert outcome.where is not None, "a run with a log says where its time went"
+    timed = TimedRun(setup.topology, finished.result.latency_ps, outcome.where, outcome.usage)
+    again = setup._replace(verify=False, log=False, sanitize=False, races=False, compute=False, exact="isolated")
+    budget, most = limit
+    chances = best_first(timed) if folder is None else known_levers(folder).levers
+    asked = Levers(latency_ps=timed.latency_ps, levers=chances[:most], chances=len(chances))
+    found = _measured(again, asked, progress, budget)
+    if folder is not None:
+        _write(folder, read_one_run(folder), found)
+    return replace(asked, levers=ranked(found))
+
+
+def _write(folder: Path, run: RunJson, found: Iterable[TriedLever]) -> None:
+    measured = [of for each in found if (of := MeasuredLever.from_lever(each)) is not None]
+    write_measured(folder, run.sha256, versions(chip_of(folder, run)), measured)
 
 
 def check_baseline(ran: RanSetup, progress: RunProgress) -> None:
@@ -129,30 +96,72 @@ def check_baseline(ran: RanSetup, progress: RunProgress) -> None:
     if ran.run.versions == versions(ran.setup.topology):
         return
     progress.begin(PASS_1, "the unchanged chip")
-    found, needed = pass_one(ran.setup, progress).latency_ps, ran.run.results.latency_ps
+    found = pass_one(ran.setup, progress, inputs_of(ran.setup)).latency_ps
+    needed = ran.run.results.latency_ps
     if found != needed:
         got = f"{found} ps for the unchanged chip with this version of kb"
         raise RunFolderError(str(ran.folder), got, f"{needed} ps, as the run took", "run it again")
 
 
-def _measured(ran: RanSetup, chance: LeverChance, progress: RunProgress, end_s: float) -> TriedLever:
-    """Returns the lever of *chance* with its measured gain, or unchanged when the time is over."""
-    if perf_counter() >= end_s:
-        return chance.lever
+def _measured(setup: Setup, asked: Levers, progress: RunProgress, budget: Budget) -> list[TriedLever]:
+    """Returns the levers *asked* with their gains; those for which the time is over stay unmeasured.
+
+    Without being asked for them all, no more are measured than the closing sentence of the run needs. Values beyond the
+    limits of the file format are left out. The inputs are made once, because making them may take longer than a launch.
+    """
+    found: list[TriedLever] = []
+    inputs = _Inputs(setup)
+    for number, each in enumerate(asked.levers):
+        is_enough = budget.is_short and replace(asked, levers=[*found, *asked.levers[number:]]).is_settled
+        if each.latency_ps is not None or is_enough or budget.is_over:
+            found.append(each)
+            continue
+        progress.begin(PASS_1, f"lever {number + 1} of {len(asked.levers)}")
+        chip = with_set(setup.topology, each)
+        if chip is not None:
+            measured = _measurement(setup._replace(topology=chip), inputs, each, progress, budget)
+            found.append(each if measured is None else measured.of(each, asked.latency_ps))
+    return found
+
+
+class _Inputs:
+    """The inputs of a benchmark, made once for many launches, as long as no launch writes to them."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._shared: Arrays | None = None
+        self.are_shared = True
+
+    def get(self) -> Arrays:
+        """Returns the inputs, which cannot be written while they are shared."""
+        if not self.are_shared:
+            return inputs_of(self._setup)
+        if self._shared is None:
+            self._shared = {name: array.view() for name, array in inputs_of(self._setup).items()}
+            for array in self._shared.values():
+                array.flags.writeable = False
+        return self._shared
+
+
+def _measurement(
+    setup: Setup, inputs: _Inputs, lever: TriedLever, progress: RunProgress, budget: Budget
+) -> MeasuredLever | None:
+    """Returns the measurement of *lever*, whose chip is that of *setup*; None when the time is over.
+
+    Prints of the benchmark are dropped, because the run has printed them.
+    """
     try:
-        found = pass_one(ran.setup._replace(topology=chance.topology), progress, end_s)
+        with redirect_stdout(StringIO()):
+            try:
+                found = pass_one(setup, progress, inputs.get(), budget)
+            except KbError:
+                if not inputs.are_shared:
+                    raise
+                inputs.are_shared = False  # the launch may have written to its inputs
+                found = pass_one(setup, progress, inputs.get(), budget)
     except OutOfTime:
-        return chance.lever
-    before_ps, block = ran.run.results.latency_ps, busiest(found.uses)
-    return replace(
-        chance.lever,
-        latency_ps=found.latency_ps,
-        gain=1 - found.latency_ps / before_ps if before_ps else 0.0,
-        then=block_name(block),
-        then_busy=found.uses[block].busiest,
+        return None
+    then = found.busiest
+    return MeasuredLever(
+        set=lever.set, latency_ps=found.latency_ps, then=block_name(then), then_busy=found.uses[then].busiest
     )
-
-
-def busiest(uses: Mapping[str, Use]) -> str:
-    """Returns the busiest kind of block. DMAs are left out, because they are busy while they wait for memories."""
-    return max((kind for kind in uses if not kind.startswith(DMA)), key=lambda kind: uses[kind].busiest)

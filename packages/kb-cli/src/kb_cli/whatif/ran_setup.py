@@ -24,13 +24,13 @@ from kb_cli.benchmark.scripts import ScriptBenchmark
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.field_values import BadValue, value_of
 from kb_cli.benchmark.values.params import params_code
-from kb_cli.run.base.files import BENCH, BESIDE, INPUTS, RUN, TOPOLOGY, RunFolderError
+from kb_cli.run.base.files import BENCH, BESIDE, INPUTS, RUN, RunFolderError
 from kb_cli.run.records.data import load_inputs
 from kb_cli.run.records.manifest_check import check_written
+from kb_cli.run.records.run_chip import chip_of
 from kb_cli.run.records.run_json import RunJson, read_one_run
 from kb_cli.run.simulation.simulate import array_sha256
 from kb_dataexec.files import file_in, read_bytes
-from kb_topology import load_topology
 
 
 class RanSetup(NamedTuple):
@@ -52,13 +52,10 @@ def read_setup(folder: Path, only_bundled: bool = False) -> RanSetup:
     run = read_one_run(folder)
     inputs = (name for name in run.files if name.startswith(f"{INPUTS}/"))
     beside = {f"{BESIDE}/{file}": sha256 for file, sha256 in run.benchmark.beside.items()}
-    check_written(folder, run, (BENCH, TOPOLOGY, *inputs, *beside))
+    check_written(folder, run, (BENCH, *inputs, *beside))
     if wrong := next((file for file, sha256 in beside.items() if run.files[file].sha256 != sha256), None):
         raise RunFolderError(str(folder / RUN), f"two hashes of {wrong}", "one")
-    topology = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
-    if topology.digest != run.topology.digest:
-        got = f"a chip with digest {topology.digest[:12]}"
-        raise RunFolderError(str(folder / TOPOLOGY), got, f"{run.topology.digest[:12]}, as {RUN} says")
+    topology = chip_of(folder, run)
     name = run.benchmark.file
     if Path(name).name != name or not name.isprintable():
         raise RunFolderError(str(folder / RUN), f"the benchmark file {name[:80]!r}", "the name of a file")

@@ -14,9 +14,9 @@ from kb_cli.run.base.progress import RunProgress
 from kb_cli.run.base.result import Policy
 from kb_cli.run.records.where_time import where_of
 from kb_cli.run.saving.save import record_run
-from kb_cli.whatif.bound import bound_ps, by_kind
+from kb_cli.whatif.bound import bound_ps, busy_parts, by_kind, limits_of
 from kb_cli.whatif.chip_levers import Moved, chip_levers, moved
-from kb_cli.whatif.lever_chances import busy_of
+from kb_cli.whatif.lever_chances import usage_of
 from kb_cli.whatif.levers import check_baseline
 from kb_cli.whatif.ran_setup import RanSetup, read_setup
 from kb_messages import BenchmarkError
@@ -109,4 +109,6 @@ def _bound_ps(ran: RanSetup, new: Topology, values: Mapping[YamlPath, str]) -> i
     if where is None or before.keys() != set(values) or after.keys() != before.keys():
         return None
     pulled: list[Moved] = moved(levers, before, after)
-    return bound_ps(by_kind(where, ran.setup.topology), busy_of(ran.folder, ran.run, ran.setup.topology), pulled)
+    topology = ran.setup.topology
+    busy = limits_of(busy_parts(usage_of(ran.folder, ran.run), topology), topology)
+    return bound_ps(by_kind(where, topology), busy, pulled)

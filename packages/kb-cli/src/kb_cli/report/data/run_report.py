@@ -6,20 +6,23 @@ import os
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from kb_cli.report.data.performance import known_roofs, speed_of_light
 from kb_cli.report.data.roofline import RooflineChart, in_flight_ps, roofline_chart
 from kb_cli.report.data.run_source import RunSource, read_run_source
 from kb_cli.run.base.fidelity_band import Fidelity
-from kb_cli.run.base.files import folder_path
+from kb_cli.run.base.files import LEVERS, folder_path
 from kb_cli.run.base.frame_text import frame_text
 from kb_cli.run.base.remedy import Remedy
-from kb_cli.run.base.result import Busiest, ChosenTile, Roof, ValueWait, was_sampled
+from kb_cli.run.base.result import Busiest, ChosenTile, Roof, ValueWait, remedies_of, was_sampled
 from kb_cli.run.observe.bounded_by import bounded_by
+from kb_cli.run.observe.closing_sentence import best_first, closing_sentence
+from kb_cli.whatif.known_levers import Levers, known_levers, ranked
 from kb_cli.whatif.lever_chances import TriedLever
 from kb_dataexec.analysis import BlockShare, PathShare, PeShares, block_shares, line_shares, path_shares, pe_shares
 from kb_dataexec.analysis import total_ps as total_ps_of
-from kb_messages import int_of
+from kb_messages import KbError, int_of
 
 _KINDS = {"links": ("link",), "pe_dma": ("pe_dma_read", "pe_dma_write")}
 """The kinds of blocks whose utilization belongs to a block of the path, where the names differ."""
@@ -66,8 +69,9 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     took part in all launches. Shares are 0 to 1. `speed_of_light` says how near the run came to the limit of its
     roofline, and is empty on a chip that states no limits. `by_sample` says that an output was checked by sample.
     `notes` name the parts that the report lacks. `remedies` are changes of the kernel, and missing in folders of an
-    older kb. `levers` are missing where none were tried. `frame` says what the latency counts, and `band` is `fidelity`
-    in words; both are empty for folders of an older version. `roofs` are those of the run, and none there.
+    older kb. `sentence` is `bounded_by` with the `remedies` and `levers` that gain most. `levers` are missing where
+    none were tried. `frame` says what the latency counts, and `band` is `fidelity` in words; both are empty for folders
+    of an older version. `roofs` are those of the run, and none there.
     """
 
     run_dir: str
@@ -76,6 +80,7 @@ class TimeReport(Struct, frozen=True, kw_only=True):
     params: dict[str, Any]
     seed: int
     sentence: str
+    bounded_by: str = ""
     notes: list[str]
     latency_ps: int
     frame: str = ""
@@ -109,10 +114,12 @@ class TimeReport(Struct, frozen=True, kw_only=True):
 def read_report(folder: str | os.PathLike[str]) -> TimeReport:
     """Returns the report of the run in *folder*, a run folder or a row of a shapes run.
 
-    Raises RunFolderError when *folder* is not the folder of one run, when a file is not as the run wrote it, or when
-    the run had no op log, and LogError for a damaged one.
+    The report has the levers that were measured before; no code of the folder is run. Raises RunFolderError when
+    *folder* is not the folder of one run, when a file is not as the run wrote it, or when the run had no op log, and
+    LogError for a damaged one.
     """
-    return make_report(read_run_source(folder_path(folder)))
+    source = read_run_source(folder_path(folder))
+    return with_known_levers(make_report(source), source)
 
 
 def make_report(source: RunSource) -> TimeReport:
@@ -126,7 +133,8 @@ def make_report(source: RunSource) -> TimeReport:
         topology=run.topology.name,
         params=run.params,
         seed=run.seed,
-        sentence=results.bounded_by if not where.launches else bounded_by(path, {}),
+        sentence=closing_sentence(_bound(source, path), results.latency_ps, remedies_of(results)),
+        bounded_by=_bound(source, path),
         notes=[*source.notes, *notes],
         latency_ps=results.latency_ps,
         frame=frame_text(results),
@@ -155,6 +163,34 @@ def make_report(source: RunSource) -> TimeReport:
         chosen_tiles=results.chosen_tiles,
         remedies=results.remedies,
     )
+
+
+def _bound(source: RunSource, path: list[PathShare]) -> str:
+    """Returns the sentence on the largest share of the time; that of the run where the log has no launches."""
+    return bounded_by(path, {}) if source.where.launches else source.run.results.bounded_by
+
+
+def with_levers(report: TimeReport, found: Levers) -> TimeReport:
+    """Returns *report* with the levers *found*. Its sentence then names the best of them, too."""
+    remedies = best_first([*found.remedies, *(report.remedies or ())])
+    sentence = closing_sentence(report.bounded_by, report.latency_ps, remedies, found.tried, report.run_dir)
+    return replace(report, levers=ranked(found.levers), sentence=sentence)
+
+
+def with_known_levers(report: TimeReport, source: RunSource) -> TimeReport:
+    """Returns *report* with the levers of the folder that were measured before, if any. An error becomes a note."""
+    if not (source.folder / LEVERS).exists():
+        return report
+    try:
+        found = known_levers(source.folder)
+    except KbError as error:
+        return without_levers(report, error)
+    return with_levers(report, found) if found.measured else report
+
+
+def without_levers(report: TimeReport, error: KbError) -> TimeReport:
+    """Returns *report* with a note that *error* left it without levers."""
+    return replace(report, notes=[*report.notes, f"{report.run_dir}: got no levers: {error}"])
 
 
 def _block(share: BlockShare, utilization: dict[str, float], busiest: dict[str, Busiest]) -> ReportBlock:

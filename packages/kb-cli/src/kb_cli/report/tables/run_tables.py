@@ -39,8 +39,8 @@ _COLUMNS = {
 }
 
 
-def run_tables(result: RunResult) -> list[Any]:
-    """Returns the summary, tables of blocks, memories, counters, stages and the path, and the sentence on the bound.
+def run_tables(result: RunResult, sentence: str) -> list[Any]:
+    """Returns the summary, tables of blocks, memories, counters, stages and the path, and the closing *sentence*.
 
     The last line of a run that failed says so.
     """
@@ -57,7 +57,7 @@ def run_tables(result: RunResult) -> list[Any]:
     parts += value_wait_tables(result.value_waits)
     parts += sanitizer_texts(result)
     failed = [styled(line, BAD) for line in failed_line(failure_causes(result))]
-    return [*(part for table in parts for part in (table, "")), result.bounded_by, *failed]
+    return [*(part for table in parts for part in (table, "")), sentence, *failed]
 
 
 def _title(result: RunResult) -> str:

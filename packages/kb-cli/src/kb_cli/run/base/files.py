@@ -15,6 +15,7 @@ from kb_messages import KbError
 FORMAT, FORMAT_VERSION = "kernbench-run", 2
 RUN, WALL, TOPOLOGY, BENCH, USAGE = "run.json", "wall.json", "topology.yaml", "bench.py", "usage.json"
 WHERE = "where.json"
+LEVERS = "levers.json"
 MEMORY, EXPECTED, LOG, INPUTS, CAPTURES = "memory", "expected", "log", "inputs", "captures"
 """Folders in a run folder."""
 BESIDE = "beside"

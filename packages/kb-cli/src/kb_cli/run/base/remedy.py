@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+
+LEAST_GAIN: Final = 0.01
+"""The smallest gain of a remedy that is told."""
 
 
 class Remedy(Struct, frozen=True, kw_only=True):
@@ -13,6 +16,7 @@ class Remedy(Struct, frozen=True, kw_only=True):
     `rule` is the name of the rule or lever that found it. `part` names the slow part: a PE, a memory, a link, a tensor.
     `flaw` is a clause on what is slow, with its figures. `change` is a clause on what to do. `gain` is `measured` by
     another simulation, or `estimated` from the log. `line` is the kernel line to change, "" where no line is the cause.
+    `best` is the gain at best, by the path of the run, and missing where it is not known or was passed.
     """
 
     rule: str
@@ -22,3 +26,4 @@ class Remedy(Struct, frozen=True, kw_only=True):
     gain: float
     basis: Literal["measured", "estimated"]
     line: str = ""
+    best: float | UnsetType = UNSET

@@ -369,3 +369,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
         for name in ("wall_s", "run_dir", "sanitizer", "races", "compared", "simulated"):
             found.pop(name, None)
         return found
+
+
+def remedies_of(result: RunResult) -> list[Remedy]:
+    """Returns the remedies of *result*; none for a run without a log, or of an older kb."""
+    return [] if isinstance(result.remedies, UnsetType) else result.remedies

@@ -1,4 +1,4 @@
-"""The sentence that says which block bounds a run, at which kernel line, and how to change that."""
+"""The sentence that says which block bounds a run, and at which kernel line."""
 
 from __future__ import annotations
 
@@ -18,49 +18,44 @@ UNKNOWN: Final = "unknown"
 
 
 class _Cost(NamedTuple):
-    """A cost as the subject of a sentence, its verb, and the change that makes it smaller."""
+    """A cost as the subject of a sentence, and its verb."""
 
     subject: str
     verb: str
-    change: str
 
 
 _NEXT: Final = {"is": "comes", "are": "come"}
-_LAUNCH: Final = _Cost("launching the kernels", "is", "fewer launches, with more work in each")
-_MESSAGES: Final = _LAUNCH._replace(subject="the launches' way over the links")
-_TRANSFERS: Final = "transfers that begin earlier, or fewer and larger ones"
-_WAY: Final = "data that lies nearer to its PE, or transfers that begin earlier"
+_LAUNCH: Final = _Cost("launching the kernels", "is")
+_MESSAGES: Final = _Cost("the launches' way over the links", "is")
 _MEMORIES: Final = {"hbm": "HBM", "sram": "SRAM", "pe_tcm": "TCM", "tcm": "TCM"}
 _COSTS: Final = {
-    ("pe_gemm", "steps"): _Cost("the GEMM arrays' steps", "are", "a larger or faster array, or fewer operations"),
-    ("pe_gemm", "fill_drain"): _Cost("filling and draining the GEMM arrays", "is", "larger tiles, which need it less"),
-    ("pe_gemm", ""): _Cost("the GEMM arrays' work", "is", "a larger or faster array, or fewer operations"),
-    ("pe_math", ""): _Cost("the math units' work", "is", "more lanes, or fewer math operations"),
-    ("pe_fetch_store", "bytes"): _Cost("the TCM ports' bytes", "are", "wider TCM ports, or values kept in registers"),
-    ("pe_fetch_store", "latency"): _Cost("the TCM ports' latency", "is", "fewer and larger operations"),
-    ("pe_fetch_store", "fetch"): _Cost("fetching from TCM", "is", "wider TCM ports, or values kept in registers"),
-    ("pe_fetch_store", "store"): _Cost("storing to TCM", "is", "wider TCM ports, or values kept in registers"),
-    ("pe_fetch_store", ""): _Cost("the TCM ports' work", "is", "wider TCM ports, or values kept in registers"),
-    ("pe_dma", "setup"): _Cost("setting up transfers", "is", "fewer and larger transfers"),
-    ("pe_dma", "lookup"): _Cost("translating addresses", "is", "larger pages, or transfers of fewer pages"),
-    ("pe_dma", ""): _Cost("the DMAs' transfers", "are", "fewer bytes, or transfers that begin earlier"),
-    ("links", "bytes"): _Cost("the links' bytes", "are", "wider links, or fewer bytes over them"),
-    ("links", "shared"): _Cost("sharing links", "is", "data spread over more memories and links"),
-    ("links", ""): _Cost("the way over the links", "is", _WAY),
-    ("pe_cpu", "startup"): _Cost("starting the kernels", "is", "fewer launches, with more work in each"),
-    ("pe_cpu", ""): _Cost("issuing commands", "is", "fewer and larger commands"),
-    ("pe_scheduler", ""): _Cost("scheduling commands", "is", "fewer and larger commands"),
-    ("program", ""): _Cost("the kernel's own steps", "are", "a kernel that waits less often"),
+    ("pe_gemm", "steps"): _Cost("the GEMM arrays' steps", "are"),
+    ("pe_gemm", "fill_drain"): _Cost("filling and draining the GEMM arrays", "is"),
+    ("pe_gemm", ""): _Cost("the GEMM arrays' work", "is"),
+    ("pe_math", ""): _Cost("the math units' work", "is"),
+    ("pe_fetch_store", "bytes"): _Cost("the TCM ports' bytes", "are"),
+    ("pe_fetch_store", "latency"): _Cost("the TCM ports' latency", "is"),
+    ("pe_fetch_store", "fetch"): _Cost("fetching from TCM", "is"),
+    ("pe_fetch_store", "store"): _Cost("storing to TCM", "is"),
+    ("pe_fetch_store", ""): _Cost("the TCM ports' work", "is"),
+    ("pe_dma", "setup"): _Cost("setting up transfers", "is"),
+    ("pe_dma", "lookup"): _Cost("translating addresses", "is"),
+    ("pe_dma", ""): _Cost("the DMAs' transfers", "are"),
+    ("links", "bytes"): _Cost("the links' bytes", "are"),
+    ("links", "shared"): _Cost("sharing links", "is"),
+    ("links", ""): _Cost("the way over the links", "is"),
+    ("pe_cpu", "startup"): _Cost("starting the kernels", "is"),
+    ("pe_cpu", ""): _Cost("issuing commands", "is"),
+    ("pe_scheduler", ""): _Cost("scheduling commands", "is"),
+    ("program", ""): _Cost("the kernel's own steps", "are"),
     ("host", ""): _LAUNCH,
     ("io_cpu", ""): _LAUNCH,
     ("m_cpu", ""): _LAUNCH,
-    (UNKNOWN, ""): _Cost("time without a recorded cause", "is", "the cause, with a log of this version of kb"),
-    **{(block, "bytes"): _Cost(f"{name}'s bytes", "are", f"fewer bytes of {name}, or more bandwidth")
-       for block, name in _MEMORIES.items()},
-    **{(block, "latency"): _Cost(f"{name}'s latency", "is", _TRANSFERS) for block, name in _MEMORIES.items()},
-    **{(block, ""): _Cost(f"{name}'s work", "is", f"fewer bytes of {name}, or more bandwidth")
-       for block, name in _MEMORIES.items()},
-}  # fmt: skip
+    (UNKNOWN, ""): _Cost("time without a recorded cause", "is"),
+    **{(block, "bytes"): _Cost(f"{name}'s bytes", "are") for block, name in _MEMORIES.items()},
+    **{(block, "latency"): _Cost(f"{name}'s latency", "is") for block, name in _MEMORIES.items()},
+    **{(block, ""): _Cost(f"{name}'s work", "is") for block, name in _MEMORIES.items()},
+}
 """Costs by block and activity; the activity "" stands for all other activities of the block."""
 _KINDS: Final = {
     "pe_gemm": "the GEMM arrays were",
@@ -88,7 +83,7 @@ def bounded_by(shares: Sequence[PathShare] | None, uses: Mapping[str, Use]) -> s
     after = next((each for each in rest if each.share >= _LEAST and _cost(each) != cost), None)
     if after is not None:
         text += f"; {_cost(after).subject} {_NEXT[_cost(after).verb]} next with {percent(after.share)}"
-    return f"{text[0].upper()}{text[1:]}. To change first: {cost.change}."
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _cost(share: PathShare) -> _Cost:
@@ -96,7 +91,7 @@ def _cost(share: PathShare) -> _Cost:
     if share.block == "links" and not share.line:
         return _MESSAGES
     found = _COSTS.get((share.block, share.what)) or _COSTS.get((share.block, ""))
-    return found or _Cost(f"{share.block}: {share.what}", "is", f"less work of {share.block}")
+    return found or _Cost(f"{share.block}: {share.what}", "is")
 
 
 def _of_line(share: PathShare) -> str:

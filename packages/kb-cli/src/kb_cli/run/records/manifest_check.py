@@ -8,12 +8,26 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kb_cli.run.base.files import BENCH, CAPTURES, EXPECTED, INPUTS, LOG, MEMORY, RUN, TOPOLOGY, WALL, RunFolderError
+from kb_cli.run.base.files import (
+    BENCH,
+    CAPTURES,
+    EXPECTED,
+    INPUTS,
+    LEVERS,
+    LOG,
+    MEMORY,
+    RUN,
+    TOPOLOGY,
+    WALL,
+    RunFolderError,
+)
 from kb_cli.run.records.run_json import FileClaim, RunJson, is_sealed
 from kb_dataexec.files import file_in, open_regular
 
-UNCLAIMED = frozenset({RUN, WALL})
-"""The files that the manifest does not list: run.json has a hash of its own, and wall times prove nothing."""
+UNCLAIMED = frozenset({RUN, WALL, LEVERS})
+"""The files that the manifest does not list: run.json has a hash of its own, wall times prove nothing, and levers are
+measured after the run.
+"""
 _NEEDED = (BENCH, TOPOLOGY, f"{MEMORY}/index.json", f"{LOG}/manifest.json")
 _NEEDED_TO_COMPARE = (*_NEEDED, f"{EXPECTED}/index.json")
 _BLOCK = 1 << 20

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kb_cli.run.base.files import RUN, TOPOLOGY, USAGE, RunFolderError
+from kb_cli.run.base.files import USAGE, RunFolderError
 from kb_cli.run.records.manifest_check import check_written
+from kb_cli.run.records.run_chip import chip_of
 from kb_cli.run.records.run_json import RowsJson, RunJson, read_run
 from kb_cli.run.records.usage_file import UsageTable
 from kb_dataexec.files import file_in, read_json
-from kb_topology import Graph, Node, Topology, load_topology
+from kb_topology import Graph, Node, Topology
 from kb_topology.diagram import LinkLoad, Loads, NodeLoad, percent, rounded_nbytes
 
 
@@ -26,11 +27,7 @@ def read_loads(folder: Path) -> tuple[Topology, Loads]:
         fix = f"name one of the folders in it, like {folder / run.rows[0].folder}" if run.rows else ""
         raise RunFolderError(str(folder), f"the runs of a shapes file ({rows})", "the folder of one run", fix)
     _expect_usage(folder, run)
-    check_written(folder, run, (TOPOLOGY,))
-    topology = load_topology(file_in(folder, TOPOLOGY, RunFolderError))
-    if topology.digest != run.topology.digest:
-        got = f"a chip with digest {topology.digest[:12]}"
-        raise RunFolderError(str(folder / TOPOLOGY), got, f"{run.topology.digest[:12]}, as {RUN} says")
+    topology = chip_of(folder, run)
     return topology, counted_loads(folder, run, topology.graph)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Final, Protocol
 
-from kb_cli.run.base.remedy import Remedy
+from kb_cli.run.base.remedy import LEAST_GAIN, Remedy
 from kb_cli.run.rules.placement.tail import Tail
 from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.rules.run_sums import RunSums
@@ -29,8 +29,6 @@ class Rule(Protocol):
         """Returns the remedy of the flaw, or None for a run without the flaw."""
 
 
-LEAST_GAIN: Final = 0.01
-"""The smallest gain of a remedy that is told."""
 RULES: Final[tuple[type[Rule], ...]] = (Tail, LastAxisReductions, Padding, BlockingWaits, RepeatedReads)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from kb_cli.run.base.files import EXPECTED, LOG, MEMORY, RUN, WALL, RunFolderError
+from kb_cli.run.base.files import EXPECTED, LEVERS, LOG, MEMORY, RUN, WALL, RunFolderError
 from kb_cli.run.base.progress import PASS_2, VERIFY, RunProgress
 from kb_cli.run.base.result import OutputCheck, Sanitized
 from kb_cli.run.records.data import load_data, load_expected
@@ -228,7 +228,7 @@ def _check_has_expected(folder: Path, run: RunJson) -> None:
 
 
 def _not_covered(folder: Path, run: RunJson) -> list[str]:
-    return [*([WALL] if (folder / WALL).exists() else []), *extra_files(folder, run.files)]
+    return [*(name for name in (WALL, LEVERS) if (folder / name).exists()), *extra_files(folder, run.files)]
 
 
 def _refused(folder: Path, run: RunJson | RowsJson, verified: bool | None, refusal: str | None) -> Verification:

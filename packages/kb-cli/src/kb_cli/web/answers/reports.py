@@ -8,12 +8,13 @@ from kb_cli.compare.blocks import block_name
 from kb_cli.compare.comparison import RunComparison, compare
 from kb_cli.report.data.performance import PORTS
 from kb_cli.report.data.roofline import RooflineChart
-from kb_cli.report.data.run_report import ReportLine, TimeReport
+from kb_cli.report.data.run_report import ReportLine, TimeReport, with_known_levers
 from kb_cli.report.elements.shared_tables import ROOF_HEADERS, roof_cells
 from kb_cli.report.pictures.roofline_picture import roofline_picture
 from kb_cli.web.answer import WebAnswer, json_answer
 from kb_cli.web.web_request import WebRequest
-from kb_cli.whatif.lever_chances import LEAST_SHARE, TriedLever, lever_chances
+from kb_cli.whatif.known_levers import known_levers
+from kb_cli.whatif.lever_chances import TriedLever
 
 
 class WebOverview(Struct, frozen=True, kw_only=True):
@@ -25,7 +26,7 @@ class WebOverview(Struct, frozen=True, kw_only=True):
 
 
 class WebLevers(Struct, frozen=True, kw_only=True):
-    """Values of the chip with a part of the path, the costliest first. None of them was measured."""
+    """The levers of the run, the costliest first. Those are measured that the run folder has measurements of."""
 
     latency_ps: int
     levers: list[TriedLever]
@@ -34,20 +35,17 @@ class WebLevers(Struct, frozen=True, kw_only=True):
 def overview(asked: WebRequest) -> WebAnswer:
     """Answers with the report of the run."""
     run = asked.run
-    return json_answer(WebOverview(name=run.place.name, folder=str(run.place.path), report=run.report))
+    report = with_known_levers(run.report, run.source)
+    return json_answer(WebOverview(name=run.place.name, folder=str(run.place.path), report=report))
 
 
 def levers(asked: WebRequest) -> WebAnswer:
     """Answers with the levers of the run and their bounds. Measuring them runs the benchmark, which a page never
     does.
     """
-    run = asked.run
-    source = run.source
-    chances = [each.lever for each in lever_chances(source.folder, source.run, source.chip)]
-    dear = [each for each in chances if each.share >= LEAST_SHARE]
-    return json_answer(
-        WebLevers(latency_ps=source.run.results.latency_ps, levers=sorted(dear, key=lambda each: -each.path_ps))
-    )
+    found = known_levers(asked.run.source.folder)
+    dear = sorted(found.levers, key=lambda each: -each.path_ps)
+    return json_answer(WebLevers(latency_ps=found.latency_ps, levers=dear))
 
 
 class WebSource(Struct, frozen=True, kw_only=True):

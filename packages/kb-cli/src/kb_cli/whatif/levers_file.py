@@ -1,0 +1,76 @@
+"""`levers.json` of a run folder: the levers that were measured after the run, so that nobody measures them again.
+
+How many there are depends on the time that measuring took. So the file belongs to no manifest, and holds for the run
+and the versions of kb that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kb_cli.run.base.files import LEVERS, RunFolderError, write_whole
+from kb_cli.whatif.lever_chances import TriedLever
+from kb_dataexec.files import file_in, read_json
+
+
+class MeasuredLever(Struct, frozen=True, kw_only=True):
+    """The latency in picoseconds with the values `set`, and the busiest block then, as sentences name it, with its
+    share of the time.
+    """
+
+    set: dict[str, str]
+    latency_ps: int
+    then: str
+    then_busy: float
+
+    @classmethod
+    def from_lever(cls, lever: TriedLever) -> MeasuredLever | None:
+        """Returns the measurement of *lever*; None for one that was not measured."""
+        if lever.latency_ps is None or lever.then is None or lever.then_busy is None:
+            return None
+        return cls(set=lever.set, latency_ps=lever.latency_ps, then=lever.then, then_busy=lever.then_busy)
+
+    def of(self, lever: TriedLever, before_ps: int) -> TriedLever:
+        """Returns *lever* with this measurement; *before_ps* is the latency of the run."""
+        return replace(
+            lever,
+            latency_ps=self.latency_ps,
+            gain=1 - self.latency_ps / before_ps if before_ps else 0.0,
+            then=self.then,
+            then_busy=self.then_busy,
+        )
+
+
+class LeversJson(Struct, frozen=True, kw_only=True):
+    """The whole file. `run` is the sha256 in the run's run.json, which states the chip, too."""
+
+    format: Literal["kernbench-levers"] = "kernbench-levers"
+    version: Literal[1] = 1
+    run: str
+    versions: dict[str, str]
+    measured: list[MeasuredLever]
+
+
+def read_measured(folder: Path, run_sha256: str, versions: Mapping[str, str]) -> list[MeasuredLever]:
+    """Returns the levers in *folder* that were measured for the run *run_sha256* by *versions* of kb; none for others.
+
+    Raises RunFolderError for a file of another form.
+    """
+    if not (folder / LEVERS).exists():
+        return []
+    found = read_json(file_in(folder, LEVERS, RunFolderError), LeversJson, RunFolderError)
+    return found.measured if (found.run, found.versions) == (run_sha256, dict(versions)) else []
+
+
+def write_measured(
+    folder: Path, run_sha256: str, versions: Mapping[str, str], measured: Sequence[MeasuredLever]
+) -> None:
+    """Writes *measured* to levers.json of *folder*. An existing file is replaced."""
+    whole = LeversJson(run=run_sha256, versions=dict(versions), measured=list(measured))
+    write_whole(folder / LEVERS, msgspec.json.format(msgspec.json.encode(whole), indent=1) + b"\n")
