@@ -7,6 +7,7 @@ from rule_runs import check_gain, rules, run
 import kernbench as kb
 
 
+
 def product(tl, a, b, y, rows, cols):
     program, down = tl.program_id(), y.shape[0] // rows
     m = slice(program % down * rows, (program % down + 1) * rows)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine import Host
-from kb_messages import OFFSET_BITS, OFFSET_MASK
+from kb_messages import OFFSET_BITS, OFFSET_MASK, MemorySpace
 from kb_topology import InterleavedRegion, NodeKind
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ class ChipPlaces:
     """Numbers for the places of the chip of *host*, and for its tensors.
 
     `pes` has the ids of all PEs, `memories` the ids of all nodes with memory, and `blocks` those of all nodes. A place
-    is named by its index in these lists; -1 stands for none.
+    is named by its index in these lists; -1 stands for none. `space_of` has the space of each memory, by id. `hbm` has
+    the ids of HBM slices, `near` the one near each PE, and `dma_of` the DMA of each PE. `cube_of_pe` has the SIP
+    and cube of each PE.
     """
 
     def __init__(self, host: Host) -> None:
@@ -51,9 +53,14 @@ class ChipPlaces:
         self._owners = topology.address_map.by_owner
         self.memories = [region.node_id for region in self._owners.values()]
         self.memory_number = {name: number for number, name in enumerate(self.memories)}
+        self.space_of = {region.node_id: region.space for region in self._owners.values()}
+        self.hbm = [name for name, space in self.space_of.items() if space is MemorySpace.HBM]
         self._memory_of_owner = {owner: number for number, owner in enumerate(self._owners)}
         self._regions = topology.address_map.interleaved
+        by_pe = {node.pe_id: node for node in nodes.values() if node.pe_id}
+        self.cube_of_pe = [(by_pe[pe].sip, by_pe[pe].cube) for pe in self.pes]
         self.dma_of = dict(self._dmas())
+        self.near = [self.hbm[host.hbm_slice_of(pe)] for pe in range(len(self.pes))] if self.hbm else []
 
     def _dmas(self) -> list[tuple[int, str]]:
         """The DMA of each PE, by the number of the PE."""

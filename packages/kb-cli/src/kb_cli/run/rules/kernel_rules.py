@@ -7,7 +7,10 @@ from functools import cached_property
 from typing import Final, Protocol
 
 from kb_cli.run.base.remedy import LEAST_GAIN, Remedy
+from kb_cli.run.rules.placement.one_slice import OneSlice
+from kb_cli.run.rules.placement.slice_at_a_time import SliceAtATime
 from kb_cli.run.rules.placement.tail import Tail
+from kb_cli.run.rules.placement.unused_pes import UnusedPes
 from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.rules.run_sums import RunSums
 from kb_cli.run.rules.work.blocking_waits import BlockingWaits
@@ -29,7 +32,16 @@ class Rule(Protocol):
         """Returns the remedy of the flaw, or None for a run without the flaw."""
 
 
-RULES: Final[tuple[type[Rule], ...]] = (Tail, LastAxisReductions, Padding, BlockingWaits, RepeatedReads)
+RULES: Final[tuple[type[Rule], ...]] = (
+    Tail,
+    UnusedPes,
+    OneSlice,
+    SliceAtATime,
+    LastAxisReductions,
+    Padding,
+    BlockingWaits,
+    RepeatedReads,
+)
 
 
 class RuleSearch:

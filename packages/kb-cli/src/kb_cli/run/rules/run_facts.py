@@ -17,7 +17,8 @@ class RunFacts(NamedTuple):
     """A finished run, beside its log. The chip with its blocks is `host.engine`.
 
     `flops` are the operations that the benchmark states, and `footprint_nbytes` the bytes of its tensors once; 0 where
-    nothing is stated. `sums` are sums over its log, and `commands` the commands of its log.
+    nothing is stated. `sums` are sums over its log, and `commands` the commands of its log. `looks` says that kernels
+    waited for values that they had computed.
     """
 
     where: Where
@@ -29,3 +30,4 @@ class RunFacts(NamedTuple):
     footprint_nbytes: int
     sums: RunSums
     commands: CommandTimes
+    looks: bool = False

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kb_cli.run.rules.chip_places import PARTS, Array, ChipPlaces, tensor_starts
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import DmaOps
+from kb_dataexec.log import TABLE_DTYPES
 from kb_engine import Host, LaunchResult
 from kb_messages import MemorySpace, Role
 from kb_topology import NodeKind
@@ -38,8 +39,9 @@ class RunSums:
 
     All sums are whole numbers, so they are the same in whatever chunks a log is read. `places` numbers PEs and
     memories. `work_ps` has the picoseconds of service of each kind of block but DMAs, and `moved` the bytes of all DMA
-    ops, by group of launches and PE; `group_of` is the group of each launch. `commands` counts the commands of each PE
-    and kernel line.
+    ops, by group of launches and PE; `group_of` is the group of each launch. `writes` counts the DMA writes of each PE,
+    by number, and kernel line. `waits_ps` has the waits for each memory in each window of time, and `queued_ps` the
+    waits of each PE behind more than one request as long as the own one.
     """
 
     def __init__(self, host: Host, launches: Sequence[LaunchResult]) -> None:
@@ -50,25 +52,35 @@ class RunSums:
         self.work_ps: dict[NodeKind, Array] = {}
         self.moved = np.zeros((n_groups, n_pes), np.int64)
         self.dma_ps = np.zeros((n_groups, n_pes), np.int64)
-        self.commands: Counter[tuple[str, str]] = Counter()
+        self.writes: Counter[tuple[int, str]] = Counter()
         self._starts = np.array([each.start_ps for each in launches] or [0], np.int64)
         self.edges = _edges(launches)
         self._by_pe = np.zeros((2, n_pes, places.n_columns), np.int64)
         self._by_time = np.zeros((len(self.edges) - 1, places.n_columns), np.int64)
         self.waits_ps = np.zeros((len(self.edges) - 1, len(places.memories)), np.int64)
+        self.queued_ps = np.zeros(n_pes, np.int64)
+        self._early = np.empty(0, np.int64), np.empty(0, np.int64)
         self._tensors = tensor_starts(host)
-        self.by_tensor = np.zeros(len(host.tensors) + 1, np.int64)
+        self._tensor_nbytes = [each.rows * each.cols * each.dtype.nbytes * each.n_copies for each in host.tensors]
+        self._by_tensor = np.zeros((n_groups, 2, len(self._tensor_nbytes) + 1), np.int64)
 
     def look(self, chunk: OpLog) -> None:
         """Adds *chunk*, a part of a log with the operands of its ops, or a whole log."""
         self._add_work(chunk)
-        self._add_moved(chunk, DmaOps.of(chunk))
-        self._add_waits(chunk)
-        self._add_commands(chunk)
+        ops = DmaOps.of(chunk)
+        self._add_moved(chunk, ops)
+        self._add_waits(chunk, ops)
+        self._add_writes(chunk, ops)
 
     def has_work(self, group: int, pe: int) -> bool:
         """Whether PE number *pe* moved a byte or computed anything in a *group* of launches."""
         return bool(self.moved[group, pe]) or any(work[group, pe] for work in self.work_ps.values())
+
+    @property
+    def used_pes(self) -> list[int]:
+        """The numbers of the PEs that have work in the run."""
+        pes = range(len(self.places.pes))
+        return [pe for pe in pes if any(self.has_work(group, pe) for group in range(self.n_groups))]
 
     @property
     def read_by_pe(self) -> Floats:
@@ -79,6 +91,27 @@ class RunSums:
     def written_by_pe(self) -> Floats:
         """Bytes that each PE wrote to each memory."""
         return self.places.by_memory(self._by_pe[1]) / PARTS
+
+    @property
+    def written(self) -> int:
+        """Bytes that were written."""
+        return int(self._by_tensor[:, 1].sum())
+
+    @property
+    def reads(self) -> list[tuple[int, bool]]:
+        """The bytes that were read of each tensor, the most first, and whether that is more than it has; then those of
+        no tensor.
+        """
+        read = self._by_tensor[:, 0].sum(axis=0).tolist()
+        known = sorted(
+            ((n, n > nbytes) for n, nbytes in zip(read, self._tensor_nbytes, strict=False) if n), reverse=True
+        )
+        return [*known, (read[-1], False)]
+
+    @property
+    def has_exchange(self) -> bool:
+        """Whether a launch read and wrote one tensor, so that its programs may depend on each other."""
+        return bool((self._by_tensor[:, :, :-1] > 0).all(axis=1).any())
 
     @property
     def by_time(self) -> Floats:
@@ -121,14 +154,15 @@ class RunSums:
         is_there &= operands["role"][near] == wanted[op]
         is_there &= operands["space"][near] != MemorySpace.IMMEDIATE.code
         op, far = op[is_there], operands[near[is_there]]
-        blocks = self.places.numbers(chunk, ops.component, self.places.block_number)
-        pe = np.where(blocks >= 0, self.places.pe_of_block[blocks], -1)[op]
+        pe = self._pe_of(chunk, ops)[op]
         op, far, pe = op[pe >= 0], far[pe >= 0], pe[pe >= 0]
         columns = [far[name].astype(np.int64) for name in ("offset", "rows", "row_nbytes", "stride")]
         nbytes = columns[1] * columns[2]
         moved = _Moved(pe, ops.is_read[op], nbytes, ops.start_ps[op], ops.end_ps[op])
-        np.add.at(self.moved, (self._group(moved.start_ps), pe), nbytes)
-        np.add.at(self.by_tensor, self._tensor(far["owner"].astype(np.int64), columns[0]), nbytes)
+        group = self._group(moved.start_ps)
+        np.add.at(self.moved, (group, pe), nbytes)
+        tensor = self._tensor(far["owner"].astype(np.int64), columns[0])
+        np.add.at(self._by_tensor, (group, np.where(moved.is_read, 0, 1), tensor), nbytes)
         self._add_far(moved, *self.places.far_bytes(far["owner"].astype(np.int64), columns))
 
     def _tensor(self, owner: Array, offset: Array) -> Array:
@@ -167,26 +201,38 @@ class RunSums:
         whole = amount[which]
         return window, which, np.floor(whole * until).astype(np.int64) - np.floor(whole * since).astype(np.int64)
 
-    def _add_waits(self, chunk: OpLog) -> None:
+    def _add_waits(self, chunk: OpLog, ops: DmaOps) -> None:
         """Adds the waits for memories that were busy, and for shared links on the way to them."""
         rows = chunk.tables.get("transfers")
-        if rows is None or not len(rows):
-            return
-        memory = self.places.numbers(chunk, rows["memory"], self.places.memory_number)
-        served, arrived = rows["t_served_ps"], rows["t_arrived_ps"]
+        if rows is None:
+            rows = np.empty(0, TABLE_DTYPES["transfers"])
+        served, arrived, first, last = (rows[f"t_{name}_ps"] for name in ("served", "arrived", "first", "last"))
+        own = np.maximum(last - first, np.where(served >= 0, first - served, 0))
         waited = np.where(served >= 0, served - arrived, 0) + rows["shared_ps"]
+        memory = self.places.numbers(chunk, rows["memory"], self.places.memory_number)
         waits = np.flatnonzero((waited > 0) & (memory >= 0))
-        window, which, share = self._windows(rows["t_sent_ps"][waits], rows["t_last_ps"][waits], waited[waits])
+        window, which, share = self._windows(rows["t_sent_ps"][waits], last[waits], waited[waits])
         np.add.at(self.waits_ps, (window, memory[waits][which]), share)
+        queued = np.flatnonzero(waited > own)
+        op_ids = np.concatenate((self._early[0], rows["op_id"][queued]))
+        spent = np.concatenate((self._early[1], waited[queued]))
+        op, is_there = ops.find(op_ids)
+        pe = self._pe_of(chunk, ops)[op[is_there]] if len(ops) else np.empty(0, np.int64)
+        np.add.at(self.queued_ps, pe[pe >= 0], spent[is_there][pe >= 0])
+        self._early = op_ids[~is_there], spent[~is_there]  # a row may be known before its op has ended
 
-    def _add_commands(self, chunk: OpLog) -> None:
-        rows = chunk.tables.get("commands")
-        if rows is None or not len(rows):
-            return
-        n_texts = len(chunk.strings)
-        found, count = np.unique(rows["pe"].astype(np.int64) * n_texts + rows["line"], return_counts=True)
+    def _pe_of(self, chunk: OpLog, ops: DmaOps) -> Array:
+        """The PE of each of *ops*; -1 for the host."""
+        blocks = self.places.numbers(chunk, ops.component, self.places.block_number)
+        return np.where(blocks >= 0, self.places.pe_of_block[blocks], -1)
+
+    def _add_writes(self, chunk: OpLog, ops: DmaOps) -> None:
+        writes = np.flatnonzero(~ops.is_read)
+        pe, n_texts = self._pe_of(chunk, ops)[writes], len(chunk.strings)
+        keys = pe * n_texts + chunk.ops["line"][ops.row[writes]]
+        found, count = np.unique(keys[pe >= 0], return_counts=True)
         for key, number in zip(found.tolist(), count.tolist(), strict=True):
-            self.commands[chunk.strings[key // n_texts], chunk.strings[key % n_texts]] += number
+            self.writes[key // n_texts, chunk.strings[key % n_texts]] += number
 
 
 def _edges(launches: Sequence[LaunchResult]) -> Array:

@@ -232,20 +232,20 @@ def _simulate(
         value_waits=looks.found,
         compared=compared,
         simulated=sim_stats(engine, is_noted=templates and setup.exact != "events"),
-        remedies=_remedies(setup, host, read.where, (metrics, table, on_log.rules)),
+        remedies=_remedies(setup, host, read.where, (metrics, table, on_log.rules, bool(looks.found))),
         choices=host.choices,
     )
 
 
 def _remedies(
-    setup: Setup, host: TimedHost, found: Where | None, looked: tuple[Metrics, UsageTable, RuleSearch]
+    setup: Setup, host: TimedHost, found: Where | None, looked: tuple[Metrics, UsageTable, RuleSearch, bool]
 ) -> list[Remedy] | None:
     """Returns the remedies on the kernel's side; None for a run without a log."""
     if found is None:
         return None
-    metrics, table, rules = looked
+    metrics, table, rules, looks = looked
     stated = flops_of(setup), footprint_of(setup)
-    facts = RunFacts(found, table, metrics, host.launches, host, *stated, rules.sums, rules.commands)
+    facts = RunFacts(found, table, metrics, host.launches, host, *stated, rules.sums, rules.commands, looks)
     return rules.remedies(facts)
 
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kb_cli.run.rules.run_facts import RunFacts
-from kb_dataexec.analysis import LaunchWhere, PeWhere
-from kb_messages import KbError
+from kb_messages import KbError, MemorySpace
 
-WAITS: Final = frozenset({"busy with others", "shared", "waits for other PEs"})
+if TYPE_CHECKING:
+    from kb_cli.run.rules.run_facts import RunFacts
+    from kb_dataexec.analysis import LaunchWhere, PeWhere, WhereRow
+
+BUSY: Final = frozenset({"busy with others", "shared"})
+"""The parts of a PE's own path in which it waits for memories and links."""
+WAITS: Final = BUSY | {"waits for other PEs"}
 """The parts of a PE's own path in which it waits for others."""
 _OUTSIDE: Final = frozenset({"launch", "answer"})
 _FIXED_WORK: Final = frozenset({"latency", "request", "response", "setup", "lookup", "fill_drain"})
 _FIXED_BLOCKS: Final = frozenset({"pe_cpu", "pe_scheduler"})
+_MOST_ROUTES: Final = 1 << 14
+"""The most routes that are followed for one bound. Source: assumed; 0.2 s."""
 
 
 class Demand(NamedTuple):
-    """Bytes that PE `pe` reads from and writes to the node `memory`."""
+    """Bytes that PE number `pe` reads from and writes to the node `memory`."""
 
     pe: int
     memory: str
@@ -26,22 +31,51 @@ class Demand(NamedTuple):
     written: float
 
 
-def alone_ps(pe: PeWhere) -> int:
-    """The picoseconds of the own path of *pe* between the first start and the last end of kernels, without waits for
+class Moved(NamedTuple):
+    """Bytes of a run by their use: read of tensors once, read of tensors more than once, and written."""
+
+    once: float
+    shared: float
+    written: float
+
+    @classmethod
+    def of(cls, facts: RunFacts) -> Moved:
+        """Returns the bytes of the run as it was."""
+        reads = facts.sums.reads
+        shared = sum(nbytes for nbytes, is_shared in reads if is_shared)
+        return cls(sum(nbytes for nbytes, _ in reads) - shared, shared, facts.sums.written)
+
+    @property
+    def whole(self) -> float:
+        """All bytes."""
+        return self.once + self.shared + self.written
+
+
+def own_rows(pe: PeWhere) -> Iterator[WhereRow]:
+    """Yields the rows of the own path of *pe* between the first start and the last end of kernels, without waits for
     others.
     """
-    return sum(row.ps for row in pe.rows if row.via not in _OUTSIDE and row.what not in WAITS)
+    return (row for row in pe.rows if row.via not in _OUTSIDE and row.what not in WAITS)
+
+
+def is_fixed(row: WhereRow) -> bool:
+    """Whether the time of *row* depends on the number of commands and transfers, and not on their sizes."""
+    return row.what in _FIXED_WORK or row.block in _FIXED_BLOCKS
+
+
+def waits_ps(pe: PeWhere) -> int:
+    """The picoseconds of the own path of *pe* in which it waits for memories and links that are busy with others."""
+    return sum(row.ps for row in pe.rows if row.what in BUSY and row.via not in _OUTSIDE)
 
 
 def fixed_ps(pe: PeWhere) -> int:
-    """The part of `alone_ps` that depends on the number of commands and transfers, and not on their sizes."""
-    rows = [row for row in pe.rows if row.via not in _OUTSIDE]
-    return sum(row.ps for row in rows if row.what in _FIXED_WORK or row.block in _FIXED_BLOCKS)
+    """The picoseconds of the own path of *pe* that do not depend on the sizes of its commands."""
+    return sum(row.ps for row in own_rows(pe) if is_fixed(row))
 
 
 def longest_alone_ps(launch: LaunchWhere) -> int:
-    """The longest `alone_ps` of all PEs of *launch*."""
-    return max(map(alone_ps, launch.pes), default=0)
+    """The picoseconds of the longest own path of a PE of *launch*, without waits for others."""
+    return max((sum(row.ps for row in own_rows(pe)) for pe in launch.pes), default=0)
 
 
 def memory_costs(facts: RunFacts) -> dict[str, tuple[int, int]]:
@@ -62,33 +96,49 @@ def memory_costs(facts: RunFacts) -> dict[str, tuple[int, int]]:
 
 def busiest_ps(facts: RunFacts) -> int:
     """The picoseconds in service of the busiest link, or memory behind the fabric."""
-    links = facts.usage.links.busy_ps
-    return max([*links, *(busy for busy, _ in memory_costs(facts).values()), 0])
+    return max([*facts.usage.links.busy_ps, *(busy for busy, _ in memory_costs(facts).values()), 0])
 
 
-def transfers_ps(facts: RunFacts, demands: Iterable[Demand], ps_of_byte: Mapping[str, float]) -> float:
+def ps_of_hbm_byte(facts: RunFacts) -> float:
+    """The picoseconds for which a byte held its HBM slice, on average; 0 without bytes."""
+    places = facts.sums.places
+    costs = [cost for name, cost in memory_costs(facts).items() if places.space_of[name] is MemorySpace.HBM]
+    return sum(busy for busy, _ in costs) / max(sum(nbytes for _, nbytes in costs), 1)
+
+
+def sharded(facts: RunFacts, pes: Sequence[int], slices: Sequence[str], moved: Moved) -> list[Demand]:
+    """The bytes *moved* of the run if *pes* had equal shares of them, with the operands spread over *slices*.
+
+    Bytes that are moved once lie in the slice near their PE, and shared ones over all *slices*.
+    """
+    n_pes = len(pes)
+    own = [Demand(pe, facts.sums.places.near[pe], moved.once / n_pes, moved.written / n_pes) for pe in pes]
+    each = moved.shared / n_pes / len(slices)
+    return [*own, *(Demand(pe, memory, each, 0.0) for pe in pes for memory in slices if each)]
+
+
+def transfers_ps(facts: RunFacts, demands: Sequence[Demand], ps_of_byte: float) -> float:
     """The least picoseconds in which the chip moves the bytes of *demands*, by its busiest link or memory.
 
-    Each byte takes the links of its route at their bandwidths, with the headers of packets left out, and *ps_of_byte*
-    at its memory. Infinite where a PE has no way to a memory.
+    Each byte takes the links of its route at their bandwidths, without the headers of packets, and *ps_of_byte* at its
+    memory. Infinite where a PE has no way to a memory, and for more demands than can be followed.
     """
-    fabric, dma_of = facts.host.engine.fabric, facts.sums.places.dma_of
-    on_links: Counter[tuple[str, str]] = Counter()
+    if len(demands) > _MOST_ROUTES:
+        return float("inf")
     at_memory: dict[str, float] = {}
-    slowest = 0.0
+    on_links: dict[tuple[str, str], float] = {}
     gbs: dict[tuple[str, str], float] = {}
+    fabric, dma_of = facts.host.engine.fabric, facts.sums.places.dma_of
     for pe, memory, read, written in demands:
         at_memory[memory] = at_memory.get(memory, 0.0) + read + written
-        for nbytes, ends in ((read, (memory, dma_of[pe])), (written, (dma_of[pe], memory))):
-            if not nbytes:
-                continue
+        for nbytes, src, dst in ((read, memory, dma_of[pe]), (written, dma_of[pe], memory)):
             try:
-                route = fabric.route(*ends)
+                links = fabric.route(src, dst).links if nbytes else ()
             except KbError:
                 return float("inf")
-            for link in route.links:
-                on_links[link.src, link.dst] += nbytes  # type: ignore[assignment]
-                gbs[link.src, link.dst] = float(link.bw_gbs)
-    for name, nbytes in at_memory.items():
-        slowest = max(slowest, nbytes * ps_of_byte.get(name, 0.0))
-    return max([slowest, *(1000.0 * nbytes / gbs[link] for link, nbytes in on_links.items())])
+            for link in links:
+                ends = link.src, link.dst
+                on_links[ends] = on_links.get(ends, 0.0) + nbytes
+                gbs[ends] = float(link.bw_gbs)
+    at_links = (1000.0 * nbytes / gbs[ends] for ends, nbytes in on_links.items())
+    return max([0.0, *(ps_of_byte * nbytes for nbytes in at_memory.values()), *at_links])

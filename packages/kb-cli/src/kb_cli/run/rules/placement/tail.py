@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from kb_engine import LaunchResult
 
 _NAME: Final = "tail"
+_LEAST_GAIN: Final = 0.05
+"""The smallest gain that is told. Shares of whole rows differ by as much. Source: assumed."""
 _LEAST_SURE: Final = 0.2
 """The part of a gain that may come from fixed costs: a fifth, the error that estimates of rules are held to."""
 
@@ -53,7 +55,7 @@ class Tail:
         found = [shares for group in range(facts.sums.n_groups) if (shares := _shares(facts, group)) is not None]
         span_ps = facts.metrics.span_ps
         saved_ps = min(sum(each.saved_ps for each in found), span_ps - busiest_ps(facts))
-        if not found or saved_ps <= 0:
+        if not found or saved_ps < _LEAST_GAIN * span_ps:
             return None
         worst = max(found, key=lambda each: each.saved_ps)
         return Remedy(
