@@ -6,6 +6,8 @@ from typing import Any
 
 import kernbench as kb
 
+PLACEMENT = ("tail", "unused PEs", "all in one slice", "one slice at a time", "operands replicated")
+
 
 def remedies(run: Any) -> list[Any]:
     return list(run.result.remedies)
@@ -13,6 +15,11 @@ def remedies(run: Any) -> list[Any]:
 
 def rules(run: Any) -> list[str]:
     return [each.rule for each in remedies(run)]
+
+
+def placement_rules(run: Any) -> list[str]:
+    """The rules of `run/rules/placement` that found a flaw in *run*."""
+    return [name for name in rules(run) if name in PLACEMENT]
 
 
 def remedy_of(run: Any, rule: str) -> Any:

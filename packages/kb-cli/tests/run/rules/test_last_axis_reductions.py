@@ -43,7 +43,7 @@ def both(chip: str, rows: int, width: int, block: int, dtype: str) -> tuple[kb.K
         ("one_pe", 390, 100, 130, "f32"),
         ("one_cube", 2048, 256, 128, "f32"),
         ("one_cube", 4096, 32, 256, "f16"),
-        ("one_sip", 4096, 128, 128, "f32"),
+        ("one_cube", 4096, 128, 128, "f32"),
     ],
 )
 def test_transposed_blocks_gain_as_much_as_estimated(chip: str, rows: int, width: int, block: int, dtype: str) -> None:

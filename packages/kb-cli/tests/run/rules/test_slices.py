@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from rule_runs import check_gain, rules, run
+from rule_runs import check_gain, placement_rules, run
 
 import kernbench as kb
-
 
 
 def double(tl, x, y, rows):
@@ -89,12 +88,12 @@ def test_columns_that_lie_in_one_slice_of_an_interleaved_tensor(rows):
 @pytest.mark.parametrize("chip", ["one_pe", "one_cube", "one_cube_banked", "one_sip"])
 def test_flat_and_sharded_tensors_load_slices_evenly(chip):
     x = np.ones((1024, 512), np.float16)
-    assert rules(run(double, x, kb.empty(x.shape, "f16"), 32, chip=chip, pes=[0])) in ([], ["unused PEs"])
+    assert placement_rules(run(double, x, kb.empty(x.shape, "f16"), 32, chip=chip, pes=[0])) in ([], ["unused PEs"])
     sharded = kb.tensor(x, shard="row"), kb.empty(x.shape, "f16", shard="row")
-    assert rules(run(double, *sharded, 8, chip=chip)) == []
+    assert placement_rules(run(double, *sharded, 8, chip=chip)) == []
 
 
 def test_one_pe_alone_waits_for_nobody():
     x = np.ones((1024, 512), np.float16)
     one = kb.tensor(x, slices=[3]), kb.empty(x.shape, "f16", slices=[3])
-    assert rules(run(double, *one, 32, pes=[3])) in ([], ["unused PEs"])
+    assert placement_rules(run(double, *one, 32, pes=[3])) in ([], ["unused PEs"])

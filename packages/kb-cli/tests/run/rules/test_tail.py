@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from rule_runs import check_gain, rules, run
+from rule_runs import check_gain, placement_rules, run
 
 import kernbench as kb
-
 
 
 def product(tl, a, b, y, rows, cols):
@@ -62,7 +61,7 @@ def test_rows_in_blocks_that_pes_cannot_share(chip, n_pes):
     shape, all_pes = (128 * (n_pes + 1), 512 if n_pes == 8 else 64), list(range(n_pes))
     flawed = rows_of(shape, 128, chip=chip, pes=all_pes)
     if n_pes == 128:  # the way to one cube is what all PEs wait for, and a better share of the work gains nothing
-        assert "tail" not in rules(flawed)
+        assert "tail" not in placement_rules(flawed)
         return
     found = check_gain(flawed, rows_of(shape, 144, chip=chip, pes=all_pes), "tail")
     assert found.flaw == "sip0.cube0.pe0 has 1.78 times the work that 8 PEs have on average"  # 2 blocks, of 9 / 8
@@ -84,11 +83,11 @@ def test_a_gain_that_fixed_costs_make_uncertain_is_not_told():
         tl.store(y[part], tl.load(x[part]) * 2)
 
     x = np.ones(100_000, np.float32)
-    assert "tail" not in rules(run(double, x, kb.empty(x.shape, "f32"), 4096, grid=(25,)))
+    assert "tail" not in placement_rules(run(double, x, kb.empty(x.shape, "f32"), 4096, grid=(25,)))
 
 
 @pytest.mark.parametrize(
     ("m", "rows", "cols", "grid"), [(256, 256, 64, 8), (256, 128, 128, 8), (512, 256, 64, 16), (512, 512, 64, 8)]
 )
 def test_equal_shares_have_no_tail(m, rows, cols, grid):
-    assert "tail" not in rules(products(m, 256, 512, rows, cols, grid))
+    assert "tail" not in placement_rules(products(m, 256, 512, rows, cols, grid))

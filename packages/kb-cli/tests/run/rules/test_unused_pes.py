@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from rule_runs import check_gain, rules, run
+from rule_runs import check_gain, placement_rules, run
 
 import kernbench as kb
-
 
 
 def add(tl, x, y, z, rows):
@@ -92,9 +91,9 @@ def test_a_gain_that_the_way_to_one_cube_limits():
 
 def test_nobody_knows_what_more_pes_do_for_steps_that_follow_each_other():
     x = np.ones((64, 64), np.float32)
-    assert rules(run(steps, x, kb.empty(x.shape, "f32"), pes=[0])) == []
+    assert placement_rules(run(steps, x, kb.empty(x.shape, "f32"), pes=[0])) == []
 
 
 def test_all_pes_in_use_leave_none():
-    assert rules(additions(8)) == []
-    assert rules(additions(1, chip="one_pe")) == []
+    assert placement_rules(additions(8)) == []
+    assert placement_rules(additions(1, chip="one_pe")) == []

@@ -36,8 +36,8 @@ class SliceAtATime:
         return Remedy(
             rule=_NAME,
             part=found.hot[0],
-            flaw=f"at each time, one slice of HBM has {found.peak:.1f} times the mean load of {n_slices} slices; in the "
-            f"end it has {found.total_peak:.1f} times the mean",
+            flaw=f"at each time one slice of HBM has {found.peak:.1f} times the mean load of {n_slices} slices, and in "
+            f"all {found.total_peak:.1f} times",
             change="let each program begin its loop at another block, or interleave the operands over the slices",
             gain=found.gain,
             basis="estimated",
