@@ -146,7 +146,7 @@ def a_later_free_memory(engine: Engine) -> None:
 FAULTS = {
     more_bytes_of_a_link: r"traffic of sip0\.cube0.*\[1\]",
     longer_busy_link: r"traffic of sip0\.cube0.*\[0\]",
-    more_bytes_of_a_memory: r"counts of sip0\.cube0\.hbm0\[2\]\[2\]",
+    more_bytes_of_a_memory: r"counts of sip0\.cube0\.hbm0\[2\]\[1\]\[0\]\[2\]",
     a_longer_busy_queue: r"counts of sip0\.cube0\.pe0\.pe_dma\[1\]\[0\]\[0\]",
     a_later_free_memory: r"state of sip0\.cube0\.hbm0 of state",
 }

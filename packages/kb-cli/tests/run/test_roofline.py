@@ -164,3 +164,33 @@ def test_lines_that_leave_after_the_end_are_no_part_of_the_run() -> None:
     assert roofs["hbm"].least_ps <= metrics.span_ps
     # What was not written back in the run is left, and the two are all bytes, up to the rounding of each request.
     assert roofs["hbm"].least_ps + metrics.unwritten.ps == pytest.approx(written * 1000 // 100, abs=16)
+
+
+def test_the_messages_of_a_launch_are_no_work_of_its_links() -> None:
+    """A launch of 1 MiB over links of 64 GB/s takes 16 us to come, and its kernel copies 128 bytes."""
+    text = find("topologies", "one_sip").read_text()
+    assert "impl: builtin.io_cpu" in text
+    text = text.replace("impl: builtin.io_cpu", "impl: builtin.io_cpu, launch_nbytes: 1048576")
+    metrics = launched(loads_topology(text), copying_a_row, [0], np.ones((1, 64), np.float16), (1, 64))
+    assert metrics.span_ps < 2_000_000
+    (link,) = [each for each in metrics.roofs if each.kind == "link"]
+    assert link.least_ps == 128 * 10_000 // 1024
+    assert metrics.uses["link"].busiest == pytest.approx(1250 / metrics.span_ps)
+
+
+def copying_a_row(tl: Language, a: TensorRef, c: TensorRef) -> None:
+    tl.store(c, tl.load(a))
+
+
+def test_lines_of_one_launch_that_leave_in_the_next_are_work_of_the_next() -> None:
+    plans, usage = PlanTally(), Usage()
+    engine = Engine(cached(), None, [plans, usage])
+    host = Host(engine, Path.cwd())
+    c, d = (host.empty(name, (1024, 64), "f16", slices=[0]) for name in "cd")
+    results = [host.launch(filling, each, pes=[0]) for each in (c, d)]
+    metrics = measure(engine, results, plans, None, usage)
+    (hbm,) = [each for each in metrics.roofs if each.kind == "hbm"]
+    assert hbm.least_ps is not None
+    assert metrics.unwritten is not None
+    assert hbm.least_ps <= metrics.span_ps
+    assert hbm.least_ps + metrics.unwritten.ps == pytest.approx(2 * 1024 * 64 * 2 * 1000 // 100, abs=32)

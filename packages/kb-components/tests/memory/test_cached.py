@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kb_components.memory.cache.cached import CachedMemory
 from kb_components.memory.cache.reference import ReferenceCache
 from kb_components.memory.cache.spec import CachedMemorySpec
-from kb_engine.block import Context
+from kb_engine.block import Context, MemoryPart
 from kb_engine.timing import Clock
 from kb_messages import CountedPieces, Rectangle, TopologyError
 
@@ -182,3 +182,25 @@ def test_a_write_through_a_cache_brings_no_line_in():
     memory.warm(LINE, written=True)
     memory.reserve(0, LINE, 0, False)
     assert memory.line_misses == 1
+
+
+def test_the_memory_behind_moves_lines_and_the_port_moves_bytes():
+    """Lines 0 and 2 share a set of one way, so each takes the place of the other."""
+    memory = cached(ways=1, multicast=2)
+    memory.reserve(0, Rectangle(0, 1, 8, 8), 0, True)  # dirty, and nothing is fetched
+    assert memory.parts == (MemoryPart("", 0, 0, 10, 0), MemoryPart("cache", 0, 8, 1))
+    assert memory.unwritten_nbytes == 64
+    memory.reserve(100, Rectangle(128, 1, 16, 16), 100, False)
+    # Line 2 is fetched from 100 to 740, and then line 0 is written back.
+    assert memory.parts == (MemoryPart("", 64, 64, 10, 1380), MemoryPart("cache", 16, 8, 1))
+    assert memory.unwritten_nbytes == 0
+    memory.reserve(110, Rectangle(128, 1, 16, 16), 110, False)  # joins the read before
+    assert memory.parts[1] == MemoryPart("cache", 16, 8, 1)
+    assert memory.read_nbytes == 32
+
+
+def test_what_is_written_through_moves_at_once():
+    memory = cached(write="through")
+    memory.reserve(0, Rectangle(0, 1, 8, 8), 0, True)
+    assert memory.parts == (MemoryPart("", 0, 64, 10, 640), MemoryPart("cache", 0, 8, 1))
+    assert memory.unwritten_nbytes == 0

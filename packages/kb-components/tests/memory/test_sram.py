@@ -1,10 +1,12 @@
 """A cube's shared memory: its cost, its ports, and how long the way over the NOC is."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from kb_components.memory.sram import Sram, SramSpec
-from kb_engine.block import Context
+from kb_engine.block import Context, MemoryPart
 from kb_engine.timing import Clock
 from kb_messages import KernelError, Rectangle
 
@@ -90,3 +92,16 @@ def test_no_link_to_the_sram_is_an_error_at_the_kernels_line(chip_host, noc):
         "sip0.cube0.pe0.pe_tcm"
     )
     assert host.engine.session.n_ops == 0
+
+
+def test_each_port_moves_bytes_of_its_own():
+    memory = sram()
+    memory.reserve(0, HALF_KIB, 0, False)
+    memory.reserve(0, HALF_KIB, 0, True)
+    each = Fraction(25, 2)  # picoseconds of a byte at 80 GB/s
+    assert memory.parts == (MemoryPart("", 512, 512, each),)
+    memory = sram(ports="separate")
+    memory.reserve(0, HALF_KIB, 0, False)
+    assert memory.parts == (MemoryPart("", 512, 0, each), MemoryPart("", 0, 0, each))
+    memory.reserve(0, HALF_KIB, 0, True)
+    assert memory.parts == (MemoryPart("", 512, 0, each), MemoryPart("", 0, 512, each))

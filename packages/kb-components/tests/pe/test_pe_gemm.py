@@ -1,5 +1,7 @@
 """The array's cost, as a table."""
 
+from fractions import Fraction
+
 import pytest
 
 from kb_components.pe.pe_gemm import PeGemm, PeGemmSpec
@@ -92,3 +94,13 @@ def test_services_take_the_cycles_of_the_sustained_clock_and_peak_rates_those_of
     slow = array(clock_ghz=2.0, sustained_clock_ghz=1.0)
     assert slow.service_ps(gemm(16, 16, 16)) == 46_000  # 16 + 30 cycles of 1 GHz
     assert slow.peak_flops(DType.F16) == 2 * 16 * 16 * 2e9
+
+
+def test_the_least_time_has_every_cell_at_work_at_the_faster_clock():
+    assert array(16, 16).least_ps(StageType.GEMM, gemm(16, 16, 16)) == 16_000
+    assert array(16, 16).least_ps(StageType.GEMM, gemm(1, 17, 16)) == Fraction(1 * 17 * 16 * 1000, 256)
+    for clocks in ({"clock_ghz": 2.0, "sustained_clock_ghz": 1.0}, {"clock_ghz": 1.0, "sustained_clock_ghz": 2.0}):
+        assert array(16, 16, **clocks).least_ps(StageType.GEMM, gemm(16, 16, 16)) == 8_000
+        assert array(16, 16, **clocks).peak_flops(DType.F16) == 2 * 16 * 16 * 2e9
+    mixed = gemm(16, 16, 16, DType.I8, DType.F16)
+    assert array(16, 16).least_ps(StageType.GEMM, mixed) == 16_000  # f16 is the slower type

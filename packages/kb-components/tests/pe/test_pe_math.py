@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import pytest
 
 from kb_components.pe.pe_math import FUNCTIONS, PeMath, PeMathSpec
@@ -55,6 +57,26 @@ def math(op, rows, cols, axis=None, depth=1):
 )
 def test_cost_in_cycles(params, cycles):
     assert unit().service_ps(params) == cycles * 1000
+
+
+@pytest.mark.parametrize(
+    ("params", "cycles"),
+    [
+        (math("add", 3, 11), Fraction(33, 16)),  # no lane is idle
+        (math("exp", 3, 11), Fraction(4 * 33, 16)),
+        (math("sum", 8, 40, 1), Fraction(320, 16)),  # without the tree
+        (math("cumsum", 8, 40, 1), Fraction(320, 16) * 5),
+        (math("sort", 8, 40, 1), Fraction(320, 16) * 21),
+        (math("merge", 5, 40, 0), Fraction(200, 16) * 3),
+        (math("gather", 8, 20, 1, depth=40), Fraction(160, 16) * 3),
+        (math("philox", 1, 33, depth=10), Fraction(33, 16) * 100),
+        (math("histogram", 3, 11), 33),  # an element a cycle
+    ],
+    ids=lambda each: f"{each.op} {each.rows}x{each.cols} {each.axis}" if isinstance(each, MathParams) else "",
+)
+def test_the_least_time_has_every_lane_at_work(params, cycles):
+    assert unit().least_ps(StageType.MATH, params) == cycles * 1000
+    assert unit(clock_ghz=2.0).least_ps(StageType.MATH, params) == cycles * 500
 
 
 def test_the_clock_and_the_cost_of_transcendentals_are_the_topologys():

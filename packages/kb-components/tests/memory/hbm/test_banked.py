@@ -6,11 +6,13 @@ tCCD_L 2, tRTW 7; tREFI 1950 and tRFC 130, to which tRP is added. The latency is
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from kb_components.memory.hbm.banked import HbmBanked
 from kb_components.memory.hbm.timing import HbmBankedSpec
-from kb_engine.block import Context
+from kb_engine.block import Context, MemoryPart
 from kb_engine.timing import Clock
 from kb_messages import CountedPieces, Rectangle, TopologyError
 
@@ -236,3 +238,13 @@ def test_a_kernel_runs_on_it(simulate):
     block = run.engine.components["sip0.cube0.hbm0"]
     assert (block.read_nbytes, block.written_nbytes, block.busy_ps) == (512, 512, 32 * 2000)
     assert (block.row_hits, block.row_closed, block.row_misses, block.turnarounds) == (30, 2, 0, 1)
+
+
+def test_pseudo_channels_move_whole_bursts_side_by_side():
+    block = hbm(mapping="5R-1BG-2B-5C-1BG-1PC")
+    each = Fraction(2000, 32)  # a burst of 32 bytes in a cycle of 2000 ps
+    assert block.parts == (MemoryPart("", 0, 0, each), MemoryPart("", 0, 0, each))
+    read(block, 0, at(0, row_nbytes=40))  # a burst of channel 0, and one of channel 1
+    write(block, 500_000, at(64, row_nbytes=8))
+    assert block.parts == (MemoryPart("", 32, 32, each), MemoryPart("", 32, 0, each))
+    assert (block.read_nbytes, block.written_nbytes) == (40, 8)
