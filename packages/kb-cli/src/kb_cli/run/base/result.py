@@ -182,7 +182,8 @@ class Roof(Struct, frozen=True, kw_only=True):
 
 
 class Unwritten(Struct, frozen=True, kw_only=True):
-    """Bytes that a run wrote and that caches still hold at its end, and the picoseconds that writing them would take.
+    """Bytes that caches hold at the end of a run and that the memories behind lack, and the picoseconds that writing
+    them would take.
 
     Each memory writes its own bytes, so the time is that of the memory with the most work.
     """

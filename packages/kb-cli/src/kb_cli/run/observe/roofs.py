@@ -23,6 +23,7 @@ from kb_engine.block import ComponentBase, Initiator, StageServer
 from kb_messages import StageType, TransferParams
 
 _PORT_OF_TCM: Final = "reg"
+_NO_TIME: Final = Fraction(0)
 _TCM_STAGES: Final = StageType.FETCH, StageType.STORE
 
 
@@ -67,8 +68,8 @@ def _roof(parts: Sequence[_Part]) -> Roof | None:
     if top is None or not top.least_ps:
         return None
     rates = [each.rate for each in known if each.rate is not None]
-    rate = sum(rates, Fraction(0)) if len(rates) == len(parts) else None
-    work = sum((each.least_ps * each.rate for each in known if each.least_ps and each.rate), Fraction(0))
+    rate = sum(rates, _NO_TIME) if len(rates) == len(parts) else None
+    work = sum((each.least_ps * each.rate for each in known if each.least_ps and each.rate), _NO_TIME)
     return Roof(
         kind=top.kind,
         count=len(parts),
@@ -80,7 +81,7 @@ def _roof(parts: Sequence[_Part]) -> Roof | None:
 
 
 def _is_known(part: _Part) -> bool:
-    return part.least_ps is not None and floor(part.least_ps) <= part.most_ps
+    return part.least_ps is not None and (not part.least_ps or floor(part.least_ps) <= part.most_ps)
 
 
 def _without(parts: Iterable[_Part], impl_of: dict[str, str]) -> Iterator[Roof]:
@@ -104,7 +105,7 @@ def _memories(launches: Sequence[LaunchResult], usage: Usage, span_ps: int) -> I
             yield _Part(kind, node, None, span_ps if nbytes else 0, None, True)
             continue
         least_ps = nbytes * part.ps_each + _carried_ps(part, launches)
-        yield _Part(kind, node, max(Fraction(0), least_ps), span_ps, 1 / part.ps_each, True)
+        yield _Part(kind, node, max(_NO_TIME, least_ps), span_ps, 1 / part.ps_each, True)
 
 
 def _carried_ps(part: PartBytes, launches: Sequence[LaunchResult]) -> int:
@@ -123,7 +124,7 @@ def _links(engine: Engine, usage: Usage, span_ps: int) -> Iterator[_Part]:
     for link in engine.fabric.links:
         name = f"{link.link.src} -> {link.link.dst}"
         _, nbytes = usage.counts.get((LINK, name), (0, 0))
-        yield _Part(LINK, name, nbytes * link.rate.ps_each, span_ps, None)
+        yield _Part(LINK, name, nbytes * link.rate.ps_each if nbytes else _NO_TIME, span_ps, None)
 
 
 def _ports(engine: Engine, usage: Usage, span_ps: int) -> Iterator[_Part]:
@@ -135,16 +136,16 @@ def _ports(engine: Engine, usage: Usage, span_ps: int) -> Iterator[_Part]:
 
 def _blocks(engine: Engine, plans: PlanTally, usage: Usage) -> Iterator[_Part]:
     """The blocks of PEs: their least times, and their times in service."""
-    least, busy = plans.least_ps, {(kind, node): ps for kind, node, ps in usage.busy_ps}
+    least, counts = plans.least_ps, usage.counts
     kinds: dict[str, list[tuple[_Part, object]]] = {}
     for component in engine.components.values():
         kind = engine.topology.graph.nodes[component.node_id].kind.value
         for channel, servers in served_in_turn(component):
-            of_stages = [least.get((component.node_id, each.stage_type), Fraction(0)) for each in servers]
+            of_stages = [least.get((component.node_id, each.stage_type), _NO_TIME) for each in servers]
             known = [each for each in of_stages if each is not None]
-            least_ps = sum(known, Fraction(0)) if len(known) == len(of_stages) else None
+            least_ps = sum(known, _NO_TIME) if len(known) == len(of_stages) else None
             rate, is_bytes = _rate_of(component, servers)
-            most_ps = busy.get((kind + channel, component.node_id), 0)
+            most_ps = counts.get((kind + channel, component.node_id), (0,))[0]
             name = _PORT_OF_TCM + channel if is_bytes else kind + channel
             part = _Part(name, component.node_id, least_ps, most_ps, rate, is_bytes)
             kinds.setdefault(name, []).append((part, form_of(component)))
