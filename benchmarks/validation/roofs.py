@@ -24,7 +24,6 @@ import numpy as np
 import random_chips
 import random_kernels
 import random_networks
-from devices import BLOCKS
 from digests import SMALL
 
 from kb_cli.run.observe.metrics import measure
@@ -75,8 +74,7 @@ def bundled(chips: Sequence[Path], benchmarks: Sequence[Path] = BENCHMARKS) -> I
 
 
 def _of_bundled(benchmark: Path, chip: Path) -> Found:
-    chosen = (*SMALL.get(benchmark.stem, ()), *(BLOCKS.get(benchmark.stem, ()) if "devices" in chip.parts else ()))
-    params = [word for param in chosen for word in ("-p", param)]
+    params = [word for param in SMALL.get(benchmark.stem, ()) for word in ("-p", param)]
     command = [sys.executable, "-c", "from kb_cli.main import main; main()", "run", str(benchmark.resolve()), *params]
     with tempfile.TemporaryDirectory() as folder:
         options = ["--topology", str(chip.resolve()), "--json", "--keep", "none", "--no-verify", "--no-log"]
