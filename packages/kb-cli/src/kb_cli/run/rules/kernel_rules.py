@@ -17,6 +17,7 @@ from kb_cli.run.rules.work.blocking_waits import BlockingWaits
 from kb_cli.run.rules.work.command_times import CommandTimes
 from kb_cli.run.rules.work.last_axis_reductions import LastAxisReductions
 from kb_cli.run.rules.work.padding import Padding
+from kb_cli.run.rules.work.pieces import Pieces
 from kb_cli.run.rules.work.repeated_reads import RepeatedReads
 from kb_dataexec import OpLog
 from kb_engine import Host, LaunchResult
@@ -41,6 +42,7 @@ RULES: Final[tuple[type[Rule], ...]] = (
     Padding,
     BlockingWaits,
     RepeatedReads,
+    Pieces,
 )
 
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kb_cli.run.rules.work.op_sums import first_operands, hashed
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import Programs
 from kb_messages import CallCause, MemorySpace, Role
@@ -18,6 +19,7 @@ _COLUMNS: Final = (
     "command_seq", "pe", "line", "n_ops", "t_call_ps", "t_issued_ps", "t_taken_ps", "t_decoded_ps", "t_done_ps",
     "after_seq", "after",
 )  # fmt: skip
+_N_OF_TRANSFER: Final = 7
 _READ, _WRITE = "dma_read", "dma_write"
 
 
@@ -25,9 +27,10 @@ class Commands(NamedTuple):
     """Commands in columns: those of a PE follow each other, in their order. All are known to belong to a program.
 
     `pe` and `line` number strings. `program` is the row of the table `kernels`. `is_load` is True for a command that is
-    one DMA read. `service_ps` is the time of the read, `nbytes` its bytes, and `n_pieces` its rectangles, all 0 for
-    other commands. `write_ps` is the time of a command that is one DMA write, otherwise 0. `is_awaited` is True for a
-    load for which the kernel waited before it went on.
+    one DMA read. `service_ps` is the time of the read, `nbytes` its bytes, and `n_pieces` its rectangles. The first of
+    them begins at `offset` of `owner`, and ends `span_nbytes` later. All are 0 for other commands. `write_ps` is the
+    time of a command that is one DMA write, otherwise 0. `is_awaited` is True for a load for which the kernel waited
+    before it went on.
     """
 
     pe: Ints
@@ -41,6 +44,9 @@ class Commands(NamedTuple):
     write_ps: Ints
     nbytes: Ints
     n_pieces: Ints
+    owner: Ints
+    offset: Ints
+    span_nbytes: Ints
     is_load: npt.NDArray[np.bool_]
     is_awaited: npt.NDArray[np.bool_]
 
@@ -86,8 +92,9 @@ class CommandTimes:
         operands = chunk.operands
         mine = operands[(operands["space"] == MemorySpace.TCM.code) & (operands["role"] != Role.SRC)]
         span = (mine["rows"] - 1) * mine["stride"] + mine["row_nbytes"]
-        places = np.unique(np.stack([mine["owner"].astype(np.int64), mine["offset"], mine["offset"] + span]), axis=1)
-        for owner, start, end in places.T.tolist():
+        places = [mine["owner"].astype(np.int64), mine["offset"], mine["offset"] + span]
+        _, first = np.unique(hashed(places), return_index=True)
+        for owner, start, end in zip(*(column[first].tolist() for column in places), strict=True):
             self._tcm.setdefault(owner, set()).add((start, end))
 
     def tcm_nbytes(self, owner: int, start: int) -> int:
@@ -97,6 +104,18 @@ class CommandTimes:
             total += max(0, high - max(low, reached))
             reached = max(reached, high)
         return total
+
+    @cached_property
+    def work_ps(self) -> int:
+        """The picoseconds of the commands of a PE that are no loads, the most of all PEs, from call to end.
+
+        0 unless kernels wait for commands: commands that run at the same time do not add up.
+        """
+        commands = self.commands
+        if commands is None or not commands.is_awaited.any():
+            return 0
+        work = np.where(commands.is_load, 0, commands.t_done_ps - commands.t_call_ps)
+        return int(np.bincount(commands.pe, work).max())
 
     @cached_property
     def kernels(self) -> Kernels:
@@ -115,23 +134,21 @@ class CommandTimes:
         program = self._programs.of_commands(rows[0])
         rows, program = rows[:, program >= 0], program[program >= 0]
         seq, pe, line, n_ops, call, issued, taken, decoded, done, after_seq, after = rows
-        is_load, (service, nbytes, n_pieces) = _looked_up(seq, n_ops, self._reads)
-        _, (write, _, _) = _looked_up(seq, n_ops, self._writes)
+        is_load, (service, *loaded) = _looked_up(seq, n_ops, self._reads)
+        _, (write, *_) = _looked_up(seq, n_ops, self._writes)
         goes_on = np.zeros(len(seq), np.bool_)
         goes_on[:-1] = (after[1:] == CallCause.COMPLETION) & (after_seq[1:] == seq[:-1]) & (program[1:] == program[:-1])
-        return Commands(
-            pe, line, program, call, done, issued - call, decoded - taken, service, write, nbytes, n_pieces, is_load,
-            is_load & goes_on,
-        )  # fmt: skip
+        times = pe, line, program, call, done, issued - call, decoded - taken, service, write
+        nbytes, n_pieces, owner, offset, span = loaded
+        return Commands(*times, nbytes, n_pieces, owner, offset, span, is_load, is_load & goes_on)
 
 
 def _transfers_of(chunk: OpLog, name: str, far: Role) -> Ints:
-    """The ops *name* of *chunk* in columns: number of the command, picoseconds of service, bytes, and pieces.
-
-    Bytes and pieces are those of the operands with the role *far*.
+    """The ops *name* of *chunk* in columns: number of the command, picoseconds of service, bytes and pieces of the
+    operands with the role *far*, and owner, offset and span of the first of them.
     """
     if name not in chunk.strings:
-        return np.zeros((4, 0), np.int64)
+        return np.zeros((_N_OF_TRANSFER, 0), np.int64)
     ops = chunk.ops[chunk.ops["name"] == chunk.strings.index(name)]
     order = np.argsort(ops["op_id"], kind="stable")
     ids, operands = ops["op_id"][order], chunk.operands
@@ -141,14 +158,17 @@ def _transfers_of(chunk: OpLog, name: str, far: Role) -> Ints:
     at, mine = at[is_there], mine[is_there]
     nbytes = np.bincount(at, mine["rows"] * mine["row_nbytes"], len(ids)).astype(np.int64)
     service = (ops["t_end_ps"] - ops["t_start_ps"])[order]
-    return np.stack([ops["command_seq"][order], service, nbytes, np.bincount(at, minlength=len(ids))])
+    rows, row_nbytes, _, owner, offset, stride = first_operands(chunk, ids, far)
+    span = (rows - 1) * stride + row_nbytes
+    n_pieces = np.bincount(at, minlength=len(ids))
+    return np.stack([ops["command_seq"][order], service, nbytes, n_pieces, owner, offset, span])
 
 
 def _looked_up(seq: Ints, n_ops: Ints, found: list[Ints]) -> tuple[npt.NDArray[np.bool_], list[Ints]]:
     """For each command *seq*, whether it is one transfer of *found*; and the columns of the transfer, 0 for others."""
     transfers = np.concatenate(found, axis=1)
     if not transfers.shape[1]:
-        return np.zeros(len(seq), np.bool_), [np.zeros(len(seq), np.int64) for _ in range(3)]
+        return np.zeros(len(seq), np.bool_), [np.zeros(len(seq), np.int64) for _ in transfers[1:]]
     transfers = transfers[:, np.argsort(transfers[0], kind="stable")]
     at = np.minimum(np.searchsorted(transfers[0], seq), transfers.shape[1] - 1)
     is_one = (n_ops == 1) & (transfers[0][at] == seq)

@@ -179,20 +179,19 @@ class RepeatedReads:
         called: float = path.by_line(lambda row: row.what in ("issue", "decode"))[again.line]
         at_line = reads.line == line
         took_ps = int(reads.took_ps[at_line].sum()) + self._writes_ps[line]
-        commands, chain = facts.commands.commands, 0.0
+        commands = facts.commands.commands
         if commands is not None:
             here = commands.line == line
             if (commands.is_load & here).sum() > (commands.is_awaited & here).sum() * 2:
                 a_step_ps = np.bincount(reads.component[at_line], reads.took_ps[at_line]).max() / again.n_times
                 moved, called = (moved - float(a_step_ps) if moved > _LEAST_STEPS * a_step_ps else 0), 0
             called = called * min(again.n_reads / max(int(here.sum()), 1), 1)
-            if commands.is_awaited.any():
-                work = np.where(commands.is_load, 0, commands.t_done_ps - commands.t_call_ps)
-                chain = float(np.bincount(commands.pe, work).max(initial=0))
         left = 1 - again.read_nbytes / max(int((reads.n_reads * reads.nbytes).sum()), 1)
         nodes = facts.host.engine.topology.graph.nodes.values()
         memories = {node.kind.value for node in nodes if node.memory is not None}
-        least_ps = max(chain, path.busiest_ps(memories, False), max(facts.usage.links.busy_ps, default=0) * left)
+        least_ps = max(
+            facts.commands.work_ps, path.busiest_ps(memories, False), max(facts.usage.links.busy_ps, default=0) * left
+        )
         return path.gain(moved * again.took_ps / max(took_ps, 1) + called, least_ps)
 
     def _has_room(self, again: _Again, facts: RunFacts) -> bool:
