@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -119,6 +120,11 @@ class ChipPlaces:
     def _slices(self, owner: int) -> Array:
         """The memories over which the interleaved memory *owner* lies."""
         return np.array([self._memory_of_owner[base >> OFFSET_BITS] for base in self._regions[owner].slices], np.int64)
+
+    @cached_property
+    def part_of_column(self) -> Array:
+        """The share, in 1 / PARTS, of evenly spread bytes in one memory, of each memory and interleaved memory."""
+        return np.array([PARTS] * len(self.memories) + [PARTS // len(each.slices) for each in self._regions.values()])
 
     @property
     def n_columns(self) -> int:

@@ -57,6 +57,7 @@ class RunSums:
         self.edges = _edges(launches)
         self._by_pe = np.zeros((2, n_pes, places.n_columns), np.int64)
         self._by_time = np.zeros((len(self.edges) - 1, places.n_columns), np.int64)
+        self._spread = np.zeros(2, np.int64)
         self.waits_ps = np.zeros((len(self.edges) - 1, len(places.memories)), np.int64)
         self.queued_ps = np.zeros(n_pes, np.int64)
         self._early = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -107,6 +108,11 @@ class RunSums:
             ((n, n > nbytes) for n, nbytes in zip(read, self._tensor_nbytes, strict=False) if n), reverse=True
         )
         return [*known, (read[-1], False)]
+
+    @property
+    def slices_of_transfer(self) -> float:
+        """The number of memories over which the bytes of a DMA op lie, as a mean over bytes."""
+        return float(self._spread[0]) / max(float(self._spread[1]), 1.0)
 
     @property
     def has_exchange(self) -> bool:
@@ -182,6 +188,8 @@ class RunSums:
     def _add_far(self, moved: _Moved, rectangle: Array, memory: Array, parts: Array) -> None:
         way, nbytes = np.where(moved.is_read[rectangle], 0, 1), moved.nbytes[rectangle]
         np.add.at(self._by_pe, (way, moved.pe[rectangle], memory), nbytes * parts)
+        share = np.minimum(parts, self.places.part_of_column[memory])
+        self._spread += np.array([(nbytes * parts).sum(), (nbytes * parts * share // PARTS).sum()])
         window, which, share = self._windows(moved.start_ps[rectangle], moved.end_ps[rectangle], nbytes)
         np.add.at(self._by_time, (window, memory[which]), share * parts[which])
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from kb_cli.run.rules.placement.limits import WAITS, Moved, longest_alone_ps, ps_of_hbm_byte, sharded, transfers_ps
+from kb_cli.run.rules.placement.limits import (
+    WAITS,
+    Moved,
+    longest_alone_ps,
+    own_rows,
+    ps_of_hbm_byte,
+    sharded,
+    transfers_ps,
+)
 
 if TYPE_CHECKING:
     from kb_cli.run.rules.run_facts import RunFacts
@@ -24,7 +32,8 @@ class SliceLoad(NamedTuple):
     `slices` are those in the cubes of PEs with work, and all others that served bytes; `hot` are the most loaded ones.
     `peak` is the load of the most loaded slice over the mean of `slices`, at each time: the mean over windows of time,
     weighted by load. `total_peak` is the same of the loads of the whole run. `hot_share` is the part of all bytes that
-    `hot` have. `line` is the kernel line that waits longest for memories and shared links, "" for none.
+    `hot` have. `hidden` is the work of PEs that is hidden behind transfers, as a share of the time.
+    `line` is the kernel line that waits longest for memories and shared links, "" for none.
     """
 
     slices: list[str]
@@ -33,6 +42,7 @@ class SliceLoad(NamedTuple):
     total_peak: float
     hot_share: float
     gain: float
+    hidden: float
     line: str
 
     @property
@@ -83,8 +93,20 @@ def slice_load(facts: RunFacts) -> SliceLoad | None:
         total_peak=float(total.max() / total.mean()),
         hot_share=hot_share,
         gain=max(0.0, 1 - least_ps / span_ps) if span_ps else 0.0,
+        hidden=_hidden(facts),
         line=_waiting_line(facts),
     )
+
+
+def _hidden(facts: RunFacts) -> float:
+    """The work of PEs, but for their DMAs, that is on no PE's own path: its share of the time of all PEs with work."""
+    kinds = {kind.value: int(work.sum()) for kind, work in facts.sums.work_ps.items()}
+    on_path = 0
+    for launch in facts.where.launches:
+        for pe in launch.pes:
+            on_path += len(pe.pes) * sum(row.ps for row in own_rows(pe) if row.block in kinds)
+    whole_ps = facts.metrics.span_ps * max(len(facts.sums.used_pes), 1)
+    return max(0.0, (sum(kinds.values()) - on_path) / max(whole_ps, 1))
 
 
 def _waiting_line(facts: RunFacts) -> str:
