@@ -149,8 +149,8 @@ def test_a_bundled_benchmark_is_known_byte_for_byte(invoke, chip_file, tmp_path)
     file = chip_file({**GEMM, "kernel": "vector_add", "equal": {}, "ranges": {"N": [1, 4096]}})
     run = ("-p", "N=1024", "--topology", file)
     assert "as 9 of 10 of 10 gemm rows of d)" in invoke("run", "vector_add", *run).stdout
-    said = invoke("run", "vector_add", "-p", "block=512", *run).stdout
-    assert "(not validated for this kernel: block=512, not the default 1024 as in the 10 gemm rows of d)" in said
+    said = invoke("run", "vector_add", "-p", "dtype=f16", *run).stdout
+    assert "(not validated for this kernel: dtype=f16, not the default f32 as in the 10 gemm rows of d)" in said
     copy = tmp_path / "vector_add.py"
     copy.write_bytes((Path(__file__).parents[4] / "benchmarks/vector_add.py").read_bytes())
     assert "as 9 of 10 of 10 gemm rows of d)" in invoke("run", copy, *run).stdout
