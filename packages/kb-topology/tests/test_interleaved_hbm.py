@@ -25,13 +25,42 @@ def test_a_cube_of_8_gib_has_two_regions_with_the_highest_units(small):
     assert addresses.label(7) == ""
 
 
-def test_every_cube_has_a_region_and_other_maps_stay(whole):
+def test_every_cube_and_every_sip_has_a_region_and_other_maps_stay(whole):
     plain, spread = whole(), whole("name: whole\n", "name: whole\nhbm_interleave_nbytes: 4096\n")
     assert plain.address_map.interleaved == {}
     assert spread.address_map.regions == plain.address_map.regions
     assert [region.node_id for region in spread.address_map.interleaved.values()] == [
         f"sip{sip}.cube{cube}.hbm" for sip in range(2) for cube in range(6)
-    ]
+    ] + [f"sip{sip}.hbm[{number}]" for sip in range(2) for number in range(2)]
+
+
+def test_tensors_without_a_place_lie_in_pages_over_the_slices_of_the_first_sip(whole):
+    """Six cubes of two slices of 2 GiB: the last region has the highest 4 GiB, in whole rounds of twelve pages."""
+    addresses = whole("name: whole\n", "name: whole\nhbm_interleave_nbytes: 256\n").address_map
+    assert addresses.default_memory == "sip0.hbm"
+    of_sip = [each for each in addresses.interleaved.values() if each.memory == "sip0.hbm"]
+    assert {each.interleaving for each in of_sip} == {Interleaving(granule_nbytes=4096, count=12)}
+    assert {each.cubes for each in of_sip} == {tuple((0, cube) for cube in range(6))}
+    assert sum(each.nbytes for each in of_sip) == 12 * 2 * GIB
+    assert of_sip[1].nbytes == 4 * GIB // (12 * 4096) * 12 * 4096
+    assert not any(each.is_named or each.is_of_cube for each in of_sip)
+
+
+def test_pages_of_a_sip_are_no_smaller_than_granules_of_cubes(whole):
+    addresses = whole("name: whole\n", "name: whole\nhbm_interleave_nbytes: 65536\n").address_map
+    assert {each.interleaving.granule_nbytes for each in addresses.interleaved.values()} == {65536}
+
+
+def test_a_slice_that_holds_no_whole_pages_has_the_granules_of_a_cube(whole):
+    addresses = whole("name: whole\n", "name: whole\nhbm_interleave_nbytes: 64\n", "size: 2 GiB", "size: 64064 B")
+    granules = {each.memory: each.interleaving.granule_nbytes for each in addresses.address_map.interleaved.values()}
+    assert granules["sip0.hbm"] == 64
+
+
+def test_a_chip_of_one_cube_has_no_memory_of_a_sip(small):
+    addresses = small(NAME, GRANULES).address_map
+    assert addresses.default_memory is None
+    assert all(each.is_of_cube for each in addresses.interleaved.values())
 
 
 @pytest.mark.parametrize(
@@ -72,9 +101,9 @@ def test_a_set_may_lie_over_all_cubes_beside_the_memories_of_cubes(whole):
         'interleaved: {all: {slices: "sip[*].cube[*].hbm[*]", granule_nbytes: 64}}\n'
     )
     regions = list(whole("name: whole\n", changed).address_map.interleaved.values())
-    assert [each.is_named for each in regions] == [True] + [False] * 12
+    assert [each.is_named for each in regions] == [True] + [False] * (12 + 2 * 2)
     assert regions[0].cubes == tuple((sip, cube) for sip in range(2) for cube in range(6))
-    assert len({each.owner for each in regions}) == 13
+    assert len({each.owner for each in regions}) == 1 + 12 + 2 * 2
 
 
 def test_a_memory_over_256_gib_has_several_regions(small):

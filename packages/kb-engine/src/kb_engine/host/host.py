@@ -28,7 +28,7 @@ from kb_engine.host.tensor_memory import TensorMemory
 from kb_engine.host.virtual_memory import VirtualMemory
 from kb_engine.language.tl import Language
 from kb_engine.launch.launch import LaunchResult
-from kb_engine.launch.targets import pes_of
+from kb_engine.launch.targets import pes_of, targets_of
 from kb_engine.memory.device_memory import UnwrittenLoadError
 from kb_engine.program.author.arguments import describe
 from kb_engine.program.grid import Schedule, grid_of
@@ -79,7 +79,9 @@ def owning_cubes(topology: Topology, arguments: Iterable[Any]) -> list[CubeTarge
 
 def _tensors(arguments: Iterable[Any]) -> Iterator[Tensor]:
     for argument in arguments:
-        if isinstance(argument, TensorRef):
+        if isinstance(argument, Tensor):
+            yield argument
+        elif isinstance(argument, TensorRef):
             yield argument.tensor
         elif isinstance(argument, (list, tuple)):
             yield from _tensors(argument)
@@ -219,7 +221,8 @@ class Host:
         memory near its PE (`hbm_slice_of`). A kernel that uses a whole tensor with copies uses the copy of its PE.
 
         On a chip with `hbm_interleave_nbytes`, a tensor in HBM without *blocks*, *slices* and *shard* is flat: it lies
-        in granules over all slices of a cube, by default of the first one, else of cube number *cube*.
+        in granules over all slices of the first SIP, or over those of cube number *cube*. `memory="sip1.hbm"` names the
+        slices of another SIP of several cubes.
 
         Raises KernelError for impossible shapes, cuts and slices, such as more shards than rows, and OutOfMemoryError
         when a memory is full.
@@ -372,8 +375,8 @@ class Host:
     ) -> LaunchResult:
         """Runs *kernel* as one program on each of several PEs, or as the programs of *grid*. Returns when all are done.
 
-        *pes* holds numbers of PEs, or is `all`; *targets* names PEs by cube. Without both, the kernel runs on all PEs
-        of the cubes whose memories hold a part of a tensor argument, and without tensor arguments on all PEs.
+        *pes* holds numbers of PEs, or is `all`; *targets* names PEs by cube. Without both, the kernel runs on
+        the PEs of `default_targets`.
 
         *grid* holds the number of programs along one to three axes, axis 0 the fastest. A PE takes its next program
         when the kernel has returned, although commands of the last program may be in flight. With *schedule* `dynamic`
@@ -405,6 +408,20 @@ class Host:
         self.launches.append(result)
         return result
 
+    def default_targets(self, arguments: Iterable[Any] = ()) -> list[CubeTarget]:
+        """The PEs of a launch with *arguments* that names none: all PEs of the cubes whose memories hold a part of a
+        tensor among them.
+
+        A tensor without a place counts in all cubes of its SIP. Without tensors, the launch has all PEs of the chip.
+        Tensors inside lists and tuples count too.
+        """
+        topology = self.engine.topology
+        tensors = list(_tensors(arguments))
+        owning = owning_cubes(topology, tensors)
+        sips = {each.sip for each in owning_cubes(topology, filter(self._tensors.is_unplaced, tensors))}
+        cubes = targets_of(topology.graph, self.engine.pes)
+        return [each for each in cubes if each in owning or each.sip in sips] or list(cubes)
+
     def _launch_ids(
         self,
         arguments: Sequence[Any],
@@ -414,10 +431,9 @@ class Host:
         graph = self.engine.topology.graph
         if targets is not None:
             return pes_of(graph, targets)
-        ids = list(self.engine.pes)
         if pes is None:
-            cubes = owning_cubes(self.engine.topology, arguments)
-            return pes_of(graph, cubes) if cubes else ids
+            return pes_of(graph, self.default_targets(arguments))
+        ids = list(self.engine.pes)
         return ids if pes == "all" else [ids[number] for number in self._memories.check_pes("launch", pes)]
 
     def read(self, tensor: Tensor) -> npt.NDArray[Any] | DeferredRead:

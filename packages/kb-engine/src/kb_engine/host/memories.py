@@ -171,12 +171,12 @@ class Memories:
                 self._by_owner[region.owner] = allocator
         self._allocators[MemorySpace.TCM] = [pe.tcm for pe in pes]
         pools = _pools(topology, self._by_owner, page_nbytes)
-        self._pools = [pool for pool in pools.values() if not pool.regions[0].is_named]
-        self._named = {name: pool for name, pool in pools.items() if pool.regions[0].is_named}
+        self._pools = [pool for pool in pools.values() if pool.regions[0].is_of_cube]
+        self._named = {name: pool for name, pool in pools.items() if not pool.regions[0].is_of_cube}
         self.n_pools = len(self._pools)
         """The number of cubes with interleaved bytes: all cubes of a chip, or none."""
         self.interleaved_names = list(self._named)
-        """The names of the sets of slices that the chip interleaves."""
+        """The names of the sets of slices that the chip interleaves, and of its SIPs, such as `sip0.hbm`."""
         self.default_name = topology.address_map.default_memory
         """The interleaved memory for tensors that name no memory, if the chip has one."""
         self.places: list[tuple[int, int]] = []
@@ -200,7 +200,7 @@ class Memories:
         wanted = range(n_pes) if pes is None else pes
         found: object = wanted  # a script's types are not checked
         types = set(map(type, found)) if isinstance(found, Collection) else {type(None)}
-        if not all(issubclass(each, SupportsIndex) for each in types):
+        if bool in types or not all(issubclass(each, SupportsIndex) for each in types):
             raise KernelError(where, f"pes={pes!r}", f"a list of PE numbers, 0 to {n_pes - 1}")
         for number in wanted:
             if not 0 <= number < n_pes:
@@ -227,6 +227,16 @@ class Memories:
             raise OutOfMemoryError(f"sip{sip}.cube{cube}", f"a cube without {space.value.upper()}", "some")
         rank, n_pes = self._rank[pe], self._pes_in_cube[sip, cube]
         return found[rank if len(found) >= n_pes else rank * len(found) // n_pes]
+
+    def in_turn(self, number: int) -> int:
+        """The number of the HBM slice that tensor *number* gets among the tensors without a place.
+
+        The cubes of the first SIP take them in turn, and so do the slices of each cube.
+        """
+        places = [(sip, found) for (space, sip, _), found in self._in_cube.items() if space is MemorySpace.HBM]
+        cubes = [found for sip, found in places if sip == places[0][0]]
+        of_cube = cubes[number % len(cubes)]
+        return of_cube[number // len(cubes) % len(of_cube)]
 
     def allocate(self, space: MemorySpace, number: int, nbytes: int, name: str) -> int:
         """Allocates *nbytes* for tensor *name* in memory *number*, and returns the address.

@@ -91,6 +91,12 @@ class TensorMemory:
         self.memories = Memories(engine.topology, list(engine.pes.values()))
         self.mappings = Mappings()
         self.live: dict[int, Tensor] = {}
+        self._unplaced: set[int] = set()
+        self._n_unplaced = 0
+
+    def is_unplaced(self, tensor: Tensor) -> bool:
+        """Whether *tensor* lies where the host put it by default, because it was allocated without a place."""
+        return tensor.addresses[0][0] in self._unplaced
 
     def empty(
         self,
@@ -104,6 +110,23 @@ class TensorMemory:
         cube: int | None,
     ) -> Tensor:
         """Allocates a tensor. `Host.empty` describes the arguments and the errors."""
+        found = self._placed(name, shape, dtype, blocks, slices, memory, shard, cube)
+        if (blocks, slices, memory, shard, cube) == ((1, 1), None, MemorySpace.HBM, None, None):
+            self._unplaced.add(found.addresses[0][0])
+            self._n_unplaced += 1
+        return found
+
+    def _placed(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: DType | str,
+        blocks: tuple[int, int],
+        slices: Sequence[int] | None,
+        memory: str,
+        shard: Sharding | str | None,
+        cube: int | None,
+    ) -> Tensor:
         self._check_current("tensor", name)
         dtype, sets = DType(dtype), self.memories.interleaved_names
         if not shape or any(size < 1 for size in shape):
@@ -119,10 +142,11 @@ class TensorMemory:
         is_named = is_cut or space is not MemorySpace.HBM
         if cube is not None:
             self._check_cube(name, cube, is_named)
-        if self.memories.n_pools and not is_named:
-            return self._interleaved(name, shape, dtype, cube or 0)
-        if self.memories.default_name is not None and not is_named:
-            return self._interleaved(name, shape, dtype, self.memories.default_name)
+        pool = self._default_pool(cube)
+        if pool is not None and not is_named:
+            return self._interleaved(name, shape, dtype, pool)
+        if not is_named and self.memories.count(space):
+            slices = [self.memories.in_turn(self._n_unplaced)]
         cut, homes = choose_homes(self.memories, name, space, (rows, cols), blocks, slices, shard)
         row_bounds, col_bounds = block_bounds(rows, cut.down), block_bounds(cols, cut.along)
         sizes = [
@@ -150,6 +174,15 @@ class TensorMemory:
         self.live[tensor.addresses[0][0]] = tensor
         return tensor
 
+    def _default_pool(self, cube: int | None) -> int | str | None:
+        """The interleaved memory of a tensor in HBM that names no slices: that of *cube*, else the chip's default.
+
+        None on a chip that interleaves nothing.
+        """
+        if cube is None and self.memories.default_name is not None:
+            return self.memories.default_name
+        return cube or 0 if self.memories.n_pools else None
+
     def _check_cube(self, name: str, cube: int, is_named: bool) -> None:
         count = self.memories.n_pools
         if not count:
@@ -162,7 +195,7 @@ class TensorMemory:
             raise KernelError(f"tensor {name}", f"cube={cube}", f"0 to {count - 1}")
 
     def _interleaved(self, name: str, shape: tuple[int, ...], dtype: DType, memory: int | str) -> Tensor:
-        """Allocates a flat tensor in *memory*: the HBM slices of a cube, by its number, or a named set of slices."""
+        """Allocates a flat tensor in *memory*: the HBM slices of a cube, by its number, or a set of slices by name."""
         rows, cols = sides_of(shape)
         nbytes = rows * cols * dtype.nbytes
         address = self.memories.allocate_interleaved(memory, nbytes, name)
@@ -195,6 +228,7 @@ class TensorMemory:
             self.memories.release(matrix.address)
             self.engine.memory.store.release(*split_address(matrix.address), 1, matrix.nbytes, matrix.nbytes)
         del self.live[tensor.addresses[0][0]]
+        self._unplaced.discard(tensor.addresses[0][0])
 
     def check_live(self, call: str, tensor: Tensor) -> None:
         """Raises KernelError, which names the *call*, when *tensor* belongs to another chip or was freed.

@@ -15,6 +15,7 @@ from kb_topology.topology import Topology
 def facts(topology: Topology) -> tuple[str, ...]:
     """A line for packets, one for multicast, one for the HBM of all cubes, and one for each memory that has a name."""
     lines, packets, spec = [], topology.spec.packets, topology.spec
+    interleaved = topology.address_map.interleaved.values()
     if not isinstance(packets, UnsetType):
         payload, header = format_nbytes(packets.payload_nbytes), format_nbytes(packets.header_nbytes)
         lines.append(f"Packets: up to {payload} of payload, and a header of {header}.")
@@ -22,7 +23,11 @@ def facts(topology: Topology) -> tuple[str, ...]:
         lines.append(f"Multicast: up to {spec.multicast.receivers} readers of the same bytes.")
     if spec.hbm_interleave_nbytes:
         lines.append(f"HBM: {format_nbytes(spec.hbm_interleave_nbytes)} in each slice of a cube, in turn.")
-    named = {region.memory: region for region in topology.address_map.interleaved.values() if region.is_named}
+    of_sip = next((each for each in interleaved if not each.is_named and not each.is_of_cube), None)
+    if of_sip is not None and topology.address_map.default_memory == of_sip.memory:
+        granule = format_nbytes(of_sip.interleaving.granule_nbytes)
+        lines.append(f"Tensors without a place: {granule} in each slice of a SIP, in turn.")
+    named = {region.memory: region for region in interleaved if region.is_named}
     for name, region in named.items():
         slices = f"each of its {len(region.slices)} slices of HBM, in turn"
         lines.append(f"{name}: {format_nbytes(region.interleaving.granule_nbytes)} in {slices}.")

@@ -47,7 +47,7 @@ class AddressMap:
         if source is None or spec is None:
             return cls(by_owner, {})
         found = interleaved_regions(by_owner, graph, spec, source)
-        return cls(by_owner, {region.owner: region for region in found}, default_memory(spec))
+        return cls(by_owner, {region.owner: region for region in found}, default_memory(spec, found))
 
     @property
     def regions(self) -> tuple[MemoryRegion, ...]:

@@ -1,8 +1,8 @@
 """Interleaved memories: addresses that run on from granule to granule over slices of HBM.
 
-An interleaved memory is the HBM of one cube, or a set of slices that the topology names. It has one region or several,
-each with a range of every slice. Regions have the highest units of the cube of the first slice, which slices do not
-use.
+An interleaved memory is the HBM of one cube, the HBM of a SIP of several cubes, or a set of slices that the topology
+names. It has one region or several, each with a range of every slice. Regions have the highest units of the cube of
+the first slice, which slices do not use.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ class MemoryRegion(Struct, frozen=True, kw_only=True, gc=False):
 
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+_SIP_GRANULE_NBYTES: Final = 4096
+"""Bytes that follow each other in a slice, in the HBM of a SIP.
+
+Source: assumed, a page. On one_sip, granules of 512 to 8192 bytes give times within 3 % of each other, and larger ones
+leave slices of a small tensor out. Smaller ones make more requests of each transfer.
+"""
 _LAST_NBYTES: Final = 1 << 32
 """Most bytes of the last region of a cube.
 
@@ -47,7 +53,8 @@ class InterleavedRegion(MemoryRegion, frozen=True, kw_only=True, gc=False):
     """`nbytes` bytes that lie over slices of HBM by the rule of `interleaving`. `node_id` is a name, and no node.
 
     `slices` holds one address for each slice: the address from which on the region lies in the slice. `memory` is the
-    name that all regions of one interleaved memory share: the name of the set of slices, or `sip0.cube0.hbm`.
+    name that all regions of one interleaved memory share: `sip0.cube0.hbm`, `sip0.hbm`, or the name of the set of
+    slices.
     """
 
     interleaving: Interleaving
@@ -58,8 +65,13 @@ class InterleavedRegion(MemoryRegion, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_named(self) -> bool:
-        """Whether the topology names the set of slices, rather than interleaving the HBM of every cube."""
+        """Whether the topology names the set of slices, rather than interleaving the HBM of every cube and SIP."""
         return "." not in self.memory
+
+    @property
+    def is_of_cube(self) -> bool:
+        """Whether the region is of the HBM of one cube, on a chip that interleaves the HBM of every cube."""
+        return not self.is_named and len(self.cubes) == 1
 
     @property
     def slice_nbytes(self) -> int:
@@ -83,14 +95,15 @@ class _Memory(Struct):
 def interleaved_regions(
     by_owner: Mapping[int, MemoryRegion], graph: Graph, spec: TopologySpec, source: YamlSource
 ) -> list[InterleavedRegion]:
-    """The regions of the named sets of slices, then the regions of all cubes.
+    """The regions of the named sets of slices, then the regions of all cubes, then those of SIPs of several cubes.
 
     The regions of one memory are in order.
 
     Raises TopologyError, at its place in *source*, for a memory of fewer than two slices, and for slices that are not
     copies of one node, do not hold whole granules, or leave no units for the regions.
     """
-    memories = [*_named(by_owner, graph, spec, source), *_cubes(by_owner, graph, spec.hbm_interleave_nbytes)]
+    of_cubes = list(_cubes(by_owner, graph, spec.hbm_interleave_nbytes))
+    memories = [*_named(by_owner, graph, spec, source), *of_cubes, *_sips(of_cubes)]
     highest: dict[tuple[int, int], int] = {}
     used: dict[tuple[int, int], int] = {}
     for region in by_owner.values():
@@ -111,10 +124,14 @@ def interleaved_regions(
     return found
 
 
-def default_memory(spec: TopologySpec) -> str | None:
-    """The name of the set of slices that holds flat tensors that name no memory. None where *spec* has no default."""
+def default_memory(spec: TopologySpec, regions: Sequence[InterleavedRegion]) -> str | None:
+    """The name of the interleaved memory for flat tensors that name no memory: the default that *spec* states, else
+    the HBM of the first SIP among *regions*. None where there is neither.
+    """
     sets = {} if isinstance(spec.interleaved, UnsetType) else spec.interleaved
-    return next((name for name, each in sets.items() if each.default), None)
+    stated = next((name for name, each in sets.items() if each.default), None)
+    of_sips = (each.memory for each in regions if not each.is_named and not each.is_of_cube)
+    return stated or next(of_sips, None)
 
 
 def _named(
@@ -157,6 +174,20 @@ def _cubes(by_owner: Mapping[int, MemoryRegion], graph: Graph, granule_nbytes: i
             cubes[_place(graph.nodes[region.node_id])].append(region)
     for (sip, cube), slices in cubes.items():
         yield _Memory(f"sip{sip}.cube{cube}.hbm", slices, granule_nbytes, _LAST_NBYTES, ("hbm_interleave_nbytes",))
+
+
+def _sips(cubes: Sequence[_Memory]) -> Iterator[_Memory]:
+    """The HBM of every SIP, of the HBM of its *cubes*. A SIP of one cube has none of its own."""
+    sips: dict[str, list[_Memory]] = {}
+    for cube in cubes:
+        sips.setdefault(cube.name.partition(".")[0], []).append(cube)
+    for sip, found in sips.items():
+        slices = [each for cube in found for each in cube.slices]
+        granule_nbytes = max(_SIP_GRANULE_NBYTES, found[0].granule_nbytes)
+        if any(each.nbytes % granule_nbytes for each in slices):
+            granule_nbytes = found[0].granule_nbytes
+        if len(found) > 1:
+            yield _Memory(f"{sip}.hbm", slices, granule_nbytes, _LAST_NBYTES, ("hbm_interleave_nbytes",))
 
 
 def _starts(memory: _Memory) -> list[int]:

@@ -262,7 +262,7 @@ class Device:
         pes = list(self._timed.engine().pes.values())
         tcm = min(pe.tcm_nbytes - pe.scheduler.reserved_nbytes for pe in pes)
         return {
-            "multiprocessor_count": len(pes),
+            "multiprocessor_count": self._n_pes_of_a_launch,
             "max_shared_mem": tcm,
             "max_num_regs": pes[0].register_nbytes // 4,
             "warpSize": 32,
@@ -270,6 +270,15 @@ class Device:
             "mem_clock_rate": round(self.hbm_gbs * 8e6 / (2 * _BUS_BITS)),
             "mem_bus_width": _BUS_BITS,
         }
+
+    @property
+    def _n_pes_of_a_launch(self) -> int:
+        """The number of PEs that a launch on arrays has: those of the SIPs over which arrays lie."""
+        graph, memories = self.topology.graph, self.topology.address_map
+        cubes = [each.cubes for each in memories.interleaved.values() if each.memory == memories.default_memory]
+        places = [sip for (sip, _), _ in graph.pe_places.values()]
+        sips = {sip for found in cubes for sip, _ in found} or {places[0]}
+        return sum(sip in sips for sip in places)
 
     @property
     def cache_nbytes(self) -> int:

@@ -187,7 +187,7 @@ class PreparedLaunch:
                 self._kernel,
                 front_end=front_end,
                 grid=self._grid,
-                pes="all",
+                targets=self.host.default_targets(self._tensors.values()),
                 schedule=self._schedule,  # type: ignore[arg-type]
             )
         except TcmFullError as error:
@@ -199,14 +199,10 @@ class PreparedLaunch:
             self.host.read(self._tensors[each.chip_address])
 
     def _place(self, name: str, data: npt.NDArray[np.uint8]) -> int:
-        """Puts *data* into the HBM of the chip, and returns the address. The cubes take the storages in turn."""
+        """Puts *data* into the HBM of the chip, where a tensor without a place lies, and returns the address."""
         host = self.host
         memory = host.engine.memory
-        number, cubes = len(self._tensors), _n_cubes(host)
-        where: Any = {"cube": number % cubes} if cubes else {"slices": [number % host.num_slices]}
-        if host.engine.topology.address_map.default_memory is not None:
-            where = {}
-        tensor = host.empty(name, data.shape, DType.U8, **where)
+        tensor = host.empty(name, data.shape, DType.U8)
         address = tensor.addresses[0][0]
         self._tensors[address] = tensor
         if self._transfers and memory.initial is None:
@@ -217,9 +213,3 @@ class PreparedLaunch:
         if memory.initial is not None:
             memory.initial.write(*split_address(address), data)
         return address
-
-
-def _n_cubes(host: Host) -> int:
-    """The number of cubes over whose slices a tensor may be interleaved; 0 for a chip that interleaves no HBM."""
-    regions = host.engine.topology.address_map.interleaved.values()
-    return len({each.memory for each in regions if not each.is_named})
