@@ -55,8 +55,9 @@ def test_weights_that_stay_gain_as_much_as_estimated(chip: str, n_pes: int, bloc
 @pytest.mark.parametrize(("chip", "n_pes"), [("one_pe", 1), ("one_cube", 8), ("one_sip", 8)])
 def test_programs_that_load_the_same_gain_by_one_program_for_each_pe(chip: str, n_pes: int) -> None:
     x, scale = ones(8 * n_pes, 4096, dtype="f32"), ones(4096, dtype="f32")
-    flawed = run(scale_in_each_program, x, scale, kb.empty(x.shape, "f32"), grid=(8 * n_pes,), chip=chip)
-    rewritten = run(scale_once, x, scale, kb.empty(x.shape, "f32"), chip=chip)
+    options = {"chip": chip, "pes": list(range(n_pes))}
+    flawed = run(scale_in_each_program, x, scale, kb.empty(x.shape, "f32"), grid=(8 * n_pes,), **options)
+    rewritten = run(scale_once, x, scale, kb.empty(x.shape, "f32"), **options)
     found = check_remedy(flawed, rewritten, RULE)
     assert found.change == (
         "let one program of each PE take its blocks in a loop, and load them once, before the loop: they take "

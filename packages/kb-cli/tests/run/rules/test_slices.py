@@ -59,7 +59,8 @@ def test_operands_of_a_product_in_one_slice():
 
 def test_all_rows_in_one_cube_of_sixteen():
     x, everyone = np.ones((8192, 256), np.float32), list(range(128))
-    one = run(double, x, kb.empty(x.shape, "f32"), 64, chip="one_sip", pes=everyone)
+    near = kb.tensor(x, cube=0), kb.empty(x.shape, "f32", cube=0)
+    one = run(double, *near, 64, chip="one_sip", pes=everyone)
     own = kb.tensor(x, shard="row"), kb.empty(x.shape, "f32", shard="row")
     found = check_gain(one, run(double, *own, 64, chip="one_sip", pes=everyone), "all in one slice")
     assert found.flaw.startswith("8 slices (sip0.cube0.hbm0 to sip0.cube0.hbm7) of 128 serve 100.0 % of HBM's bytes")

@@ -48,9 +48,10 @@ def products(pes, rows, cols):
     return run(product, a, a, kb.empty((512, 512), "f16"), rows, cols, pes=list(range(pes)))
 
 
-def norms(rows, **options):
+def norms(rows, cube=None, **options):
     x, gamma = np.ones((1024, 768), np.float16), np.ones(768, np.float16)
-    return run(norm, x, gamma, kb.empty(x.shape, "f16"), rows, grid=(1024 // rows,), **options)
+    inputs = kb.tensor(x, cube=cube), kb.tensor(gamma, cube=cube)
+    return run(norm, *inputs, kb.empty(x.shape, "f16", cube=cube), rows, grid=(1024 // rows,), **options)
 
 
 @pytest.mark.parametrize("pes", [1, 2, 4])
@@ -74,7 +75,8 @@ def test_a_grid_that_is_smaller_than_the_chip():
 
 def test_eight_of_128_pes_and_operands_in_one_cube():
     x = np.ones((8192, 256), np.float32)
-    flawed = run(add, x, x, kb.empty(x.shape, "f32"), 64, chip="one_sip", pes=list(range(8)))
+    near = kb.tensor(x, cube=0), kb.tensor(x, cube=0), kb.empty(x.shape, "f32", cube=0)
+    flawed = run(add, *near, 64, chip="one_sip", pes=list(range(8)))
     own = kb.tensor(x, shard="row"), kb.tensor(x, shard="row"), kb.empty(x.shape, "f32", shard="row")
     found = check_gain(flawed, run(add, *own, 64, chip="one_sip", pes=list(range(128))), "unused PEs")
     assert found.flaw == "8 of 128 PEs have work"
@@ -84,8 +86,8 @@ def test_eight_of_128_pes_and_operands_in_one_cube():
 def test_a_gain_that_the_way_to_one_cube_limits():
     """The operands stay in cube 0, so 128 PEs gain much less than 16 times."""
     pes = {"chip": "one_sip", "pes": list(range(128))}
-    flawed = norms(32, chip="one_sip", pes=list(range(8)))
-    found = check_gain(flawed, norms(8, **pes), "unused PEs")
+    flawed = norms(32, cube=0, chip="one_sip", pes=list(range(8)))
+    found = check_gain(flawed, norms(8, cube=0, **pes), "unused PEs")
     assert found.gain < 0.7
 
 
