@@ -11,6 +11,7 @@ from kb_cli.run.rules.work.op_sums import OpSums
 from kb_cli.run.rules.work.pieces import Pieces
 from kb_cli.run.rules.work.repeated_reads import RepeatedReads
 from kb_dataexec import OpLog, read_log
+from kb_engine import Engine, Host
 from kb_messages import Role
 
 
@@ -32,7 +33,8 @@ def test_a_log_in_parts_has_the_sums_of_the_whole_log(tmp_path: Path) -> None:
     x, w = np.ones((16 * 32, 64), np.float16), np.ones((64, 64), np.float16)
     done = kb.run(kernel, x, w, kb.empty((16 * 32, 64), "f32"), block=16, chip="one_cube", folder=tmp_path)
     log = read_log(done.folder / "log")
-    seen = [(CommandTimes(), OpSums("math", (Role.IN, Role.OUT)), RepeatedReads(), Pieces()) for _ in range(2)]
+    host = Host(Engine(kb.chip("one_cube")))
+    seen = [(CommandTimes(host), OpSums("math", (Role.IN, Role.OUT)), RepeatedReads(), Pieces()) for _ in range(2)]
     for looks, n_parts in zip(seen, (1, 7), strict=True):
         for part in parts_of(log, n_parts):
             for each in looks:

@@ -54,7 +54,7 @@ class RuleSearch:
     def __init__(self, host: Host, launches: Sequence[LaunchResult]) -> None:
         self._host, self._launches = host, launches
         self._rules = [rule() for rule in RULES]
-        self.commands = CommandTimes()
+        self.commands = CommandTimes(host)
 
     @cached_property
     def sums(self) -> RunSums:

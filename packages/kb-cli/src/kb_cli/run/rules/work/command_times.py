@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kb_cli.run.rules.work.op_sums import first_operands, hashed
+from kb_cli.run.rules.work.op_sums import first_operands, hashed, operands_of, ops_named
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import Programs
+from kb_engine import Host
 from kb_messages import CallCause, MemorySpace, Role
 
 Ints = npt.NDArray[np.int64]
@@ -61,12 +62,13 @@ class Kernels(NamedTuple):
 
 
 class CommandTimes:
-    """Collects the commands of a log: pass each chunk, or the whole log, to `look`.
+    """Collects the commands of a log of *host*: pass each chunk, or the whole log, to `look`.
 
     `strings` has the texts of the log. A log without the tables `commands` and `kernels` has no commands here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host) -> None:
+        self._reserved = min((pe.scheduler.reserved_nbytes for pe in host.engine.pes.values()), default=0)
         self.strings: Sequence[str] = ()
         self._programs = Programs()
         self._rows: list[Ints] = []
@@ -90,7 +92,9 @@ class CommandTimes:
 
     def _look_at_tcm(self, chunk: OpLog) -> None:
         operands = chunk.operands
-        mine = operands[(operands["space"] == MemorySpace.TCM.code) & (operands["role"] != Role.SRC)]
+        at = np.flatnonzero(operands["space"] == MemorySpace.TCM.code)
+        at = at[(operands["offset"][at] >= self._reserved) & (operands["role"][at] != Role.SRC)]
+        mine = operands[at]
         span = (mine["rows"] - 1) * mine["stride"] + mine["row_nbytes"]
         places = [mine["owner"].astype(np.int64), mine["offset"], mine["offset"] + span]
         _, first = np.unique(hashed(places), return_index=True)
@@ -144,24 +148,20 @@ class CommandTimes:
 
 
 def _transfers_of(chunk: OpLog, name: str, far: Role) -> Ints:
-    """The ops *name* of *chunk* in columns: number of the command, picoseconds of service, bytes and pieces of the
-    operands with the role *far*, and owner, offset and span of the first of them.
+    """The ops *name* of the first tiles of *chunk* in columns: number of the command, picoseconds of service, bytes and
+    pieces of the operands with the role *far*, and owner, offset and span of the first of them.
     """
-    if name not in chunk.strings:
+    ops = ops_named(chunk, name, first_tiles=True)
+    if not len(ops):
         return np.zeros((_N_OF_TRANSFER, 0), np.int64)
-    ops = chunk.ops[chunk.ops["name"] == chunk.strings.index(name)]
-    order = np.argsort(ops["op_id"], kind="stable")
-    ids, operands = ops["op_id"][order], chunk.operands
-    mine = operands[operands["role"] == far]
-    at = np.minimum(np.searchsorted(ids, mine["op_id"]), max(len(ids) - 1, 0))
-    is_there = ids[at] == mine["op_id"] if len(ids) else np.zeros(len(mine), np.bool_)
-    at, mine = at[is_there], mine[is_there]
-    nbytes = np.bincount(at, mine["rows"] * mine["row_nbytes"], len(ids)).astype(np.int64)
-    service = (ops["t_end_ps"] - ops["t_start_ps"])[order]
-    rows, row_nbytes, _, owner, offset, stride = first_operands(chunk, ids, far)
+    ops = ops[np.argsort(ops["op_id"], kind="stable")]
+    mine = operands_of(chunk, ops["op_id"], far)
+    at = np.searchsorted(ops["op_id"], mine["op_id"])
+    nbytes = np.bincount(at, mine["rows"] * mine["row_nbytes"], len(ops)).astype(np.int64)
+    rows, row_nbytes, _, owner, offset, stride = first_operands(chunk, ops["op_id"], far)
     span = (rows - 1) * stride + row_nbytes
-    n_pieces = np.bincount(at, minlength=len(ids))
-    return np.stack([ops["command_seq"][order], service, nbytes, n_pieces, owner, offset, span])
+    service, n_pieces = ops["t_end_ps"] - ops["t_start_ps"], np.bincount(at, minlength=len(ops))
+    return np.stack([ops["command_seq"], service, nbytes, n_pieces, owner, offset, span])
 
 
 def _looked_up(seq: Ints, n_ops: Ints, found: list[Ints]) -> tuple[npt.NDArray[np.bool_], list[Ints]]:

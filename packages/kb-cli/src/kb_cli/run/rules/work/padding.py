@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -12,12 +12,13 @@ import numpy as np
 
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.rules.run_facts import RunFacts
+from kb_cli.run.rules.work.block_shapes import BlockShapes
 from kb_cli.run.rules.work.op_sums import OpSum, OpSums
 from kb_cli.run.rules.work.path_time import PathTime
 from kb_cli.run.rules.work.unit_costs import GEMM_ROLES, gemm_attributes, service_ps
 from kb_cli.terminal.units import duration
 from kb_dataexec import OpLog
-from kb_engine import Host, Tensor
+from kb_engine import Host
 from kb_messages import GemmParams, Role
 
 _FIXED: Final = ("issue", "decode", "setup", "request", "latency", "response")
@@ -55,8 +56,8 @@ class Padding:
 
     def __init__(self) -> None:
         self._gemms = OpSums("gemm", GEMM_ROLES)
-        self._reads = OpSums("dma_read", (Role.SRC,))
-        self._writes = OpSums("dma_write", (Role.DST,))
+        self._reads = BlockShapes("dma_read", Role.SRC)
+        self._writes = BlockShapes("dma_write", Role.DST)
 
     def look(self, chunk: OpLog) -> None:
         """Takes *chunk*, a part of a log with the operands of its ops, or a whole log."""
@@ -97,7 +98,7 @@ class Padding:
         self, made: _Product, block: tuple[int, int], cost_ps: Callable[[int, int], int | None], facts: RunFacts
     ) -> float:
         """The gain of blocks of the sides *block*."""
-        path, lines = PathTime(facts), {each.line for each in self._reads}
+        path, lines = PathTime(facts), self._reads.lines
         before, after = (_share(made, sides, cost_ps) for sides in ((made.params.m, made.params.n), block))
         gemm = path.by_line(lambda row: row.block == "pe_gemm")[made.line] * (1 - after.took_ps / made.longest_ps)
         fixed = sum(path.by_line(lambda row: row.what in _FIXED).values()) * (1 - after.n_gemms / before.n_gemms)
@@ -112,7 +113,7 @@ class Padding:
         for op in self._gemms:
             if len(op.shapes) == len(GEMM_ROLES):
                 by_line[op.line].append(op)
-        read, written = (_blocks_of(each, role, host) for each, role in _moves(self._reads, self._writes))
+        read, written = self._reads.of_tensors(host), self._writes.of_tensors(host)
         for line, ops in by_line.items():
             by_array: dict[str, int] = defaultdict(int)
             for op in ops:
@@ -133,11 +134,6 @@ class _Share(NamedTuple):
     n_gemms: float
     took_ps: float
     n_loaded: float
-
-
-def _moves(reads: OpSums, writes: OpSums) -> Iterator[tuple[OpSums, Role]]:
-    yield reads, Role.SRC
-    yield writes, Role.DST
 
 
 def _with(params: GemmParams, at: int, size: int) -> tuple[int, int]:
@@ -224,21 +220,6 @@ def _share(made: _Product, block: tuple[int, int], cost_ps: Callable[[int, int],
 
 def _pieces(total: int, size: int) -> list[int]:
     return [min(size, total - start) for start in range(0, total, size)]
-
-
-def _blocks_of(moves: OpSums, role: Role, host: Host) -> set[tuple[int, int, int, int]]:
-    """The (rows, columns) of all rectangles of *moves*, each with the rows and columns of its tensor."""
-    found = set()
-    for move in moves:
-        shape, place = move.shapes.get(role), move.places.get(role)
-        tensor = None if place is None else _tensor_at(host.tensors, *place)
-        if shape is not None and tensor is not None and len(tensor.shape) == 2:
-            found.add((shape.rows, shape.cols, tensor.rows, tensor.cols))
-    return found
-
-
-def _tensor_at(tensors: Sequence[Tensor], owner: int, offset: int) -> Tensor | None:
-    return next((each for each in tensors if each.index_with(owner, offset) is not None), None)
 
 
 def _sizes(

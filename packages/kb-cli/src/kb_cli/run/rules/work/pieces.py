@@ -13,7 +13,7 @@ import numpy as np
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.rules.work.command_times import Commands, CommandTimes
-from kb_cli.run.rules.work.op_sums import first_operands, hashed
+from kb_cli.run.rules.work.op_sums import Array, first_operands, hashed, operands_of, ops_named
 from kb_cli.run.rules.work.path_time import FIXED_WORK, LINK_WORK, MEMORY_WORK, PathTime
 from kb_cli.terminal.units import duration
 from kb_dataexec import OpLog
@@ -73,7 +73,7 @@ class Pieces:
     *Pieces*: a transfer of several runs of bytes that are equally far apart, which takes longer than the same bytes in
     one run, by the DMA's own estimate for a transfer alone (`alone_ps`): pieces cost set-up, and bursts and links carry
     more bytes. A line gains this share of its transfers on the critical path. Runs at other distances are left out,
-    because such places may be known only while the kernel runs.
+    because such places may be known only while the kernel runs. Of a composite, the first tile stands for all.
 
     *Short transfers*: loads of blocks that follow each other, if set-up, latency and ways are more than half of the
     transfers on the critical path. Blocks that are t times as large have one t-th of the steps, and of all costs per
@@ -96,19 +96,19 @@ class Pieces:
         """Takes *chunk*, a part of a log with the operands of its ops, or a whole log."""
         self._strings = chunk.strings
         for name, role, stage in _MOVES:
-            if name in chunk.strings:
-                self._look_at(chunk, chunk.strings.index(name), role, stage)
+            ops = ops_named(chunk, name, first_tiles=True)
+            if len(ops):
+                self._look_at(chunk, ops, role, stage)
 
-    def _look_at(self, chunk: OpLog, name: int, role: Role, stage: StageType) -> None:
-        ops = chunk.ops[chunk.ops["name"] == name]
+    def _look_at(self, chunk: OpLog, ops: Array, role: Role, stage: StageType) -> None:
         took = ops["t_end_ps"] - ops["t_start_ps"]
-        for line in np.unique(ops["line"]).tolist():
-            self._line_ps[line] += int(took[ops["line"] == line].sum())
+        lines, of_line = np.unique(ops["line"], return_inverse=True)
+        for line, ps in zip(lines.tolist(), np.bincount(of_line, took).tolist(), strict=True):
+            self._line_ps[line] += int(ps)
         rows, row_nbytes, _, _, _, stride = first_operands(chunk, ops["op_id"], role)
-        operands = chunk.operands
-        mine = operands[operands["role"] == role]
+        mine = operands_of(chunk, ops["op_id"], role)
         ids, n_of = np.unique(mine["op_id"], return_counts=True)
-        if not len(ids) or not len(ops):
+        if not len(ids):
             return
         at = np.minimum(np.searchsorted(ids, ops["op_id"]), len(ids) - 1)
         n_pieces = np.where(ids[at] == ops["op_id"], n_of[at], 0)
@@ -167,7 +167,7 @@ class Pieces:
         )
 
 
-def _rectangles(operands: np.ndarray) -> tuple[Rectangle, ...]:
+def _rectangles(operands: Array) -> tuple[Rectangle, ...]:
     columns = (operands[name].tolist() for name in ("owner", "offset", "rows", "row_nbytes", "stride"))
     return tuple(Rectangle.of_memory(*each) for each in zip(*columns, strict=True) if each[0])
 

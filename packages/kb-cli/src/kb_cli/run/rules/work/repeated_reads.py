@@ -11,8 +11,9 @@ import numpy.typing as npt
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.rules.work.command_times import Ints
-from kb_cli.run.rules.work.op_sums import first_operands, hashed
+from kb_cli.run.rules.work.op_sums import first_operands, hashed, ops_named
 from kb_cli.run.rules.work.path_time import FIXED_WORK, LINK_WORK, MEMORY_WORK, PathTime
+from kb_cli.run.rules.work.tensors import tensors_at
 from kb_dataexec import OpLog
 from kb_engine import Host, Tensor
 from kb_messages import Role
@@ -88,11 +89,8 @@ class RepeatedReads:
     def look(self, chunk: OpLog) -> None:
         """Takes *chunk*, a part of a log with the operands of its ops, or a whole log."""
         self._strings = chunk.strings
-        if _WRITE in chunk.strings:
-            self._look_at_writes(chunk, chunk.ops[chunk.ops["name"] == chunk.strings.index(_WRITE)])
-        if _READ not in chunk.strings:
-            return
-        ops = chunk.ops[chunk.ops["name"] == chunk.strings.index(_READ)]
+        self._look_at_writes(chunk, ops_named(chunk, _WRITE, first_tiles=True))
+        ops = ops_named(chunk, _READ, first_tiles=True)
         if not len(ops):
             return
         rows, row_nbytes, _, owner, offset, stride = first_operands(chunk, ops["op_id"], Role.SRC)
@@ -104,9 +102,11 @@ class RepeatedReads:
         self._add(_Reads(key, component, line, owner, offset, place, rows * row_nbytes, ones, took))
 
     def _look_at_writes(self, chunk: OpLog, ops: Array) -> None:
+        if not len(ops):
+            return
         *_, owner, offset, _ = first_operands(chunk, ops["op_id"], Role.DST)
-        places = np.unique(np.stack([owner, offset]), axis=1)
-        self._written.update(zip(*places.tolist(), strict=True))
+        _, first = np.unique(hashed([owner, offset]), return_index=True)
+        self._written.update(zip(owner[first].tolist(), offset[first].tolist(), strict=True))
         lines, which = np.unique(ops["line"], return_inverse=True)
         took = np.bincount(which, ops["t_end_ps"] - ops["t_start_ps"], len(lines))
         for line, ps in zip(lines.tolist(), took.tolist(), strict=True):
@@ -154,23 +154,21 @@ class RepeatedReads:
 
     def _again(self, reads: _Reads, host: Host, n_launches: int) -> list[_Again]:
         """The repeated reads by tensor and line, of tensors that no kernel writes."""
-        written = {id(tensor) for place in self._written if (tensor := _tensor_at(host, *place)) is not None}
+        places = np.array(sorted(self._written), np.int64).reshape(-1, 2)
+        written = np.unique(tensors_at(host, places[:, 0], places[:, 1]))
+        number = tensors_at(host, reads.owner, reads.offset)
         is_again = (reads.n_reads > n_launches) & (reads.place >= _reserved_nbytes(host))
-        by_line: dict[tuple[int, int], list[int]] = defaultdict(list)
-        tensors: dict[int, Tensor] = {}
-        for at in np.flatnonzero(is_again).tolist():
-            tensor = _tensor_at(host, int(reads.owner[at]), int(reads.offset[at]))
-            if tensor is not None and id(tensor) not in written:
-                tensors[id(tensor)] = tensor
-                by_line[id(tensor), int(reads.line[at])].append(at)
+        is_again &= (number >= 0) & ~np.isin(number, written)
+        by_line = np.unique(np.stack([number, reads.line])[:, is_again], axis=1).T.tolist()
         found = []
-        for (tensor_id, line), rows in by_line.items():
+        for tensor, line in by_line:
+            rows = np.flatnonzero(is_again & (number == tensor) & (reads.line == line))
             more = reads.n_reads[rows] - n_launches
             took = reads.took_ps[rows] * more // reads.n_reads[rows]
             kept = np.bincount(reads.component[rows], reads.nbytes[rows])
             nbytes = int((more * reads.nbytes[rows]).sum())
             totals = int(kept.max()), int(more.sum()), int(took.sum()), nbytes, int(reads.n_reads[rows].max())
-            found.append(_Again(self._strings[line], tensors[tensor_id], *totals))
+            found.append(_Again(self._strings[line], host.tensors[tensor], *totals))
         return found
 
     def _gain(self, again: _Again, reads: _Reads, facts: RunFacts, path: PathTime) -> float:
@@ -211,10 +209,6 @@ def _summed(reads: _Reads) -> _Reads:
     np.add.at(count, which, reads.n_reads)
     np.add.at(took, which, reads.took_ps)
     return _Reads(*(column[first] for column in reads))._replace(n_reads=count, took_ps=took)
-
-
-def _tensor_at(host: Host, owner: int, offset: int) -> Tensor | None:
-    return next((each for each in host.tensors if each.index_with(owner, offset) is not None), None)
 
 
 def _reserved_nbytes(host: Host) -> int:
