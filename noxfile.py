@@ -203,6 +203,13 @@ def roofs(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def levers(session: nox.Session) -> None:
+    """Levers are as the last sentence tells: all bundled benchmarks and chips, 200 random chips; options after `--`."""
+    install(session, *EDITABLE)
+    session.run("python", "benchmarks/validation/lever_laws.py", *session.posargs)
+
+
+@nox.session(default=False)
 def folding(session: nox.Session) -> None:
     """Runs that skip tiles equal runs of every event: 3,000 random commands on random chips; half an hour."""
     install(session, *EDITABLE)

@@ -30,7 +30,7 @@ from kb_cli.run.observe.metrics import measure
 from kb_cli.run.observe.plan_tally import PlanTally
 from kb_cli.run.observe.usage import Usage
 from kb_dataexec import MemoryLogWriter
-from kb_engine import DType, Engine, Host, Language, LaunchResult, TensorRef
+from kb_engine import DType, Engine, Host, Language, Tensor, TensorRef
 from kb_messages import KbError
 
 BENCHMARKS: Final = sorted(Path(__file__).parents[1].glob("*.py"))
@@ -156,11 +156,12 @@ def random_run(seed: int) -> Found:
         writer = rng.choice((None, MemoryLogWriter()))
         engine = Engine(random_chips.topology_of(case.spec), writer, [plans, usage])
         is_streaming = rng.random() < 0.6
-        launches = (
-            _streamed(case, engine, rng)
-            if is_streaming
-            else [random_kernels.launched(case.kernel, engine, case.seed, random_chips.placing(case))]
-        )
+        host = Host(engine, Path(__file__).parent)
+        if is_streaming:
+            streamed(case, host, rng)
+        else:
+            other = random_kernels.launched(case.kernel, engine, case.seed, random_chips.placing(case))
+        launches = host.launches if is_streaming else [other]
     except KbError as error:
         return Found({}, [], str(error))
     metrics = measure(engine, launches, plans, None, usage)
@@ -173,19 +174,19 @@ def random_run(seed: int) -> Found:
     return judged(span_ps, roofs, busy)
 
 
-def _streamed(case: random_chips.ChipCase, engine: Engine, rng: random.Random) -> list[LaunchResult]:
-    host, pes = Host(engine, Path(__file__).parent), range(case.kernel.programs)
+def streamed(case: random_chips.ChipCase, host: Host, rng: random.Random) -> Tensor:
+    """Launches random steps of `streaming` twice on the PEs of *case*. Returns the tensor that is written."""
+    pes = range(case.kernel.programs)
     memories = random_chips.memories_of(case.spec)
     data = np.ones((4 * _SIDE, _SIDE), np.float32)
     x = host.tensor("x", data, DType.F32, **rng.choice(memories))
     w = host.tensor("w", data[:_SIDE], DType.F32, **rng.choice(memories))
     y = host.tensor("y", data, DType.F32, **rng.choice(memories))
     kinds = rng.choice((("read",), ("write",), ("read", "write"), ("gemm",), ("read", "write", "math", "gemm")))
-    launches = []
     for _ in range(2):
         steps = [(rng.choice(kinds), rng.randrange(8)) for _ in range(rng.choice((4, 24)))]
-        launches.append(host.launch(streaming, x, y, w, steps, pes=pes))
-    return launches
+        host.launch(streaming, x, y, w, steps, pes=pes)
+    return y
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -30,6 +30,10 @@ class BusyPart(NamedTuple):
     others_ps: Fraction | None = None
 
 
+_WAITS = ("shared", "busy with others")
+"""Activities that are waits for the work of others. They may vanish where a part is faster, because transfers of others
+may then have ended before.
+"""
 OUTSIDE = ("launch", "answer")
 """The `via` of the rows before the first kernel's start and behind the last one's end."""
 
@@ -84,6 +88,8 @@ def _factor(row: WhereRow, moved: Sequence[Moved]) -> Fraction:
         for each in moved
         if each.lever.moves(row.block, row.what)
     ]
+    if row.what in _WAITS and any(factor < 1 for factor in factors):
+        return Fraction(0)
     return prod(factors, start=Fraction(1))
 
 
