@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from kb_cli.run.base.remedy import LEAST_GAIN, Remedy
 from kb_cli.run.rules.placement.one_slice import OneSlice
+from kb_cli.run.rules.placement.replicas import Replicas
 from kb_cli.run.rules.placement.slice_at_a_time import SliceAtATime
 from kb_cli.run.rules.placement.tail import Tail
 from kb_cli.run.rules.placement.unused_pes import UnusedPes
@@ -38,6 +39,7 @@ RULES: Final[tuple[type[Rule], ...]] = (
     UnusedPes,
     OneSlice,
     SliceAtATime,
+    Replicas,
     LastAxisReductions,
     Padding,
     BlockingWaits,

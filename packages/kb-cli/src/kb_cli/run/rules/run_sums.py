@@ -12,12 +12,14 @@ import numpy.typing as npt
 from kb_cli.run.rules.chip_places import PARTS, Array, ChipPlaces, tensor_starts
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import DmaOps
-from kb_dataexec.log import TABLE_DTYPES
+from kb_dataexec.log import TABLE_DTYPES, columns_of
 from kb_engine import Host, LaunchResult
 from kb_messages import MemorySpace, Role
 from kb_topology import NodeKind
 
 Floats = npt.NDArray[np.float64]
+RECTANGLE: Final = ("owner", "offset", "rows", "row_nbytes", "stride")
+REGISTERS: Final = MemorySpace.REG.code
 _WINDOWS: Final = 256
 """Windows of time of a run with one launch. Source: assumed; 0.4 % of the time is a small part of what a rule finds."""
 _MOST_GROUPS: Final = 64
@@ -63,6 +65,7 @@ class RunSums:
         self._early = np.empty(0, np.int64), np.empty(0, np.int64)
         self._tensors = tensor_starts(host)
         self._tensor_nbytes = [each.rows * each.cols * each.dtype.nbytes * each.n_copies for each in host.tensors]
+        self._n_tensors = len(self._tensor_nbytes)
         self._by_tensor = np.zeros((n_groups, 2, len(self._tensor_nbytes) + 1), np.int64)
 
     def look(self, chunk: OpLog) -> None:
@@ -109,6 +112,11 @@ class RunSums:
         )
         return [*known, (read[-1], False)]
 
+    def of_tensor(self, number: int) -> tuple[int, int]:
+        """The bytes that launches read and wrote of tensor *number* of the host."""
+        read, written = self._by_tensor[:, :, number].sum(axis=0).tolist() if number < self._n_tensors else (0, 0)
+        return read, written
+
     @property
     def slices_of_transfer(self) -> float:
         """The number of memories over which the bytes of a DMA op lie, as a mean over bytes."""
@@ -146,6 +154,8 @@ class RunSums:
         return np.zeros_like(self.moved)
 
     def _group(self, times: Array) -> Array:
+        if self.n_groups == 1:
+            return np.zeros(len(times), np.int64)
         launch = np.searchsorted(self._starts, times, side="right") - 1
         found: Array = self.group_of[np.maximum(launch, 0)]
         return found
@@ -153,23 +163,21 @@ class RunSums:
     def _add_moved(self, chunk: OpLog, ops: DmaOps) -> None:
         if not len(ops):
             return
-        operands = chunk.operands
-        near = np.flatnonzero((operands["role"] == Role.SRC) | (operands["role"] == Role.DST))
-        op, is_there = ops.find(operands["op_id"][near])
-        wanted = np.where(ops.is_read, Role.SRC, Role.DST).astype(np.int8)
-        is_there &= operands["role"][near] == wanted[op]
-        is_there &= operands["space"][near] != MemorySpace.IMMEDIATE.code
-        op, far = op[is_there], operands[near[is_there]]
-        pe = self._pe_of(chunk, ops)[op]
-        op, far, pe = op[pe >= 0], far[pe >= 0], pe[pe >= 0]
-        columns = [far[name].astype(np.int64) for name in ("offset", "rows", "row_nbytes", "stride")]
-        nbytes = columns[1] * columns[2]
-        moved = _Moved(pe, ops.is_read[op], nbytes, ops.start_ps[op], ops.end_ps[op])
+        op_id, role, space = columns_of(chunk.operands, ("op_id", "role", "space")).values()
+        near = np.flatnonzero((role <= Role.DST) & (space != MemorySpace.IMMEDIATE.code) & (space != REGISTERS))
+        op, is_there = ops.find(op_id[near])
+        pes = self._pe_of(chunk, ops)
+        is_there &= (role[near] == Role.SRC) == ops.is_read[op]
+        is_there &= pes[op] >= 0
+        op = op[is_there]
+        owner, *columns = columns_of(chunk.operands, RECTANGLE, near[is_there]).values()
+        owner, nbytes = owner.astype(np.int64), columns[1] * columns[2]
+        moved = _Moved(pes[op], ops.is_read[op], nbytes, ops.start_ps[op], ops.end_ps[op])
         group = self._group(moved.start_ps)
-        np.add.at(self.moved, (group, pe), nbytes)
-        tensor = self._tensor(far["owner"].astype(np.int64), columns[0])
-        np.add.at(self._by_tensor, (group, np.where(moved.is_read, 0, 1), tensor), nbytes)
-        self._add_far(moved, *self.places.far_bytes(far["owner"].astype(np.int64), columns))
+        np.add.at(self.moved, (group, moved.pe), nbytes)
+        way = np.where(moved.is_read, 0, 1)
+        np.add.at(self._by_tensor, (group, way, self._tensor(owner, columns[0])), nbytes)
+        self._add_far(moved, *self.places.far_bytes(owner, columns))
 
     def _tensor(self, owner: Array, offset: Array) -> Array:
         """The number of the tensor at each place. The last number stands for bytes of no tensor."""

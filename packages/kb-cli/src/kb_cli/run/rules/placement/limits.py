@@ -99,6 +99,11 @@ def busiest_ps(facts: RunFacts) -> int:
     return max([*facts.usage.links.busy_ps, *(busy for busy, _ in memory_costs(facts).values()), 0])
 
 
+def busiest_block_ps(facts: RunFacts) -> int:
+    """The picoseconds in service of the busiest block of a PE but its DMA."""
+    return max((int(work.sum(axis=0).max()) for work in facts.sums.work_ps.values()), default=0)
+
+
 def ps_of_hbm_byte(facts: RunFacts) -> float:
     """The picoseconds for which a byte held its HBM slice, on average; 0 without bytes."""
     places = facts.sums.places
