@@ -35,9 +35,9 @@ def test_no_random_run_takes_less_than_a_roof(seed: int) -> None:
 
 def test_random_runs_come_to_the_roofs() -> None:
     """Bounds that no run comes near would hold for any rate. These runs keep one part busy all the time."""
-    seeds = {"hbm": 28, "link": 39}
+    seeds = {"hbm": 5, "sram": 0, "link": 6, "port": 37, "hbm cache": 44}
     shares = {kind: roofs.random_run(seed).shares[kind] for kind, seed in seeds.items()}
-    assert all(0.99 < share <= 1 for share in shares.values()), shares
+    assert all(0.98 < share <= 1 for share in shares.values()), shares
 
 
 def test_a_run_below_a_roof_is_found() -> None:

@@ -106,6 +106,12 @@ def drawn(seed: int) -> random_chips.ChipCase:
         spec["multicast"] = {"receivers": rng.choice((2, 4))}
     if rng.random() < 0.5:
         _without_latencies(spec)
+    if rng.random() < 0.4:  # the memories are slower than everything before them
+        for link in spec["cube"]["links"]:
+            link["bw_gbs"] = 1000
+        for name in {"hbm", "sram"} & nodes.keys():
+            nodes[name] |= {"bw_gbs": rng.choice((4, 16))} if "bw_gbs" in nodes[name] else {}
+        pe["pe_tcm"]["bw_gbs"], pe["pe_math"]["lanes"] = 1000, 128
     return case._replace(spec=spec)
 
 
@@ -135,13 +141,14 @@ def _without_latencies(spec: Any) -> None:
 
 def streaming(tl: Language, x: TensorRef, y: TensorRef, w: TensorRef, steps: Sequence[tuple[str, int]]) -> None:
     """Reads, writes, products and functions of large blocks, which keep parts busy. Programs share all tensors."""
+    zeros = tl.zeros((_SIDE, _SIDE), "f32")
     for name, number in steps:
         block = slice(_SIDE * (number % 4), _SIDE * (number % 4) + _SIDE)
         match name:
             case "read":
                 tl.load(x[block, :])
             case "write":
-                tl.store(y[block, :], tl.zeros((_SIDE, _SIDE), "f32"))
+                tl.store(y[block, :], zeros)
             case "math":
                 tl.sum(tl.exp(tl.load(x[block, :])), axis=number % 2)
             case _:
@@ -178,6 +185,8 @@ def streamed(case: random_chips.ChipCase, host: Host, rng: random.Random) -> Ten
     """Launches random steps of `streaming` twice on the PEs of *case*. Returns the tensor that is written."""
     pes = range(case.kernel.programs)
     memories = random_chips.memories_of(case.spec)
+    if rng.random() < 0.5:  # all bytes lie in one memory
+        memories = [rng.choice([each for each in memories if each["memory"] == memories[-1]["memory"]])]
     data = np.ones((4 * _SIDE, _SIDE), np.float32)
     x = host.tensor("x", data, DType.F32, **rng.choice(memories))
     w = host.tensor("w", data[:_SIDE], DType.F32, **rng.choice(memories))

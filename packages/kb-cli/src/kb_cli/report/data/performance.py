@@ -129,7 +129,7 @@ def _memory(result: RunResult, roof: Roofline) -> str:
     text = f"{moved}, {share} of {bandwidth(roof.memory_gbs)}"
     mine = next((each for each in known_roofs(result) if each.kind == roof.memory), None)
     alone = percent(mine.least_ps / result.latency_ps) if mine is not None and mine.least_ps is not None else share
-    return text if mine is None or alone == share else f"{text}; {mine.node} {alone} of its own"
+    return text if mine is None or alone == share else f"{text}; {alone} at {mine.node}, the busiest"
 
 
 def _roofline(result: RunResult, roof: Roofline) -> str:
