@@ -46,12 +46,16 @@ def tolerance(logits, targets) -> np.ndarray:
 
 
 def blocks(host: kb.Host, tokens: int, nbytes: int, block: int | None, words: int | None) -> dict[str, int]:
-    """The tokens and logits of a program, and the number of programs. TCM holds six steps of logits, and the
-    logits and powers of three steps in f32.
+    """The tokens and logits of a program, and the number of programs. TCM holds six steps of logits, and the logits and
+    powers of three steps in f32. Fewer tokens come before fewer logits: steps stay long, and more PEs have work.
     """
-    found = host.fitted(
-        lambda block, words: block * (words * (6 * nbytes + 24) + 64), block=(block, 8), words=(words, 2048)
-    )
+
+    def values(block: int, words: int) -> int:
+        return block * (words * (6 * nbytes + 24) + 64)
+
+    most = 2048 if words is None else words
+    fewer = host.fitted(values, block=(block, 8), words=(most, most))
+    found = host.fitted(values, block=(fewer["block"], 8), words=(words, most))
     return {**found, "grid": -(-tokens // found["block"])}
 
 
