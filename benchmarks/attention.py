@@ -119,8 +119,10 @@ class Attention(Benchmark[AttentionParams]):
 
     def launch(self, host: Host, p: AttentionParams, tensors: Arrays) -> dict[str, Tensor]:
         """A program for each block of rows of each head; in the first of three kernels, for each block of scores."""
-        q, k, v = (host.tensor(name, tensors[name], p.dtype) for name in "qkv")
-        out = host.empty("out", q.shape, p.dtype)
+        q, k, v = (
+            host.tensor(name, tensors[name], p.dtype, host.spread(tensors[name].shape, p.dtype)) for name in "qkv"
+        )
+        out = host.empty("out", q.shape, p.dtype, host.spread(q.shape, p.dtype))
         if p.kernels == "flash":
             block, block_k = flash_blocks(host, p)
             grid = (-(-p.tokens // block), p.heads)
@@ -128,7 +130,8 @@ class Attention(Benchmark[AttentionParams]):
             return {"out": out}
         block, rows = blocks_of_three(host, p)
         blocks, row_blocks = -(-p.tokens // block), -(-p.tokens // rows)
-        s, probabilities = (host.empty(name, (p.heads, p.tokens, p.tokens), p.dtype) for name in "sp")
+        square = (p.heads, p.tokens, p.tokens)
+        s, probabilities = (host.empty(name, square, p.dtype, host.spread(square, p.dtype)) for name in "sp")
         host.launch(scores, q, k, s, p.head_dim, p.group, block, p.causal, grid=(blocks, blocks, p.heads))
         host.launch(softmax, s, probabilities, rows, grid=(row_blocks, p.heads))
         host.launch(product, probabilities, v, out, p.head_dim, p.group, block, grid=(blocks, p.heads))

@@ -98,16 +98,18 @@ class MixtureOfExperts(Benchmark[MixtureParams]):
 
     def launch(self, host: Host, p: MixtureParams, tensors: Arrays) -> dict[str, Tensor]:
         """A program for each block of pairs and of columns, twice; then one for each block of tokens."""
-        x, w1, w3, w2 = (host.tensor(name, tensors[name], p.dtype) for name in ("x", "w1", "w3", "w2"))
+        x, w1, w3, w2 = (
+            host.tensor(name, tensors[name], p.dtype, host.spread(tensors[name].shape, p.dtype))
+            for name in ("x", "w1", "w3", "w2")
+        )
         chosen = tensors["experts"].reshape(-1)
         order = np.argsort(chosen, kind="stable").astype(np.int32)
         block_m, block_n, block_k, block = fitted_blocks(host, p)
         table = np.array(blocks_of(chosen[order], block_m), np.int32)
         pairs, work = host.tensor("pairs", order, "i32"), host.tensor("work", table, "i32")
         gates = host.tensor("gates", tensors["gates"], "f32")
-        h = host.empty("h", (p.tokens * p.chosen, p.hidden), p.dtype)
-        y = host.empty("y", (p.tokens * p.chosen, p.width), p.dtype)
-        out = host.empty("out", (p.tokens, p.width), p.dtype)
+        shapes = {"h": (p.tokens * p.chosen, p.hidden), "y": (p.tokens * p.chosen, p.width), "out": (p.tokens, p.width)}
+        h, y, out = (host.empty(name, shape, p.dtype, host.spread(shape, p.dtype)) for name, shape in shapes.items())
         columns = [-(-n // block_n) for n in (p.hidden, p.width)]
         host.launch(gate_up, x, pairs, work, w1, w3, h, p.chosen, block_n, block_k, grid=(columns[0], len(table)))
         host.launch(down, h, pairs, work, w2, y, block_n, block_k, grid=(columns[1], len(table)))

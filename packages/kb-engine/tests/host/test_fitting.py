@@ -13,6 +13,8 @@ def steps(nbytes):
     return Limit(nbytes, lambda m, n, k: 2 * (m + n) * k)
 
 
+TWO_SLICES = ("impl: toy.hbm, count: 1", "impl: toy.hbm, count: 2")
+INTERLEAVED = ("wire_ps_per_mm: 0", "wire_ps_per_mm: 0\nhbm_interleave_nbytes: 256")
 MOST = {"m": 256, "n": 256, "k": 128}
 NONE = dict.fromkeys(MOST)
 
@@ -47,3 +49,29 @@ def test_a_host_fits_7_8_of_the_smallest_tcm_and_half_of_the_smallest_register_f
     assert sums["rows"] <= registers // 2 < 2 * sums["rows"]
     assert host.fitted(lambda rows: rows, rows=(most, 1)) == {"rows": most}
     assert host.choices == sums  # nothing was chosen
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "blocks"),
+    [
+        ((64, 1024), "f16", (2, 1)),  # 128 KiB on two slices
+        ((2, 4096), "f16", (2, 1)),
+        ((1, 4096), "f16", (1, 2)),  # 8 KiB of one row, two times 4 KiB
+        ((4096,), "f16", (1, 2)),
+        ((4095,), "f16", (1, 1)),  # less than twice 4 KiB
+        ((3, 1000), "f16", (1, 1)),
+        ((2, 8, 512), "f16", (2, 1)),
+    ],
+)
+def test_a_tensor_lies_over_all_slices_in_blocks_of_4_kib_or_more(toy_host, shape, dtype, blocks):
+    host = toy_host(TWO_SLICES)
+    assert host.num_slices == 2
+    assert host.spread(shape, dtype) == blocks
+    tensor = host.empty("x", shape, dtype, host.spread(shape, dtype))
+    assert len({matrix.owner for _, matrix in tensor.every_block()}) == max(blocks)
+
+
+def test_a_tensor_is_one_block_where_the_chip_interleaves_its_slices_or_has_one(toy_host):
+    assert toy_host().spread((64, 1024), "f16") == (1, 1)
+    host = toy_host(TWO_SLICES, INTERLEAVED)
+    assert (host.num_slices, host.spread((64, 1024), "f16")) == (2, (1, 1))

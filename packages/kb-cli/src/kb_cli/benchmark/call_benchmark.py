@@ -22,14 +22,18 @@ Footprint = Callable[[Any], int]
 
 
 class CallBenchmark(Benchmark[Any]):
-    """The benchmark of one call. Its parameters are the arguments as a report shows them."""
+    """The benchmark of one call. Its parameters are the arguments as a report shows them.
 
-    def __init__(self, call: Call) -> None:
+    With *spreads*, tensors without a place lie over all HBM slices, also on a chip that does not interleave them.
+    """
+
+    def __init__(self, call: Call, spreads: bool = False) -> None:
         shown = shown_arguments(call)
         self.Params = msgspec.defstruct("Arguments", [(name, Any) for name in shown], kw_only=True)  # type: ignore[misc]
         self.arguments = self.Params(**shown)
         self.name = call.name  # type: ignore[misc]
         self.call = call
+        self._spreads = spreads
 
     def inputs(self, p: Any, rng: np.random.Generator) -> Arrays:
         """Returns the content of the tensors of the call before the kernel begins. Draws nothing from *rng*."""
@@ -37,7 +41,7 @@ class CallBenchmark(Benchmark[Any]):
 
     def launch(self, host: Host, p: Any, tensors: Arrays) -> dict[str, Tensor]:
         """Places the tensors, launches the kernel, and returns the output tensors by name."""
-        placed = {name: each.put(host, name) for name, each in self.call.tensors.items()}
+        placed = {name: each.put(host, name, self._spreads) for name, each in self.call.tensors.items()}
         call = self.call.on(host)
         arguments = [_with_tensors(value, name, placed) for name, value in call.arguments.items()]
         host.launch(call.kernel, *arguments, **call.launch)
@@ -141,7 +145,7 @@ class FunctionCalls(Benchmark[Any]):
             raise BenchmarkError(self.name, got, "kernbench.call(kernel, ...)", "end with `return kernbench.call(...)`")
         if answer.reference is None:
             raise BenchmarkError(self.name, "a call without a reference", "reference=...", "state the expected result")
-        self._made = CallBenchmark(answer)
+        self._made = CallBenchmark(answer, spreads=True)
         return self._made.inputs(p, rng)
 
     def launch(self, host: Host, p: Any, tensors: Arrays) -> dict[str, Tensor]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,7 @@ from kb_engine.program.values.tensors import Tensor, TensorRef
 from kb_messages import CubeTarget, DType, KernelError, Matrix, MemorySpace, MmuMessage, split_address
 from kb_topology import Topology
 
+_LEAST_BLOCK_NBYTES: Final = 4096
 MOST_CHOICE_CHARACTERS = 200
 """The most characters of a text that a program says it chose. Source: assumed; a row of a report is shorter."""
 
@@ -179,6 +181,19 @@ class Host:
         found = fitted_sizes(limits, given, {name: most for name, (_, most) in sizes.items()})
         self.choices.update({name: found[name] for name, size in given.items() if size is None})
         return found
+
+    def spread(self, shape: Sequence[int], dtype: DType | str) -> tuple[int, int]:
+        """The blocks, down the rows and along the columns, in which a tensor lies evenly over all HBM slices.
+
+        It is one block on a chip that interleaves its slices, where such a tensor lies over them anyway, and for a
+        tensor of up to 4 KiB: each block of a load is a transfer of its own. Source: assumed. There is at most one
+        block for each slice, for each row, and for 4 KiB; a tensor of one row is cut along its columns.
+        """
+        if self._memories.n_pools or self._memories.default_name is not None:
+            return 1, 1
+        rows, cols = prod(shape[:-1]), shape[-1] if shape else 1
+        count = max(1, min(self.num_slices, rows * cols * DType(dtype).nbytes // _LEAST_BLOCK_NBYTES))
+        return (min(count, rows), 1) if rows > 1 else (1, min(count, cols))
 
     def chose(self, **facts: str | int) -> None:
         """Adds *facts* to `choices`: what the program chose on this chip, such as `operands="sharded", replicas=8`.

@@ -70,13 +70,15 @@ class TensorArgument(Struct, frozen=True, eq=False):
     placement: TensorPlacement
     is_scratch: bool = False
 
-    def put(self, host: Host, name: str) -> Tensor:
-        """Places the tensor in the memories of *host*. A kernel that writes an input is refused, because nobody would
-        read the input afterwards. Raises KernelError and OutOfMemoryError as `Host.tensor` does.
+    def put(self, host: Host, name: str, spreads: bool = False) -> Tensor:
+        """Places the tensor in the memories of *host*. With *spreads*, it lies over all HBM slices where the author
+        names no place. A kernel that writes an input is refused, because nobody would read the input afterwards.
+        Raises KernelError and OutOfMemoryError as `Host.tensor` does.
         """
         where = self.placement
         options: dict[str, Any] = {"memory": where.memory, "shard": where.shard, "cube": where.cube}
-        tensor = host.empty(name, self.shape, self.dtype, where.blocks, where.slices, **options)
+        blocks = host.spread(self.shape, self.dtype) if spreads and where == TensorPlacement() else where.blocks
+        tensor = host.empty(name, self.shape, self.dtype, blocks, where.slices, **options)
         if self.data is not None:
             host.write(tensor, self.data)
         return tensor if self.is_output or self.is_scratch else replace(tensor, read_only=_TO_WRITE)
