@@ -1,10 +1,16 @@
 """GEMM: C[M, N] = A[M, K] @ B[K, N]. Each PE computes a block of C, or PEs take tiles of C in turn, as libraries do."""
 
+from collections.abc import Iterator
+from itertools import product
+from math import prod
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
+import kb_messages
+import kb_plans
 from kb_engine import Arrays, Benchmark, DType, Host, Language, Tensor, TensorRef, TileShape, cast, product_tolerance
 from kb_plans import SUMS_NBYTES, ChipCosts, GemmSize, Waves, suggest_waves
 
@@ -27,6 +33,19 @@ def kernel(
     rows, cols = part(m, grid_m, i), part(n, grid_n, j)
     a, b = a_copies[j % len(a_copies)], b_copies[i % len(b_copies)]
     tl.wait(tl.composite("gemm", a[rows, :], b[:, cols], out=c[rows, cols], tile=tile, loop_order=loop_order))
+
+
+def sharded_kernel(tl: Language, blocks: list["Block"], c: TensorRef, steps: list[slice], most: TileShape) -> None:
+    """A program computes a block of C, at most `most` at a time. It loads the next step of K while it multiplies."""
+    a, b, rows, cols, first = blocks[tl.program_id()]
+    along = steps[first:] + steps[:first]
+    spans = list(product(even(rows, most.m), even(cols, most.n)))
+    loads = tl.ahead((tl.load_async(a[down, k]), tl.load_async(b[k, right])) for down, right in spans for k in along)
+    for down, right in spans:
+        acc = 0
+        for _ in along:
+            acc = tl.dot(*next(loads), acc)
+        tl.store(c[down, right], acc.to(c.dtype))
 
 
 def tile_kernel(tl: Language, a: TensorRef, b: TensorRef, c: TensorRef, size: GemmSize, tile: TileShape) -> None:
@@ -113,7 +132,9 @@ class GemmParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     With `operands=replicated` the rows of A and the columns of B that a PE reads lie in the PE's own HBM slice. With
     `operands=one_slice` there is one A and one B, and the PEs that read the same rows or columns compete for the slice
-    that holds them. `auto` is `replicated`.
+    that holds them. With `operands=sharded` one A and one B lie cut over the slices of all cubes of a SIP, and the PEs
+    read what they need over the network; SIPs cut one of the two, and have a copy of the other. `auto` is `sharded` on
+    many cubes, and otherwise `replicated`.
 
     A library's tensors that all fit into the caches lie there when the kernel begins, because measurements repeat a
     product. With `warm=false` the caches are empty.
@@ -125,13 +146,15 @@ class GemmParams(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dtype: DType = DType.F16
     tile: TileShape | None = None
     loop_order: Literal["mnk", "nmk", "weight_stationary", "input_stationary"] = "mnk"
-    operands: Annotated[Literal["auto", "replicated", "one_slice"], RENAMED] = "auto"
+    operands: Annotated[Literal["auto", "replicated", "one_slice", "sharded"], RENAMED] = "auto"
     method: Literal["auto", "blocks", "library"] = "auto"
     warm: bool = True
 
     def __post_init__(self) -> None:
         if self.method == "library" and self.is_for_blocks:
             raise ValueError("method=library has no operands and no loop_order to choose")
+        if self.operands == "sharded" and self.loop_order != "mnk":
+            raise ValueError("operands=sharded has no loop_order to choose")
 
     @property
     def is_for_blocks(self) -> bool:
@@ -153,6 +176,12 @@ class Gemm(Benchmark[GemmParams]):
         """The kernel of the method. `host.choices` has what was chosen for the chip."""
         if p.method == "library" or (p.method == "auto" and shares_a_cache(host) and not p.is_for_blocks):
             return {"c": _launch_library(host, p, tensors)}
+        grid = cube_grid(host, p) if p.operands in ("auto", "sharded") else None
+        if p.operands == "sharded" and grid is None:
+            needs = "HBM in each cube, and rows and columns of C for a block of each cube"
+            raise kb_messages.KernelError("gemm", "operands=sharded", needs, "choose operands=replicated")
+        if grid is not None and (p.operands == "sharded" or (len(host.pes_by_cube[0]) > 1 and p.loop_order == "mnk")):
+            return {"c": _launch_sharded(host, p, tensors, grid)}
         return {"c": _launch_blocks(host, p, tensors)}
 
     def reference(self, p: GemmParams, inputs: Arrays) -> Arrays:
@@ -245,22 +274,32 @@ def warm_caches(host: Host, tensors: Operands) -> bool:
 
 
 def suggest_cut(host: Host, size: GemmSize, tensors: Operands) -> Waves:
-    """The cut of *size* that is estimated to be fastest on the chip of *host*."""
-    return suggest_waves(size, chip_costs(host, tensors.a))
+    """The cut of *size* that is estimated to be fastest on the chip of *host*.
+
+    Raises PlanError for a chip whose schedulers state no costs.
+    """
+    chip = chip_costs(host, next(matrix.address for _, matrix in tensors.a.every_block()))
+    if chip is None:
+        raise kb_messages.PlanError("gemm", "schedulers that state no costs", "tile=MxNxK, or method=blocks")
+    return suggest_waves(size, chip)
 
 
-def chip_costs(host: Host, a: Tensor) -> ChipCosts:
-    """The costs of the chip of *host*, whose operands lie where *a* does. Its PEs are taken to be equal."""
+def chip_costs(host: Host, address: int) -> ChipCosts | None:
+    """The costs of the chip of *host*, whose operands lie in the memory at *address*. Its PEs are taken to be equal.
+
+    None where their schedulers state no costs.
+    """
     pes = list(host.engine.pes.values())
     scheduler: Any = pes[0].scheduler
-    address = next(matrix.address for _, matrix in a.every_block())
-    memory: Any = host.engine.components[host.engine.topology.address_map.decode(address)[0].node_id]
+    if not hasattr(scheduler, "tile_room") or not hasattr(scheduler, "tile_costs"):
+        return None
+    memory = host.engine.components.get(host.engine.topology.address_map.decode(address)[0].node_id)
     return ChipCosts(
         n_pes=len(pes),
         room=scheduler.tile_room,
         costs=scheduler.tile_costs,
         address=address,
-        shared_reads=getattr(memory.spec, "multicast", 1),
+        shared_reads=getattr(memory and memory.spec, "multicast", 1),
     )
 
 
@@ -288,7 +327,7 @@ def _launch_library(host: Host, p: GemmParams, arrays: Arrays) -> Tensor:
 
 def _launch_blocks(host: Host, p: GemmParams, arrays: Arrays) -> Tensor:
     """One program for each block of C. PEs without a block stay idle."""
-    grid_m, grid_n = pe_grid(p.M, p.N, host.num_pes)
+    grid_m, grid_n = pe_grid(p.M, p.N, host.num_pes, BlockCosts.of(host, p))
     home = [[(i * grid_n + j) * host.num_slices // host.num_pes for j in range(grid_n)] for i in range(grid_m)]
     homes_a, homes_b = list(zip(*home, strict=True)), home
     if p.operands == "one_slice":
@@ -307,10 +346,212 @@ def part(n: int, parts: int, number: int) -> slice:
     return slice(number * n // parts, (number + 1) * n // parts)
 
 
-def pe_grid(m: int, n: int, pes: int) -> tuple[int, int]:
-    """The grid of at most *pes* programs whose largest block is smallest; of equals, the one with the least input."""
+LEAST_DEPTH = 32
+"""The least depth of a part of K that lies in one slice. Source: assumed; shorter rows take more bursts than bytes."""
+MOST_GRIDS = 8
+"""The grids whose blocks are cut into tiles to compare them. Source: assumed; more change no choice of the tests."""
+
+
+class BlockCosts(NamedTuple):
+    """The costs of a block of C on a PE of `chip`, which has `n_memories`, for parameters `p`."""
+
+    p: GemmParams
+    chip: ChipCosts
+    n_memories: int
+
+    @classmethod
+    def of(cls, host: Host, p: GemmParams) -> "BlockCosts | None":
+        """The costs of the chip of *host*; None for a chip without HBM, or whose schedulers state no costs."""
+        hbm = [each for each in host.engine.topology.address_map.regions if each.space == "hbm"]
+        chip = chip_costs(host, hbm[0].base) if hbm else None
+        return None if chip is None else cls(p, chip, host.num_slices)
+
+    def least_ps(self, m: int, n: int, n_pes: int) -> float:
+        """The least time of a block of m x n: its operations, its bytes on their way, or all PEs' bytes at a memory."""
+        p, nbytes = self.p, self.p.K * (m + n) * self.p.dtype.nbytes
+        product = kb_messages.GemmParams(
+            m=m, n=n, k=p.K, dtype=p.dtype, dtype_b=p.dtype, dtype_acc=p.dtype.accumulator, accumulate=True
+        )
+        array_ps = self.chip.costs.time(kb_messages.StageType.GEMM, product).holds_ps
+        port_ps = (self._read(SAMPLE_NBYTES).alone_ps - self._read(1).alone_ps) * nbytes / SAMPLE_NBYTES
+        return max(array_ps, port_ps, self._memory_ps(nbytes) * self._sharing(n_pes))
+
+    def block_ps(self, m: int, n: int, n_pes: int) -> float:
+        """The estimated time of the largest block, m x n, on *n_pes* PEs, in the fastest of a few tiles.
+
+        A PE searches all tiles, which takes long. A PE fills its buffers after half of the PEs that share its memory,
+        on average.
+        """
+        sharing = self._sharing(n_pes)
+        return min(self._tiled_ps(command, sharing) for command in self._commands(m, n))
+
+    def _commands(self, m: int, n: int) -> Iterator[kb_messages.GemmCommand]:
+        p, chip = self.p, self.chip
+        sides = ((m, p.K, p.dtype), (p.K, n, p.dtype), (m, n, _out_dtype(p)))
+        a, b, out = (kb_messages.Matrix.packed(*each, chip.address) for each in sides)
+        command = kb_messages.GemmCommand(a=a, b=b, out=out, loop_order=kb_messages.LoopOrder(p.loop_order))
+        yield replace(command, tile=p.tile or kb_plans.suggest_tile(command, chip.room))
+        for side, depth in () if p.tile else product(TILE_SIDES, TILE_DEPTHS):
+            large = replace(command, tile=TileShape(min(side, m), min(side, n), min(depth, p.K)))
+            if chip.room.holds(kb_plans.generate_gemm_plan(large, "").buffers, 1):
+                yield large
+
+    def _tiled_ps(self, command: kb_messages.GemmCommand, sharing: float) -> float:
+        plan = kb_plans.generate_gemm_plan(command, "")
+        moved = kb_plans.count(plan).nbytes
+        read, written = (
+            moved.get(each, 0) for each in (kb_messages.StageType.DMA_READ, kb_messages.StageType.DMA_WRITE)
+        )
+        alone_ps = kb_plans.estimate(plan, self.chip.room, self.chip.costs).latency_ps
+        first_ps = self._memory_ps(min(read, self.chip.room.input_nbytes)) * (sharing - 1) / 2
+        return max(alone_ps, self._memory_ps(read + written) * sharing) + first_ps
+
+    def _sharing(self, n_pes: int) -> float:
+        """The PEs, of *n_pes*, that have a memory together."""
+        return max(1.0, n_pes / self.n_memories)
+
+    def _memory_ps(self, nbytes: int) -> float:
+        return nbytes * self._read(SAMPLE_NBYTES).memory_ps / SAMPLE_NBYTES
+
+    def _read(self, nbytes: int) -> kb_plans.StageTime:
+        memory = kb_messages.Rectangle(self.chip.address, 1, nbytes, nbytes)
+        return self.chip.costs.time(kb_messages.StageType.DMA_READ, kb_messages.DmaParams(memory))
+
+
+TILE_SIDES, TILE_DEPTHS = (256, 128, 64), (256, 128, 64)
+"""Sides and depths of the tiles of an estimate. Source: assumed; PEs of bundled chips choose tiles near these."""
+SAMPLE_NBYTES = 1 << 20
+"""The bytes of a read whose time says how fast bytes move. Source: assumed; the latency is taken off."""
+
+
+def pe_grid(m: int, n: int, pes: int, costs: BlockCosts | None) -> tuple[int, int]:
+    """The grid of at most *pes* programs whose largest block is estimated to be fastest, then the one with the least
+    input. Without *costs*, the grid whose largest block is smallest.
+    """
     splits = [(i, j) for i in range(1, min(m, pes) + 1) for j in range(1, min(n, pes // i) + 1)]
-    return min(splits, key=lambda s: (-(-m // s[0]) * -(-n // s[1]), -(-m // s[0]) + -(-n // s[1]), s))
+    largest = {(i, j): (-(-m // i), -(-n // j)) for i, j in splits}
+    by_size = {split: (rows * cols, rows + cols, split) for split, (rows, cols) in largest.items()}
+    if costs is None:
+        return min(splits, key=by_size.__getitem__)
+    least_ps = {split: costs.least_ps(*block, prod(split)) for split, block in largest.items()}
+    best = sorted(splits, key=lambda split: (least_ps[split], by_size[split]))[:MOST_GRIDS]
+    return min(best, key=lambda split: (costs.block_ps(*largest[split], prod(split)), by_size[split]))
+
+
+class Block(NamedTuple):
+    """A block of C, the A and the B that its PE reads, and the number of the step of K at which the PE begins."""
+
+    a: Tensor
+    b: Tensor
+    rows: slice
+    cols: slice
+    first: int
+
+
+def even(span: slice, most: int) -> list[slice]:
+    """*span* in as few parts of nearly equal length as have at most *most* rows or columns."""
+    n = span.stop - span.start
+    cuts = [part(n, -(-n // most), number) for number in range(-(-n // most))]
+    return [slice(span.start + each.start, span.start + each.stop) for each in cuts]
+
+
+class CubeGrid(NamedTuple):
+    """The blocks of C, down M and along N: of SIPs, of the cubes of a SIP, and of the PEs of a cube."""
+
+    sips: tuple[int, int]
+    cubes: tuple[int, int]
+    pes: tuple[int, int]
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """Blocks in all."""
+        (down, along) = zip(*self, strict=True)
+        return prod(down), prod(along)
+
+
+def cube_grid(host: Host, p: GemmParams) -> CubeGrid | None:
+    """The grid over all SIPs, cubes and PEs whose largest block is estimated to be fastest, then with least input.
+
+    SIPs cut the longer side of C, because each SIP has a copy of the operand that it does not cut. None where a cube
+    has no HBM, or where C has too few rows or columns for a block of each cube.
+    """
+    topology, pes_by_cube, costs = host.engine.topology, host.pes_by_cube, BlockCosts.of(host, p)
+    n_sips, n_cubes, n_pes = len(pes_by_cube), len(pes_by_cube[0]), len(pes_by_cube[0][0])
+    nodes = [topology.graph.nodes[each.node_id] for each in topology.address_map.regions if each.space == "hbm"]
+    if len({(node.sip, node.cube) for node in nodes}) < n_sips * n_cubes:
+        return None
+    sips = (1, n_sips) if p.M <= p.N else (n_sips, 1)
+    found = [
+        CubeGrid(sips, (cm, n_cubes // cm), (pm, pn))
+        for cm in range(1, n_cubes + 1)
+        for pm in range(1, n_pes + 1)
+        for pn in range(1, n_pes // pm + 1)
+        if n_cubes % cm == 0
+    ]
+    found = [grid for grid in found if grid.blocks[0] <= p.M and grid.blocks[1] <= p.N]
+
+    def key(grid: CubeGrid) -> tuple[float, int, int, CubeGrid]:
+        (gm, gn), (cm, cn) = grid.blocks, grid.cubes
+        m, n = -(-p.M // gm), -(-p.N // gn)
+        least_ps = m * n if costs is None else costs.least_ps(m, n, gm * gn)
+        return least_ps, m + n, -(-p.M // (sips[0] * cm)) + -(-p.N // (sips[1] * cn)), grid
+
+    return min(found, key=key, default=None)
+
+
+def most_of_a_block(host: Host, p: GemmParams) -> TileShape:
+    """The largest part of a block, and step of K, whose sums and operands fit the registers, and the next loads TCM."""
+    pe = next(iter(host.engine.pes.values()))
+    room = pe.tcm_nbytes - pe.scheduler.reserved_nbytes
+    fits = [
+        TileShape(side, side, depth)
+        for side, depth in product((512, 256, 128, 64, 32, 16), (128, 64, 32, 16))
+        if side * side * p.dtype.accumulator.nbytes + 4 * side * depth * p.dtype.nbytes <= pe.register_nbytes
+        and side * side * _out_dtype(p).nbytes + 6 * side * depth * p.dtype.nbytes <= room
+    ]
+    return max(fits, key=lambda tile: (tile.m, tile.k), default=TileShape(16, 16, 16))
+
+
+def _launch_sharded(host: Host, p: GemmParams, arrays: Arrays, grid: CubeGrid) -> Tensor:
+    """One A and one B for all cubes of a SIP, cut into rows or columns, and along K, over all slices.
+
+    A PE reads what it needs over the network. PEs that read the same rows or columns begin at different steps of K, so
+    that each slice serves one of them at a time. A network that can multicast serves them together.
+    """
+    sips = host.pes_by_cube
+    (sm, sn), (cm, cn), (pm, pn) = grid
+    gm, gn = grid.blocks
+    of_block = {
+        ((u * cm + r) * pm + x, (v * cn + s) * pn + y): sips[u * sn + v][r * cn + s][x * pn + y]
+        for u, v, r, s, x, y in product(*map(range, (sm, sn, cm, cn, pm, pn)))
+    }
+    near = {at: host.hbm_slice_of(pe) for at, pe in of_block.items()}
+    down, along = gm // sm, gn // sn
+    most = p.tile or most_of_a_block(host, p)
+    parts = max(1, min(max(down, along), p.K // LEAST_DEPTH))
+    a = host.replicas("a", arrays["a"], p.dtype, (gm, parts), [
+        [near[i, v * along + k * along // parts] for i in range(gm) for k in range(parts)] for v in range(sn)
+    ])  # fmt: skip
+    b = host.replicas("b", arrays["b"], p.dtype, (parts, gn), [
+        [near[u * down + k * down // parts, j] for k in range(parts) for j in range(gn)] for u in range(sm)
+    ])  # fmt: skip
+    c = host.empty("c", (p.M, p.N), _out_dtype(p), blocks=(gm, gn), slices=[near[at] for at in sorted(near)])
+    steps = [each for number in range(parts) for each in even(part(p.K, parts, number), most.k)]
+    starts = [next(i for i, step in enumerate(steps) if step.start >= part(p.K, parts, k).start) for k in range(parts)]
+    turns = 0 if host.engine.topology.spec.multicast else 1
+    blocks = [
+        Block(
+            a[j // along],
+            b[i // down],
+            part(p.M, gm, i),
+            part(p.N, gn, j),
+            starts[turns * (i * parts // down + j * parts // along) % parts],
+        )
+        for i, j in sorted(of_block)
+    ]
+    host.launch(sharded_kernel, blocks, c, steps, most, pes=[of_block[at] for at in sorted(of_block)])
+    host.chose(method="blocks", operands="sharded", grid=f"{gm} x {gn}", copies_of_a=len(a), copies_of_b=len(b))
+    return c
 
 
 def _out_dtype(p: GemmParams) -> DType:

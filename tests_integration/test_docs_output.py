@@ -85,5 +85,5 @@ def test_the_report_from_python_says_what_the_run_said(first_run: list[str], pla
     assert comparable(sentence) == [first_run[-1]]
     path = first_run[[row.startswith("where the time went") for row in first_run].index(True) + 2]
     assert share.split()[:2] == path.split()[:2]
-    assert line.split()[0] == share.split()[-1] == "gemm.py:29"
+    assert line.split()[0] == share.split()[-1] == "gemm.py:35"
     assert "tl.composite(" in line

@@ -48,7 +48,10 @@ class Row(NamedTuple):
 
 def run(topology: str, shape: tuple[int, int, int], tile: str | None) -> Ran:
     """One run of the bundled benchmark. The run folder is deleted. Raises RuntimeError when there is no result."""
-    assignments = [f"{name}={size}" for name, size in zip("MNK", shape, strict=True)] + ["dtype=f16"]
+    assignments = [f"{name}={size}" for name, size in zip("MNK", shape, strict=True)] + [
+        "dtype=f16",
+        "operands=replicated",
+    ]
     assignments += [f"tile={tile}"] if tile is not None else []
     params = [argument for each in assignments for argument in ("-p", each)]
     command = [str(KB), "run", "gemm", "--topology", topology, *params, "--keep", "none", "--json"]

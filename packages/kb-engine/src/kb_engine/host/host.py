@@ -138,6 +138,14 @@ class Host:
         return self._memories.count(MemorySpace.HBM)
 
     @property
+    def pes_by_cube(self) -> list[list[list[int]]]:
+        """The numbers of the PEs of each cube that has some: a list of cubes for each SIP, in the topology's order."""
+        sips: dict[int, dict[int, list[int]]] = {}
+        for number, (sip, cube) in enumerate(self._memories.places):
+            sips.setdefault(sip, {}).setdefault(cube, []).append(number)
+        return [list(cubes.values()) for cubes in sips.values()]
+
+    @property
     def cache_nbytes(self) -> int:
         """The bytes of all caches in front of memories of the chip; 0 for a chip without one."""
         blocks = self.engine.components.values()
