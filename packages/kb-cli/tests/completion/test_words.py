@@ -94,7 +94,12 @@ def test_parameters_of_a_bundled_benchmark_are_offered() -> None:
     assert offered("kb run gemm -p ") == names
     assert offered("kb run -p M=8 gemm -p lo") == ["loop_order=..."]
     assert offered("kb run gemm -p M=") == ["M=512"]
-    assert offered("kb run gemm -p operands=") == ["operands=auto", "operands=replicated", "operands=one_slice"]
+    assert offered("kb run gemm -p operands=") == [
+        "operands=auto",
+        "operands=replicated",
+        "operands=one_slice",
+        "operands=sharded",
+    ]
     assert offered("kb run gemm -p dtype=") == [f"dtype={each}" for each in DType]
     assert offered("kb run gemm -p tile=") == ["tile=none"]
     assert offered("kb sweep gemm -p dtype=f16,b") == ["dtype=f16,bf16", "dtype=f16,bool"]
