@@ -83,7 +83,8 @@ def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> Run
     for look in (stages.look, rules.look):
         look(launch.log)
     found, table = where(launch.log), usage_table(watch.usage, engine.topology.graph, metrics.span_ps)
-    facts = RunFacts(found, table, metrics, [launch.result], launch.host, 0, 0, rules.sums, rules.commands)
+    seen = rules.sums, rules.commands
+    facts = RunFacts(found, table, metrics, [launch.result], launch.host, 0, 0, *seen, is_script=True)
     return RunOutcome(
         metrics=metrics,
         usage=table,

@@ -18,7 +18,7 @@ class RunFacts(NamedTuple):
 
     `flops` are the operations that the benchmark states, and `footprint_nbytes` the bytes of its tensors once; 0 where
     nothing is stated. `sums` are sums over its log, and `commands` the commands of its log. `looks` says that kernels
-    waited for values that they had computed.
+    waited for values that they had computed, and `is_script` that they are Triton kernels of a script.
     """
 
     where: Where
@@ -31,3 +31,4 @@ class RunFacts(NamedTuple):
     sums: RunSums
     commands: CommandTimes
     looks: bool = False
+    is_script: bool = False

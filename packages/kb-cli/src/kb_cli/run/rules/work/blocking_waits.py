@@ -53,11 +53,13 @@ class BlockingWaits:
     of the work at the busiest memory, in which no write met them before. A load that is under way costs the kernel the
     issue or the decoding of its command, whichever is longer. The loads of the first step of a program are not hidden.
     If most programs have one step, they count as one program of their PE, as a loop over blocks would make of them. A
-    launch takes as long as its slowest PE, and never less than the busiest other block or link.
+    launch takes as long as its slowest PE, and never less than the busiest other block or link. A Triton kernel cannot
+    load ahead; commands that issue ahead hide its stores as well, which then count as a limit of their own.
 
-    Nothing is found if TCM has no room for the loads of one more step, and where loads are gathered in pieces, because
-    their places may depend on the values of other loads. Neither is anything said where steps write to a memory that
-    does not say how long bytes hold it, such as one with rows: the order of its reads and writes decides.
+    Nothing is found if TCM has no room for the loads of one more step, and where loads are gathered in pieces or
+    kernels look at values, because the places of loads may depend on the values of other loads. Neither is anything
+    said where steps write to a memory that does not say how long bytes hold it, such as one with rows: the order of its
+    reads and writes decides.
     """
 
     def look(self, chunk: OpLog) -> None:
@@ -67,7 +69,7 @@ class BlockingWaits:
         """Returns the remedy of the flaw, or None for a run without the flaw."""
         times = facts.commands
         commands = times.commands
-        if commands is None or not commands.is_awaited.any() or (commands.n_pieces > 1).any():
+        if facts.looks or commands is None or not commands.is_awaited.any() or (commands.n_pieces > 1).any():
             return None
         path = PathTime(facts)
         steps, in_programs = _steps(commands, times.kernels, path.fixed, _dma(commands, facts))
@@ -82,7 +84,8 @@ class BlockingWaits:
         waits_ps = (commands.t_done_ps - commands.t_call_ps)[commands.is_awaited]
         pe = int(np.argmax(np.bincount(steps.pe, steps.waits_ps)))
         waited_ps = int(waits_ps[commands.pe[commands.is_awaited] == pe].sum())
-        how = "load the next block during the work on this one, with tl.ahead"
+        means = "as --issue decoupled does" if facts.is_script else "with tl.ahead"
+        how = f"load the next block during the work on this one, {means}"
         return Remedy(
             rule="waits of blocking issue",
             part=times.strings[pe],
@@ -147,11 +150,13 @@ class _Dma(NamedTuple):
 class _Shared(NamedTuple):
     """The parts of a chip that PEs share, in a run.
 
-    Reads hold the busiest link or memory for `reads_ps`, and writes the busiest memory for `writes_ps`.
+    Reads hold the busiest link or memory for `reads_ps`, and writes the busiest memory for `writes_ps`. With
+    `hides_writes`, stores run during other work, too.
     """
 
     reads_ps: int
     writes_ps: int
+    hides_writes: bool
 
 
 def _saved_ps(steps: _Steps, kernels: Kernels, shared: _Shared, span_ps: int) -> int:
@@ -181,7 +186,8 @@ def _saved_by(steps: _Steps, kernels: Kernels, shared: _Shared, service_ps: Ints
     most = int(np.bincount(steps.pe).max(initial=1))
     before = np.roll(steps.work_ps, 1)
     loads_ps = np.maximum(steps.latency_ps + steps.bytes_ps + shared.writes_ps // most, service_ps)
-    beside = np.maximum(loads_ps, before + steps.calls_ps)
+    writes = np.roll(steps.writes_ps, 1) if shared.hides_writes else np.zeros_like(before)
+    beside = np.maximum(np.maximum(loads_ps, writes), before - writes + steps.calls_ps)
     saved = np.where(steps.may_overlap, np.maximum(steps.waits_ps + before - beside, 0), 0)
     total = 0
     for launch in np.unique(kernels.launch):
@@ -206,7 +212,7 @@ def _shared(facts: RunFacts) -> _Shared:
             if read + written:
                 longest = max(longest, (held, held * written // (read + written)))
                 reads_ps = max(reads_ps, held * read // (read + written))
-    return _Shared(reads_ps, longest[1])
+    return _Shared(reads_ps, longest[1], facts.is_script)
 
 
 def _dma(commands: Commands, facts: RunFacts) -> _Dma:
