@@ -102,6 +102,15 @@ def test_the_run_is_the_same_with_and_without_levers(invoke: Invoke, folder: Pat
     assert (other / "run.json").read_bytes() == (folder / "run.json").read_bytes()
 
 
+def test_a_run_that_is_made_again_keeps_its_levers(
+    invoke: Invoke, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = levers(folder)
+    monkeypatch.setattr(levers_module, "pass_one", no_pass_one)
+    assert invoke("run", "gemm", *SMALL, "--out", folder.parent).exit_code == 0
+    assert known_levers(folder).measured == whole.chances
+
+
 def test_json_and_shapes_measure_none_unless_asked(invoke: Invoke, tmp_path: Path) -> None:
     plain = json.loads(invoke("run", "gemm", *SMALL, "--json").stdout)
     assert all(each["basis"] == "estimated" for each in plain["remedies"])

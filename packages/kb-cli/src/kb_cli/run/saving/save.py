@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kb_cli.benchmark.call_benchmark import CallBenchmark
 from kb_cli.benchmark.setup import Setup
 from kb_cli.benchmark.values.params import shown_params
-from kb_cli.run.base.files import BENCH, BESIDE, FORMAT, FORMAT_VERSION, INPUTS, LOG, TOPOLOGY, WALL, write_json
+from kb_cli.run.base.files import (
+    BENCH,
+    BESIDE,
+    FORMAT,
+    FORMAT_VERSION,
+    INPUTS,
+    LEVERS,
+    LOG,
+    TOPOLOGY,
+    WALL,
+    write_json,
+    write_whole,
+)
 from kb_cli.run.base.progress import SAVE, RunProgress
 from kb_cli.run.base.result import Policy, RunResult
 from kb_cli.run.folders.identity import environment, folder_name, identity
 from kb_cli.run.folders.run_folder import NewRunFolder, kept_on_interrupt
 from kb_cli.run.records.data import save_inputs
 from kb_cli.run.records.manifest_check import claims
-from kb_cli.run.records.run_json import FileClaim, write_run
+from kb_cli.run.records.run_json import FileClaim, read_run, write_run
 from kb_cli.run.records.usage_file import write_usage
 from kb_cli.run.records.where_time import write_where
 from kb_cli.run.saving.keep import NO_FOLDER, SHAPES_LIMIT, keep, without_own_folder
 from kb_cli.run.saving.outcome_result import make_result
 from kb_cli.run.simulation.simulate import RunOutcome, simulate
 from kb_cli.run.simulation.trace_file import Trace, trace_to
-from kb_dataexec.files import writing
+from kb_dataexec.files import file_in, read_bytes, writing
+from kb_messages import KbError
 
 
 class Finished(NamedTuple):
@@ -97,8 +111,16 @@ def run_once(setup: Setup, out: Path, policy: Policy, trace_path: Path | None = 
     with NewRunFolder(out, name) as folder:
         with trace_to(trace_path) as trace, RunProgress(folder.path) as progress, kept_on_interrupt(folder):
             finished = record_run((folder.path, folder.final), setup, policy, progress, trace=trace)
+        keep_levers(folder.path.with_name(name), folder.path)
         is_committed = folder.commit()
     return finished if is_committed else finished._replace(result=without_own_folder(finished.result))
+
+
+def keep_levers(old: Path, new: Path) -> None:
+    """Copies the levers that were measured for the run in *old* to *new*, the folder of the same run, made again."""
+    with suppress(KbError):  # the old folder is gone, or somebody else's
+        if read_run(old).sha256 == read_run(new).sha256 and (old / LEVERS).exists():
+            write_whole(new / LEVERS, read_bytes(file_in(old, LEVERS), KbError))
 
 
 def _run_json(setup: Setup, result: RunResult, inputs: dict[str, str], files: dict[str, FileClaim]) -> dict[str, Any]:

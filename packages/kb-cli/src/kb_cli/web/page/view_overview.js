@@ -82,11 +82,12 @@ function light(report) {
 function chances({latency_ps: latency, levers}, folder) {
     if (!levers.length) return [h("p", null, "No value of the chip has 2 % of the critical path.")];
     const rows = levers.map((each) => [each.name, bar(["path", each.share]), percent(each.share), duration(each.bound_ps),
-        latency ? signed(each.bound_ps / latency - 1) : "-"]);
+        latency ? signed(each.bound_ps / latency - 1) : "-", each.latency_ps === null ? "-" : duration(each.latency_ps),
+        each.gain === null ? "-" : signed(-each.gain)]);
     return [
-        h("p", {class: "soft"}, "Bounds, which follow from the path as long as services keep their order. A page runs nothing: ",
-            h("code", null, `kb report ${folder} --levers ${Math.min(levers.length, 3)}`), " measures them."),
-        table(["better value", "", "of the path", "latency at best", "change"], rows, {text: 2}),
+        h("p", {class: "soft"}, "Bounds, which follow from the path as long as services keep their order, and measurements of the run folder. ",
+            "A page runs nothing: ", h("code", null, `kb report ${folder} --levers ${levers.length}`), " measures them."),
+        table(["better value", "", "of the path", "latency at best", "change", "measured", "change"], rows, {text: 2}),
     ];
 }
 
