@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec.json import encode
 
@@ -15,6 +15,9 @@ from kb_plans import service_kinds
 
 LeastTimes: TypeAlias = dict[tuple[str, StageType], Fraction | None]
 """The least picoseconds of the work of a block by node and stage type; None for a block that knows no full rate."""
+
+_MOST_KNOWN: Final = 4096
+"""The most plans whose least times are kept. Source: assumed; commands in pieces have a plan each."""
 
 
 class BlockWork:
@@ -40,6 +43,8 @@ class BlockWork:
         key = id(origin), self._form(pe)
         known = self._known.get(key)
         if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
             known = self._known[key] = origin, list(self._of_stages(plan))
         for stage, least in zip(plan.stages, known[1], strict=True):
             place = stage.component, stage.stage_type
