@@ -60,6 +60,10 @@ def test_maxima_along_the_first_axis() -> None:
     assert WORK.isdisjoint(rules(run(maximum, x, kb.empty((1, 8 * 256), "f32"), 256, grid=(8,), chip="one_cube")))
 
 
+def test_loads_that_go_from_tensor_to_tensor_cannot_be_larger() -> None:
+    assert "pieces and bursts" not in rules(run("all_reduce", chip="one_cube"))
+
+
 def test_a_product_in_full_blocks() -> None:
     a, b = np.ones((512, 1024), np.float16), np.ones((1024, 256), np.float16)
     y = kb.empty((512, 256), "f16")

@@ -9,6 +9,7 @@ from math import ceil
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.rules.run_facts import RunFacts
@@ -235,7 +236,7 @@ def _issues_ahead(host: Host) -> bool:
 
 
 def _follow_each_other(commands: Commands) -> bool:
-    """Whether loads are of runs that fill a part of memory, none of them loaded again, at every line that loads."""
+    """Whether the loads of every line are runs that fill a part of memory, one behind the other, and none again."""
     loads = commands.is_load
     if not loads.any() or (commands.n_pieces > 1).any() or (commands.span_nbytes != commands.nbytes).any():
         return False
@@ -243,7 +244,7 @@ def _follow_each_other(commands: Commands) -> bool:
         mine = loads & (commands.line == line)
         _, first = np.unique(hashed([commands.owner[mine], commands.offset[mine]]), return_index=True)
         owner, offset, nbytes = (column[mine][first] for column in (commands.owner, commands.offset, commands.nbytes))
-        if len(first) < _WHOLE * mine.sum():
+        if len(first) < _WHOLE * mine.sum() or not _ascend(commands, mine):
             return False
         spans = sum(
             int((offset + nbytes)[owner == each].max() - offset[owner == each].min()) for each in np.unique(owner)
@@ -251,6 +252,14 @@ def _follow_each_other(commands: Commands) -> bool:
         if nbytes.sum() < _WHOLE * spans:
             return False
     return True
+
+
+def _ascend(commands: Commands, mine: npt.NDArray[np.bool_]) -> bool:
+    """Whether the loads *mine* of each PE go on behind the load before, and do not go from tensor to tensor."""
+    pe, owner, offset = (column[mine] for column in (commands.pe, commands.owner, commands.offset))
+    is_pair = pe[1:] == pe[:-1]
+    goes_on = is_pair & (owner[1:] == owner[:-1]) & (offset[1:] > offset[:-1])
+    return bool(goes_on.sum() >= _WHOLE * is_pair.sum())
 
 
 def _larger(times: CommandTimes, commands: Commands, facts: RunFacts, path: PathTime) -> _Times | None:
