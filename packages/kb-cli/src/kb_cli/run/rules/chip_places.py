@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kb_engine import Host
+from kb_engine import Host, Tensor
 from kb_messages import OFFSET_BITS, OFFSET_MASK, MemorySpace
 from kb_topology import InterleavedRegion, NodeKind
 
@@ -126,12 +126,18 @@ class ChipPlaces:
         """The share, in 1 / PARTS, of evenly spread bytes in one memory, of each memory and interleaved memory."""
         return np.array([PARTS] * len(self.memories) + [PARTS // len(each.slices) for each in self._regions.values()])
 
+    def columns_of(self, tensor: Tensor) -> Array:
+        """The memory, or the interleaved memory, of each block of *tensor*, and the bytes of the block."""
+        interleaved = {owner: len(self.memories) + number for number, owner in enumerate(self._regions)}
+        known = self._memory_of_owner | interleaved
+        return np.array([(known[each.owner], each.nbytes) for _, each in tensor.every_block()], np.int64)
+
     @property
     def n_columns(self) -> int:
         """The number of memories, and of interleaved memories."""
         return len(self.memories) + len(self._regions)
 
-    def by_memory(self, sums: Array) -> npt.NDArray[np.float64]:
+    def by_memory(self, sums: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """*sums* with a column for each memory: columns of interleaved memories are spread over their slices."""
         found = sums[..., : len(self.memories)].astype(np.float64)
         for number, owner in enumerate(self._regions, len(self.memories)):

@@ -65,6 +65,9 @@ class RunSums:
         self._early = np.empty(0, np.int64), np.empty(0, np.int64)
         self._tensors = tensor_starts(host)
         self._tensor_nbytes = [each.rows * each.cols * each.dtype.nbytes * each.n_copies for each in host.tensors]
+        self._columns_of_tensors = [
+            (places.columns_of(each), nbytes) for each, nbytes in zip(host.tensors, self._tensor_nbytes, strict=True)
+        ]
         self._n_tensors = len(self._tensor_nbytes)
         self._by_tensor = np.zeros((n_groups, 2, len(self._tensor_nbytes) + 1), np.int64)
 
@@ -111,6 +114,17 @@ class RunSums:
             ((n, n > nbytes) for n, nbytes in zip(read, self._tensor_nbytes, strict=False) if n), reverse=True
         )
         return [*known, (read[-1], False)]
+
+    def shared_by_memory(self) -> Floats:
+        """The bytes of each memory that were read of tensors read more than once, if all parts of a tensor were read as
+        often.
+        """
+        found = np.zeros(self.places.n_columns)
+        read = self._by_tensor[:, 0].sum(axis=0).tolist()
+        for number, (columns, nbytes) in enumerate(self._columns_of_tensors):
+            if read[number] > nbytes:
+                np.add.at(found, columns[:, 0], columns[:, 1] * (read[number] / nbytes))
+        return self.places.by_memory(found)
 
     def of_tensor(self, number: int) -> tuple[int, int]:
         """The bytes that launches read and wrote of tensor *number* of the host."""

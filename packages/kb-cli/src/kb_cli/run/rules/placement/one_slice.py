@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from kb_dataexec import OpLog
 
 _NAME: Final = "all in one slice"
+_MOST_BYTES: Final = 0.5
+"""The part of HBM's bytes that the loaded slices serve at least. Source: assumed."""
 _LEAST_GAIN: Final = 0.05
 """The smallest gain that is told. Source: assumed; less is within the error of windows of time."""
 
@@ -26,7 +28,7 @@ class OneSlice:
     def remedy(self, facts: RunFacts) -> Remedy | None:
         """Returns the remedy; None where the loads of slices over the whole run are even, or nobody waits for them."""
         found = slice_load(facts)
-        if found is None or not found.is_total or found.gain < _LEAST_GAIN:
+        if found is None or not found.is_total or found.hot_share < _MOST_BYTES or found.gain < _LEAST_GAIN:
             return None
         n_slices = len(found.slices)
         names = found.hot[0] if len(found.hot) == 1 else f"{len(found.hot)} slices ({found.hot[0]} to {found.hot[-1]})"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.rules.placement.limits import (
     Demand,
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
     from kb_dataexec.analysis import PeWhere
 
 _NAME: Final = "unused PEs"
+_FEW: Final = 0.1
+"""The bytes of all other operands of a product, as a part of those of the two largest. Source: assumed."""
+_FEW_SHARED: Final = 0.01
+"""The bytes of operands that PEs share, as a part of all bytes, that cost nearly nothing. Source: assumed."""
+_LEAST_GAIN: Final = 0.1
+"""The smallest gain that is told. Source: assumed; less is within the error of waits."""
 _ENOUGH: Final = 0.95
 """The part of the largest gain for which a smaller change is enough. Source: assumed."""
 
@@ -65,8 +73,9 @@ class UnusedPes:
     not hidden behind transfers. All PEs share links and memories, with operands in their places or, if that gains more,
     sharded over all slices of HBM.
 
-    A run whose kernels look at computed values, or read tensors that they write, may have steps that follow each other,
-    so nobody knows what more PEs would do, and the rule is silent.
+    A run whose kernels look at computed values, or read tensors that they write, may have steps that follow each other.
+    Results that are added by atomics alone get more atomics from more PEs. So nobody knows what more PEs would do, and
+    the rule is silent.
     """
 
     def look(self, chunk: OpLog) -> None:
@@ -76,14 +85,15 @@ class UnusedPes:
         """Returns the remedy; None where all PEs have work, or where nothing would be saved."""
         sums, span_ps = facts.sums, facts.metrics.span_ps
         places, used = sums.places, facts.sums.used_pes
-        if not used or not span_ps or facts.looks or sums.has_exchange:
+        if not used or not span_ps or facts.looks or sums.has_exchange or not sums.written:
             return None
         cubes = {places.cube_of_pe[pe] for pe in used}
         everyone = range(len(places.pes))
         there = [pe for pe in everyone if places.cube_of_pe[pe] in cubes]
-        options = [_option(facts, used, pes) for pes in (there, everyone) if len(pes) > len(used)]
+        sizes = (there, everyone) if _is_known_in_other_cubes(facts) else (there,)
+        options = [_option(facts, used, pes) for pes in sizes if len(pes) > len(used)]
         best_ps = min((each.least_ps for each in options), default=span_ps)
-        if best_ps >= span_ps:
+        if 1 - best_ps / span_ps < _LEAST_GAIN:
             return None
         chosen = next(each for each in options if span_ps - each.least_ps >= _ENOUGH * (span_ps - best_ps))
         n_pes = len(chosen.pes)
@@ -131,6 +141,21 @@ def _blocks(facts: RunFacts, pe: PeWhere) -> int:
     return max(1, most // max(len(facts.where.launches), 1))
 
 
+def _is_known_in_other_cubes(facts: RunFacts) -> bool:
+    """Whether PEs of other cubes read the operands at a known cost: each byte once, or the operands of a product.
+
+    All PEs of the chip that read one small operand meet at its slice, where waits depend on the order of all requests.
+    """
+    moved = Moved.of(facts)
+    return moved.shared <= _FEW_SHARED * moved.whole or _is_product(facts)
+
+
+def _is_product(facts: RunFacts) -> bool:
+    """Whether the run multiplies matrices, and nearly all bytes that it reads are those of two operands."""
+    reads = [nbytes for nbytes, _ in facts.sums.reads]
+    return NodeKind.PE_GEMM in facts.sums.work_ps and len(reads) > 2 and sum(reads[2:]) <= _FEW * sum(reads[:2])
+
+
 def _divided(facts: RunFacts, times: float) -> Moved:
     """The bytes if blocks are divided into *times* as many.
 
@@ -139,7 +164,7 @@ def _divided(facts: RunFacts, times: float) -> Moved:
     are read whole for each block.
     """
     reads, moved = facts.sums.reads, Moved.of(facts)
-    if len(reads) < 3 or NodeKind.PE_GEMM not in facts.sums.work_ps:
+    if not _is_product(facts):
         return moved._replace(shared=times * moved.shared)
     (first, is_first_shared), (second, is_second_shared) = reads[:2]
     cut = min(max(sqrt(times * first / second), 1.0), times)
@@ -164,12 +189,12 @@ def _longest_alone(facts: RunFacts, pes: Sequence[PeWhere], times: float, bytes_
 
 def _in_place(facts: RunFacts, pes: Sequence[int], moved: Moved) -> list[Demand]:
     """The bytes *moved*, each in its memory, in equal shares of *pes*."""
-    sums = facts.sums
-    read, written = sums.read_by_pe.sum(axis=0), sums.written_by_pe.sum(axis=0)
-    before = Moved.of(facts)
-    more = (moved.once + moved.shared) / max(before.once + before.shared, 1.0)
+    sums, before = facts.sums, Moved.of(facts)
+    written, shared = sums.written_by_pe.sum(axis=0), sums.shared_by_memory()
+    read = sums.read_by_pe.sum(axis=0)
+    read = np.maximum(read - shared, 0.0) + shared * (moved.shared / max(before.shared, 1.0))
     return [
-        Demand(pe, name, float(read[at]) * more / len(pes), float(written[at]) / len(pes))
+        Demand(pe, name, float(read[at]) / len(pes), float(written[at]) / len(pes))
         for at, name in enumerate(sums.places.memories)
         if (read[at] or written[at]) and sums.places.space_of[name] is not MemorySpace.TCM
         for pe in pes
