@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from kb_cli.run.base.remedy import Remedy
-from kb_cli.run.rules.placement.limits import busiest_block_ps, own_rows
+from kb_cli.run.rules.placement.limits import busiest_block_ps, busiest_ps, own_rows
 from kb_engine import Tensor, read_tensor
 from kb_engine.block import MemoryComponent
-from kb_messages import KbError, MemorySpace
+from kb_messages import KbError, MemorySpace, Rectangle
 
 if TYPE_CHECKING:
     from kb_cli.run.rules.run_facts import RunFacts
     from kb_dataexec import OpLog
+    from kb_dataexec.analysis import PeWhere
 
 _NAME: Final = "operands replicated"
 
@@ -31,9 +32,9 @@ class Replicas:
     """Finds copies of operands in a memory behind a cache, and estimates the time in which PEs read one copy each.
 
     The cache then fetches the bytes of one copy, and others find them there. Of each PE's own path, the time of the
-    memory is multiplied by the part of all bytes that are fetched, as if each byte cost as much as before. The time is
-    the longest of these paths, or the busiest block of a PE. Copies that no cache fetches cost room and uploads, but no
-    time of kernels, so the rule is silent about them.
+    memory is multiplied by the part of all bytes that are fetched, but not below the latency of the cache for each
+    request. The time is the longest of these paths, or the busiest block of a PE, link or port of the memory. Copies
+    that no cache fetches cost room and uploads, but no time of kernels, so the rule is silent about them.
     """
 
     def look(self, chunk: OpLog) -> None:
@@ -47,13 +48,10 @@ class Replicas:
             return None
         again = sum(each.read * (len(each.numbers) - 1) / len(each.numbers) for each in copies)
         fetched = 1 - again / whole
-        least_ps = float(busiest_block_ps(facts))
-        own_ps = 0.0
+        least_ps = float(max(busiest_block_ps(facts), busiest_ps(facts)))
+        own_ps, hit_ps = 0.0, _hit_ps(facts)
         for launch in facts.where.launches:
-            paths = (
-                sum(row.ps * (fetched if row.block == "hbm" else 1.0) for row in own_rows(pe)) for pe in launch.pes
-            )
-            own_ps += max(paths, default=0.0)
+            own_ps += max((_one_copy_ps(pe, fetched, hit_ps) for pe in launch.pes), default=0.0)
         gain = 1 - max(least_ps, own_ps) / span_ps
         if gain <= 0:
             return None
@@ -69,12 +67,32 @@ class Replicas:
         )
 
 
+def _one_copy_ps(pe: PeWhere, fetched: float, hit_ps: int) -> float:
+    """The picoseconds of the own path of *pe*, with the part *fetched* of all bytes fetched from memory."""
+    return sum(
+        max(row.ps * fetched, min(row.ps, row.segments * hit_ps)) if row.block == "hbm" else row.ps
+        for row in own_rows(pe)
+    )
+
+
+def _hit_ps(facts: RunFacts) -> int:
+    """The latency of a request that finds its bytes in the cache, in picoseconds."""
+    byte = Rectangle(0, 1, 1, 1)
+    caches = [each for each in facts.host.engine.components.values() if _is_cache(facts, each)]
+    return min((each.idle_ps(byte, False)[0] for each in caches if isinstance(each, MemoryComponent)), default=0)
+
+
 def _has_cache(facts: RunFacts) -> bool:
     """Whether a memory of HBM has a part in front of the memory itself."""
+    return any(_is_cache(facts, each) for each in facts.host.engine.components.values())
+
+
+def _is_cache(facts: RunFacts, component: object) -> bool:
     space_of = facts.sums.places.space_of
-    return any(
-        isinstance(each, MemoryComponent) and space_of.get(each.node_id) is MemorySpace.HBM and len(each.parts) > 1
-        for each in facts.host.engine.components.values()
+    return (
+        isinstance(component, MemoryComponent)
+        and space_of.get(component.node_id) is MemorySpace.HBM
+        and len(component.parts) > 1
     )
 
 
