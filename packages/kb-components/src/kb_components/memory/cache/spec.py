@@ -15,6 +15,9 @@ Source: assumed (16 times the lines of the largest bundled cache).
 """
 _MOST_LINE_NBYTES: Final = 1 << 20
 """The longest line. Source: assumed."""
+_BYTES: Final = ("hbm: bytes", "hbm: service", "hbm: busy with others", "pe_dma: service")
+_LATENCY: Final = ("hbm: latency", "hbm: service", "pe_dma: service")
+"""A log does not split the parts of a request between the cache and the memory behind it, so they belong to both."""
 
 
 class CachedMemorySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,10 +35,10 @@ class CachedMemorySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `burst_nbytes`: a write that other requests interrupt is served in whole bursts. Source of all defaults: assumed.
     """
 
-    bw_gbs: Annotated[float, bandwidth_gbs(("hbm: service", "hbm: busy with others", "pe_dma: service"))]
-    latency_ns: Annotated[float, time_ns(("hbm: service", "pe_dma: service"))]
-    cache_bw_gbs: Annotated[float, bandwidth_gbs(("pe_dma: service",), "cache bandwidth")]
-    cache_latency_ns: Annotated[float, time_ns(("pe_dma: service",), "cache latency")]
+    bw_gbs: Annotated[float, bandwidth_gbs(_BYTES)]
+    latency_ns: Annotated[float, time_ns(_LATENCY)]
+    cache_bw_gbs: Annotated[float, bandwidth_gbs(_BYTES, "cache bandwidth")]
+    cache_latency_ns: Annotated[float, time_ns(_LATENCY, "cache latency")]
     sets: Annotated[int, Meta(ge=1, le=MOST_LINES)]
     ways: Annotated[int, Meta(ge=1, le=MOST_LINES)]
     line_nbytes: Annotated[int, Meta(ge=1, le=_MOST_LINE_NBYTES)] = 128
