@@ -361,10 +361,13 @@ class BlockCosts(NamedTuple):
 
     @classmethod
     def of(cls, host: Host, p: GemmParams) -> "BlockCosts | None":
-        """The costs of the chip of *host*; None for a chip without HBM, or whose schedulers state no costs."""
+        """The costs of the chip of *host*; None for a chip without HBM, or whose schedulers state no costs.
+
+        PEs behind one cache count as having a memory each, because a cache serves reads of the same bytes together.
+        """
         hbm = [each for each in host.engine.topology.address_map.regions if each.space == "hbm"]
         chip = chip_costs(host, hbm[0].base) if hbm else None
-        return None if chip is None else cls(p, chip, host.num_slices)
+        return None if chip is None else cls(p, chip, host.num_pes if shares_a_cache(host) else host.num_slices)
 
     def least_ps(self, m: int, n: int, n_pes: int) -> float:
         """The least time of a block of m x n: its operations, its bytes on their way, or all PEs' bytes at a memory."""
