@@ -104,7 +104,7 @@ def test_path_lines_and_pes_add_up_to_the_latency(invoke: Invoke, folder: Path) 
     for each in found["pes"]:
         assert sum(share["ps"] for share in each["shares"]) == found["total_ps"]
     assert (found["path"], found["bounded_by"]) == (results["where"], results["bounded_by"])
-    assert found["sentence"].startswith(f"{results['bounded_by']} To change first: ")
+    assert found["sentence"].startswith(results["bounded_by"])
     assert found["log_digest"] == json.loads((folder / "run.json").read_text())["log_digest"]
 
 
