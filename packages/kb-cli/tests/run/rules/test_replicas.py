@@ -12,7 +12,7 @@ def product(chip, size, operands):
     return kb.run("gemm", chip=chip, M=size, N=size, K=size, dtype="f16", operands=operands, compute=False)
 
 
-@pytest.mark.parametrize("size", [1024, 2048])
+@pytest.mark.parametrize("size", [512, 768])
 def test_copies_behind_one_cache(size):
     flawed, rewritten = (product("devices/h100", size, operands) for operands in ("replicated", "one_slice"))
     found = check_gain(flawed, rewritten, RULE)
