@@ -132,6 +132,10 @@ class _Inputs:
         self._shared: Arrays | None = None
         self.are_shared = True
 
+    def unshare(self) -> None:
+        """Makes the inputs anew for each launch from now on."""
+        self.are_shared = False
+
     def get(self) -> Arrays:
         """Returns the inputs, which cannot be written while they are shared."""
         if not self.are_shared:
@@ -157,7 +161,7 @@ def _measurement(
             except KbError:
                 if not inputs.are_shared:
                     raise
-                inputs.are_shared = False  # the launch may have written to its inputs
+                inputs.unshare()  # the launch may have written to its inputs
                 found = pass_one(setup, progress, inputs.get(), budget)
     except OutOfTime:
         return None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from kb_cli.run.rules.work.op_sums import OpSum
+from kb_dataexec.files import json_decoder
 from kb_engine import Host
 from kb_messages import GemmAttributes, KbError, MathAttributes, Role, StageParams
 
-_GEMM: Final = msgspec.json.Decoder(GemmAttributes)
-_MATH: Final = msgspec.json.Decoder(MathAttributes)
+_decode_gemm: Final = json_decoder(GemmAttributes)
+_decode_math: Final = json_decoder(MathAttributes)
 
 
 def service_ps(host: Host, component: str, params: StageParams) -> int | None:
@@ -30,12 +29,12 @@ def service_ps(host: Host, component: str, params: StageParams) -> int | None:
 
 def gemm_attributes(op: OpSum) -> GemmAttributes:
     """The attributes of a GEMM in the log."""
-    return _GEMM.decode(op.params)
+    return _decode_gemm(op.params)
 
 
 def math_attributes(op: OpSum) -> MathAttributes:
     """The attributes of a math function in the log."""
-    return _MATH.decode(op.params)
+    return _decode_math(op.params)
 
 
 GEMM_ROLES: Final = (Role.A, Role.B, Role.OUT)
