@@ -383,21 +383,24 @@ class BlockCosts(NamedTuple):
         """The estimated time of the largest block, m x n, on *n_pes* PEs, in the fastest of a few tiles.
 
         A PE searches all tiles, which takes long. A PE fills its buffers after half of the PEs that share its memory,
-        on average.
+        on average. Where no tile fits, it is the least time, because the launch will say why none fits.
         """
         sharing = self._sharing(n_pes)
-        return min(self._tiled_ps(command, sharing) for command in self._commands(m, n))
+        times = (self._tiled_ps(command, sharing) for command in self._commands(m, n))
+        return min(times, default=self.least_ps(m, n, n_pes))
 
     def _commands(self, m: int, n: int) -> Iterator[kb_messages.GemmCommand]:
         p, chip = self.p, self.chip
         sides = ((m, p.K, p.dtype), (p.K, n, p.dtype), (m, n, _out_dtype(p)))
         a, b, out = (kb_messages.Matrix.packed(*each, chip.address) for each in sides)
         command = kb_messages.GemmCommand(a=a, b=b, out=out, loop_order=kb_messages.LoopOrder(p.loop_order))
-        yield replace(command, tile=p.tile or kb_plans.suggest_tile(command, chip.room))
-        for side, depth in () if p.tile else product(TILE_SIDES, TILE_DEPTHS):
-            large = replace(command, tile=TileShape(min(side, m), min(side, n), min(depth, p.K)))
-            if chip.room.holds(kb_plans.generate_gemm_plan(large, "").buffers, 1):
-                yield large
+        large = [
+            TileShape(min(side, m), min(side, n), min(depth, p.K)) for side, depth in product(TILE_SIDES, TILE_DEPTHS)
+        ]
+        for tile in [p.tile] if p.tile else [kb_plans.suggest_tile(command, chip.room), *large]:
+            tiled = replace(command, tile=tile)
+            if chip.room.holds(kb_plans.generate_gemm_plan(tiled, "").buffers, 1):
+                yield tiled
 
     def _tiled_ps(self, command: kb_messages.GemmCommand, sharing: float) -> float:
         plan = kb_plans.generate_gemm_plan(command, "")

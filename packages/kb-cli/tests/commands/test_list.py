@@ -31,7 +31,7 @@ def test_the_table_has_the_same_names(invoke: Invoke) -> None:
 def test_parameters_have_types_defaults_and_the_author_s_words(invoke: Invoke) -> None:
     done = invoke("run", "gemm", "--params")
     assert done.exit_code == 0
-    assert "Sizes are in elements. `tile` is M x N x K" in done.stdout
+    assert "`tile` is M x N x K. Without it" in done.stdout
     assert "M            an int >= 1" in done.stdout
     assert not Path("kb-runs").exists()
     found = json.loads(invoke("run", "gemm", "--params", "--json").stdout)

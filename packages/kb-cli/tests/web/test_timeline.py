@@ -21,7 +21,7 @@ from kb_cli.web.lane_table import FULL, LaneTable
 from kb_dataexec import OpLog, read_log
 from kb_dataexec.analysis import paths
 
-GEMM = ["-p", "M=72", "-p", "N=40", "-p", "K=56", "-p", "tile=16x16x24"]
+GEMM = ["-p", "M=72", "-p", "N=40", "-p", "K=112", "-p", "tile=16x16x24"]
 
 
 @pytest.fixture(scope="module")
@@ -166,14 +166,14 @@ def test_the_search_finds_by_number_stage_line_and_pe(asked: Asked) -> None:
     log = asked.log
     tile = asked.get("find", what="tile 3").json
     assert tile["count"] == (log.ops["tile_id"] == 3).sum()
-    gemm = asked.get("find", what="GEMM.py:29 pe 5 store").json
+    gemm = asked.get("find", what="GEMM.py:35 pe 5 store").json
     assert gemm["count"] == len(rows_of(log, "sip0.cube0.pe5.pe_fetch_store", "store"))
     assert gemm["first"] == sorted(gemm["first"], key=lambda each: each["t0_ps"])
     assert asked.get("find", what="op=7").json["first"][0]["op"] == 7
     assert asked.get("find", what="nothing like it").json == {"count": 0, "first": []}
 
 
-@pytest.mark.parametrize("line", [None, "gemm.py:29"])
+@pytest.mark.parametrize("line", [None, "gemm.py:35"])
 def test_sums_of_a_window_equal_the_sums_of_the_log(asked: Asked, line: str | None) -> None:
     end = int(asked.log.ops["t_out_ps"].max())
     t0, t1 = end // 5, end // 2
