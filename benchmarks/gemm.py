@@ -430,7 +430,7 @@ SAMPLE_NBYTES = 1 << 20
 """The bytes of a read whose time says how fast bytes move. Source: assumed; the latency is taken off."""
 
 
-def pe_grid(m: int, n: int, pes: int, costs: BlockCosts | None) -> tuple[int, int]:
+def pe_grid(m: int, n: int, pes: int, costs: BlockCosts | None = None) -> tuple[int, int]:
     """The grid of at most *pes* programs whose largest block is estimated to be fastest, then the one with the least
     input. Without *costs*, the grid whose largest block is smallest.
     """

@@ -95,7 +95,7 @@ def test_kb_run_reports_the_hosts_time_apart(tmp_path, monkeypatch):
 
 
 def test_kb_run_says_what_the_launch_took(tmp_path, monkeypatch):
-    said = run(tmp_path, monkeypatch, "--topology", "one_sip")
+    said = run(tmp_path, monkeypatch, "--topology", "one_sip", "-p", "operands=replicated")
     assert "; without the host's launch (660.918 ns before the kernels, 140.918 ns after) and uploads (" in said
 
 

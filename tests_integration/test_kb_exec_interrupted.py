@@ -70,7 +70,9 @@ def test_ctrl_c_says_where_the_kernel_stood_and_keeps_what_there_is(tmp_path: Pa
     assert re.match(r"  program 0 on sip0\.cube0\.pe0: the kernel (waits|ran) at endless\.py:\d+", said[1])
     assert said[2:] == [f"  the files written so far are in {run}"]
     assert re.search(r"^0000 +once_kernel", done.stdout, re.MULTILINE)
-    assert done.stdout.endswith(f" in all\nrun folder {run}\nFAILED: the script ended with exit code 130\n")
+    *_, total, frame, last, failed = done.stdout.splitlines()
+    assert (total.endswith(" in all"), frame.startswith("frame: blocking issue")) == (True, True)
+    assert (last, failed) == (f"run folder {run}", "FAILED: the script ended with exit code 130")
     assert sorted(path.name for path in folder.iterdir()) == ["0000", "0001", "progress.json"]
     assert [path.name for path in (folder / "0001").iterdir()] == ["log"]
     info = python(tmp_path, "-m", "kb_dataexec", "info", str(folder / "0001" / "log"), "--json")

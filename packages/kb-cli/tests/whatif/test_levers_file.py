@@ -4,14 +4,17 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import Result
+from msgspec.structs import replace
 
 from kb_cli.run.base.progress import RunProgress
 from kb_cli.whatif import levers as levers_module
 from kb_cli.whatif.budget import Budget
 from kb_cli.whatif.known_levers import known_levers
 from kb_cli.whatif.levers import levers
+from kb_cli.whatif.levers_file import LeversJson, write_measured
 from kb_messages import KbError
 
 Invoke = Callable[..., Result]
@@ -57,7 +60,8 @@ def test_a_damaged_file_is_refused_by_name(folder: Path) -> None:
         b"{",
         b"\xff",
         b'{"run": 1}',
-        b'{"format": "kernbench-levers", "version": 2, "run": "", "versions": {}, "measured": []}',
+        b'{"format": "kernbench-levers", "version": 2, "run": "", "versions": {}, "measured": [], "seal": ""}',
+        (folder / "levers.json").read_bytes().replace(b'"latency_ps": ', b'"latency_ps": 1'),
     ):
         (folder / "levers.json").write_bytes(bad)
         with pytest.raises(KbError, match=r"levers\.json"):
@@ -65,8 +69,9 @@ def test_a_damaged_file_is_refused_by_name(folder: Path) -> None:
 
 
 def test_values_that_the_chip_does_not_have_are_ignored(folder: Path) -> None:
-    text = (folder / "levers.json").read_text()
-    (folder / "levers.json").write_text(text.replace("$.cube", "$.nothing"))
+    found = msgspec.json.decode((folder / "levers.json").read_bytes(), type=LeversJson)
+    strange = [replace(each, set={"$.nothing": "1"}) for each in found.measured]
+    write_measured(folder, found.run, found.versions, strange)
     assert known_levers(folder).measured == 0
 
 

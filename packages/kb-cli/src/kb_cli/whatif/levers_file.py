@@ -6,6 +6,7 @@ and the versions of kb that it names.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -48,23 +49,33 @@ class MeasuredLever(Struct, frozen=True, kw_only=True):
 
 
 class LeversJson(Struct, frozen=True, kw_only=True):
-    """The whole file. `run` is the sha256 in the run's run.json, which states the chip, too."""
+    """The whole file. `run` is the sha256 in the run's run.json, which states the chip, too. `seal` is the sha256 of
+    the measurements, in hex, so that a damaged file is noticed.
+    """
 
     format: Literal["kernbench-levers"] = "kernbench-levers"
     version: Literal[1] = 1
     run: str
     versions: dict[str, str]
     measured: list[MeasuredLever]
+    seal: str
+
+
+def _seal(measured: Sequence[MeasuredLever]) -> str:
+    return hashlib.sha256(msgspec.json.encode(measured)).hexdigest()
 
 
 def read_measured(folder: Path, run_sha256: str, versions: Mapping[str, str]) -> list[MeasuredLever]:
     """Returns the levers in *folder* that were measured for the run *run_sha256* by *versions* of kb; none for others.
 
-    Raises RunFolderError for a file of another form.
+    Raises RunFolderError for a file of another form, or whose measurements are not as they were written.
     """
     if not (folder / LEVERS).exists():
         return []
     found = read_json(file_in(folder, LEVERS, RunFolderError), LeversJson, RunFolderError)
+    if found.seal != _seal(found.measured):
+        got = "other measurements than kb wrote"
+        raise RunFolderError(str(folder / LEVERS), got, "its own", "delete the file, and run kb report again")
     return found.measured if (found.run, found.versions) == (run_sha256, dict(versions)) else []
 
 
@@ -72,5 +83,5 @@ def write_measured(
     folder: Path, run_sha256: str, versions: Mapping[str, str], measured: Sequence[MeasuredLever]
 ) -> None:
     """Writes *measured* to levers.json of *folder*. An existing file is replaced."""
-    whole = LeversJson(run=run_sha256, versions=dict(versions), measured=list(measured))
+    whole = LeversJson(run=run_sha256, versions=dict(versions), measured=list(measured), seal=_seal(measured))
     write_whole(folder / LEVERS, msgspec.json.format(msgspec.json.encode(whole), indent=1) + b"\n")
