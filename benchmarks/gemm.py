@@ -337,7 +337,7 @@ def _launch_blocks(host: Host, p: GemmParams, arrays: Arrays) -> Tensor:
     c = host.empty("c", (p.M, p.N), _out_dtype(p), blocks=(grid_m, grid_n), slices=[pe for row in home for pe in row])
     host.launch(kernel, a, b, c, grid_m, grid_n, p.tile, p.loop_order, pes=range(grid_m * grid_n))
     operands = "replicated" if p.operands == "auto" else p.operands
-    host.chose(method="blocks", operands=operands, grid=f"{grid_m} x {grid_n}", copies_of_a=len(a), copies_of_b=len(b))
+    host.chose(method="blocks", operands=operands, grid=f"{grid_m} x {grid_n}")
     return c
 
 
@@ -556,7 +556,7 @@ def _launch_sharded(host: Host, p: GemmParams, arrays: Arrays, grid: CubeGrid) -
         for i, j in sorted(of_block)
     ]
     host.launch(sharded_kernel, blocks, c, steps, most, pes=[of_block[at] for at in sorted(of_block)])
-    host.chose(method="blocks", operands="sharded", grid=f"{gm} x {gn}", copies_of_a=len(a), copies_of_b=len(b))
+    host.chose(method="blocks", operands="sharded", grid=f"{gm} x {gn}")
     return c
 
 
