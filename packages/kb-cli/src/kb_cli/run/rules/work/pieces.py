@@ -16,7 +16,7 @@ from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.rules.work.command_times import Commands, CommandTimes
 from kb_cli.run.rules.work.op_sums import Array, first_operands, hashed, operands_of, ops_named
 from kb_cli.run.rules.work.path_time import FIXED_WORK, LINK_WORK, MEMORY_WORK, PathTime
-from kb_cli.terminal.units import duration
+from kb_cli.terminal.units import duration, percent
 from kb_dataexec import OpLog
 from kb_engine import Host
 from kb_messages import DmaParams, KbError, Rectangle, Role, StageType
@@ -222,7 +222,7 @@ def _short(facts: RunFacts) -> Remedy | None:
     return Remedy(
         rule=_NAME,
         part="loads",
-        flaw=f"loads of {nbytes:,} bytes pay {path.fixed:.0%} of the time of transfers for set-up, latency and ways",
+        flaw=f"loads of {nbytes:,} bytes pay {percent(path.fixed)} of their time for set-up, latency and ways",
         change=f"make blocks {best.times} times as large: {nbytes * best.times:,} bytes a load",
         gain=best.gain,
         basis="estimated",
