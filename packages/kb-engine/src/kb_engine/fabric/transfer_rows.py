@@ -57,7 +57,7 @@ class WatchedWrite(IncomingWrite):
             super()._reserve([part], now_ps)
             held_ps = self._memory.held_ps(part, True)
             if held_ps is None:
-                return
+                continue
             if before is not None and behind_op == self.op_id and held_ps[0] == before[1]:
                 before = self.held_ps = before[0], held_ps[1]
             else:
