@@ -9,6 +9,8 @@ import kernbench as kb
 from kb_cli.benchmark import bundled
 from kb_cli.whatif.bound import BusyPart
 from kb_cli.whatif.chip_levers import chip_levers
+from kb_cli.whatif.known_levers import Levers
+from kb_cli.whatif.lever_chances import TriedLever
 from kb_cli.whatif.lever_sets import lever_sets, way_to_dma
 from kb_cli.whatif.link_kinds import kind_of_link, templates_of_links
 from kb_topology import load_topology
@@ -80,3 +82,23 @@ def test_a_memory_and_its_links_gain_together_what_one_alone_does_not() -> None:
     assert abs(r.latency_ps - both.latency_ps - 2 * 512_000) < 0.01 * r.latency_ps
     assert both.latency_ps >= both.bound_ps
     assert f"To change first: {both.name[0].lower()}{both.name[1:]}" in r.advice or "DMA and XBAR" in r.advice
+
+
+def test_a_set_is_told_unless_a_part_that_is_told_gains_as_much() -> None:
+    """Each set gains 0.7 % more than the one within it. The third gains 1.4 % more than the first, so it is told."""
+    tried = [
+        TriedLever(
+            name=f"Twice the parts of {names}",
+            block="hbm",
+            field="bw_gbs",
+            set=dict.fromkeys(names, "2"),
+            path_ps=1,
+            share=0.5,
+            bound_ps=1,
+            latency_ps=1,
+            gain=gain,
+        )
+        for names, gain in (("abc", 0.214), ("ab", 0.207), ("a", 0.2), ("b", 0.0))
+    ]
+    found = Levers(latency_ps=1000, levers=tried, chances=4)
+    assert [each.change for each in found.remedies] == ["twice the parts of abc", "twice the parts of a"]

@@ -52,16 +52,17 @@ class Levers(Struct, frozen=True, kw_only=True):
     def remedies(self) -> list[Remedy]:
         """The measured levers that gain something, the most gain first.
 
-        A set of levers is left out where a part of it, or its levers one by one, gain as much but for `LEAST_GAIN`.
+        A set of levers is left out where a part of it that is told gains as much but for `LEAST_GAIN`.
         """
-        found = [each for each in ranked(self.levers) if each.gain is not None and each.gain >= LEAST_GAIN]
-        return [_remedy(each, self.latency_ps) for each in found if not self._is_made_up(each)]
-
-    def _is_made_up(self, lever: TriedLever) -> bool:
-        own = lever.set.items()
-        gains = [each.gain or 0.0 for each in self.levers if each.set.items() < own]
-        least = (lever.gain or 0.0) - LEAST_GAIN
-        return any(gain >= max(least, LEAST_GAIN) for gain in gains)
+        told: list[TriedLever] = []
+        for each in sorted(self.levers, key=lambda lever: len(lever.set)):  # a part comes before the sets with it
+            gain = each.gain or 0.0
+            has_part = any(
+                part.set.items() < each.set.items() and (part.gain or 0.0) >= gain - LEAST_GAIN for part in told
+            )
+            if gain >= LEAST_GAIN and not has_part:
+                told.append(each)
+        return [_remedy(each, self.latency_ps) for each in ranked(told)]
 
 
 def _remedy(lever: TriedLever, before_ps: int) -> Remedy:
