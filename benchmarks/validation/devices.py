@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import measured
 from digests import SMALL
@@ -57,15 +57,21 @@ def runs(chips: Sequence[str], small: bool) -> Iterator[DeviceRun]:
             yield DeviceRun(chip, benchmark.stem, outcome, time.perf_counter() - began)
 
 
-def _outcome(benchmark: Path, topology: Path, chosen: Sequence[str]) -> str:
+def run_alone(benchmark: Path, topology: Path, chosen: Sequence[str], *options: str) -> tuple[dict[str, Any], str]:
+    """The JSON of `kb run` of *benchmark* with the parameters *chosen*, in a process of its own, or the error of kb."""
     params = [word for param in chosen for word in ("-p", param)]
     command = [sys.executable, "-c", "from kb_cli.main import main; main()", "run", str(benchmark.resolve()), *params]
     with tempfile.TemporaryDirectory() as folder:
-        options = ["--topology", str(topology.resolve()), "--json", "--keep", "none"]
+        options = ("--topology", str(topology.resolve()), "--json", "--keep", "none", *options)
         done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
-        return done.stderr.strip() or f"exit code {done.returncode}"
-    return "ok" if json.loads(done.stdout)["verified"] else "not verified"
+        return {}, done.stderr.strip() or f"exit code {done.returncode}"
+    return json.loads(done.stdout), ""
+
+
+def _outcome(benchmark: Path, topology: Path, chosen: Sequence[str]) -> str:
+    found, error = run_alone(benchmark, topology, chosen)
+    return error or ("ok" if found["verified"] else "not verified")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

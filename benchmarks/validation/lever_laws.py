@@ -9,7 +9,6 @@ Exit code 1: a lever of the sentence has another latency when it is pulled alone
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,10 +17,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import random_chips
+from devices import BENCHMARKS
 from digests import SMALL
+from law_of_runs import check
 from msgspec import Struct
 from msgspec.structs import replace
-from roofs import BENCHMARKS, CHIPS, drawn, streamed
+from roofs import drawn, streamed
 
 from kb_cli.benchmark.load import load_benchmark, load_defined
 from kb_cli.benchmark.setup import Setup
@@ -141,21 +142,7 @@ def random_run(seed: int) -> Found:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print each run whose levers are not as told, and say by the exit code whether all are."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, metavar="N", help="N random cases, and nothing else")
-    parser.add_argument("--bundled", nargs="*", metavar="CHIP", help="bundled benchmarks on these chips alone")
-    asked = parser.parse_args(arguments)
-    chips = [each for each in CHIPS if not asked.bundled or each.stem in asked.bundled]
-    n_random = 200 if asked.cases is None and asked.bundled is None else asked.cases or 0
-    found: list[Found] = []
-    runs = [] if asked.cases is not None else bundled(chips)
-    for source in (runs, ((f"random {seed}", random_run(seed)) for seed in range(n_random))):
-        for name, each in source:
-            found.append(each)
-            for sentence in each.broken:
-                print(f"{name}: {sentence}", flush=True)
-    print(summary(found))
-    return 1 if any(each.broken for each in found) else 0
+    return check(__doc__, arguments, bundled, random_run, summary)
 
 
 def summary(found: Sequence[Found]) -> str:

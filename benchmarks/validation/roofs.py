@@ -9,13 +9,9 @@ Exit code 1: a run took less time than a roof of it, or a bundled block was fast
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 import random
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,7 +20,9 @@ import numpy as np
 import random_chips
 import random_kernels
 import random_networks
+from devices import BENCHMARKS, run_alone
 from digests import SMALL
+from law_of_runs import check
 
 from kb_cli.run.observe.metrics import measure
 from kb_cli.run.observe.plan_tally import PlanTally
@@ -33,8 +31,6 @@ from kb_dataexec import MemoryLogWriter
 from kb_engine import DType, Engine, Host, Language, Tensor, TensorRef
 from kb_messages import KbError
 
-BENCHMARKS: Final = sorted(Path(__file__).parents[1].glob("*.py"))
-CHIPS: Final = sorted(random_kernels.TOPOLOGIES.glob("**/*.yaml"))
 _SIDE: Final = 64
 
 
@@ -74,14 +70,9 @@ def bundled(chips: Sequence[Path], benchmarks: Sequence[Path] = BENCHMARKS) -> I
 
 
 def _of_bundled(benchmark: Path, chip: Path) -> Found:
-    params = [word for param in SMALL.get(benchmark.stem, ()) for word in ("-p", param)]
-    command = [sys.executable, "-c", "from kb_cli.main import main; main()", "run", str(benchmark.resolve()), *params]
-    with tempfile.TemporaryDirectory() as folder:
-        options = ["--topology", str(chip.resolve()), "--json", "--keep", "none", "--no-verify", "--no-log"]
-        done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, cwd=folder)
-    if done.returncode:
-        return Found({}, [], done.stderr.strip() or f"exit code {done.returncode}")
-    run = json.loads(done.stdout)
+    run, error = run_alone(benchmark, chip, SMALL.get(benchmark.stem, ()), "--no-verify", "--no-log")
+    if error:
+        return Found({}, [], error)
     return judged(run["latency_ps"], run["roofs"], {kind: each["utilization"] for kind, each in run["busiest"].items()})
 
 
@@ -200,21 +191,7 @@ def streamed(case: random_chips.ChipCase, host: Host, rng: random.Random) -> Ten
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print each run that breaks a roof, and how near the others came; say by the exit code whether none does."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, metavar="N", help="N random cases, and nothing else")
-    parser.add_argument("--bundled", nargs="*", metavar="CHIP", help="bundled benchmarks on these chips alone")
-    asked = parser.parse_args(arguments)
-    chips = [each for each in CHIPS if not asked.bundled or each.stem in asked.bundled]
-    n_random = 200 if asked.cases is None and asked.bundled is None else asked.cases or 0
-    found: list[Found] = []
-    runs = [] if asked.cases is not None else bundled(chips)
-    for source in (runs, ((f"random {seed}", random_run(seed)) for seed in range(n_random))):
-        for name, each in source:
-            found.append(each)
-            for sentence in each.broken:
-                print(f"{name}: {sentence}", flush=True)
-    print(summary(found))
-    return 1 if any(each.broken for each in found) else 0
+    return check(__doc__, arguments, bundled, random_run, summary)
 
 
 def summary(found: Sequence[Found]) -> str:

@@ -149,20 +149,15 @@ def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 _SPACES = (MemorySpace.HBM, MemorySpace.SRAM, MemorySpace.TCM)
 
 
-def footprint_of(setup: Setup) -> int:
-    """Returns the bytes of device memory that the benchmark states for its tensors, 0 for none."""
-    with user_code(setup.loaded.path, "footprint()"):
-        answer: Any = setup.loaded.bench.footprint(setup.params)
-    return checked_count(setup.place("footprint"), answer)
-
-
 def check_capacity(setup: Setup) -> None:
     """Raises BenchmarkError when the benchmark's `footprint` is larger than the chip's memories or this machine's
     memory.
 
     A run that passes may still be refused at one of its tensors, when one memory is full.
     """
-    needed = footprint_of(setup)
+    with user_code(setup.loaded.path, "footprint()"):
+        answer: Any = setup.loaded.bench.footprint(setup.params)
+    needed = checked_count(setup.place("footprint"), answer)
     regions = setup.topology.address_map.regions
     limits = {
         "all memories of the chip hold": sum(each.nbytes for each in regions if each.space in _SPACES),

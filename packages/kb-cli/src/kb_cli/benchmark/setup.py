@@ -15,9 +15,9 @@ class Setup(NamedTuple):
     `check`.
 
     `sanitize` searches the log for missing waits, races and leaks; it changes no result. `races` looks for races alone,
-    within limits that keep the cost small, unless `sanitize` does. `compute` asks for the outputs
-    of pass 2, also where nothing is compared; that needs the log. With `templates`, programs of a grid may be replayed
-    without their kernel. `exact` is the option of the Engine.
+    within limits that keep the cost small, unless `sanitize` does. `rules` looks for flaws of kernels. `compute` asks
+    for the outputs of pass 2, also where nothing is compared; that needs the log. With `templates`, programs of a grid
+    may be replayed without their kernel. `exact` is the option of the Engine.
     """
 
     loaded: LoadedBenchmark
@@ -29,6 +29,7 @@ class Setup(NamedTuple):
     sanitize: bool = False
     races: bool = False
     compute: bool = False
+    rules: bool = True
     templates: bool = True
     check: CheckMode = CheckMode.AUTO
     exact: Literal["isolated", "events", "check"] = "isolated"

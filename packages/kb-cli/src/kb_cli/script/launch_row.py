@@ -17,7 +17,6 @@ from kb_cli.run.observe.timed_host import HostTimes
 from kb_cli.run.records.usage_file import usage_table, write_usage
 from kb_cli.run.records.where_time import write_where
 from kb_cli.run.rules.kernel_rules import RuleSearch
-from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.saving.keep import keep
 from kb_cli.run.saving.outcome_result import make_result
 from kb_cli.run.saving.save import write_results, write_sources
@@ -83,8 +82,6 @@ def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> Run
     for look in (stages.look, rules.look):
         look(launch.log)
     found, table = where(launch.log), usage_table(watch.usage, engine.topology.graph, metrics.span_ps)
-    seen = rules.sums, rules.commands
-    facts = RunFacts(found, table, metrics, [launch.result], launch.host, 0, 0, *seen, is_script=True)
     return RunOutcome(
         metrics=metrics,
         usage=table,
@@ -103,7 +100,7 @@ def outcome_of(launch: ScriptLaunch, watch: LaunchWatch, log: LogSummary) -> Run
         wall=Wall(launch.timing_s, launch.data_s),
         sanitized=None if searched is None else searched.found(launch.log, launch.initial, launch.result, naming),
         races=_races(launch, naming) if watch.looks_for_races and searched is None else None,
-        remedies=rules.remedies(facts),
+        remedies=rules.remedies(found, table, metrics, is_script=True),
     )
 
 

@@ -114,7 +114,8 @@ def _is_of_machine(error: BaseException) -> bool:
 def _simulated(job: Job) -> PointResult:
     loaded = _loaded(job)
     params = build_params(loaded.bench.Params, job.params)
-    setup = Setup(loaded, params, _chip(job.chip, job.topology), job.seed, verify=job.verify, log=job.verify)
+    chip = _chip(job.chip, job.topology)
+    setup = Setup(loaded, params, chip, job.seed, verify=job.verify, log=job.verify, rules=False)  # a point has none
     with RunProgress() as progress:
         outcome = simulate(setup, None, progress)
     return _figures(make_result(setup, outcome, NO_FOLDER, None, None))

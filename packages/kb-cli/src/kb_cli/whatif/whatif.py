@@ -82,7 +82,7 @@ def what_if(folder: Path, texts: Sequence[str], progress: RunProgress) -> WhatIf
     check_baseline(ran, progress)
     with TemporaryDirectory(prefix="kb-whatif-") as place:
         path = Path(place) / "changed"
-        setup = ran.setup._replace(topology=new, log=ran.run.flags.log)
+        setup = ran.setup._replace(topology=new, log=ran.run.flags.log, rules=False)
         result = record_run((path, path), setup, Policy.NONE, progress).result
         comparison = compare(read_side(folder), read_side(path)._replace(folder=Path("changed")))
     before_ps = ran.run.results.latency_ps

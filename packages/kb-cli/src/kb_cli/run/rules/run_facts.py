@@ -16,8 +16,7 @@ from kb_engine import Host, LaunchResult
 class RunFacts(NamedTuple):
     """A finished run, beside its log. The chip with its blocks is `host.engine`.
 
-    `flops` are the operations that the benchmark states, and `footprint_nbytes` the bytes of its tensors once; 0 where
-    nothing is stated. `sums` are sums over its log, and `commands` the commands of its log. `looks` says that kernels
+    `sums` are sums over its log, and `commands` the commands of its log. `looks` says that kernels
     waited for values that they had computed, and `is_script` that they are Triton kernels of a script.
     """
 
@@ -26,8 +25,6 @@ class RunFacts(NamedTuple):
     metrics: Metrics
     launches: Sequence[LaunchResult]
     host: Host
-    flops: int
-    footprint_nbytes: int
     sums: RunSums
     commands: CommandTimes
     looks: bool = False

@@ -19,7 +19,6 @@ from kb_cli.benchmark.author_calls import (
     check_capacity,
     expected_outputs,
     flops_of,
-    footprint_of,
     inputs_of,
     launch,
 )
@@ -41,7 +40,6 @@ from kb_cli.run.observe.usage import Usage
 from kb_cli.run.records.captures import CaptureCollector, Captured, print_captured
 from kb_cli.run.records.usage_file import UsageTable, usage_table
 from kb_cli.run.rules.kernel_rules import RuleSearch
-from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.simulation.read_back import ReadBack, read_back
 from kb_cli.run.simulation.sanitizer import Naming, SanitizerWatch, numbering_of, races_of, sanitize_run
 from kb_cli.run.simulation.sim_stats import compared_of, compared_text, sim_stats
@@ -106,7 +104,7 @@ class RunOutcome(NamedTuple):
     `verdict` is None without verification. `log`, `stage_times` and `where` are None without a log. `sanitized`,
     `races`, `computed` and `compared` are None unless they were asked for. `captured` has the values that the kernels
     captured, `value_waits` the waits for computed values, and `simulated` the statistics of pass 1. `host` is None on a
-    topology without a host. `remedies` are those of the kernel, and None without a log. `choices` has what the
+    topology without a host. `remedies` are those of the kernel, and None where no rule looked. `choices` has what the
     benchmark chose on this chip, and `frame` what the latency counts.
     """
 
@@ -141,16 +139,26 @@ class _LogLooks(NamedTuple):
 
     races: Sequence[RaceSearch]
     programs: Programs
-    rules: RuleSearch
+    rules: RuleSearch | None
 
     @classmethod
     def of(cls, setup: Setup, host: TimedHost) -> _LogLooks:
         """Returns the looks at the log of the launches of *host*."""
-        return cls(_race_search(setup), Programs(), RuleSearch(host, host.launches))
+        rules = RuleSearch(host, host.launches) if setup.rules and setup.log else None
+        return cls(_race_search(setup), Programs(), rules)
 
     def on_chunks(self, is_whole: bool) -> list[Callable[[OpLog], object]]:
         """The functions that take each chunk. Programs are found later in a log of which all rows are there."""
-        return [self.rules.look, *(each.look for each in self.races), *([] if is_whole else [self.programs.look])]
+        looks: list[Callable[[OpLog], object]] = [each.look for each in self.races]
+        if self.rules is not None:
+            looks.append(self.rules.look)
+        return looks if is_whole else [*looks, self.programs.look]
+
+    def remedies(self, where: Where | None, usage: UsageTable, metrics: Metrics, looks: bool) -> list[Remedy] | None:
+        """Returns the remedies on the kernel's side; None for a run without a log, or where no rule looked."""
+        if where is None or self.rules is None:
+            return None
+        return self.rules.remedies(where, usage, metrics, looks)
 
 
 def simulate(setup: Setup, log_folder: Path | None, progress: RunProgress, trace: Trace | None = None) -> RunOutcome:
@@ -232,21 +240,9 @@ def _simulate(
         value_waits=looks.found,
         compared=compared,
         simulated=sim_stats(engine, is_noted=templates and setup.exact != "events"),
-        remedies=_remedies(setup, host, read.where, (metrics, table, on_log.rules, bool(looks.found))),
+        remedies=on_log.remedies(read.where, table, metrics, bool(looks.found)),
         choices=host.choices,
     )
-
-
-def _remedies(
-    setup: Setup, host: TimedHost, found: Where | None, looked: tuple[Metrics, UsageTable, RuleSearch, bool]
-) -> list[Remedy] | None:
-    """Returns the remedies on the kernel's side; None for a run without a log."""
-    if found is None:
-        return None
-    metrics, table, rules, looks = looked
-    stated = flops_of(setup), footprint_of(setup)
-    facts = RunFacts(found, table, metrics, host.launches, host, *stated, rules.sums, rules.commands, looks)
-    return rules.remedies(facts)
 
 
 def _made(setup: Setup) -> Made:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.rules.placement.slice_load import slice_load
+from kb_cli.run.rules.rule import Rule
 from kb_cli.terminal.units import percent
 
 if TYPE_CHECKING:
     from kb_cli.run.rules.run_facts import RunFacts
-    from kb_dataexec import OpLog
 
 _NAME: Final = "all in one slice"
 _MOST_BYTES: Final = 0.5
@@ -19,11 +19,8 @@ _LEAST_GAIN: Final = 0.05
 """The smallest gain that is told. Source: assumed; less is within the error of windows of time."""
 
 
-class OneSlice:
+class OneSlice(Rule):
     """Finds runs whose operands lie in a few slices of HBM, for which PEs wait. `slice_load` estimates the gain."""
-
-    def look(self, chunk: OpLog) -> None:
-        """Takes nothing: bytes and waits are among the sums that rules share."""
 
     def remedy(self, facts: RunFacts) -> Remedy | None:
         """Returns the remedy; None where the loads of slices over the whole run are even, or nobody waits for them."""

@@ -8,13 +8,13 @@ import numpy as np
 
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.rules.placement.limits import busiest_block_ps, busiest_ps, own_rows
+from kb_cli.run.rules.rule import Rule
 from kb_engine import Tensor, read_tensor
 from kb_engine.block import MemoryComponent
 from kb_messages import KbError, MemorySpace, Rectangle
 
 if TYPE_CHECKING:
     from kb_cli.run.rules.run_facts import RunFacts
-    from kb_dataexec import OpLog
     from kb_dataexec.analysis import PeWhere
 
 _NAME: Final = "operands replicated"
@@ -28,7 +28,7 @@ class _Copies(NamedTuple):
     read: int
 
 
-class Replicas:
+class Replicas(Rule):
     """Finds copies of operands in a memory behind a cache, and estimates the time in which PEs read one copy each.
 
     The cache then fetches the bytes of one copy, and others find them there. Of each PE's own path, the time of the
@@ -36,9 +36,6 @@ class Replicas:
     request. The time is the longest of these paths, or the busiest block of a PE, link or port of the memory. Copies
     that no cache fetches cost room and uploads, but no time of kernels, so the rule is silent about them.
     """
-
-    def look(self, chunk: OpLog) -> None:
-        """Takes nothing: the bytes of tensors are among the sums that rules share."""
 
     def remedy(self, facts: RunFacts) -> Remedy | None:
         """Returns the remedy; None without copies that launches read, and for memories without a cache."""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.rules.placement.slice_load import slice_load
+from kb_cli.run.rules.rule import Rule
 
 if TYPE_CHECKING:
     from kb_cli.run.rules.run_facts import RunFacts
-    from kb_dataexec import OpLog
 
 _NAME: Final = "one slice at a time"
 _STAGGER: Final = "let each program begin its loop at another block, so that programs are at different slices"
@@ -25,14 +25,11 @@ _LEAST_GAIN: Final = 0.1
 """The smallest gain that is told. Source: assumed; less is within the error of windows of time."""
 
 
-class SliceAtATime:
+class SliceAtATime(Rule):
     """Finds runs in which requests meet at one slice of HBM after the other, although all slices serve as many bytes
     in the end. `slice_load` estimates the gain. Where work is hidden behind transfers, nobody knows what faster
     transfers gain, and the rule is silent.
     """
-
-    def look(self, chunk: OpLog) -> None:
-        """Takes nothing: bytes and waits are among the sums that rules share."""
 
     def remedy(self, facts: RunFacts) -> Remedy | None:
         """Returns the remedy; None where slices are loaded evenly at each time, or nobody waits for them."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.rules.placement.limits import busiest_ps, fixed_ps
+from kb_cli.run.rules.rule import Rule
 from kb_cli.terminal.units import duration
 
 if TYPE_CHECKING:
     from kb_cli.run.rules.run_facts import RunFacts
-    from kb_dataexec import OpLog
     from kb_engine import LaunchResult
 
 _NAME: Final = "tail"
@@ -34,7 +34,7 @@ class _Shares(NamedTuple):
     saved_ps: float
 
 
-class Tail:
+class Tail(Rule):
     """Finds launches in which the PE that ends last has more work than the PEs with work have on average.
 
     For each launch, the time after an equal division of the work is the larger of two. The first is the time of the
@@ -46,9 +46,6 @@ class Tail:
     Fewer and larger programs also save latencies, set-ups and commands, which grow with the number of programs. Where
     these could be more than a fifth of the gain, nobody knows the gain, and the rule is silent.
     """
-
-    def look(self, chunk: OpLog) -> None:
-        """Takes nothing: the work of PEs is among the sums that rules share."""
 
     def remedy(self, facts: RunFacts) -> Remedy | None:
         """Returns the remedy of the launch with the most to gain; None where PEs have equal work."""

@@ -18,6 +18,7 @@ from kb_cli.run.rules.placement.limits import (
     transfers_ps,
     waits_ps,
 )
+from kb_cli.run.rules.rule import Rule
 from kb_messages import MemorySpace
 from kb_topology import NodeKind
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kb_cli.run.rules.run_facts import RunFacts
-    from kb_dataexec import OpLog
     from kb_dataexec.analysis import PeWhere
 
 _NAME: Final = "unused PEs"
@@ -62,7 +62,7 @@ class _Alone(NamedTuple):
         return max(self.other_ps + self.bytes_ps + busy_ps, least_ps + self.other_ps / blocks)
 
 
-class UnusedPes:
+class UnusedPes(Rule):
     """Finds runs in which some PEs have no work, and estimates the time in which more PEs do the work in equal shares:
     those of the cubes in use, or all PEs if these gain more.
 
@@ -77,9 +77,6 @@ class UnusedPes:
     Results that are added by atomics alone get more atomics from more PEs. So nobody knows what more PEs would do, and
     the rule is silent.
     """
-
-    def look(self, chunk: OpLog) -> None:
-        """Takes nothing: work and bytes are among the sums that rules share."""
 
     def remedy(self, facts: RunFacts) -> Remedy | None:
         """Returns the remedy; None where all PEs have work, or where nothing would be saved."""

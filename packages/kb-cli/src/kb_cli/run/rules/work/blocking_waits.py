@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_cli.run.base.remedy import Remedy
+from kb_cli.run.rules.rule import Rule
 from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.rules.work.command_times import Commands, CommandTimes, Ints, Kernels
 from kb_cli.run.rules.work.path_time import PathTime
@@ -45,7 +46,7 @@ class _Steps(NamedTuple):
     calls_ps: Ints
 
 
-class BlockingWaits:
+class BlockingWaits(Rule):
     """Finds kernels that wait for each load before they go on, and work only then.
 
     Where the next loads run during the work of a step, the two together take max(loads, work and calls of loads). The

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from kb_cli.run.base.remedy import Remedy
+from kb_cli.run.rules.rule import Rule
 from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.rules.work.op_sums import OpSum, OpSums
 from kb_cli.run.rules.work.path_time import PathTime
@@ -15,7 +16,7 @@ from kb_engine import Host
 from kb_messages import MathParams, Role
 
 
-class LastAxisReductions:
+class LastAxisReductions(Rule):
     """Finds reductions of rows that cost more than reductions of columns of the same elements.
 
     A vector unit adds groups of lanes to each other in a cycle, but needs a tree over the lanes at the end of each row.

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kb_cli.run.base.remedy import Remedy
+from kb_cli.run.rules.rule import Rule
 from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.rules.work.block_shapes import BlockShapes
 from kb_cli.run.rules.work.op_sums import OpSum, OpSums
@@ -41,7 +42,7 @@ class _Product(NamedTuple):
     n_arrays: int
 
 
-class Padding:
+class Padding(Rule):
     """Finds products whose blocks fill a part of the MAC array, where other blocks of the same product fill more.
 
     A block pays for padding if a larger block costs the same, by the array's own pure cost. Two sizes are tried for

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_cli.run.base.remedy import Remedy
+from kb_cli.run.rules.rule import Rule
 from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.rules.work.command_times import Commands, CommandTimes
 from kb_cli.run.rules.work.op_sums import Array, first_operands, hashed, operands_of, ops_named
@@ -68,7 +69,7 @@ class _Work(NamedTuple):
     load_ps: float
 
 
-class Pieces:
+class Pieces(Rule):
     """Finds transfers whose bytes take less time than all the rest of them.
 
     *Pieces*: a transfer of several runs of bytes that are equally far apart, which takes longer than the same bytes in

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_cli.run.base.remedy import Remedy
+from kb_cli.run.rules.rule import Rule
 from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.rules.work.command_times import Ints
 from kb_cli.run.rules.work.op_sums import first_operands, hashed, ops_named
@@ -64,7 +65,7 @@ class _Again(NamedTuple):
     n_times: int
 
 
-class RepeatedReads:
+class RepeatedReads(Rule):
     """Finds rectangles that a PE loads several times from a tensor that no kernel writes.
 
     A program that loads them once and keeps them in TCM saves all loads but the first, if TCM has room for them beside
