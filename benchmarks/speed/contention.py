@@ -23,7 +23,7 @@ import sys
 import time
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 CHECKOUT = Path(__file__).parents[2]
 FULL, QUICK = {"M": 512, "N": 1024, "K": 256}, {"M": 128, "N": 256, "K": 64}
@@ -81,6 +81,11 @@ def simulate(checkout: Path, topology: str, operands: str, options: Options, cou
     host = Host(engine, checkout / "benchmarks")
     found = [each for each in vars(_module(checkout / "benchmarks/gemm.py")).values() if isinstance(each, type)]
     gemm = next(each for each in found if issubclass(each, Benchmark) and each is not Benchmark)()
+    known = get_args(get_type_hints(gemm.Params)["operands"])
+    if operands not in known:
+        raise SystemExit(
+            f"{checkout}: got no operands={operands}, needs a checkout that has it beside {', '.join(known)}"
+        )
     params = gemm.Params(**options.sizes, tile=TileShape(*TILE), operands=operands)
     inputs = gemm.inputs(params, np.random.default_rng(0))
     took: list[tuple[float, float, int]] = []

@@ -1,6 +1,8 @@
-"""Numbers as text with their unit, and values of a configuration as a person would type them."""
+"""Numbers as text with their unit, lists of names in a sentence, and values as a person would type them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import msgspec
 
@@ -37,6 +39,12 @@ def quantity(value: float, unit: str) -> str:
 def bandwidth(gbs: float) -> str:
     """Returns bytes per nanosecond, always in GB/s, so that a column compares: `702.2 GB/s`, `13,107 GB/s`."""
     return f"{gbs:,.0f} GB/s" if gbs >= 1000 else f"{gbs:.4g} GB/s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Returns *names*, one or more, as a sentence has them: `M`, `M and N`, `M, N and K`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def value_text(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import ceil, prod
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from kb_cli.compare.blocks import block_name
 from kb_cli.run.records.usage_file import UsageTable
+from kb_cli.run.records.where_time import kernel_rows
 from kb_cli.whatif.chip_levers import LINKS, Moved
 from kb_cli.whatif.link_kinds import kind_of_link
 from kb_dataexec.analysis import Where, WhereRow
@@ -34,8 +35,6 @@ _WAITS = ("shared", "busy with others")
 """Activities that are waits for the work of others. They may vanish where a part is faster, because transfers of others
 may then have ended before.
 """
-OUTSIDE = ("launch", "answer")
-"""The `via` of the rows before the first kernel's start and behind the last one's end."""
 
 
 def by_kind(where: Where, topology: Topology) -> Where:
@@ -53,11 +52,6 @@ def by_kind(where: Where, topology: Topology) -> Where:
         for each in where.launches
     ]
     return replace(where, launches=launches)
-
-
-def kernel_rows(where: Where) -> Iterator[WhereRow]:
-    """Returns the rows of all launch views between the first kernel's start and the last one's end."""
-    return (row for launch in where.launches for row in launch.rows if row.via not in OUTSIDE)
 
 
 def moved_ps(where: Where, moved: Sequence[Moved]) -> int:

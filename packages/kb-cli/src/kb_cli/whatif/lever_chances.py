@@ -15,7 +15,7 @@ from kb_cli.run.records.manifest_check import check_written
 from kb_cli.run.records.run_json import RunJson
 from kb_cli.run.records.usage_file import UsageTable
 from kb_cli.run.records.where_time import where_of
-from kb_cli.terminal.units import duration, percent, signed_percent
+from kb_cli.terminal.units import duration, listed, percent, signed_percent
 from kb_cli.whatif.bound import BusyPart, bound_ps, busy_parts, by_kind, limits_of, moved_ps
 from kb_cli.whatif.chip_levers import LINKS, ChipLever, chip_levers, moved
 from kb_cli.whatif.lever_sets import BUSY, lever_sets
@@ -126,11 +126,6 @@ def _name(pulled: Sequence[ChipLever]) -> str:
     clauses = [f"{change} {listed(names)}" for change, names in parts.items()]
     text = ", with ".join(clauses)
     return f"{text[0].upper()}{text[1:]}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Returns *names* as a list in a sentence: `a`, `a and b`, `a, b and c`."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _busiest_part(lever: ChipLever, busy: Sequence[BusyPart], latency_ps: int) -> str:

@@ -16,8 +16,7 @@ from kb_cli.compare.blocks import block_name
 from kb_cli.run.base.files import RunFolderError, folder_path
 from kb_cli.run.base.progress import PASS_1, RunProgress
 from kb_cli.run.folders.identity import versions
-from kb_cli.run.records.run_chip import chip_of
-from kb_cli.run.records.run_json import RunJson, read_one_run
+from kb_cli.run.records.run_json import read_one_run
 from kb_cli.run.saving.save import Finished
 from kb_cli.whatif.budget import MOST_S, Budget, OutOfTime
 from kb_cli.whatif.known_levers import Levers, best_first, known_levers, ranked
@@ -26,6 +25,7 @@ from kb_cli.whatif.levers_file import MeasuredLever, write_measured
 from kb_cli.whatif.pass_one import pass_one
 from kb_cli.whatif.ran_setup import RanSetup, read_setup
 from kb_messages import KbError
+from kb_topology import Topology
 
 
 def levers(
@@ -59,8 +59,7 @@ def levers_of_folder(
         ran = read_setup(folder, only_bundled)
         check_baseline(ran, progress)
         chosen = _measured(ran.setup, replace(known, levers=chosen), progress, budget)
-        with suppress(RunFolderError):  # a folder that may be read but not written
-            _write(folder, ran.run, [*chosen, *rest])
+        _write(folder, ran.setup.topology, [*chosen, *rest])
     return replace(known, levers=ranked(chosen))
 
 
@@ -82,13 +81,14 @@ def levers_after(
     asked = Levers(latency_ps=timed.latency_ps, levers=chances[:most], chances=len(chances))
     found = _measured(again, asked, progress, budget)
     if folder is not None:
-        _write(folder, read_one_run(folder), found)
+        _write(folder, setup.topology, [*found, *chances[len(asked.levers) :]])
     return replace(asked, levers=ranked(found))
 
 
-def _write(folder: Path, run: RunJson, found: Iterable[TriedLever]) -> None:
+def _write(folder: Path, topology: Topology, found: Iterable[TriedLever]) -> None:
     measured = [of for each in found if (of := MeasuredLever.from_lever(each)) is not None]
-    write_measured(folder, run.sha256, versions(chip_of(folder, run)), measured)
+    with suppress(RunFolderError):  # a folder that may be read but not written
+        write_measured(folder, read_one_run(folder).sha256, versions(topology), measured)
 
 
 def check_baseline(ran: RanSetup, progress: RunProgress) -> None:

@@ -103,7 +103,8 @@ class PeMath(ComponentBase[PeMathSpec]):
         """
         assert isinstance(params, MathParams)
         lanes, rows, cols = self.spec.lanes, params.rows, params.cols
-        function, passes = self._function(params.op), self._passes(params)
+        function = self._function(params.op)
+        passes = self._passes(function, params)
         if function is FunctionClass.HISTOGRAM:
             return self._clock.ps(rows * cols)
         if function in _FLAT:
@@ -117,12 +118,13 @@ class PeMath(ComponentBase[PeMathSpec]):
         The tree at the end of a reduction is left out. A histogram uses one lane.
         """
         assert isinstance(params, MathParams)
-        lanes = 1 if self._function(params.op) is FunctionClass.HISTOGRAM else self.spec.lanes
-        return params.rows * params.cols * self._passes(params) * self._clock.ps_each / lanes
+        function = self._function(params.op)
+        lanes = 1 if function is FunctionClass.HISTOGRAM else self.spec.lanes
+        return params.rows * params.cols * self._passes(function, params) * self._clock.ps_each / lanes
 
-    def _passes(self, params: MathParams) -> int:
+    def _passes(self, function: FunctionClass, params: MathParams) -> int:
         """The cycles that a group of elements takes: how often the function passes over the group."""
-        function, along = self._function(params.op), params.cols if params.axis == 1 else params.rows
+        along = params.cols if params.axis == 1 else params.rows
         if function is FunctionClass.SORT or function is FunctionClass.MERGE:
             steps = (along - 1).bit_length()
             return max(1, steps * (steps + 1) // 2 if function is FunctionClass.SORT else steps)

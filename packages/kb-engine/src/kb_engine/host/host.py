@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import prod
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -35,6 +34,7 @@ from kb_engine.program.author.arguments import describe
 from kb_engine.program.grid import Schedule, grid_of
 from kb_engine.program.port import FrontEnd
 from kb_engine.program.runner import Kernel
+from kb_engine.program.values.affine import sides_of
 from kb_engine.program.values.tensors import Tensor, TensorRef
 from kb_messages import CubeTarget, DType, KernelError, Matrix, MemorySpace, MmuMessage, split_address
 from kb_topology import Topology
@@ -71,10 +71,14 @@ def owning_cubes(topology: Topology, arguments: Iterable[Any]) -> list[CubeTarge
     *arguments* are the arguments of a kernel. Tensors inside lists and tuples count too.
     """
     owners = {matrix.owner for tensor in _tensors(arguments) for _, matrix in tensor.every_block()}
-    nodes = topology.graph.nodes
-    memories = topology.address_map
-    found = {(nodes[each.node_id].sip, nodes[each.node_id].cube) for each in memories.regions if each.owner in owners}
-    found |= {place for each in memories.interleaved.values() if each.owner in owners for place in each.cubes}
+    nodes, memories = topology.graph.nodes, topology.address_map
+    found: set[tuple[int | None, int | None]] = set()
+    for owner in owners:
+        if owner in memories.interleaved:
+            found.update(memories.interleaved[owner].cubes)
+        else:
+            node = nodes[memories.by_owner[owner].node_id]
+            found.add((node.sip, node.cube))
     cubes = [cube for cube in dict.fromkeys((node.sip, node.cube) for node in nodes.values()) if cube in found]
     return [CubeTarget(sip=sip, cube=cube) for sip, cube in cubes if sip is not None and cube is not None]
 
@@ -199,7 +203,7 @@ class Host:
         """
         if self._memories.n_pools or self._memories.default_name is not None:
             return 1, 1
-        rows, cols = prod(shape[:-1]), shape[-1] if shape else 1
+        rows, cols = sides_of(tuple(shape))
         count = max(1, min(self.num_slices, rows * cols * DType(dtype).nbytes // _LEAST_BLOCK_NBYTES))
         return (min(count, rows), 1) if rows > 1 else (1, min(count, cols))
 
@@ -441,7 +445,8 @@ class Host:
         topology = self.engine.topology
         tensors = list(_tensors(arguments))
         owning = owning_cubes(topology, tensors)
-        sips = {each.sip for each in owning_cubes(topology, filter(self._tensors.is_unplaced, tensors))}
+        unplaced = list(filter(self._tensors.is_unplaced, tensors))
+        sips = {each.sip for each in owning_cubes(topology, unplaced)} if unplaced else set()
         cubes = targets_of(topology.graph, self.engine.pes)
         return [each for each in cubes if each in owning or each.sip in sips] or list(cubes)
 

@@ -110,23 +110,6 @@ class TensorMemory:
         cube: int | None,
     ) -> Tensor:
         """Allocates a tensor. `Host.empty` describes the arguments and the errors."""
-        found = self._placed(name, shape, dtype, blocks, slices, memory, shard, cube)
-        if (blocks, slices, memory, shard, cube) == ((1, 1), None, MemorySpace.HBM, None, None):
-            self._unplaced.add(found.addresses[0][0])
-            self._n_unplaced += 1
-        return found
-
-    def _placed(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        dtype: DType | str,
-        blocks: tuple[int, int],
-        slices: Sequence[int] | None,
-        memory: str,
-        shard: Sharding | str | None,
-        cube: int | None,
-    ) -> Tensor:
         self._check_current("tensor", name)
         dtype, sets = DType(dtype), self.memories.interleaved_names
         if not shape or any(size < 1 for size in shape):
@@ -144,7 +127,8 @@ class TensorMemory:
             self._check_cube(name, cube, is_named)
         pool = self._default_pool(cube)
         if pool is not None and not is_named:
-            return self._interleaved(name, shape, dtype, pool)
+            tensor = self._interleaved(name, shape, dtype, pool)
+            return self._without_place(tensor) if cube is None else tensor
         if not is_named and self.memories.count(space):
             slices = [self.memories.in_turn(self._n_unplaced)]
         cut, homes = choose_homes(self.memories, name, space, (rows, cols), blocks, slices, shard)
@@ -172,6 +156,12 @@ class TensorMemory:
             near=near,
         )
         self.live[tensor.addresses[0][0]] = tensor
+        return tensor if is_named else self._without_place(tensor)
+
+    def _without_place(self, tensor: Tensor) -> Tensor:
+        """Notes that *tensor* was allocated without a place."""
+        self._unplaced.add(tensor.addresses[0][0])
+        self._n_unplaced += 1
         return tensor
 
     def _default_pool(self, cube: int | None) -> int | str | None:

@@ -260,7 +260,7 @@ class Device:
         of all HBM.
         """
         pes = list(self._timed.engine().pes.values())
-        tcm = min(pe.tcm_nbytes - pe.scheduler.reserved_nbytes for pe in pes)
+        tcm = min(pe.tcm.nbytes for pe in pes)
         return {
             "multiprocessor_count": self._n_pes_of_a_launch,
             "max_shared_mem": tcm,

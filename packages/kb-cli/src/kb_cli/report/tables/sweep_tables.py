@@ -14,7 +14,7 @@ from kb_cli.sweep.configuration import Configuration
 from kb_cli.sweep.sensitivity import Effect
 from kb_cli.sweep.sweep import SweepPoint, SweepResult
 from kb_cli.terminal.output import BAD, WARNING, new_table, styled
-from kb_cli.terminal.units import duration, percent
+from kb_cli.terminal.units import duration, listed, percent
 
 MOST_FAILURES = 10
 """The most sentences about failed points in a table."""
@@ -139,12 +139,6 @@ def heading(result: SweepResult) -> str:
     over = f", added up over {' and '.join(result.over)}" if result.over else ""
     best = f", with the best {listed(result.best)}" if result.best else ""
     return f"{result.benchmark} on {result.chips}{fixed}: {count:,} point{'s' * (count != 1)}{over}{best}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Returns *names*, one or more, as a sentence has them: `M`, `M and N`, `M, N and K`."""
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _counted(count: int, most: int, what: str) -> str:

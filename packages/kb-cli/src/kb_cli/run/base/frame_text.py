@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kb_cli.run.base.frame import AND, Frame
 from kb_cli.run.base.result import HostTime, RunResult
-from kb_cli.terminal.units import PS_PER_NS, duration, quantity
+from kb_cli.terminal.units import PS_PER_NS, duration, listed, quantity
 
 
 def pes_text(frame: Frame) -> str:
@@ -39,8 +39,7 @@ def _left_out(results: Sequence[RunResult]) -> str:
     """Returns the times that the latencies of *results* leave out."""
     hosts = [each.host for each in results if each.host is not None]
     if hosts:
-        *first, last = _of_hosts(hosts)
-        return f"without the host's {', '.join(first)} and {last}"
+        return f"without the host's {listed(list(_of_hosts(hosts)))}"
     startup_ns = sum(each.startup_ns for each in results if isinstance(each.startup_ns, float))
     startup = f"without start-up ({_ns(startup_ns)}); " if startup_ns else ""
     return f"{startup}no host on this chip, so uploads take no time"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -10,8 +12,16 @@ from kb_cli.run.base.files import WHERE, RunFolderError
 from kb_cli.run.records.manifest_check import check_written
 from kb_cli.run.records.own_log import own_log
 from kb_cli.run.records.run_json import RunJson
-from kb_dataexec.analysis import Where, where
+from kb_dataexec.analysis import Where, WhereRow, where
 from kb_dataexec.files import file_in, read_json, writing
+
+OUTSIDE: Final = ("launch", "answer")
+"""The `via` of the rows before the first kernel's start and behind the last one's end."""
+
+
+def kernel_rows(where: Where) -> Iterator[WhereRow]:
+    """Returns the rows of all launch views between the first kernel's start and the last one's end."""
+    return (row for launch in where.launches for row in launch.rows if row.via not in OUTSIDE)
 
 
 def write_where(folder: Path, found: Where) -> None:

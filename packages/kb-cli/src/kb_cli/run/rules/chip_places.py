@@ -111,7 +111,7 @@ class ChipPlaces:
         even, uneven = np.flatnonzero(is_even), np.flatnonzero(~is_even)
         at, slice_number = np.nonzero(shares[which[uneven]])
         parts = shares[which[uneven[at]], slice_number]
-        number = len(self.memories) + list(self._regions).index(owner)
+        number = self._column_of_owner[owner]
         return [
             (mine[even], np.full(len(even), number), np.full(len(even), PARTS)),
             (mine[uneven[at]], self._slices(owner)[slice_number], parts),
@@ -126,11 +126,16 @@ class ChipPlaces:
         """The share, in 1 / PARTS, of evenly spread bytes in one memory, of each memory and interleaved memory."""
         return np.array([PARTS] * len(self.memories) + [PARTS // len(each.slices) for each in self._regions.values()])
 
+    @cached_property
+    def _column_of_owner(self) -> dict[int, int]:
+        """The column of each memory and interleaved memory, by owner."""
+        return self._memory_of_owner | {owner: number for number, owner in enumerate(self._regions, len(self.memories))}
+
     def columns_of(self, tensor: Tensor) -> Array:
         """The memory, or the interleaved memory, of each block of *tensor*, and the bytes of the block."""
-        interleaved = {owner: len(self.memories) + number for number, owner in enumerate(self._regions)}
-        known = self._memory_of_owner | interleaved
-        return np.array([(known[each.owner], each.nbytes) for _, each in tensor.every_block()], np.int64)
+        return np.array(
+            [(self._column_of_owner[each.owner], each.nbytes) for _, each in tensor.every_block()], np.int64
+        )
 
     @property
     def n_columns(self) -> int:
@@ -174,3 +179,19 @@ def tensor_starts(host: Host) -> tuple[Array, Array, Array]:
     )
     owner, offset, number = (np.array([block[at] for block in blocks], np.int64) for at in range(3))
     return owner, offset, number
+
+
+def tensor_numbers(starts: tuple[Array, Array, Array], owner: Array, offset: Array) -> Array:
+    """The number of the tensor whose block begins last at or before each place; -1 without one.
+
+    *starts* has the blocks of the tensors, as `tensor_starts` returns them.
+    """
+    owners, offsets, numbers = starts
+    if not len(owners) or not len(owner):
+        return np.full(len(owner), -1, np.int64)
+    known = np.unique(owners)
+    first = np.searchsorted(known, owners) << OFFSET_BITS | offsets
+    of_known = np.minimum(np.searchsorted(known, owner), len(known) - 1)
+    at = np.maximum(np.searchsorted(first, of_known << OFFSET_BITS | offset, side="right") - 1, 0)
+    is_there = (known[of_known] == owner) & (owners[at] == owner) & (offsets[at] <= offset)
+    return np.where(is_there, numbers[at], -1)

@@ -9,10 +9,9 @@ from typing import Final
 from kb_cli.run.base.remedy import LEAST_GAIN, Remedy
 from kb_cli.run.observe.metrics import Metrics
 from kb_cli.run.records.usage_file import UsageTable
-from kb_cli.run.rules.placement.one_slice import OneSlice
 from kb_cli.run.rules.placement.replicas import Replicas
-from kb_cli.run.rules.placement.slice_at_a_time import SliceAtATime
 from kb_cli.run.rules.placement.tail import Tail
+from kb_cli.run.rules.placement.uneven_slices import UnevenSlices
 from kb_cli.run.rules.placement.unused_pes import UnusedPes
 from kb_cli.run.rules.rule import Rule
 from kb_cli.run.rules.run_facts import RunFacts
@@ -30,8 +29,7 @@ from kb_engine import Host, LaunchResult
 RULES: Final[tuple[type[Rule], ...]] = (
     Tail,
     UnusedPes,
-    OneSlice,
-    SliceAtATime,
+    UnevenSlices,
     Replicas,
     LastAxisReductions,
     Padding,

@@ -16,8 +16,8 @@ from kb_engine import Host, LaunchResult
 class RunFacts(NamedTuple):
     """A finished run, beside its log. The chip with its blocks is `host.engine`.
 
-    `sums` are sums over its log, and `commands` the commands of its log. `looks` says that kernels
-    waited for values that they had computed, and `is_script` that they are Triton kernels of a script.
+    `sums` are sums over its log, and `commands` the commands of its log. `looks` says that kernels waited for values
+    that they had computed, and `is_script` that they are Triton kernels of a script.
     """
 
     where: Where

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kb_cli.run.rules.chip_places import PARTS, Array, ChipPlaces, tensor_starts
+from kb_cli.run.rules.chip_places import PARTS, Array, ChipPlaces, tensor_numbers, tensor_starts
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import DmaOps
 from kb_dataexec.log import TABLE_DTYPES, columns_of
@@ -43,7 +44,7 @@ class RunSums:
     memories. `work_ps` has the picoseconds of service of each kind of block but DMAs, and `moved` the bytes of all DMA
     ops, by group of launches and PE; `group_of` is the group of each launch. `writes` counts the DMA writes of each PE,
     by number, and kernel line. `waits_ps` has the waits for each memory in each window of time, and `queued_ps` the
-    waits of each PE behind more than one request as long as the own one.
+    waits of each PE behind more than one request as long as the own one. Properties are read after the last chunk.
     """
 
     def __init__(self, host: Host, launches: Sequence[LaunchResult]) -> None:
@@ -83,7 +84,15 @@ class RunSums:
         """Whether PE number *pe* moved a byte or computed anything in a *group* of launches."""
         return bool(self.moved[group, pe]) or any(work[group, pe] for work in self.work_ps.values())
 
-    @property
+    @cached_property
+    def most_writes(self) -> dict[int, int]:
+        """The most DMA writes of one kernel line by each PE that writes, by number."""
+        found: dict[int, int] = {}
+        for (pe, _), count in self.writes.items():
+            found[pe] = max(found.get(pe, 0), count)
+        return found
+
+    @cached_property
     def used_pes(self) -> list[int]:
         """The numbers of the PEs that have work in the run."""
         pes = range(len(self.places.pes))
@@ -104,7 +113,7 @@ class RunSums:
         """Bytes that were written."""
         return int(self._by_tensor[:, 1].sum())
 
-    @property
+    @cached_property
     def reads(self) -> list[tuple[int, bool]]:
         """The bytes that were read of each tensor, the most first, and whether that is more than it has; then those of
         no tensor.
@@ -141,7 +150,7 @@ class RunSums:
         """Whether a launch read and wrote one tensor, so that its programs may depend on each other."""
         return bool((self._by_tensor[:, :, :-1] > 0).all(axis=1).any())
 
-    @property
+    @cached_property
     def by_time(self) -> Floats:
         """Bytes of each memory in each window of time, whose edges are `edges`. An op moves its bytes evenly over its
         time.
@@ -190,22 +199,8 @@ class RunSums:
         group = self._group(moved.start_ps)
         np.add.at(self.moved, (group, moved.pe), nbytes)
         way = np.where(moved.is_read, 0, 1)
-        np.add.at(self._by_tensor, (group, way, self._tensor(owner, columns[0])), nbytes)
+        np.add.at(self._by_tensor, (group, way, tensor_numbers(self._tensors, owner, columns[0])), nbytes)
         self._add_far(moved, *self.places.far_bytes(owner, columns))
-
-    def _tensor(self, owner: Array, offset: Array) -> Array:
-        """The number of the tensor at each place. The last number stands for bytes of no tensor."""
-        owners, offsets, numbers = self._tensors
-        if not len(owners):
-            return np.full(len(owner), -1)
-        known = np.unique(owners)
-        bits = 38
-        first = (np.searchsorted(known, owners) << bits) | offsets
-        of_known = np.minimum(np.searchsorted(known, owner), len(known) - 1)
-        at = np.searchsorted(first, (of_known << bits) | offset, side="right") - 1
-        is_there = (known[of_known] == owner) & (at >= 0)
-        is_there &= owners[at] == owner
-        return np.where(is_there, numbers[at], -1)
 
     def _add_far(self, moved: _Moved, rectangle: Array, memory: Array, parts: Array) -> None:
         way, nbytes = np.where(moved.is_read[rectangle], 0, 1), moved.nbytes[rectangle]

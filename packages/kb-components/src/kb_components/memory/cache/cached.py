@@ -67,7 +67,7 @@ class CachedMemory(MemoryComponent[CachedMemorySpec]):
 
     def _check_size(self) -> None:
         """Raises TopologyError for a cache whose tables would fill the memory of the machine."""
-        lines, nbytes = self.spec.sets * self.spec.ways, self.spec.sets * self.spec.ways * self.spec.line_nbytes
+        lines, nbytes = self.spec.sets * self.spec.ways, self.cache_nbytes
         if lines > MOST_LINES:
             got, needs = f"{lines:,} lines in {self.spec.ways} ways", f"sets * ways of at most {MOST_LINES:,}"
             raise TopologyError(f"{self.node_id}.sets", got, needs, "use fewer sets or ways")

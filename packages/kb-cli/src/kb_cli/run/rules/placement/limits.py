@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kb_cli.run.records.where_time import OUTSIDE
 from kb_messages import KbError, MemorySpace
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ BUSY: Final = frozenset({"busy with others", "shared"})
 """The parts of a PE's own path in which it waits for memories and links."""
 WAITS: Final = BUSY | {"waits for other PEs"}
 """The parts of a PE's own path in which it waits for others."""
-_OUTSIDE: Final = frozenset({"launch", "answer"})
 _FIXED_WORK: Final = frozenset({"latency", "request", "response", "setup", "lookup", "fill_drain"})
 _FIXED_BLOCKS: Final = frozenset({"pe_cpu", "pe_scheduler"})
 _MOST_ROUTES: Final = 1 << 14
@@ -55,7 +55,7 @@ def own_rows(pe: PeWhere) -> Iterator[WhereRow]:
     """Yields the rows of the own path of *pe* between the first start and the last end of kernels, without waits for
     others.
     """
-    return (row for row in pe.rows if row.via not in _OUTSIDE and row.what not in WAITS)
+    return (row for row in pe.rows if row.via not in OUTSIDE and row.what not in WAITS)
 
 
 def is_fixed(row: WhereRow) -> bool:
@@ -65,7 +65,7 @@ def is_fixed(row: WhereRow) -> bool:
 
 def waits_ps(pe: PeWhere) -> int:
     """The picoseconds of the own path of *pe* in which it waits for memories and links that are busy with others."""
-    return sum(row.ps for row in pe.rows if row.what in BUSY and row.via not in _OUTSIDE)
+    return sum(row.ps for row in pe.rows if row.what in BUSY and row.via not in OUTSIDE)
 
 
 def fixed_ps(pe: PeWhere) -> int:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kb_cli.run.base.remedy import Remedy
-from kb_cli.run.rules.placement.slice_load import slice_load
-from kb_cli.run.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from kb_cli.run.rules.run_facts import RunFacts
+from kb_cli.run.rules.placement.slice_load import SliceLoad
 
 _NAME: Final = "one slice at a time"
 _STAGGER: Final = "let each program begin its loop at another block, so that programs are at different slices"
@@ -25,27 +21,23 @@ _LEAST_GAIN: Final = 0.1
 """The smallest gain that is told. Source: assumed; less is within the error of windows of time."""
 
 
-class SliceAtATime(Rule):
-    """Finds runs in which requests meet at one slice of HBM after the other, although all slices serve as many bytes
-    in the end. `slice_load` estimates the gain. Where work is hidden behind transfers, nobody knows what faster
-    transfers gain, and the rule is silent.
-    """
+def slice_at_a_time(found: SliceLoad, slices_of_transfer: float) -> Remedy | None:
+    """Returns the remedy for requests that meet at one slice of HBM after the other, although all slices serve as many
+    bytes in the end; None where slices are loaded evenly at each time, and for little gain.
 
-    def remedy(self, facts: RunFacts) -> Remedy | None:
-        """Returns the remedy; None where slices are loaded evenly at each time, or nobody waits for them."""
-        found = slice_load(facts)
-        if found is None or found.is_total or found.peak < _UNEVEN or found.hidden > _MOST_HIDDEN:
-            return None
-        if found.gain < _LEAST_GAIN:
-            return None
-        n_slices = len(found.slices)
-        return Remedy(
-            rule=_NAME,
-            part=found.hot[0],
-            flaw=f"at each time one slice of HBM has {found.peak:.1f} times the mean load of {n_slices} slices, and in "
-            f"all {found.total_peak:.1f} times",
-            change=_STAGGER if facts.sums.slices_of_transfer < _FEW else _LAY_OUT,
-            gain=found.gain,
-            basis="estimated",
-            line=found.line,
-        )
+    *slices_of_transfer* is the number of slices over which the bytes of a transfer lie. Where work is hidden behind
+    transfers, nobody knows what faster transfers gain, and there is no remedy.
+    """
+    if found.peak < _UNEVEN or found.hidden > _MOST_HIDDEN or found.gain < _LEAST_GAIN:
+        return None
+    n_slices = len(found.slices)
+    return Remedy(
+        rule=_NAME,
+        part=found.hot[0],
+        flaw=f"at each time one slice of HBM has {found.peak:.1f} times the mean load of {n_slices} slices, and in "
+        f"all {found.total_peak:.1f} times",
+        change=_STAGGER if slices_of_transfer < _FEW else _LAY_OUT,
+        gain=found.gain,
+        basis="estimated",
+        line=found.line,
+    )

@@ -133,8 +133,8 @@ def _option(facts: RunFacts, used: Sequence[int], pes: Sequence[int]) -> _Option
 
 def _blocks(facts: RunFacts, pe: PeWhere) -> int:
     """The most writes of one line by *pe* in a launch: the blocks of results that the PE makes, one after the other."""
-    numbers = {facts.sums.places.pe_number[name] for name in pe.pes}
-    most = max((count for (number, _), count in facts.sums.writes.items() if number in numbers), default=1)
+    most_writes, number = facts.sums.most_writes, facts.sums.places.pe_number
+    most = max((most_writes.get(number[name], 1) for name in pe.pes), default=1)
     return max(1, most // max(len(facts.where.launches), 1))
 
 

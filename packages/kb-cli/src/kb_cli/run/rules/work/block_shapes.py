@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kb_cli.run.rules.chip_places import tensor_numbers, tensor_starts
 from kb_cli.run.rules.work.op_sums import first_operands, hashed, ops_named
-from kb_cli.run.rules.work.tensors import tensors_at
 from kb_dataexec import OpLog
 from kb_engine import Host
 from kb_messages import DTYPE_BY_CODE, Role
@@ -48,7 +48,7 @@ class BlockShapes:
         """The rows and columns of all blocks of tensors of two dimensions, each with those of its tensor."""
         places = np.array(list(self._found.values()), np.int64).reshape(-1, 2)
         tensors, found = host.tensors, set()
-        numbers = tensors_at(host, places[:, 0], places[:, 1]).tolist()
+        numbers = tensor_numbers(tensor_starts(host), places[:, 0], places[:, 1]).tolist()
         for (_, rows, row_nbytes, code), number in zip(self._found, numbers, strict=True):
             if rows and number >= 0 and len(tensors[number].shape) == 2:
                 tensor = tensors[number]

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from kb_cli.run.records.where_time import kernel_rows
 from kb_cli.run.rules.run_facts import RunFacts
 from kb_dataexec.analysis import WhereRow
 
@@ -30,9 +31,8 @@ class PathTime:
         self.span_ps = facts.metrics.span_ps
 
     def rows(self) -> Iterator[WhereRow]:
-        """Yields the rows of the critical paths of all launches that belong to the latency."""
-        for launch in self._facts.where.launches:
-            yield from (row for row in launch.rows if row.via not in ("launch", "answer"))
+        """Returns the rows of the critical paths of all launches that belong to the latency."""
+        return kernel_rows(self._facts.where)
 
     def by_line(self, is_wanted: Callable[[WhereRow], bool]) -> dict[str, int]:
         """The picoseconds by kernel line of the rows for which *is_wanted* is true; 0 for all other lines."""

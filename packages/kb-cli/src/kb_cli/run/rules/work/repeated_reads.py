@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_cli.run.base.remedy import Remedy
+from kb_cli.run.rules.chip_places import tensor_numbers, tensor_starts
 from kb_cli.run.rules.rule import Rule
 from kb_cli.run.rules.run_facts import RunFacts
 from kb_cli.run.rules.work.command_times import Ints
 from kb_cli.run.rules.work.op_sums import first_operands, hashed, ops_named
 from kb_cli.run.rules.work.path_time import FIXED_WORK, LINK_WORK, MEMORY_WORK, PathTime
-from kb_cli.run.rules.work.tensors import tensors_at
 from kb_dataexec import OpLog
 from kb_engine import Host, Tensor
 from kb_messages import Role
@@ -156,8 +156,9 @@ class RepeatedReads(Rule):
     def _again(self, reads: _Reads, host: Host, n_launches: int) -> list[_Again]:
         """The repeated reads by tensor and line, of tensors that no kernel writes."""
         places = np.array(sorted(self._written), np.int64).reshape(-1, 2)
-        written = np.unique(tensors_at(host, places[:, 0], places[:, 1]))
-        number = tensors_at(host, reads.owner, reads.offset)
+        starts = tensor_starts(host)
+        written = np.unique(tensor_numbers(starts, places[:, 0], places[:, 1]))
+        number = tensor_numbers(starts, reads.owner, reads.offset)
         is_again = (reads.n_reads > n_launches) & (reads.place >= _reserved_nbytes(host))
         is_again &= (number >= 0) & ~np.isin(number, written)
         by_line = np.unique(np.stack([number, reads.line])[:, is_again], axis=1).T.tolist()
