@@ -48,6 +48,8 @@ def draw(seed: int) -> IsolatedCase:
     spec = _chip(rng, "one_sip" if seed % 8 == 6 else "one_cube")
     if seed % 4 == 3:
         _add_packets_and_port(random.Random(f"{seed} network"), spec)
+    if seed % 4 == 1:
+        _add_slow_pes(random.Random(f"{seed} slow"), spec)
     style, n_pes, others = rng.choice(("same", "own", "own")), rng.randint(1, N_SLICES), rng.choice((0.0, 0.1, 0.5))
     programs = [[_step(rng, others) for _ in range(rng.randint(1, 4))] for _ in range(n_pes)]
     if style == "same":
@@ -157,6 +159,12 @@ def _step(rng: random.Random, others: float) -> Step:
     place = rng.randrange(N_SLICES) if rng.random() < others else None
     kind = rng.choice(("gemm", "gemm", "gemm", "load", "two", "stream"))
     return kind, shape, place, rng.choice((16, 32)), rng.choice((0, 0, 1, 2)), rng.random() < 0.85
+
+
+def _add_slow_pes(rng: random.Random, spec: dict[str, Any]) -> None:
+    """One or two of the first PEs are slow."""
+    numbers = rng.sample(range(N_SLICES), rng.randint(1, 2))
+    spec["slow"] = {f"pe{number}": rng.choice((1.1, 1.5, 2, 3.7, 40)) for number in numbers}
 
 
 def _add_packets_and_port(rng: random.Random, spec: dict[str, Any]) -> None:

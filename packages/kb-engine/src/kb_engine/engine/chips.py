@@ -13,6 +13,7 @@ from kb_engine.block.component import ComponentBase, Context
 from kb_engine.block.stage_server import StageServer
 from kb_engine.block.transfer_server import server_of
 from kb_engine.engine.registry import Registry
+from kb_engine.engine.slow_blocks import slowed
 from kb_engine.observe.chip import Chip
 from kb_engine.observe.observer import Listeners
 from kb_engine.observe.traced_server import traced_server_of
@@ -72,13 +73,14 @@ def watched_chip(
 
 
 def _blocks(topology: Topology, registry: Registry, context: Any) -> dict[str, ComponentBase[Any]]:
-    """Makes every block, by node id. Nodes that share their attributes share one checked Spec."""
-    kinds: dict[int, tuple[type[ComponentBase[Any]], Any]] = {}
+    """Makes every block, by node id. Nodes of equal attributes, in PEs of one factor, share a checked Spec."""
+    kinds: dict[tuple[int, float], tuple[type[ComponentBase[Any]], Any]] = {}
     components: dict[str, ComponentBase[Any]] = {}
     for node in topology.graph.nodes.values():
-        key = id(node.attrs)
+        key = id(node.attrs), topology.slow.get(str(node.pe_id), 1.0) if topology.slow else 1.0
         if key not in kinds:
-            kinds[key] = registry.spec(node, topology.source)
+            component_type, spec = registry.spec(node, topology.source)
+            kinds[key] = component_type, slowed(spec, node, topology)
         component_type, spec = kinds[key]
         nbytes = node.memory.nbytes if node.memory is not None else 0
         its_context = context(node, nbytes)

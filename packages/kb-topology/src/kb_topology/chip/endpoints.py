@@ -54,13 +54,7 @@ def expand(text: str, level: Level, fail: Fail) -> Ends:
     Raises the error of *fail* when *text* is no endpoint or names no node.
     """
     steps = _steps(text, level, fail)
-    here, choices = level, []
-    for step in steps[:-1]:
-        part = here.part(step.name)
-        if part is None:
-            raise _unknown_part(step, here, fail)
-        choices.append([f"{step.name}{number}." for number in _indices(step, part.count, fail)])
-        here = part
+    here, choices = _parts(steps[:-1], level, fail)
     last = steps[-1]
     template = here.nodes.get(last.name)
     if template is None:
@@ -68,6 +62,14 @@ def expand(text: str, level: Level, fail: Fail) -> Ends:
     numbered = template.count or last.index is not None
     choices.append([f"{last.name}{i}" for i in _indices(last, template.count, fail)] if numbered else [last.name])
     return Ends(tuple(map("".join, product(*choices))), any(step.many for step in steps))
+
+
+def expand_parts(text: str, level: Level, fail: Fail) -> tuple[str, ...]:
+    """The parts that *text* names at *level*, such as the PEs of `sip[0].cube[*].pe[0:4]`.
+
+    Raises the error of *fail* when *text* is no endpoint or names no part.
+    """
+    return tuple("".join(each)[:-1] for each in product(*_parts(_steps(text, level, fail), level, fail)[1]))
 
 
 def pairs(src: Ends, dst: Ends, fail: Fail) -> Iterator[tuple[str, str]]:
@@ -87,6 +89,18 @@ def _steps(text: str, level: Level, fail: Fail) -> list[_Step]:
     if len(steps) < len(matches):
         raise fail(cut(repr(text)), f"an endpoint (name, name[i], name[i:j] or name[*]{_ways_in(level)})")
     return steps
+
+
+def _parts(steps: list[_Step], level: Level, fail: Fail) -> tuple[Level, list[list[str]]]:
+    """The level that *steps* lead to from *level*, and the names that each step stands for, with a dot behind them."""
+    here, choices = level, []
+    for step in steps:
+        part = here.part(step.name)
+        if part is None:
+            raise _unknown_part(step, here, fail)
+        choices.append([f"{step.name}{number}." for number in _indices(step, part.count, fail)])
+        here = part
+    return here, choices
 
 
 def _ways_in(level: Level) -> str:

@@ -28,6 +28,10 @@ Length = Annotated[float, Meta(ge=0, le=1_000_000)]
 """Millimetres, at most a kilometre."""
 
 
+SlowFactor = Annotated[float, Meta(ge=1, le=1000)]
+"""The times of a slow PE over the times of the other PEs. Source of the bound: assumed; every time fits 64 bits."""
+
+
 class NodeKind(Enum):
     """The kind of hardware of a node. The behaviour of a node comes from its `impl`."""
 
@@ -205,7 +209,8 @@ class TopologySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     `hbm_interleave_nbytes` is the granule of flat tensors, which lie over the HBM slices of a cube, in turn. With 0,
     the default, every tensor lies in slices that the host names. Source of the unit: a burst of HBM3 has 64 bytes.
     `interleaved` names more sets of slices over which tensors can lie. Without `packets`, bytes have no headers, and
-    without `multicast` no two reads share their bytes.
+    without `multicast` no two reads share their bytes. `slow` has factors by PEs, as `pe3` or `sip[*].cube[0].pe[0:4]`:
+    the blocks of such a PE take as many times as long.
 
     A part that the file leaves out is UNSET, not empty. So files keep their digest when the format gains a new part.
     """
@@ -222,5 +227,6 @@ class TopologySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     system: SystemTemplate | UnsetType = UNSET
     sip: SipTemplate | UnsetType = UNSET
     io: IoTemplate | UnsetType = UNSET
+    slow: dict[str, SlowFactor] | UnsetType = UNSET
     fidelity: list[Validation] | UnsetType = UNSET
     cube: CubeTemplate

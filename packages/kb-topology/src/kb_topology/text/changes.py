@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -38,6 +38,9 @@ class _Entries(NamedTuple):
     in_braces: bool
 
 
+_MAY_BE_MISSING: Final[tuple[YamlPath, ...]] = (("slow",),)
+"""The mappings whose first key is added together with the mapping, because most files have none."""
+
 Place = _Scalar | _Entries | None
 """None stands for a list or a mapping without keys."""
 
@@ -53,8 +56,9 @@ def parse_path(text: str) -> YamlPath:
 def with_values(source: YamlSource, values: Mapping[YamlPath, str]) -> YamlSource:
     """*source* with other *values*, each a single YAML value as text, at their places.
 
-    A key that its mapping does not have yet is added. Raises TopologyError for a place that does not exist, for a place
-    that holds more than a single value, and for a text that is no single value. The new text is not checked otherwise.
+    A key that its mapping does not have yet is added, and the mapping `slow` is added with its first key. Raises
+    TopologyError for a place that does not exist, for a place that holds more than a single value, and for a text that
+    is no single value. The new text is not checked otherwise.
     """
     text, found = source.text, _places(source.text)
     edits: list[tuple[_Scalar, str]] = []
@@ -114,13 +118,20 @@ def _single(value: str) -> yaml.ScalarEvent | None:
 
 def _added(text: str, source: YamlSource, path: YamlPath, scalar: str, found: Mapping[YamlPath, Place]) -> str:
     """*text* with the key at *path* before the other keys of its mapping."""
+    key = path[-1]
+    if path[:-1] in _MAY_BE_MISSING and path[:-1] not in found and isinstance(key, str):
+        path, scalar = path[:-1], f"{{{_entry(key, scalar)}}}"
     above, key = found.get(path[:-1]), path[-1]
     if not isinstance(above, _Entries) or not isinstance(key, str):
         raise _not_there(source, path, found)
-    entry = f"{key if key.replace('_', '').isalnum() else json.dumps(key)}: {scalar}"
+    entry = _entry(key, scalar)
     # The new entry stands before the first key, whose column gives the indentation.
     follows = ", " if above.in_braces else "\n" + " " * above.column
     return text[: above.start] + entry + follows + text[above.start :]
+
+
+def _entry(key: str, value: str) -> str:
+    return f"{key if key.replace('_', '').isalnum() else json.dumps(key)}: {value}"
 
 
 def _not_there(source: YamlSource, path: YamlPath, found: Mapping[YamlPath, Place]) -> TopologyError:
