@@ -1,4 +1,4 @@
-"""Chips with slow PEs: no means of speed gives a slow PE the times of a quick one, or a quick PE those of a slow one."""
+"""Chips with slow PEs: no means of speed gives a slow PE the times of a quick one, or the other way round."""
 
 from __future__ import annotations
 
