@@ -139,6 +139,16 @@ def rows(
     return made.work
 
 
+def rows_beside_mmus(mapped: bool) -> SimulatedWork:
+    """How a launch on a PE with an MMU was simulated; the kernel gets one of two matrices at virtual addresses if it
+    is *mapped*."""
+    made = engine_of("one_sip")
+    host = Host(made, ROOT)
+    x, y = (host.tensor(name, np.ones((MANY, 512), np.float32), "f32", slices=[0]) for name in "xy")
+    host.launch(row, host.map(x) if mapped else x, y, grid=MANY, pes=[0])
+    return made.work
+
+
 class Case(NamedTuple):
     """Work that is not skipped because of `cause`, of which `change` says what `remedied` does."""
 
@@ -216,6 +226,13 @@ CASES = [
         "give the class",
         partial(rows, engine=made_with(math="Costly")),
         partial(rows, engine=made_with(math="Equal")),
+    ),
+    Case(
+        PROGRAMS,
+        "the kernel uses virtual addresses",
+        "map nothing, and pass the tensors themselves",
+        partial(rows_beside_mmus, True),
+        partial(rows_beside_mmus, False),
     ),
     Case(PROGRAMS, USES_SEEN, "let the kernel use only its arguments", partial(rows, row_seen), rows),
     Case(PROGRAMS, "the kernel looks at a value", "decide by `tl.where`", partial(rows, row_looked_at), rows),

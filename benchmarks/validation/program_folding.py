@@ -6,10 +6,11 @@
 
 A case is a chip, and one or more launches of grids in one run. The kernels are written in this file or drawn
 (`drawn_kernels.py`), and a launch may have other values in the closure and in the globals of its kernel than the launch
-before. The two runs have to agree in the digest of the op log (all times, waits, transfers and texts, and so the
-attribution), the number of its rows, the results of the launches, the counters of all blocks, the counts of all links,
-the busy times of the queues, the pending bytes, all bytes, and the data that pass 2 computes. Where one run is refused,
-the other has to be refused by the same error. The exit code is 1 when a case differs.
+before. Some chips have MMUs, and launches there may have some or all tensors at virtual addresses. The two runs have to
+agree in the digest of the op log (all times, waits, transfers and texts, and so the attribution), the number of its
+rows, the results of the launches, the counters of all blocks, the counts of all links, the busy times of the queues,
+the pending bytes, all bytes, and the data that pass 2 computes. Where one run is refused, the other has to be refused
+by the same error. The exit code is 1 when a case differs.
 """
 
 from __future__ import annotations
@@ -156,6 +157,8 @@ class LaunchCase(NamedTuple):
 
     `kernel` is a function of this file, or the number of a source of the case, whose kernel reads `values`. The launch
     works on set number `tensors` of three tensors. `writes` says whether the host overwrites one of them before.
+    `mapped` has the numbers of the tensors that the kernel gets at virtual addresses. Tensors stay mapped, unless
+    `unmaps` says that the host unmaps all of them before.
     """
 
     kernel: Callable[..., None] | int
@@ -165,6 +168,8 @@ class LaunchCase(NamedTuple):
     schedule: str
     tensors: int
     writes: bool
+    mapped: tuple[int, ...] = ()
+    unmaps: bool = False
 
 
 class Case(NamedTuple):
@@ -197,7 +202,9 @@ def _base(name: str) -> dict[str, Any]:
 
 def draw(seed: int) -> Case:
     """The case of *seed*. Of ten cases nine have kernels that are drawn."""
-    return _draw_programs(seed) if seed % 10 else _draw_grid(seed)
+    case = _draw_programs(seed) if seed % 10 else _draw_grid(seed)
+    rng = random.Random(f"virtual memory {seed}")
+    return _with_mmus(case, rng) if rng.random() < 0.25 else case
 
 
 def _draw_grid(seed: int) -> Case:
@@ -250,6 +257,26 @@ def _draw_programs(seed: int) -> Case:
     rows = rng.choice((1, 2, 4, 8, 8, 16))
     in_one_slice, checks = rng.random() < 0.5, rng.random() < 0.1 and not any(map(changes_globals, sources))
     return Case(spec, sources, tuple(launches), rows, WIDE, in_one_slice, least_isolated, checks)
+
+
+def _with_mmus(case: Case, rng: random.Random) -> Case:
+    """*case* on a chip with MMUs; half of the launches have tensors at virtual addresses."""
+    template = case.spec["cube"]["pe_template"]
+    template["nodes"]["pe_mmu"] = {
+        "kind": "pe_mmu",
+        "impl": "builtin.pe_mmu",
+        "page_kib": rng.choice((4, 16)),
+        "tlb_entries": rng.choice((1, 2, 8)),
+        "hit_ns": rng.choice((0, 1)),
+        "levels": 2,
+        "level_ns": rng.choice((10, 50)),
+    }
+    template["wires"].append("pe_dma -> pe_mmu")
+    launches = [
+        each._replace(mapped=rng.choice(((), (), (), (0,), (2,), (0, 1, 2))), unmaps=number > 0 and rng.random() < 0.3)
+        for number, each in enumerate(case.launches)
+    ]
+    return case._replace(launches=tuple(launches))
 
 
 def _schedule(rng: random.Random) -> str:
@@ -330,8 +357,14 @@ def _tensors(host: Host, case: Case, number: int) -> list[Tensor]:
 
 def _launch_all(host: Host, case: Case, tensors: list[list[Tensor]]) -> list[LaunchResult]:
     drawn, results = [DrawnKernels(source) for source in case.sources], []
+    mapped: dict[str, Tensor] = {}
     for each in case.launches:
-        mine = tensors[each.tensors]
+        mine = list(tensors[each.tensors])
+        while each.unmaps and mapped:
+            host.unmap(mapped.popitem()[1])
+        for number in each.mapped:
+            name = mine[number].name
+            mine[number] = mapped[name] = mapped[name] if name in mapped else host.map(mine[number])
         kernel = drawn[each.kernel].kernel(each.values) if isinstance(each.kernel, int) else each.kernel
         if each.writes:
             host.write(mine[1], np.full(mine[1].shape, 0.75, np.float32))

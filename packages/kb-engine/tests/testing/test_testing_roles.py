@@ -2,11 +2,35 @@
 
 import pytest
 from engine_said_by import said_by
-from engine_toys import Cpu, Dma, Hbm, HbmSpec, TwofoldDma, Xbar
+from engine_toys import Cpu, Dma, Hbm, HbmSpec, NoSpec, TwofoldDma, Xbar
 
-from kb_engine.block import Scratchpad
+from kb_engine.block import AddressTranslator, Scratchpad
 from kb_engine.testing import check_component
 from kb_messages import Rectangle
+
+
+class Mmu(AddressTranslator[NoSpec]):
+    """A lookup takes a nanosecond."""
+
+    spec_type = NoSpec
+    page_nbytes = 4096
+
+    def lookup_ps(self, memory):
+        return 1000
+
+    def forget(self, virtual, nbytes):
+        pass
+
+
+class Refilling(Mmu):
+    """Fetches the next page after a lookup."""
+
+    def lookup_ps(self, memory):
+        self.clock.call_at(self.clock.now_ps + 1000, self.fetch, memory.base, self.event_order)
+        return super().lookup_ps(memory)
+
+    def fetch(self, virtual):
+        pass
 
 
 class Loaded(Xbar):
@@ -281,6 +305,15 @@ HBM = {"ps_per_byte": 20, "latency_ps": 30000}
         ),
         (Dear, {"issue_ps": 1}, "issue_ps_is_a_whole_number", "needs an int >= 0"),
         (
+            Refilling,
+            {},
+            "lookups_schedule_nothing",
+            (
+                "Refilling.lookup_ps: got entries of the clock, needs none, because an MMU works during lookups alone; "
+                "count what a lookup takes into its result"
+            ),
+        ),
+        (
             Hbm,
             {"ps_per_byte": 20},
             "is_built_from_attributes",
@@ -297,6 +330,10 @@ def test_a_broken_role_fails_with_the_right_sentence(impl, attributes, check, se
 
 def test_a_block_may_have_as_many_transfers_under_way_as_it_says():
     check_component(TwofoldDma, {})
+
+
+def test_an_mmu_may_be_as_plain_as_can_be():
+    check_component(Mmu, {})
 
 
 class Abstract(Hbm):

@@ -269,7 +269,11 @@ class CommandScheduler(ComponentBase[SpecT]):
 
 
 class AddressTranslator(ComponentBase[SpecT]):
-    """PE_MMU: the page table of its PE, and the cost of lookups. A wire leads to it from the PE's DMA."""
+    """PE_MMU: the page table of its PE, and the cost of lookups. A wire leads to it from the PE's DMA.
+
+    A DMA asks for lookups of transfers at virtual addresses alone, and a lookup schedules nothing. So programs without
+    virtual addresses are skipped as on a chip without MMUs, whatever state the class has.
+    """
 
     state: ClassVar[State] = ("pages",)
 

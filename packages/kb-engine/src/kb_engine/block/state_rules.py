@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import Initiator, MemoryComponent
-from kb_engine.block.pe_roles import CommandScheduler
+from kb_engine.block.pe_roles import AddressTranslator, CommandScheduler
 from kb_engine.block.state_visitor import kinds_of
 
 _WORK: Final = ("begin", "process", "reserve", "held_ps", "issued_ps", "state")
@@ -30,6 +30,15 @@ def can_visit_state(block: ComponentBase[Any]) -> bool:
         if any(attributes.get(name) for name in _WORK) or isinstance(block, (CommandScheduler, Initiator)):
             return False
     return False
+
+
+def works_for_virtual_addresses_alone(block: ComponentBase[Any]) -> bool:
+    """Whether *block* is an MMU that serves no stage.
+
+    Commands at physical addresses neither change such an MMU nor depend on it, because a DMA asks it about transfers at
+    virtual addresses alone.
+    """
+    return isinstance(block, AddressTranslator) and not block.servers
 
 
 def _names_without_kinds(kind: type) -> bool:

@@ -12,7 +12,7 @@ from kb_dataexec import LogWriter, MemoryStore, OpLog
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import BufferedComponent, Initiator, MemoryComponent, SingleChannelMemory
 from kb_engine.block.gates import Gate
-from kb_engine.block.pe_roles import CommandScheduler
+from kb_engine.block.pe_roles import AddressTranslator, CommandScheduler
 from kb_engine.observe.recorder import Recorder
 from kb_engine.testing import costs, flow, requests
 from kb_engine.testing.checks_by_form import check_checks_by_form, says_checks_by_form
@@ -23,7 +23,7 @@ from kb_engine.testing.state_views import check_goes_on_after_a_shift, check_vie
 from kb_engine.testing.subject import PE, Neighbour, Subject
 from kb_engine.testing.watch import reachable
 from kb_engine.timing.clock import Clock
-from kb_messages import StageParams, StageType, SubmittedCommand, WaitReason
+from kb_messages import Rectangle, StageParams, StageType, SubmittedCommand, WaitReason
 
 _FORBIDDEN = {MemoryStore: "a memory store", Recorder: "the op log", OpLog: "an op log", LogWriter: "a log writer"}
 
@@ -111,6 +111,8 @@ def _checks(subject: Subject) -> Iterator[Check]:
             yield Check(
                 "requests_take_the_same_time_when_free", partial(requests.check_takes_the_same_time_when_free, subject)
             )
+    if issubclass(impl, AddressTranslator) and not impl.serves:
+        yield Check("lookups_schedule_nothing", partial(_check_lookups_schedule_nothing, subject))
     if issubclass(impl, CommandScheduler):
         yield Check("plans_are_pure", partial(_check_plans, subject))
 
@@ -206,6 +208,18 @@ def _check_has_room(subject: Subject) -> None:
     answers = [subject.call("buffer_nbytes", lambda: block.buffer_nbytes) for _ in range(2)]
     if type(answers[0]) is not int or answers[0] < 1 or answers[0] != answers[1]:
         subject.fail("buffer_nbytes", " and ".join(map(repr, answers)), "one int >= 1")
+
+
+def _check_lookups_schedule_nothing(subject: Subject) -> None:
+    """An MMU works during lookups alone. So programs without virtual addresses are skipped without a look at it."""
+    clock = Clock()
+    block = subject.build(clock)
+    assert isinstance(block, AddressTranslator)
+    for number in range(8):
+        subject.call("lookup_ps", block.lookup_ps, Rectangle(block.page_nbytes * number, 1, 64, 64))
+    if clock.entries(0) is None:
+        fix = "count what a lookup takes into its result"
+        subject.fail("lookup_ps", "entries of the clock", "none, because an MMU works during lookups alone", fix)
 
 
 def _check_plans(subject: Subject) -> None:

@@ -16,7 +16,7 @@ from kb_dataexec.log.compressed import LogMark
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import MemoryComponent
 from kb_engine.block.in_flight import CommandInFlight
-from kb_engine.block.state_rules import can_visit_state
+from kb_engine.block.state_rules import can_visit_state, works_for_virtual_addresses_alone
 from kb_engine.fastforward.isolated.isolated_commands import LEAST_ISOLATED_STAGES
 from kb_engine.fastforward.replay import Templates
 from kb_engine.fastforward.steady_state.cycle_search import CycleSearch
@@ -103,9 +103,11 @@ class ProgramSkipper(PeriodSkipper[ProgramSnapshot, ProgramShift]):
         return blocks if all(map(can_visit_state, blocks)) else None
 
     def _every_block(self) -> Sequence[ComponentBase[Any]]:
-        """Returns the blocks of the PEs, and all memories."""
+        """Returns the blocks of the PEs, and all memories. MMUs are left out, because no program with a template uses
+        virtual addresses."""
         components, nodes = self._chip.components, self._chip.topology.graph
         own = [components[node.id] for pe in self._pes for node in nodes.pe_nodes(pe.pe_id)]
+        own = [each for each in own if not works_for_virtual_addresses_alone(each)]
         memories = [each for each in components.values() if isinstance(each, MemoryComponent)]
         return list({id(each): each for each in (*own, *memories)}.values())
 

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple, Self
 
 from kb_dataexec.log.compressed import LogMark, SlotRing
 from kb_engine.block.buffers import Slots
+from kb_engine.block.component import ComponentBase
 from kb_engine.block.in_flight import CommandInFlight, Issued, TileToken
+from kb_engine.block.state_rules import can_visit_state
 from kb_engine.block.state_visitor import HasState, NotPeriodic
 from kb_engine.fastforward.steady_state.state_snapshot import PartsVisitor, StateShift, StateSnapshot
 from kb_messages import Place
@@ -141,10 +143,12 @@ class ProgramSnapshot(_ProgramVisitor, StateSnapshot):
 
     def call(self, function: Callable[..., Any]) -> None:
         """Writes *function* down. An object without state has to be the same one; an object with state may be
-        replaced."""
+        replaced. Raises NotPeriodic for a method of a block that does not state its state."""
         if type(function) is not MethodType:
             raise NotPeriodic
         of = function.__self__
+        if isinstance(of, ComponentBase) and not can_visit_state(of):
+            raise NotPeriodic
         self.parts.append(function.__func__)
         if hasattr(of, "visit_state"):
             self.part(of)
