@@ -282,12 +282,14 @@ def cases(session: nox.Session) -> None:
         for name in (
             "attribution",
             "attribution_reference",
+            "devices",
             "gemm_data",
             "pieces",
             "full_tcm",
             "probe_closed_form",
             "random_kernels",
             "sanitize",
+            "steady_state_of_programs",
             "suggested_tiles",
             "where_windows",
         )

@@ -36,7 +36,16 @@ def test_the_time_of_bundled_runs_adds_up(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     topology = str(ROOT / "topologies" / f"{chip}.yaml")
-    options = [*SMALL.get(benchmark_name, []), "--no-verify", "--keep", "all", "--topology", topology]
+    options = [
+        *SMALL.get(benchmark_name, []),
+        "--no-verify",
+        "--levers",
+        "none",
+        "--keep",
+        "all",
+        "--topology",
+        topology,
+    ]
     with pytest.raises(SystemExit) as ended:
         main(["run", str(ROOT / "benchmarks" / f"{benchmark_name}.py"), *options])
     assert not ended.value.code
