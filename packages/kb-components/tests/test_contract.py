@@ -61,6 +61,7 @@ ATTRIBUTES = {
     "builtin.pe_math": {"lanes": 16, "clock_ghz": 0.7, "queue_depth": 3},
     "builtin.pe_scheduler": {"input_kib": 64, "output_kib": 64},
     "builtin.pe_tcm": {"bw_gbs": 512, "latency_ns": 2},
+    "builtin.pe_queue": {},
     "builtin.pe_mmu": {"tlb_entries": 16, "levels": 4, "level_ns": 12.5},
     "builtin.sram": {"bw_gbs": 256, "latency_ns": 12, "ports": "separate"},
     "builtin.transit": {"overhead_ns": 1.5},

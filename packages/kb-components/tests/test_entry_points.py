@@ -26,6 +26,7 @@ def test_all_blocks_are_registered():
         "builtin.pe_gemm",
         "builtin.pe_math",
         "builtin.pe_mmu",
+        "builtin.pe_queue",
         "builtin.pe_scheduler",
         "builtin.pe_tcm",
         "builtin.sram",

@@ -219,7 +219,7 @@ OUT_OF_TCM = (
         (tile_of_nothing, "got tile=(16, 0, 16), needs three positive integers (m, n, k)"),
         (tile_of_fractions, "got tile=(16, 1.5, 16), needs three positive integers (m, n, k)"),
         (tile_of_text, "tile: got '16x16', needs three positive sizes MxNxK; write it like 128x128x128"),
-        (wait_for_a_tensor, "got tl.wait of a TensorRef, needs a result of tl.composite or tl.load"),
+        (wait_for_a_tensor, "got tl.wait of a TensorRef, needs a result of tl.composite, tl.load or tl.store_async"),
         (free_of_a_tensor, "got tl.free of a TensorRef, needs a handle that holds TCM"),
         (free_of_a_written_result, "got tl.free of a CompositeHandle, needs a handle that holds TCM"),
         (free_too_early, "got tl.free of a result on its way, needs a finished one; call tl.wait first"),

@@ -14,6 +14,7 @@ from kb_messages.commands import (
     MathInput,
     Matrix,
     Piece,
+    SendCommand,
     StoreCommand,
     SubmittedCommand,
     VectorCommand,
@@ -45,7 +46,15 @@ from kb_messages.errors import (
 )
 from kb_messages.lazy import lazy_door
 from kb_messages.lever import Lever, levers_of
-from kb_messages.log.log_tables import ID_COLUMNS, LOG_TABLES, CallCause, MessageKind, TableSchema
+from kb_messages.log.log_tables import (
+    ID_COLUMNS,
+    LOG_TABLES,
+    SYNC_TABLES,
+    CallCause,
+    MessageKind,
+    SyncReason,
+    TableSchema,
+)
 from kb_messages.log.oplog import (
     LOG_FORMAT,
     LOG_FORMAT_VERSION,
@@ -162,6 +171,7 @@ __all__ = [
     "OPERAND_COLUMNS",
     "OPS_COLUMNS",
     "SPACE_BY_CODE",
+    "SYNC_TABLES",
     "VIRTUAL_BITS",
     "VIRTUAL_END",
     "AddressError",
@@ -234,6 +244,7 @@ __all__ = [
     "Response",
     "Role",
     "Scalar",
+    "SendCommand",
     "SimulationStuckError",
     "SlicePart",
     "Stage",
@@ -244,6 +255,7 @@ __all__ = [
     "StoreCommand",
     "SubCommandDispatched",
     "SubmittedCommand",
+    "SyncReason",
     "TableSchema",
     "TilePlan",
     "TileReady",

@@ -144,6 +144,18 @@ class StoreCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     pieces: tuple[Piece, ...] = ()
 
 
+class SendCommand(StoreCommand, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="send", omit_defaults=True):
+    """A store of `src` to `dst`, a slot in the TCM of another PE, that carries message `number` of a channel.
+
+    The channel leads from the program that sends to program `to` of the launch, and has the name `channel_tag`. The
+    messages of a channel count from 0.
+    """
+
+    to: int
+    channel_tag: str
+    number: int
+
+
 class EpilogueScope(StrEnum):
     """When an epilogue op runs: on the partial product of every tile, or once on the finished sum."""
 
@@ -258,7 +270,9 @@ class VectorCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     outputs: tuple[Matrix, ...]
 
 
-Command = LoadCommand | StoreCommand | GemmCommand | DrainCommand | AtomicCommand | MathCommand | VectorCommand
+Command = (
+    LoadCommand | StoreCommand | SendCommand | GemmCommand | DrainCommand | AtomicCommand | MathCommand | VectorCommand
+)
 
 
 def matrices_of(command: Struct) -> Iterator[Matrix]:

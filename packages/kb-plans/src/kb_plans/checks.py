@@ -34,6 +34,7 @@ from kb_messages import (
     Piece,
     PlanError,
     Scalar,
+    SendCommand,
     StoreCommand,
     TileShape,
     VectorCommand,
@@ -68,6 +69,10 @@ def is_sound(command: object) -> bool:
         return fits and _is_matrix(command.src) and _is_matrix(command.dst)
     if type(command) is AtomicCommand:
         return _is_atomic(command)
+    if type(command) is SendCommand:
+        whole = type(command.to) is type(command.number) is int and command.to >= 0 <= command.number
+        fits = whole and type(command.channel_tag) is str and command.pieces == ()
+        return fits and _is_matrix(command.src) and _is_matrix(command.dst)
     if type(command) is StoreCommand:
         fits = command.pieces == () or _are_pieces(command.pieces)
         return fits and _is_matrix(command.src) and _is_matrix(command.dst)
@@ -299,6 +304,12 @@ def _check_fields(where: str, struct: Struct) -> None:
         raise PlanError(f"{where} group", str(struct.group), f"two numbers from 1 to {_MOST}")
     if isinstance(struct, VectorOp) and not all(each is None or _is_pair(each) for each in struct.shapes):
         raise PlanError(f"{where} shapes", str(struct.shapes), f"rows and columns from 1 to {_MOST}, or None")
+    if isinstance(struct, SendCommand):
+        for name in ("to", "number"):
+            if getattr(struct, name) < 0:
+                raise PlanError(f"{where} {name}", str(getattr(struct, name)), "a number of at least 0")
+        if struct.pieces:
+            raise PlanError(f"{where} pieces", f"{len(struct.pieces)} pieces", "none: a message is one rectangle")
     if isinstance(struct, Fill) and struct.immediate < 0:
         raise PlanError(f"{where} immediate", str(struct.immediate), "an offset of at least 0")
 

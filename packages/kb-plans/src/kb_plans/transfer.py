@@ -18,6 +18,7 @@ from kb_messages import (
     PlanError,
     Rectangle,
     Role,
+    SendCommand,
     StageType,
     StoreCommand,
 )
@@ -33,7 +34,7 @@ def generate_transfer_plan(command: LoadCommand | StoreCommand, pe: str) -> Pipe
     PlanError when the two differ in shape or dtype, or the filled part in place, for pieces of several memories, for
     places outside the tile, and for a value of a wrong type.
     """
-    check(command, (LoadCommand, StoreCommand), pe)
+    check(command, (LoadCommand, StoreCommand, SendCommand), pe)
     if command.pieces or (isinstance(command, LoadCommand) and command.fills):
         return _plan_of_pieces(command, pe)
     src, dst = command.src, command.dst

@@ -63,6 +63,10 @@ class PeCpu(CommandIssuer[PeCpuSpec]):
         """`startup_ns` in picoseconds, rounded up."""
         return ps_from_ns(self.spec.startup_ns)
 
+    def call_ps(self) -> int:
+        """`issue_ns` in picoseconds, rounded up."""
+        return self._issue_ps
+
     def issue_ps(self, command: Command) -> int:
         """`issue_ns` in picoseconds, rounded up, for every command."""
         return self._issue_ps

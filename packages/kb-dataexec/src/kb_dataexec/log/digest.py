@@ -14,7 +14,7 @@ import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.auxiliary import Tables
-from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES
+from kb_messages import LOG_FORMAT, LOG_FORMAT_VERSION, LOG_TABLES, SYNC_TABLES
 
 
 class LogSummary:
@@ -65,6 +65,8 @@ class LazyLogSummary(LogSummary):
 _NEWEST_ROWS: Final = 2
 """The last version of the format that changed the rows of a log. Version 3 packs the rows of version 2."""
 
+_IF_FED: Final = (*SYNC_TABLES, "formulas")
+
 _WORTH_A_THREAD: Final = 1 << 16
 """Bytes from which a thread hashes. Source: measured: hashing so many takes about 40 us, as does handing them over."""
 
@@ -97,7 +99,7 @@ class Digest:
     """
 
     def __init__(self, version: int = LOG_FORMAT_VERSION) -> None:
-        tables = () if version == 1 else tuple(LOG_TABLES)
+        tables = () if version == 1 else tuple(name for name in LOG_TABLES if name not in SYNC_TABLES)
         self._version = min(version, _NEWEST_ROWS)
         self._parts = {part: hashlib.sha256() for part in ("ops", "operands", *tables, "strings", "immediates")}
         self._last: Future[None] | None = None
@@ -106,9 +108,12 @@ class Digest:
     def feed(self, part: str, data: bytes | memoryview) -> None:
         """Adds bytes to *part*: `ops`, `operands`, `strings`, `immediates`, an auxiliary table, or `formulas`.
 
-        `formulas` takes the chunks of compressed rows. Its line is the last one, and is there only if it was fed.
+        `formulas` takes the chunks of compressed rows. The lines of SYNC_TABLES and of `formulas` come last, and are
+        there only if they were fed.
         """
         if part not in self._parts:
+            if not data:
+                return
             self._parts[part] = hashlib.sha256()
         if self._last is None and len(data) < _WORTH_A_THREAD:
             self._parts[part].update(data)
@@ -131,7 +136,9 @@ class Digest:
             self._last.result()
             self._last = None
         # The digest covers the rows, so versions with equal rows have the same first line.
-        lines = [f"{LOG_FORMAT} {self._version}", *(part.hexdigest() for part in self._parts.values())]
+        late = [part for part in _IF_FED if part in self._parts]
+        parts = [part for part in self._parts if part not in late] + late
+        lines = [f"{LOG_FORMAT} {self._version}", *(self._parts[part].hexdigest() for part in parts)]
         return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 

@@ -72,6 +72,9 @@ class Manifest(Stamp, frozen=True, kw_only=True):
     transfers: Count | UnsetType = UNSET
     kernels: Count | UnsetType = UNSET
     messages: Count | UnsetType = UNSET
+    sends: Count | UnsetType = UNSET
+    signals: Count | UnsetType = UNSET
+    waits: Count | UnsetType = UNSET
     strings: Count
     immediate_nbytes: Count
     digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]

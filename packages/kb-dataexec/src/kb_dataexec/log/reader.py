@@ -35,10 +35,12 @@ from kb_dataexec.log.row_checks import OpIds
 from kb_dataexec.log.row_room import RowRoom, nbytes_of
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES, other_columns
 from kb_dataexec.log.tables import LeftOut, OpLog
-from kb_messages import LOG_FORMAT_VERSION, LogError
+from kb_messages import LOG_FORMAT_VERSION, SYNC_TABLES, LogError
 
 if TYPE_CHECKING:
     from kb_dataexec.log.compressed import Chunk, CommandLog, CompressedReader
+
+_OF_COMPRESSED: Final = (*COMPRESSED_TABLES, *SYNC_TABLES)
 
 
 def open_log(path: Path, prefix: bool = False) -> LogFolder | LogLines:
@@ -241,7 +243,7 @@ class LogFolder:
             chunk = OpLog(ops, operands, self.strings, self.immediates, self.is_complete, tables, self.version)
             chunk.check(str(self.folder))
             for name, table in (("ops", ops), ("operands", operands), *tables.items()):
-                found[name] += len(table)
+                found[name] = found.get(name, 0) + len(table)
             digest.feed_rows(ops, operands, tables)
             ids.add(ops, tables.get("commands"))
             yield chunk
@@ -275,11 +277,14 @@ class LogFolder:
                             room.take(table)
                             n_taken += table.nbytes
                     self._check_room(n_taken)
-                    yield ops, operands, {name: tables[name] for name in COMPRESSED_TABLES if name in tables}
+                    yield ops, operands, {name: tables[name] for name in _OF_COMPRESSED if name in tables}
                 continue
             ops = self._table("ops", number, ops_room)
             operands = self._table("operands", number, operands_room)
             tables = {name: _read_auxiliary(self.folder, name, number, self.version) for name in self._auxiliary}
+            if self.version > VERSION_OF_ROWS:  # the manifest does not say which of these tables there are
+                late = {name: _read_auxiliary(self.folder, name, number, self.version) for name in SYNC_TABLES}
+                tables |= {name: rows for name, rows in late.items() if len(rows)}
             if self.version > VERSION_OF_ROWS:
                 stored.feed_rows(ops, operands, tables)
             yield ops, operands, tables

@@ -27,6 +27,7 @@ from kb_engine.block.pe_roles import (
     Feeding,
     IsolableWork,
     Isolation,
+    MessageQueue,
 )
 from kb_engine.block.register_file import RegisterFile, RegisterFileOwner
 from kb_engine.block.stage_server import StageServer
@@ -95,6 +96,7 @@ __all__ = [
     "MemoryComponent",
     "MemoryPart",
     "MessagePart",
+    "MessageQueue",
     "NotPeriodic",
     "PipelineError",
     "Rate",

@@ -67,6 +67,9 @@ class CommandInFlight:
     `operand_seq` the command whose operands were waited for last. Where commands wait in the queue of their engine,
     `turn_ps` is the part of that wait for earlier commands; without other operands, `operand_seq` is the command
     before.
+
+    `on_commit` is called with the picosecond at which a memory commits the bytes that the command writes, once that
+    time is known; None where nobody asks.
     """
 
     __slots__ = (
@@ -82,6 +85,7 @@ class CommandInFlight:
         "frees",
         "is_isolated",
         "mapped",
+        "on_commit",
         "operand_ps",
         "operand_seq",
         "placement",
@@ -117,6 +121,7 @@ class CommandInFlight:
         self.operand_ps, self.operand_seq, self.turn_ps = 0, -1, 0
         self.mapped = mapped
         self._completion = completion
+        self.on_commit: Callable[[int], None] | None = None
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -176,7 +181,7 @@ class CommandInFlight:
         A log may keep the command for long, and Python's garbage collector traverses all kept objects.
         """
         self.t_done_ps = now_ps
-        self.done, self._completion = _is_over, None
+        self.done, self._completion, self.on_commit = _is_over, None, None
 
     @property
     def plan(self) -> PipelinePlan:
@@ -272,7 +277,7 @@ class CommandInFlight:
         self.submitted, self.addresses = issued
         self.shared_plan, self.done, self.mapped = like.shared_plan, like.done, like.mapped
         self._plan = like.shared_plan if self.addresses is None else None
-        self._completion, self.is_isolated, self.remaining = None, False, 0
+        self._completion, self.on_commit, self.is_isolated, self.remaining = None, None, False, 0
         self.claims, self.frees = _NO_CLAIMS, _NO_FREES
         self.after, self.operand_ps, self.turn_ps = like.after, like.operand_ps, like.turn_ps
         self.t_call_ps, self.t_issued_ps, self.t_submitted_ps, self.t_taken_ps = numbers[:4]

@@ -1,4 +1,4 @@
-"""Roles of the blocks of a PE that the engine itself talks to: the CPU, the scheduler and the MMU."""
+"""Roles of the blocks of a PE that the engine itself talks to: CPU, scheduler, MMU and message queue."""
 
 from __future__ import annotations
 
@@ -122,6 +122,10 @@ class CommandIssuer(ComponentBase[SpecT]):
     @abstractmethod
     def issue_ps(self, command: Command) -> int:
         """Picoseconds between a command's call in the kernel and its arrival at the submission queue. Pure."""
+
+    def call_ps(self) -> int:
+        """Picoseconds of a call that issues no command, such as the receipt of a message or a signal. Pure."""
+        return 0
 
     def program_ps(self) -> int:
         """Picoseconds to begin a program of a grid: to take its number and to set the kernel up. Pure."""
@@ -266,6 +270,27 @@ class CommandScheduler(ComponentBase[SpecT]):
     def feeder_wait(self) -> FeederWait | None:
         """The tile that waits to be fed. The report of a stuck simulation asks."""
         return None
+
+
+class MessageQueue(ComponentBase[SpecT]):
+    """PE_QUEUE: where programs on other PEs send messages and signals to. It has a link to the rest of the chip.
+
+    The engine keeps the state of channels and counters, and takes the places of the slots from the TCM of the PE. The
+    block states depth and times alone.
+    """
+
+    @property
+    @abstractmethod
+    def depth(self) -> int:
+        """The number of slots of each channel, at least 1. Pure."""
+
+    @abstractmethod
+    def doorbell_ps(self) -> int:
+        """Picoseconds from the commit of a message, or a signal's arrival, until a waiting kernel goes on. Pure."""
+
+    @abstractmethod
+    def credit_ps(self) -> int:
+        """Picoseconds from the moment at which a slot is given back until its credit leaves this block. Pure."""
 
 
 class AddressTranslator(ComponentBase[SpecT]):

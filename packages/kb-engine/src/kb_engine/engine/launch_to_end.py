@@ -17,7 +17,7 @@ from kb_engine.launch.host_calls import HostCalls
 from kb_engine.launch.launch import Launch, LaunchResult
 from kb_engine.launch.targets import targets_of
 from kb_engine.timing.units import ns_text
-from kb_messages import CubeTarget, KernelLaunch, LaunchResponse, LaunchSent
+from kb_messages import CubeTarget, KbError, KernelLaunch, LaunchResponse, LaunchSent
 
 
 class LaunchToEnd:
@@ -80,6 +80,11 @@ class LaunchToEnd:
         if launch.unfinished:
             self._chip.clock.mark_broken()
             self._raise_stuck("deadlock", "no event is scheduled")
+        try:
+            launch.exchange.close()
+        except KbError:
+            self._chip.clock.mark_broken()
+            raise
 
     def _raise_stuck(self, kind: str, why: str) -> NoReturn:
         launches = list(self._launches.values())

@@ -378,6 +378,9 @@ class Fabric(Stateful):
         path, incoming = transfer.path, transfer.incoming
         assert path is not None
         end = committed_ps + path.response_ps
+        argument = transfer.argument
+        if type(argument) is TileToken and argument.context.on_commit is not None:
+            argument.context.on_commit(committed_ps)
         if self._rows is not None and isinstance(incoming, WatchedWrite):
             times_ps = self._clock.now_ps, transfer.t_start_ps, came_ps, committed_ps, end
             self._rows.write_ended(path, transfer.flow, transfer.argument, incoming, times_ps)

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kb_engine.language.accumulators import AccumulatorTensor
-from kb_engine.language.atomics import AtomicOps
 from kb_engine.language.call_rules import broadcast
 from kb_engine.language.gemm import Epilogue, EpilogueOps, Factor, GemmOps
+from kb_engine.language.messages import MessageOps
 from kb_engine.language.vector.recorded import RecordedTensor
 from kb_engine.observe.capture import Capture, Recipe, shown_array
 from kb_engine.program.author.arguments import describe, in_tcm
@@ -40,7 +40,7 @@ class _Inspected(NamedTuple):
     recipe: Recipe | None = None
 
 
-class Language(EpilogueOps, GemmOps, AtomicOps):
+class Language(EpilogueOps, GemmOps, MessageOps):
     """The `tl` of one program. *port* is the PE that the program runs on.
 
     A call that issues a command takes the time that PE_CPU needs to issue the command, and the time that the PE's

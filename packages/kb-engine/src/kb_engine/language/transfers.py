@@ -19,9 +19,8 @@ from kb_engine.language.layout_functions import ViewOps
 from kb_engine.language.random_numbers import RandomNumbers
 from kb_engine.memory.tiles import MadeTile
 from kb_engine.program.author.arguments import describe
-from kb_engine.program.port import Completion
 from kb_engine.program.values.affine import sides_of
-from kb_engine.program.values.handles import Handle, LoadedTensor, Permuted, TransposedHandle
+from kb_engine.program.values.handles import Handle, LoadedTensor, PendingStore, Permuted, TransposedHandle
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
@@ -124,6 +123,19 @@ class Transfers(RandomNumbers, ViewOps):
             raise KernelError(line, f"other = a value of {shapes[0]}", f"one that broadcasts to {shapes[1]}")
         return chosen if chosen.dtype is loaded.dtype else self.convert(chosen, loaded.dtype)
 
+    def store_async(
+        self, pointer: TensorRef, value: StoredValue, mask: HostValue | Handle | None = None
+    ) -> PendingStore:
+        """Stores *value* as `store` does, but returns when the command is in the queue of the PE.
+
+        `tl.wait` of the result waits for the store. The bytes of *value* are kept until then. Nothing else waits: a
+        load of the same memory that has to see the bytes on the chip follows the wait. Raises KernelError as `store`
+        does.
+        """
+        pending = PendingStore()
+        self._store(pointer, value, mask, "store_async", pending)
+        return pending
+
     def store(self, pointer: TensorRef, value: StoredValue, mask: HostValue | Handle | None = None) -> None:
         """Copies *value* from TCM to elements of memory of the same shape and dtype by one DMA write, and waits for it.
 
@@ -145,9 +157,21 @@ class Transfers(RandomNumbers, ViewOps):
                 dst = plain if plain.address >= VIRTUAL_END else self._memory_of(pointer, line)
                 self._store_whole(dst, value, lies, line)
                 return
-        refuse(pointer, "tl.store of", line, SWAP)
-        ref = self._ref(pointer, "store", line)
-        self._check_written(ref, "store", line)
+        self._store(pointer, value, mask, "store", None)
+
+    def _store(
+        self,
+        pointer: TensorRef,
+        value: StoredValue,
+        mask: HostValue | Handle | None,
+        call: str,
+        pending: PendingStore | None,
+    ) -> None:
+        """Stores *value*, and waits, or, with *pending*, adds the commands there."""
+        line = self._port.line()
+        refuse(pointer, f"tl.{call} of", line, SWAP)
+        ref = self._ref(pointer, call, line)
+        self._check_written(ref, call, line)
         chosen = masks.mask_of(mask, ref, line)
         stored: object = value
         if isinstance(value, HostValue):
@@ -164,21 +188,21 @@ class Transfers(RandomNumbers, ViewOps):
         src = self._arrived(stored, line)
         if not isinstance(stored, Handle) or src is None:
             needs = "a loaded tensor, or a composite's result in TCM (out=None)"
-            raise KernelError(line, f"tl.store of {describe(stored)}", needs, _fix_of(stored))
+            raise KernelError(line, f"tl.{call} of {describe(stored)}", needs, _fix_of(stored))
         if whole is not None:
             self._check_stored(src, stored, ref.shape, ref, line)
-            self._store_whole(whole, stored, src, line)
+            self._store_whole(whole, stored, src, line, pending)
             return
         assert access is not None
         if isinstance(access, ElementAccess):
             self._check_stored(src, stored, ref.shape if chosen is None else chosen.shape, ref, line)
-            self._store_pieces(access, stored, src, line)
+            self._store_pieces(access, stored, src, line, pending)
             return
         self._check_stored(src, stored, access.shape, ref, line)
         dst = self._memory_of(access.ref, line)
         self._port.memory.put(dst, src, stored.known, stored.producer, access.part)
         part = access.tile(src).part(access.down.start, access.along.start, dst.rows, dst.cols)
-        self._port.submit(StoreCommand(src=part, dst=dst), line, Completion(), True)
+        self._submit_store(StoreCommand(src=part, dst=dst), stored, line, pending)
 
     def ahead(self, items: Iterable[ItemT], n: int = 1) -> Iterator[ItemT]:
         """*items* in their order, each after the next *n* have been made. Takes no time of its own.

@@ -244,7 +244,15 @@ class GridLaunch(Launch):
         self.taken.append(number)
         self._taken_ps[number] = now if queue.has_run else self._target_ps[pe.pe_id], now
         runner = KernelRunner(
-            self._session, pe, self._call, program, queue.stream, self._ended, self._returned, self._play
+            self._session,
+            pe,
+            self._call,
+            program,
+            self.exchange,
+            queue.stream,
+            self._ended,
+            self._returned,
+            self._play,
         )
         queue.begin(number, runner)
         clock.call_at(now + pe.cpu.program_ps(), runner.start, None, pe.event_order)

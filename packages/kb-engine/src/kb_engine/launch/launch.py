@@ -15,6 +15,7 @@ from kb_engine.program.grid import Program
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.runner import KernelCall, KernelRunner
 from kb_engine.program.session import Session
+from kb_engine.sync.exchange import Exchange
 from kb_messages import KernelEnd, KernelStart
 
 
@@ -53,12 +54,16 @@ class LaunchResult(Struct, frozen=True, kw_only=True):
 
 
 class Launch(ABC):
-    """One launch on *pes*: when each PE begins and ends, and how many of the `total` programs are `unfinished`."""
+    """One launch on *pes*: when each PE begins and ends, and how many of the `total` programs are `unfinished`.
+
+    `exchange` has the messages between its programs.
+    """
 
     def __init__(self, number: int, session: Session, pes: Sequence[ProcessingElement], total: int) -> None:
         self.number = number
         self.pe_ids = [pe.pe_id for pe in pes]
         self.total = self.unfinished = total
+        self.exchange = Exchange(total, len(pes), session.signal_number)
         self._called_ps = session.clock.now_ps
         self._session = session
         self._target_ps: dict[str, int] = {}
@@ -196,7 +201,7 @@ class PeLaunch(Launch):
 
     def _runner_at(self, place: int, call: KernelCall) -> KernelRunner:
         pe, program = self._pes[place], Program(place, len(self._pes))
-        return KernelRunner(self._session, pe, call, program, CommandStream(pe), self._ended)
+        return KernelRunner(self._session, pe, call, program, self.exchange, CommandStream(pe), self._ended)
 
     def _ended(self, runner: KernelRunner) -> None:
         pe_id = runner.pe.pe_id

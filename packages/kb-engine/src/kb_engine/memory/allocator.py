@@ -102,6 +102,25 @@ class Allocator:
         self._taken[start] = size, holder
         self.free_nbytes -= size
 
+    def take_last(self, nbytes: int, holder: str = "") -> int:
+        """The address of the last *nbytes* free bytes, which *holder* has from now on. Raises as `allocate` does."""
+        size = self.rounded(nbytes)
+        # Free neighbours are joined only where that is needed, because joined bytes are taken in another order.
+        fits = self._at_least(size, self._ranges()) or self._at_least(size, self.free_ranges())
+        if not fits:
+            raise self._full(nbytes)
+        low, high = fits[-1]
+        start = self.base + (high - size - self.base) // self._alignment * self._alignment
+        if self._fresh == (low, high - low):
+            self._fresh = low, start - low
+        self._remove(low, high - low)
+        for first, last in ((low, start), (start + size, high)):
+            if first < last:
+                self._give(first, last - first)
+        self._taken[start] = size, holder
+        self.free_nbytes -= size
+        return start
+
     def has_room(self, nbytes: int) -> bool:
         """Whether `allocate` has room for *nbytes*."""
         self._join()
@@ -142,6 +161,9 @@ class Allocator:
     def rounded(self, nbytes: int) -> int:
         """The bytes that an allocation of *nbytes* takes."""
         return (-(-nbytes // self._alignment) or 1) * self._alignment
+
+    def _at_least(self, size: int, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        return [(low, high) for low, high in ranges if high - low >= size]
 
     def _ranges(self) -> list[tuple[int, int]]:
         """Returns (first address, address after the last byte) of the free ranges, in order, as they are split now."""

@@ -146,11 +146,15 @@ class Recorder(Observer):
 
     def kernel_ended(self, pe: str, numbers: tuple[int, int, int, int, int]) -> None:
         """Notes the end of a program on *pe*. *numbers* are its launch and the four times of a row of `kernels`."""
-        self.rows.kernels.append((pe, numbers))
+        self.rows.ended["kernels"].append(((pe,), numbers))
 
     def message_arrived(self, way: tuple[str, str], numbers: tuple[int, int, int, int]) -> None:
         """Notes a message of a launch. *way* is (from, to); *numbers* are launch, kind and the two times."""
-        self.rows.messages.append((way, numbers))
+        self.rows.ended["messages"].append((way, numbers))
+
+    def program_synced(self, table: str, texts: tuple[str, ...], numbers: tuple[int, ...]) -> None:
+        """Notes a row of *table*: `sends`, `signals` or `waits`. *texts* and *numbers* are in the columns' order."""
+        self.rows.ended[table].append((texts, numbers))
 
     def on_housekeeping(self) -> None:
         """Writes the pending records when they fill a chunk, unless they wait until the log is read."""

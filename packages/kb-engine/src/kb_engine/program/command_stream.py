@@ -23,7 +23,7 @@ from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion
 from kb_engine.program.scoreboard import Scoreboard
 from kb_engine.timing.clock import Clock
-from kb_messages import CallCause, Command, CompletionRecord, LoadCommand, StoreCommand
+from kb_messages import CallCause, Command, CompletionRecord, LoadCommand, Rectangle, StoreCommand
 
 GoOn = Callable[[CallCause, int], None]
 """Resumes the kernel. The arguments are the cause, and the `command_seq` of the command that is the cause."""
@@ -166,6 +166,7 @@ class CommandStream:
         if depth is not None and self.scoreboard is not None:
             self.queues = [EngineQueue(scheduler.clock, scheduler, self.scoreboard, depth) for _ in EngineKind]
         self._completions = pe.scheduler.completions
+        self._unused: list[tuple[Rectangle, Callable[[], None]]] = []
         self._owners: dict[int, tuple[CommandInFlight, Callable[[CompletionRecord], None]]] = {}
 
     def visit_state(self, over: StateVisitor) -> None:
@@ -188,6 +189,24 @@ class CommandStream:
     def expect(self, command: CommandInFlight, complete: Callable[[CompletionRecord], None]) -> None:
         """Has *complete* called once, with the completion record of *command*."""
         self._owners[command.submitted.command_seq] = command, complete
+
+    def when_unused(self, rectangle: Rectangle, call: Callable[[], None]) -> None:
+        """Calls `call()` when no command that the scoreboard knows uses *rectangle*, at once if none does.
+
+        Without a scoreboard nobody gives bytes back that a command uses.
+        """
+        if self.scoreboard is not None and self.scoreboard.uses(rectangle):
+            self._unused.append((rectangle, call))
+        else:
+            call()
+
+    def look_for_unused(self) -> None:
+        """Makes the calls of `when_unused` whose bytes no command uses any more. A command has ended."""
+        if not self._unused or self.scoreboard is None:
+            return
+        waiting, self._unused = self._unused, []
+        for rectangle, call in waiting:
+            self.when_unused(rectangle, call)
 
     def _take(self) -> None:
         while (record := self._completions.take()) is not None:

@@ -16,7 +16,7 @@ from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import Completion, Deferring
 from kb_engine.program.session import Session
-from kb_messages import CallCause, Command, CompletionRecord
+from kb_messages import CallCause, Command, CompletionRecord, Rectangle
 
 
 class IssuedCommand:
@@ -84,6 +84,7 @@ class ProgramCommands:
         self._stream = stream
         self._scoreboard = stream.scoreboard
         self._after, self._after_seq = CallCause.START, -1
+        self._for_all: list[tuple[set[int], Callable[[], None]]] = []
         self.deferred_calls: Deferring | None = None
 
     def visit_state(self, over: StateVisitor) -> None:
@@ -97,14 +98,26 @@ class ProgramCommands:
             context.visit_alone(over)
         self.in_flight = {each[0].submitted.command_seq: each for each in self.in_flight.values()}
 
-    def submit(self, command: Command, line: str, completion: Completion, wait_until_done: bool) -> None:
-        """Issues *command* and returns when it is in the queue of its PE, or, with *wait_until_done*, is done."""
+    def submit(
+        self,
+        command: Command,
+        line: str,
+        completion: Completion,
+        wait_until_done: bool,
+        opened: Callable[[CommandInFlight], None] | None = None,
+    ) -> None:
+        """Issues *command* and returns when it is in the queue of its PE, or, with *wait_until_done*, is done.
+
+        *opened* is called with the command in flight before time passes.
+        """
         if self.deferred_calls is not None:
             self._issue_deferred(lambda deferred_calls: deferred_calls.before(command, line))
         session, pe, kernel = self._session, self._pe, self._kernel
         context = session.open_command(command, line, pe, completion)
         seq = context.submitted.command_seq
         self.in_flight[seq] = context, completion
+        if opened is not None:
+            opened(context)
         clock = session.clock
         now = context.t_call_ps = clock.now_ps
         context.after, context.after_seq = self._after, self._after_seq
@@ -119,10 +132,29 @@ class ProgramCommands:
         clock.call_at(arrival, issued.check, None, pe.event_order)
         kernel.pause(line)
 
-    def wait(self, completion: Completion, line: str) -> None:
-        """Returns when the command of *completion* is done. The kernel waits at *line*."""
+    def before_wait(self, line: str) -> None:
+        """Issues the commands that the front end deferred, because the kernel is about to wait at *line*."""
         if self.deferred_calls is not None:
             self._issue_deferred(lambda deferred_calls: deferred_calls.before(None, line))
+
+    def when_all_done(self, call: Callable[[], None]) -> None:
+        """Calls `call()` when all commands that the program has issued so far are done, at once if they are."""
+        if self.in_flight:
+            self._for_all.append((set(self.in_flight), call))
+        else:
+            call()
+
+    def when_unused(self, rectangle: Rectangle, call: Callable[[], None]) -> None:
+        """Calls `call()` when no command that the PE's CPU has issued ahead uses *rectangle*, at once if none does."""
+        self._stream.when_unused(rectangle, call)
+
+    def goes_on_after(self, cause: CallCause, seq: int) -> None:
+        """Notes that *cause*, of number *seq*, let the kernel go on. The next command names it."""
+        self._after, self._after_seq = cause, seq
+
+    def wait(self, completion: Completion, line: str) -> None:
+        """Returns when the command of *completion* is done. The kernel waits at *line*."""
+        self.before_wait(line)
         if completion.done:
             return
         completion.when_done(self._kernel.resume)
@@ -142,6 +174,9 @@ class ProgramCommands:
             self._scoreboard.retire(context.submitted)
             for queue in self._stream.queues:
                 queue.submit_ready()
+            self._stream.look_for_unused()
+        if self._for_all:
+            self._note_done(record.command_seq)
         if session.tracer is not None:
             session.tracer.command_completed(record, context.submitted.line)
         if waiter is not None:
@@ -150,6 +185,16 @@ class ProgramCommands:
             session.clock.push((session.clock.now_ps, NORMAL, next(self._pe.event_order), waiter, None))
         if (waiter is None or self._kernel.has_returned) and self._on_unawaited is not None:
             self._on_unawaited()
+
+    def _note_done(self, seq: int) -> None:
+        """Notes for the calls of `when_all_done` that command *seq* is done."""
+        waiting, self._for_all = self._for_all, []
+        for awaited, call in waiting:
+            awaited.discard(seq)
+            if awaited:
+                self._for_all.append((awaited, call))
+            else:
+                call()
 
     def end(self) -> None:
         """Issues the commands that the front end deferred. The kernel has returned."""

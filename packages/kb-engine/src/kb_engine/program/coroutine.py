@@ -42,10 +42,10 @@ _IDLE: Final = _Idle()
 class KernelCoroutine:
     """Runs *body* until it pauses, and continues at `resume`. *returned* is called when *body* has returned.
 
-    While the kernel waits, `waiting_at` is its line, `waiting_since_ps` the start of the wait, and `waiting_for` the
-    command that it waits for, or None for room in the submission queue. `waiting_at` is "" before the kernel starts,
-    while it runs, and after it has returned. `has_returned` is true when the kernel has run to its end, and
-    `is_abandoned` when it never will.
+    While the kernel waits, `waiting_at` is its line, `waiting_since_ps` the start of the wait, and `waiting_for`
+    the command that it waits for, what it waits for of another program, or None for room in the submission queue.
+    `waiting_at` is "" before the kernel starts, while it runs, and after it has returned. `has_returned` is true
+    when the kernel has run to its end, and `is_abandoned` when it never will.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class KernelCoroutine:
     def __init__(self, clock: Clock, body: Callable[[], None], returned: Callable[[], None]) -> None:
         self.waiting_at = ""
         self.waiting_since_ps = 0
-        self.waiting_for: Completion | None = None
+        self.waiting_for: object = None
         self.has_returned = self.is_abandoned = False
         self._clock = clock
         self._body: Callable[[], None] | None = body
@@ -86,11 +86,12 @@ class KernelCoroutine:
         if self.has_returned:
             self._end()
 
-    def pause(self, line: str, waits_for: Completion | None = None) -> None:
+    def pause(self, line: str, waits_for: object = None) -> None:
         """Yields to the event loop until `resume` is called. The kernel stands at *line*.
 
-        *waits_for* is the command that the kernel waits for, unless `wait_for` has noted it. Raises KernelError at
-        *line* when another kernel calls: it reads a value of this kernel, and cannot wait for it.
+        *waits_for* is the command that the kernel waits for, or a wait for another program, unless `wait_for` has
+        noted it. Raises KernelError at *line* when another kernel calls: it reads a value of this kernel, and
+        cannot wait for it.
         """
         worker = getcurrent()
         if worker is not self._greenlet:

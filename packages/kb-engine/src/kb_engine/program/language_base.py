@@ -13,7 +13,7 @@ from kb_engine.program.author.kernel_lines import foreign_value, value_of_ended
 from kb_engine.program.grid import Program
 from kb_engine.program.port import Completion, ProgramPort
 from kb_engine.program.tcm_holder import TcmHolder
-from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTensor
+from kb_engine.program.values.handles import CompositeHandle, Handle, LoadedTensor, PendingStore
 from kb_engine.program.values.tensors import TensorRef
 from kb_engine.program.values.transposed import refuse
 from kb_messages import VIRTUAL_END, AddressError, Command, DType, KernelError, Matrix
@@ -59,22 +59,28 @@ class LanguageBase:
     def __init__(self, port: ProgramPort) -> None:
         self._port = port
 
-    def wait(self, handle: Handle) -> None:
+    def wait(self, handle: Handle | PendingStore) -> None:
         """Returns, in simulated time, when the command of *handle* is done. Costs no time if it is done already.
+
+        Of a `tl.store_async`, all commands are waited for.
 
         A pending result stays pending: `tl.materialize` makes its elements known. Raises KernelError for anything but a
         handle.
         """
         given: object = handle
+        if isinstance(given, PendingStore):
+            for each in given.completions:
+                self._port.wait(each)
+            return
         if isinstance(given, Handle) and given.operators is not self:  # type: ignore[comparison-overlap]  # it is both
             self._check_owner(given, self._port.line())
         completion = getattr(handle, "completion", None)
         if not isinstance(completion, Completion):
             got = f"tl.wait of {describe(handle)}"
-            raise KernelError(self._port.line(), got, "a result of tl.composite or tl.load")
+            raise KernelError(self._port.line(), got, "a result of tl.composite, tl.load or tl.store_async")
         self._port.wait(completion)
 
-    def wait_for(self, completion: Completion) -> None:
+    def wait_until_done(self, completion: Completion) -> None:
         """Returns, in simulated time, when the command of *completion* is done."""
         self._port.wait(completion)
 
@@ -200,6 +206,12 @@ class LanguageBase:
         assert handle.producer is not None
         self._port.memory.pending.mark(handle.place, handle.producer)
         self._port.submit(command, line, handle.completion, False)
+
+    def _keep_until(self, completion: Completion, value: Handle) -> None:
+        """Keeps the bytes of *value* until *completion*, because a command reads them. A scoreboard does so itself."""
+        value.readers.append(completion)
+        if not self._port.issues_ahead:
+            completion.keep((value.holder,))
 
     def _check_written(self, ref: TensorRef, call: str, line: str) -> None:
         """Raises KernelError where *ref* is a part of a tensor that kernels may not write."""

@@ -7,14 +7,14 @@ from typing import Any
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import Initiator
-from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler
+from kb_engine.block.pe_roles import AddressTranslator, CommandIssuer, CommandScheduler, MessageQueue
 from kb_engine.block.register_file import RegisterFile, RegisterFileOwner
 from kb_engine.memory.allocator import Allocator
 from kb_messages import AddressError, Matrix, TopologyError, VectorProgram, join_address
 
 
 class ProcessingElement:
-    """The CPU, scheduler, MMU and memories of one PE. *tcm* is the number and size of its TCM.
+    """The CPU, scheduler, MMU, message queue and memories of one PE. *tcm* is the number and size of its TCM.
 
     `max_pieces` is the most pieces of a DMA transfer. `tcm` allocates the part of the TCM that tile buffers do not use;
     kernels and the host share it. `event_order` numbers the PE's events for the clock. `fitting` caches vector programs
@@ -33,6 +33,7 @@ class ProcessingElement:
         self.register_nbytes = self.registers.nbytes
         self.fitting: set[VectorProgram] = set()
         self.mmu = _translator(blocks)
+        self.queue = _queue(pe_id, blocks)
         self.max_pieces = min((block.max_pieces for block in blocks if isinstance(block, Initiator)), default=1)
         reserved = self.scheduler.reserved_nbytes
         if reserved > self.tcm_nbytes:
@@ -79,6 +80,14 @@ def _translator(blocks: list[ComponentBase[Any]]) -> AddressTranslator[Any] | No
             raise TopologyError(mmu.node_id, "no wire to it", "one from the DMA", fix)
         return mmu
     return None
+
+
+def _queue(pe_id: str, blocks: list[ComponentBase[Any]]) -> MessageQueue[Any] | None:
+    """The PE's message queue, or None. Raises TopologyError for a second one."""
+    found = [block for block in blocks if isinstance(block, MessageQueue)]
+    if len(found) > 1:
+        raise TopologyError(pe_id, f"{len(found)} blocks that are a MessageQueue", "at most one in pe_template")
+    return found[0] if found else None
 
 
 def _one(pe_id: str, blocks: list[ComponentBase[Any]], role: type[Any]) -> Any:

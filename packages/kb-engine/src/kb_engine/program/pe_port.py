@@ -9,12 +9,13 @@ from typing import Any
 import numpy.typing as npt
 from greenlet import GreenletExit, getcurrent
 
-from kb_engine.block.state_visitor import StateVisitor
+from kb_engine.block.state_visitor import NotPeriodic, StateVisitor
 from kb_engine.program.author.kernel_lines import KernelLines, at_line
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.grid import Program
+from kb_engine.program.messages import ProgramMessages
 from kb_engine.program.pe import ProcessingElement
-from kb_engine.program.port import AccumulatorRegisters, Completion, Deferring
+from kb_engine.program.port import AccumulatorRegisters, Completion, Deferring, MessagePort
 from kb_engine.program.session import Session
 from kb_engine.program.tile_order import reads_before_writes
 from kb_messages import Command, KbError, Matrix, PipelinePlan, PlanError, SubmittedCommand
@@ -24,7 +25,13 @@ class PePort:
     """The `ProgramPort` of *program*, whose kernel has *lines*."""
 
     def __init__(
-        self, session: Session, pe: ProcessingElement, commands: ProgramCommands, program: Program, lines: KernelLines
+        self,
+        session: Session,
+        pe: ProcessingElement,
+        commands: ProgramCommands,
+        messages: ProgramMessages,
+        program: Program,
+        lines: KernelLines,
     ) -> None:
         self.program_id, self.num_programs, self.grid = program
         self.pe_id = pe.pe_id
@@ -37,6 +44,8 @@ class PePort:
         self.fitting = pe.fitting
         self.tcm = session.lease(pe)
         self.registers = AccumulatorRegisters(pe.reg_owner, pe.register_nbytes)
+        self.messages: MessagePort = messages
+        self._exchange = messages.exchange
         self.submit = commands.submit
         self.wait_for_all = commands.wait_for_all
         self.translate = pe.translate
@@ -48,7 +57,9 @@ class PePort:
         self.line: Callable[..., str] = lines.here
 
     def visit_state(self, over: StateVisitor) -> None:
-        """Hands the state to *over*."""
+        """Hands the state to *over*. Raises NotPeriodic in a launch whose programs wait for each other."""
+        if self._exchange.is_used:
+            raise NotPeriodic
         if self.grid is not None:
             self.program_id = over.program(self.program_id)
         over.same(tuple(self.tcm.held), self.tcm.has_ended, self.registers.ranges)

@@ -16,7 +16,9 @@ from kb_engine.memory.allocator import Lease
 from kb_engine.memory.device_memory import DeviceMemory
 from kb_engine.observe.capture import Capture
 from kb_engine.program.grid import Grid
-from kb_messages import Command, Matrix, VectorProgram, join_address
+from kb_engine.sync.channel import Channel, Message, Payload
+from kb_engine.sync.exchange import Tag
+from kb_messages import Command, Matrix, SyncReason, VectorProgram, join_address
 
 
 class Completion:
@@ -122,6 +124,32 @@ class Deferring(Protocol):
         """Called when the kernel has returned."""
 
 
+class MessagePort(Protocol):
+    """The messages and signals between one program and the other programs of its launch.
+
+    All methods but `free` let simulated time pass. They raise KernelError at *line* on a PE without a message queue, in
+    a launch with more programs than PEs, and for a program that is not there.
+    """
+
+    def send(self, src: Matrix, payload: Payload, to: int, tag: Tag, line: str, completion: Completion) -> None:
+        """Sends the value at *src* to program *to*, after a wait for a credit, and returns when the command is queued.
+
+        Raises KernelError at *line* for a message larger than the slots of its channel, and for a full TCM.
+        """
+
+    def receive(self, source: int, tag: Tag, line: str) -> tuple[Message, Channel]:
+        """Waits for the next message of *tag* from program *source*, and takes it."""
+
+    def free(self, message: Message, channel: Channel) -> None:
+        """Gives the slot of *message* back, when no command of the program reads the slot any more."""
+
+    def signal(self, to: int, flag: Tag, n: int, line: str) -> None:
+        """Adds *n* to the counter *flag* of program *to* when all earlier commands of this program are done."""
+
+    def wait_for(self, flag: Tag, n: int, line: str, reason: SyncReason) -> None:
+        """Returns when the counter *flag* of this program is *n* or more."""
+
+
 class ProgramPort(Protocol):
     """One program of a launch: a kernel that runs on one PE. A front end turns the calls of the kernel into commands.
 
@@ -155,6 +183,9 @@ class ProgramPort(Protocol):
     deferred_calls: Deferring | None
     """Called before commands, waits and the end of the kernel. The front end sets it; None without deferred
     commands."""
+
+    messages: MessagePort
+    """The messages and signals of the program, to and from the other programs of its launch."""
 
     @property
     def issues_ahead(self) -> bool:

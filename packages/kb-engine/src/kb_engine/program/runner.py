@@ -15,10 +15,12 @@ from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.grid import Program
+from kb_engine.program.messages import ProgramMessages
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import FrontEnd, ProgramPort
 from kb_engine.program.session import Session
+from kb_engine.sync.exchange import Exchange
 
 Kernel = Callable[..., None]
 
@@ -43,7 +45,8 @@ Play = Callable[[KernelCall, PePort], None]
 
 
 class KernelRunner:
-    """Runs *program* of a launch on *pe*. Its commands are part of *stream*.
+    """Runs *program* of a launch on *pe*. Its commands are part of *stream*, and *exchange* leads to
+    the other programs of the launch.
 
     *done(runner)* is called at `end_ps`, when the kernel has returned and all its commands are done; from then on
     `has_ended` is true. *returned(runner)* is called before, when the kernel has returned. `stopped_at` is the line at
@@ -57,6 +60,7 @@ class KernelRunner:
         pe: ProcessingElement,
         call: KernelCall,
         program: Program,
+        exchange: Exchange,
         stream: CommandStream,
         done: Callable[[KernelRunner], None],
         returned: Callable[[KernelRunner], None] | None = None,
@@ -69,7 +73,8 @@ class KernelRunner:
         self.end_ps = 0
         self.has_begun = self.has_ended = False
         self.stopped_at = ""
-        self._port = PePort(session, pe, self.commands, program, call.lines)
+        self._messages = ProgramMessages(session, pe, program, self.kernel, self.commands, exchange)
+        self._port = PePort(session, pe, self.commands, self._messages, program, call.lines)
         self._call = call
         self._play = play
         self._clock = session.clock
@@ -94,6 +99,7 @@ class KernelRunner:
     def start(self, _: object = None) -> None:
         """Starts the kernel. Its stream reads the PE's completion queue from now on."""
         self.has_begun = True
+        self._messages.begins()
         self._stream.listen()
         self.kernel.resume()
 
@@ -140,6 +146,7 @@ class KernelRunner:
         if self.kernel.has_returned and not self.commands.in_flight:
             self.end_ps = self._clock.now_ps
             self.has_ended = True
+            self._messages.ends()
             self.commands.forget_program()
             if self._returned is None or not self.pe.cpu.issues_ahead:
                 self._port.tcm.end()

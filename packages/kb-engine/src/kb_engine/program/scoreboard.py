@@ -60,6 +60,10 @@ class Scoreboard:
                     found = use
         return found
 
+    def uses(self, rectangle: Rectangle) -> bool:
+        """Whether an issued command that is not done uses bytes of *rectangle*."""
+        return any(overlaps(rectangle, other) for other, _ in self._index.near(rectangle))
+
     def issue(self, submitted: SubmittedCommand, completion: Completion) -> None:
         """Notes that *submitted* uses its operands from now on."""
         seq, command = submitted.command_seq, submitted.command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 from kb_dataexec import LogWriter, MemoryStore
 from kb_engine.block.in_flight import CommandInFlight
@@ -24,7 +25,8 @@ class Session:
 
     `commands_issued` and `n_ops` are the numbers of commands and of ops so far, which are the next of their numbers.
     `recorder` is None without an op log, and `tracer` is None without an observer of the trace. `kept` holds the
-    commands since `keep_commands(True)`, which skipped programs may repeat; None otherwise.
+    commands since `keep_commands(True)`, which skipped programs may repeat; None otherwise. `signal_number` numbers the
+    signals between programs.
     """
 
     def __init__(
@@ -44,10 +46,12 @@ class Session:
         self.materialize = materialize
         self.kept: list[CommandInFlight] | None = None
         self.n_ops = self.commands_issued = 0
+        self.signal_number = count()
 
     def restart(self, memory: MemoryStore, writer: LogWriter | None) -> None:
         """Counts commands and ops from 0 again, with the bytes of *memory*, and with the log in *writer*, if any."""
         self.n_ops = self.commands_issued = 0
+        self.signal_number = count()
         self.memory.restart(memory)
         if self.recorder is not None and writer is not None:
             self.recorder.restart(writer)

@@ -7,9 +7,20 @@ bytes, and bytes that a cycle keeps are held until the program ends.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from kb_engine.memory.allocator import Lease
 from kb_engine.timing.collector import COLLECTOR
 from kb_messages import Matrix
+
+
+class Releases(Protocol):
+    """What gives bytes of TCM back: a Lease, or the slot of a message. `has_ended` says that nothing is held."""
+
+    has_ended: bool
+
+    def release(self, start: int) -> None:
+        """Gives back the bytes at *start*."""
 
 
 class HeldBytes:
@@ -34,7 +45,7 @@ class TcmHolder:
 
     __slots__ = ("_is_kept", "_lease", "freed", "line", "matrix")
 
-    def __init__(self, lease: Lease, matrix: Matrix, line: str = "") -> None:
+    def __init__(self, lease: Releases, matrix: Matrix, line: str = "") -> None:
         self.matrix = matrix
         self.line = line
         self.freed = False

@@ -16,13 +16,26 @@ from typing import Final, NamedTuple
 class CallCause(IntEnum):
     """The cause that let a kernel make a call: its own start, or an earlier command that was submitted, done or queued.
 
-    A command is queued where commands wait in the queue of their engine.
+    A command is queued where commands wait in the queue of their engine. Where a kernel waited for another program, the
+    cause is a message that came, a credit for a slot that came free, or a signal.
     """
 
     START = 0
     SUBMISSION = 1
     COMPLETION = 2
     QUEUED = 3
+    MESSAGE = 4
+    CREDIT = 5
+    SIGNAL = 6
+
+
+class SyncReason(IntEnum):
+    """What a kernel waited for: a message, a credit for a message that it sends, a signal, or a barrier's signal."""
+
+    MESSAGE = 0
+    CREDIT = 1
+    SIGNAL = 2
+    BARRIER = 3
 
 
 class MessageKind(IntEnum):
@@ -46,9 +59,14 @@ class TableSchema(NamedTuple):
 
 
 ID_COLUMNS: Final = (
-    "op_id", "depends_on", "first_op_id", "behind_op", "command_seq", "after_seq", "operand_seq",
+    "op_id", "depends_on", "first_op_id", "behind_op", "command_seq", "after_seq", "operand_seq", "take_seq",
+    "free_seq", "by_seq", "next_seq",
 )  # fmt: skip
 """Columns that hold the ids of ops and the numbers of commands, which may be any numbers."""
+
+
+SYNC_TABLES: Final = ("sends", "signals", "waits")
+"""The tables of programs that wait for each other. A log without such programs does not have the tables."""
 
 
 def _times(*names: str) -> tuple[tuple[str, str], ...]:
@@ -61,6 +79,8 @@ _COMMAND_TIMES: Final = (
 _TRANSFER_TIMES: Final = "t_sent_ps", "t_arrived_ps", "t_served_ps", "t_first_ps", "t_last_ps"
 _KERNEL_TIMES: Final = "t_called_ps", "t_target_ps", "t_start_ps", "t_end_ps"
 _MESSAGE_TIMES: Final = "t_sent_ps", "t_arrived_ps"
+_SEND_TIMES: Final = "t_credit_ps", "t_rung_ps", "t_taken_ps", "t_freed_ps", "t_credited_ps"
+_SIGNAL_TIMES: Final = "t_sent_ps", "t_rung_ps"
 
 LOG_TABLES: Final[Mapping[str, TableSchema]] = {
     "dependencies": TableSchema((("op_id", "<i8"), ("depends_on", "<i8"))),
@@ -108,8 +128,50 @@ LOG_TABLES: Final[Mapping[str, TableSchema]] = {
         codes={"message": MessageKind},
         ascending=_MESSAGE_TIMES,
     ),
+    "sends": TableSchema(
+        columns=(
+            ("command_seq", "<i8"),
+            ("dst", "<i4"),
+            ("tag", "<i4"),
+            ("slot", "<i8"),
+            ("nbytes", "<i8"),
+            *_times(*_SEND_TIMES),
+            ("line_taken", "<i4"),
+            ("take_seq", "<i8"),
+            ("free_seq", "<i8"),
+        ),
+        texts=("dst", "tag", "line_taken"),
+        ascending=_SEND_TIMES,
+    ),
+    "signals": TableSchema(
+        columns=(
+            ("number", "<i8"),
+            ("src", "<i4"),
+            ("dst", "<i4"),
+            ("flag", "<i4"),
+            ("n", "<i8"),
+            *_times(*_SIGNAL_TIMES),
+            ("line", "<i4"),
+            ("after_seq", "<i8"),
+        ),
+        texts=("src", "dst", "flag", "line"),
+        ascending=_SIGNAL_TIMES,
+    ),
+    "waits": TableSchema(
+        columns=(
+            ("pe", "<i4"),
+            ("line", "<i4"),
+            ("reason", "|i1"),
+            *_times("from_ps", "to_ps"),
+            ("by_seq", "<i8"),
+            ("next_seq", "<i8"),
+        ),
+        texts=("pe", "line"),
+        codes={"reason": SyncReason},
+        ascending=("from_ps", "to_ps"),
+    ),
 }
-"""The auxiliary tables by name, in the order of the digest.
+"""The auxiliary tables by name, in the order of the digest. SYNC_TABLES come last there.
 
 `dependencies`: op `op_id` follows op `depends_on`, whatever their bytes.
 
@@ -129,4 +191,18 @@ The README of kb-dataexec explains how the columns divide a service into parts, 
 `kernels`: a program of a launch. The programs of a grid stand in their order, and a PE may have several of them; such a
 PE took each but the first one at `t_start_ps`. `messages`: the messages that host and processors sent for a launch, one
 row for each receiver.
+
+`sends`: a message of command `command_seq` to a program on PE `dst`, in slot `slot` of its channel, in the order in
+which slots were given back. The sender had a credit at `t_credit_ps`. The doorbell of the receiver rang at `t_rung_ps`,
+its kernel took the message at `t_taken_ps`, at `line_taken`, and gave the slot back at `t_freed_ps`. The credit was
+back at `t_credited_ps`. Commands of the receiver from number `take_seq` on come after the message, and commands from
+number `free_seq` on do not read the slot. So the bytes of the slot are gone before command `free_seq`.
+
+`signals`: signal `number` of the launches so far added `n` to the counter `flag` of the program on PE `dst`. The signal
+left PE `src` at `t_sent_ps`, when its commands before number `after_seq` were done, and rang at `t_rung_ps`.
+
+`waits`: a kernel on PE `pe` waited for another program, in the order in which the waits ended. `by_seq` is what ended
+the wait: the number of a send command (MESSAGE), of the send command whose slot came free (CREDIT; -1 where the slot
+was never used before), or of a signal (SIGNAL and BARRIER). Commands of the PE from number `next_seq` on come after the
+wait. A wait for a signal that had rung before has a row too, because the row orders commands.
 """

@@ -48,6 +48,7 @@ class NodeKind(Enum):
     PE_MATH = "pe_math"
     PE_MMU = "pe_mmu"
     PE_TCM = "pe_tcm"
+    PE_QUEUE = "pe_queue"
     M_CPU = "m_cpu"
     IO_CPU = "io_cpu"
     PCIE_EP = "pcie_ep"

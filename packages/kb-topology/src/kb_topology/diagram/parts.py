@@ -22,7 +22,7 @@ STYLES: dict[Kind, Style] = {
     **dict.fromkeys((Kind.XBAR, Kind.BRIDGE, Kind.NOC, Kind.UCIE, Kind.SERDES), "fabric"),
     **dict.fromkeys((Kind.PCIE_EP, Kind.IO_NOC), "io"),
     **dict.fromkeys((Kind.HOST, Kind.SWITCH), "outside"),
-    **dict.fromkeys((Kind.PE_CPU, Kind.PE_SCHEDULER, Kind.PE_MMU, Kind.M_CPU, Kind.IO_CPU), "command"),
+    **dict.fromkeys((Kind.PE_CPU, Kind.PE_SCHEDULER, Kind.PE_MMU, Kind.PE_QUEUE, Kind.M_CPU, Kind.IO_CPU), "command"),
 }
 _LEVELS = {"system": 0, "sip": 1, "cube": 2, "pe": 3}
 

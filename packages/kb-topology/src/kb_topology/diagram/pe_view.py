@@ -13,7 +13,7 @@ from kb_topology.diagram.loads import LinkLoad, heat_of, links_tip
 from kb_topology.diagram.parts import STYLES, Part, line_of, link_label, near
 
 _ROWS = (
-    (Kind.PE_CPU,),
+    (Kind.PE_CPU, Kind.PE_QUEUE),
     (Kind.PE_SCHEDULER,),
     (Kind.PE_MMU, Kind.PE_DMA, Kind.PE_FETCH_STORE, Kind.PE_GEMM, Kind.PE_MATH),
     (Kind.PE_TCM,),

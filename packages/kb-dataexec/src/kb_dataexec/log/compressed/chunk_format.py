@@ -22,6 +22,10 @@ from kb_messages import LOG_TABLES, MOST_NBYTES, LogError
 COMMAND_TIMES: Final = LOG_TABLES["commands"].ascending
 CAUSES: Final = ("after_seq", "after", "operand_seq", "operand_ps")
 SLOTS: Final = ("input", "panel", "output", "registers", "accumulators")
+ENDING: Final[Mapping[str, str]] = {
+    "kernels": "kernels", "messages": "messages", "sends": "sends", "signals": "signals", "waits": "kernel_waits",
+}  # fmt: skip
+"""The auxiliary tables that a chunk holds row by row, each with its name in a chunk, where `waits` are waits of ops."""
 KINDS: Final = ("records", "waits", "dispatches", "transfers")
 
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -43,8 +47,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 DTYPES: Final = {
     **{name: np.dtype([(column, "<i8") for column in columns]) for name, columns in _COLUMNS.items()},
-    "kernels": TABLE_DTYPES["kernels"],
-    "messages": TABLE_DTYPES["messages"],
+    **{stored: TABLE_DTYPES[name] for name, stored in ENDING.items()},
 }
 """The columns of each table of a chunk, in the order of the file."""
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from kb_dataexec.log.compressed.chunk_format import KINDS, ints, part_sizes, unpack_chunk
+from kb_dataexec.log.compressed.chunk_format import ENDING, KINDS, ints, part_sizes, unpack_chunk
 from kb_dataexec.log.compressed.compressed_rows import CompressedTables, Table
 from kb_dataexec.log.compressed.decoded_commands import DecodedCommands, read_as_written
 from kb_dataexec.log.compressed.expected_rows import RowSource
 from kb_dataexec.log.compressed.record_tables import command_table
 from kb_dataexec.log.compressed.row_maker import Chunk, RowMaker, n_finished
 from kb_dataexec.log.tables import LeftOut
-from kb_messages import LogError
+from kb_messages import SYNC_TABLES, LogError
 
 _MOST_LEFT: Final = 1 << 20
 """The most rows that a chunk may leave for the next one. Source: assumed; 40 MB. Chunks of kb_engine leave none."""
@@ -54,7 +54,9 @@ class CompressedReader:
             maker.expected.drop(first_op)
         commands = [decoded.commands[first_op] for first_op in sorted(decoded.commands)]
         finished = commands[: n_finished(commands, before_ps)]
-        ending = {name: tables[name] for name in ("kernels", "messages")}
+        ending = {
+            name: tables[stored] for name, stored in ENDING.items() if len(tables[stored]) or name not in SYNC_TABLES
+        }
         ending["commands"] = command_table(finished, decoded.intern)
         decoded.finish(finished)
         source = RowSource(CompressedTables(*[rows.in_order() for rows in pending]))

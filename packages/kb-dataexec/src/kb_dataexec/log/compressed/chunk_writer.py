@@ -14,6 +14,7 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.compressed.chunk_format import (
     CAUSES,
     COMMAND_TIMES,
+    ENDING,
     KINDS,
     SLOTS,
     Intern,
@@ -196,10 +197,10 @@ class CompressedWriter:
     ) -> bytes:
         """Returns a chunk of the rows of *pending* and *expected* that came before *before_ps* picoseconds.
 
-        *commands* are all commands that may have rows in this chunk or a later one. *ending* has the rows of `kernels`
-        and `messages`. Raises LogError for a time that needs more than 64 bits.
+        *commands* are all commands that may have rows in this chunk or a later one. *ending* has the rows of the
+        tables in ENDING. Raises LogError for a time that needs more than 64 bits.
         """
-        tables = dict(ending)
+        tables = {ENDING[name]: rows for name, rows in ending.items()}
         tables["chunk"] = rows_of("chunk", (before_ps, self._places.chunk_records))
         if self._is_first:
             tables["pes"] = rows_of("pes", chain.from_iterable(self._pes()))

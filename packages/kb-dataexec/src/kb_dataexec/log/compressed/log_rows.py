@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.compressed.chunk_format import ENDING
 from kb_dataexec.log.compressed.chunk_writer import CompressedWriter
 from kb_dataexec.log.compressed.command import CommandLike
 from kb_dataexec.log.compressed.command_group import intern_blocks, intern_texts
@@ -27,7 +28,7 @@ from kb_dataexec.log.compressed.compressed_rows import (
 from kb_dataexec.log.compressed.expected_rows import IsolatedRows, RowSource
 from kb_dataexec.log.compressed.record_tables import command_table, int_columns, table
 from kb_dataexec.log.compressed.row_maker import Places, RowMaker, n_finished
-from kb_messages import PipelinePlan
+from kb_messages import LOG_TABLES, SYNC_TABLES, PipelinePlan
 
 if TYPE_CHECKING:
     from kb_dataexec.log.writer import LogWriter
@@ -51,15 +52,14 @@ class LogMark(NamedTuple):
 class LogRows(Generic[C]):
     """The pending rows of a log: rows to append, repetitions, rows that isolated commands will have, and commands.
 
-    `records`, `waits` and `dispatches` take rows at their `tail`, as *transfers* does; `kernels` and `messages` take
-    ids and numbers. `flush` writes rows and compressed rows to `writer` in the order of `RowOrder`. If *on_chunk* is
+    `records`, `waits` and `dispatches` take rows at their `tail`, as *transfers* does; `ended` takes the rows of the
+    tables in ENDING. `flush` writes rows and compressed rows to `writer` in the order of `RowOrder`. If *on_chunk* is
     given, all rows are made, and it is called with the rows of each chunk.
     """
 
     def __init__(self, transfers: PendingRows, on_chunk: OnChunk | None = None) -> None:
         self.records, self.waits, self.dispatches = map(PendingRows, (RECORDS, WAITS, DISPATCHES))
-        self.kernels: list[tuple[str, tuple[int, ...]]] = []
-        self.messages: list[tuple[tuple[str, str], tuple[int, ...]]] = []
+        self.ended: dict[str, list[tuple[Sequence[str], Sequence[int]]]] = {name: [] for name in ENDING}
         self._all = self.records, self.waits, self.dispatches, transfers
         self._on_chunk = on_chunk
         self._commands: list[C | CommandPeriods] = []
@@ -71,8 +71,10 @@ class LogRows(Generic[C]):
     def begin(self, writer: LogWriter, places: Places) -> None:
         """Begins the log of *writer*, about a chip with *places*. All rows of the log before are dropped."""
         self.writer, self._places = writer, places
-        for kept in (*self._all, self.kernels, self.messages, self._commands, self._texts, self._origins):
+        for kept in (*self._all, self._commands, self._texts, self._origins):
             kept.clear()
+        for rows in self.ended.values():
+            rows.clear()
         self._flushes += 1
         self._n_taken = self._n_expected = 0
         self._maker = RowMaker(places, writer.intern)
@@ -227,21 +229,24 @@ class LogRows(Generic[C]):
         self._n_taken += n_records - self.records.n_rows
 
     def _ended(self) -> dict[str, Array]:
-        """The rows of programs and messages since the last call, by table.
+        """The rows of the tables in ENDING since the last call, by table. Empty SYNC_TABLES are left out.
 
         Raises LogError for a time that does not fit 64 bits.
         """
-        kernels, messages = [*self.kernels], [*self.messages]
-        self.kernels.clear()
-        self.messages.clear()
-        launch, called, target, start, end = int_columns((numbers for _, numbers in kernels), 5)
-        of, kind, sent, arrived = int_columns((numbers for _, numbers in messages), 4)
-        (pe,) = int_columns((self._numbers([pe]) for pe, _ in kernels), 1)
-        src, dst = int_columns((self._numbers(way) for way, _ in messages), 2)
-        return {
-            "kernels": table("kernels", [launch, pe, called, target, start, end]),
-            "messages": table("messages", [of, src, dst, kind, sent, arrived]),
+        found = {
+            name: self._table_of(name, [*rows]) for name, rows in self.ended.items() if rows or name not in SYNC_TABLES
         }
+        for rows in self.ended.values():
+            rows.clear()
+        return found
+
+    def _table_of(self, name: str, rows: Sequence[tuple[Sequence[str], Sequence[int]]]) -> Array:
+        """The table *name* of *rows*: the texts and the numbers of each row, both in the order of the columns."""
+        schema = LOG_TABLES[name]
+        n_texts = len(schema.texts)
+        texts = iter(int_columns((self._numbers(each) for each, _ in rows), n_texts))
+        numbers = iter(int_columns((each for _, each in rows), len(schema.columns) - n_texts))
+        return table(name, [next(texts if column in schema.texts else numbers) for column, _ in schema.columns])
 
     def _write_compressed(
         self,

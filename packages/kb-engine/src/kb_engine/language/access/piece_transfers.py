@@ -17,7 +17,7 @@ from kb_engine.memory.tiles import MadeTile, TilePart
 from kb_engine.program.port import Completion
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.affine import Affine, sides_of
-from kb_engine.program.values.handles import Handle, LoadedTensor
+from kb_engine.program.values.handles import Handle, LoadedTensor, PendingStore
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.symbols import plain
 from kb_engine.program.values.tensors import TensorRef
@@ -93,10 +93,24 @@ class PieceTransfers(MathOps):
         port.submit(LoadCommand(src=src, dst=dst), line, loaded.completion, waits)
         return loaded
 
-    def _store_whole(self, dst: Matrix, value: Handle, src: Matrix, line: str) -> None:
-        """Stores the elements of *value*, which lies packed at *src*, to the rectangle *dst* row by row."""
+    def _store_whole(
+        self, dst: Matrix, value: Handle, src: Matrix, line: str, pending: PendingStore | None = None
+    ) -> None:
+        """Stores the elements of *value*, which lies packed at *src*, to the rectangle *dst* row by row.
+
+        Waits for the store, or, with *pending*, adds the store there.
+        """
         self._port.memory.put(dst, src, value.known, value.producer)
-        self._port.submit(StoreCommand(src=_packed_as(dst, src), dst=dst), line, Completion(), True)
+        self._submit_store(StoreCommand(src=_packed_as(dst, src), dst=dst), value, line, pending)
+
+    def _submit_store(self, command: StoreCommand, value: Handle, line: str, pending: PendingStore | None) -> None:
+        if pending is None:
+            self._port.submit(command, line, Completion(), True)
+            return
+        completion = Completion()
+        self._keep_until(completion, value)
+        pending.completions.append(completion)
+        self._port.submit(command, line, completion, False)
 
     def constants(self, data: npt.NDArray[Any], dtype: DType, line: str) -> LoadedTensor:
         """Loads *data*, elements of *dtype*, to TCM. They are constants of the op log, and come with a DMA command."""
@@ -111,21 +125,23 @@ class PieceTransfers(MathOps):
         self._port.submit(command, line, loaded.completion, True)
         return loaded
 
-    def _store_pieces(self, access: ElementAccess, value: Handle, src: Matrix, line: str) -> None:
+    def _store_pieces(
+        self, access: ElementAccess, value: Handle, src: Matrix, line: str, pending: PendingStore | None
+    ) -> None:
         """Stores the elements of *value*, which lies packed at *src*, to the elements of *access*."""
         if access.is_empty:
             return
         dtype = access.ref.tensor.dtype
         pieces = self._placed(access, pieces_of(access, self._copy_of(access), is_store=True), src, line)
         if self._is_plain(pieces, src):
-            self._store_whole(_mapped(_matrix(pieces[0], dtype), pieces[0]), value, src, line)
+            self._store_whole(_mapped(_matrix(pieces[0], dtype), pieces[0]), value, src, line, pending)
             return
         known = None if value.known is None else np.ascontiguousarray(value.known)
         for each in pieces:
             self._port.memory.put(_matrix(each, dtype), src, known, value.producer, _part(each, src))
         for chunk in self._commands(pieces):
             command = StoreCommand(src=src, dst=_first_row(chunk, dtype), pieces=chunk)
-            self._port.submit(command, line, Completion(), True)
+            self._submit_store(command, value, line, pending)
 
     def _copy_of(self, access: ElementAccess) -> int:
         return access.ref.copy_near(self._port.pe_id)

@@ -277,7 +277,7 @@ class RecordedTensor(LoadedTensor):
             return super().look(touched_by)
         self._leave()
         for completion in _unfinished(self.op):
-            self.operators.wait_for(completion)  # type: ignore[union-attr]  # the language made the handle
+            self.operators.wait_until_done(completion)  # type: ignore[union-attr]  # the language made the handle
         self._notify_wrap(touched_by)
         return self.known
 

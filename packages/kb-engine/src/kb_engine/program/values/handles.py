@@ -37,7 +37,7 @@ class Operators(Protocol):
     def wait(self, handle: Handle) -> None:
         """Returns, in simulated time, when the command of *handle* is done."""
 
-    def wait_for(self, completion: Completion) -> None:
+    def wait_until_done(self, completion: Completion) -> None:
         """Returns, in simulated time, when the command of *completion* is done."""
 
     def evaluate(self, handle: Handle, touched_by: str) -> None:
@@ -390,6 +390,15 @@ class CompositeHandle(Handle):
     def matrix(self) -> Matrix | None:
         """The place of the result in TCM; None if the result lies elsewhere."""
         return None if self.holder is None else self.place
+
+
+class PendingStore:
+    """The result of `tl.store_async`: the completions of its commands, for which `tl.wait` waits."""
+
+    __slots__ = ("completions",)
+
+    def __init__(self) -> None:
+        self.completions: list[Completion] = []
 
 
 class TransposedHandle(LaidOutOperators, Transposed[Handle]):

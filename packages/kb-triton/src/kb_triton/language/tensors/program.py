@@ -128,7 +128,7 @@ class Machine(Language):
         """Waits until the commands of *completions* are done."""
         for each in completions:
             if not each.done:
-                self.wait_for(each)
+                self.wait_until_done(each)
 
 
 _RUNNING: ContextVar[Machine] = ContextVar("kb_triton_program")

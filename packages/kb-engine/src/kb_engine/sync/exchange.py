@@ -1,0 +1,180 @@
+"""Exchange: the channels and counters of one launch, and the programs at their ends.
+
+Design: docs/design/messages.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, NamedTuple
+
+from kb_engine.block.pe_roles import MessageQueue
+from kb_engine.memory.allocator import Allocator, OutOfMemoryError
+from kb_engine.sync.channel import SLOT_NBYTES, Channel, Counter, Credit, Message
+from kb_messages import KernelError, Rectangle, SimulationStuckError
+
+Tag = Hashable
+"""The tag of a channel or the flag of a counter, as kernels write it: an integer, or a tuple of integers and texts."""
+
+
+class LostMessageError(KernelError):
+    """A message that nobody received before its launch ended."""
+
+    exit_code = SimulationStuckError.exit_code
+
+
+class Endpoint(NamedTuple):
+    """A program that has a PE: the id, the message queue and the TCM of the PE, and the name of the program.
+
+    `queue` is None on a PE without a message queue. `when_unused(rectangle, call)` calls `call()` once, at once or
+    later, when no command of the program that was issued before uses the bytes.
+    """
+
+    pe_id: str
+    name: str
+    queue: MessageQueue[Any] | None
+    tcm: Allocator
+    when_unused: Callable[[Rectangle, Callable[[], None]], None]
+
+
+class Exchange:
+    """The channels and counters of a launch of *n_programs* programs on *n_pes* PEs.
+
+    *signal_number* numbers the signals of all launches. `is_used` says whether a program has sent, received, signalled
+    or waited. Slots belong to the launch: `close` gives them back.
+    """
+
+    def __init__(self, n_programs: int, n_pes: int, signal_number: Iterator[int]) -> None:
+        self.n_programs = n_programs
+        self.n_pes = n_pes
+        self.is_used = False
+        self.channels: dict[tuple[int, int, Tag], Channel] = {}
+        self.counters: dict[tuple[int, Tag], Counter] = {}
+        self._signal_number = signal_number
+        self._programs: dict[int, Endpoint] = {}
+        self._ended: set[int] = set()
+        self._when_placed: dict[int, list[Callable[[], None]]] = {}
+        self._slots: list[tuple[Allocator, int]] = []
+
+    def place(self, program: int, endpoint: Endpoint) -> None:
+        """Notes that *program* has the PE of *endpoint*, and begins now."""
+        self._programs[program] = endpoint
+        for call in self._when_placed.pop(program, ()):
+            call()
+
+    def when_placed(self, program: int, call: Callable[[], None]) -> None:
+        """Calls `call()` once *program* has a PE. The caller has seen that the program has none."""
+        self._when_placed.setdefault(program, []).append(call)
+
+    def endpoint(self, program: int) -> Endpoint | None:
+        """The endpoint of *program*; None while it has no PE."""
+        return self._programs.get(program)
+
+    def has_ended(self, program: int) -> bool:
+        """Whether *program* has ended."""
+        return program in self._ended
+
+    def channel(self, source: int, to: int, tag: Tag) -> Channel:
+        """The channel of *tag* from program *source* to program *to*."""
+        key = source, to, tag
+        found = self.channels.get(key)
+        if found is None:
+            found = self.channels[key] = Channel(source, to, shown(tag))
+        return found
+
+    def counter(self, program: int, flag: Tag) -> Counter:
+        """The counter *flag* of *program*."""
+        found = self.counters.get((program, flag))
+        if found is None:
+            found = self.counters[program, flag] = Counter()
+        return found
+
+    def open(self, channel: Channel, nbytes: int, line: str, now_ps: int) -> None:
+        """Takes the slots of *channel*, each for *nbytes* rounded up, from the far end of the receiver's TCM.
+
+        Raises KernelError at *line* where the TCM has no room. A slot whose bytes a command of the receiver still uses
+        gets its credit when the command is done.
+        """
+        receiver = self._programs[channel.to]
+        assert receiver.queue is not None, "a sender has seen the queue of the receiver"
+        channel.slot_nbytes, channel.line_opened = -(-nbytes // SLOT_NBYTES) * SLOT_NBYTES, line
+        depth = receiver.queue.depth
+        holder = f"the {depth} slots of {channel.tag} at {line}"
+        for _ in range(depth):
+            try:
+                start = receiver.tcm.take_last(channel.slot_nbytes, holder)
+            except OutOfMemoryError as error:
+                got = f"{depth} slots of {channel.slot_nbytes} bytes for messages to {receiver.name}, {channel.tag}"
+                fix = "send smaller parts, keep fewer values there, or lower the depth of its pe_queue"
+                raise KernelError(f"{line}: {error.where}", got, error.needs, fix) from None
+            self._slots.append((receiver.tcm, start))
+            channel.slots.append(start)
+        for slot, start in enumerate(channel.slots):
+            whole = Rectangle(start, 1, channel.slot_nbytes, channel.slot_nbytes)
+
+            def unused(slot: int = slot) -> None:
+                channel.give(Credit(slot, now_ps))
+
+            receiver.when_unused(whole, unused)
+
+    def free(self, message: Message, channel: Channel, now_ps: int, free_seq: int) -> None:
+        """Gives the slot of *message* back now. Its credit goes to the sender."""
+        source, receiver = self._programs[channel.source], self._programs[channel.to]
+        assert receiver.queue is not None, "the receiver has taken a message"
+        assert source.queue is not None, "the sender has sent a message"
+        message.t_freed_ps, message.free_seq = now_ps, free_seq
+        way_ps = self.latency_ps(receiver.queue, source.queue)
+        message.t_credited_ps = now_ps + receiver.queue.credit_ps() + way_ps
+        channel.held.remove(message)
+        channel.give(Credit(message.slot, message.t_credited_ps, message.seq))
+
+    def signal(self, source: int, to: int, flag: Tag, n: int, t_sent_ps: int) -> tuple[int, int]:
+        """A signal leaves at *t_sent_ps* and adds *n* to counter *flag* of *to*. Returns its number and when it rings.
+
+        Both programs have a PE with a queue.
+        """
+        src, dst = self._programs[source].queue, self._programs[to].queue
+        assert src is not None, "the sender has a queue"
+        assert dst is not None, "the receiver has a queue"
+        number = next(self._signal_number)
+        t_rung_ps = t_sent_ps + self.latency_ps(src, dst) + dst.doorbell_ps()
+        self.counter(to, flag).add(number, n, t_rung_ps)
+        return number, t_rung_ps
+
+    def latency_ps(self, src: MessageQueue[Any], dst: MessageQueue[Any]) -> int:
+        """Picoseconds without bytes from queue *src* to queue *dst*. Raises TopologyError where no links lead there."""
+        latency_ps: int = src.context.fabric.leg(src.node_id, dst.node_id).latency_ps
+        return latency_ps
+
+    def end(self, program: int) -> None:
+        """Notes that *program* has ended."""
+        self._ended.add(program)
+
+    def close(self) -> None:
+        """Gives all slots back, because the launch has ended. Raises LostMessageError for a message nobody received."""
+        for tcm, start in self._slots:
+            tcm.release(start)
+        self._slots.clear()
+        for channel in self.channels.values():
+            if channel.coming:
+                raise self._lost(channel)
+
+    def _lost(self, channel: Channel) -> LostMessageError:
+        message = channel.coming[0]
+        source, receiver = self._programs[channel.source], self._programs[channel.to]
+        got = (
+            f"a message of {message.matrix.nbytes} bytes from {source.name} to {receiver.name}, {channel.tag}, that "
+            f"nobody received (of {channel.n_sent} sent there, {channel.n_taken} were received"
+        )
+        got += f", the last at {channel.line_last}" if channel.line_last else ""
+        return LostMessageError(message.line_sent, f"{got})", "a tl.recv for each tl.send")
+
+
+def shown(tag: Tag) -> str:
+    """*tag* as reports show it: `tag 0`, or `tag reduce 3`."""
+    return f"tag {' '.join(map(str, tag)) if isinstance(tag, tuple) else tag}"
+
+
+def shown_flag(flag: Tag) -> str:
+    """*flag* as reports show it: `flag 0`, or `flag halo 3`."""
+    return f"flag {' '.join(map(str, flag)) if isinstance(flag, tuple) else flag}"
