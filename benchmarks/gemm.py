@@ -287,10 +287,10 @@ def suggest_cut(host: Host, size: GemmSize, tensors: Operands) -> Waves:
 def chip_costs(host: Host, address: int) -> ChipCosts | None:
     """The costs of the chip of *host*, whose operands lie in the memory at *address*. Its PEs are taken to be equal.
 
-    None where their schedulers state no costs.
+    Slow PEs count as the others. None where their schedulers state no costs.
     """
-    pes = list(host.engine.pes.values())
-    scheduler: Any = pes[0].scheduler
+    pes = host.engine.pes
+    scheduler: Any = pes[host.engine.topology.usual_pe].scheduler
     if not hasattr(scheduler, "tile_room") or not hasattr(scheduler, "tile_costs"):
         return None
     memory = host.engine.components.get(host.engine.topology.address_map.decode(address)[0].node_id)

@@ -36,6 +36,20 @@ def test_a_picture_tells_packets_multicast_and_interleaved_memories(small):
     assert chart(topology, "pe").facts == ()
 
 
+def test_pictures_tell_slow_pes(small):
+    topology = small("wire_ps_per_mm: 7.0", 'wire_ps_per_mm: 7.0\nslow: {"pe[1:3]": 1.5}')
+    for view in ("system", "sip", "cube"):
+        found = chart(topology, view)
+        assert found.facts == ("Slow PEs: sip0.cube0.pe1 by 1.5, sip0.cube0.pe2 by 1.5.",)
+        assert flaws(layout(found)) == []
+    boxes = boxes_of(topology, "cube")
+    assert [boxes[f"pe{number}"].lines for number in range(4)] == [(), ("slow by 1.5",), ("slow by 1.5",), ()]
+    assert chart(topology, "pe").subtitle == "2 PEs like this one"
+    slowed = chart(topology, "pe", "sip0.cube0.pe1")
+    assert slowed.subtitle == "sip0.cube0.pe1; slow by 1.5, with the times and rates of a PE that is not"
+    assert flaws(layout(slowed)) == []
+
+
 def test_slices_tell_the_memories_that_lie_over_them(small):
     boxes = boxes_of(small(*NAMED), "cube")
     assert [boxes[f"hbm{number}"].lines[-1] for number in range(4)] == ["in even, all", "in all"] * 2

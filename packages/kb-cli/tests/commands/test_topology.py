@@ -257,6 +257,18 @@ def test_topology_check_counts(invoke: Invoke) -> None:
     assert (found["pes"], found["nodes"]["pe_gemm"]) == (8, 8)
 
 
+def test_check_and_show_name_slow_pes(invoke: Invoke, here: Path) -> None:
+    text = Path(bundled.find("topologies", "one_cube")).read_text()
+    (here / "slow.yaml").write_text(text + 'slow: {"pe[1:3]": 1.5, pe7: 4, pe0: 1}\n')
+    said = "slow PEs: sip0.cube0.pe1 by 1.5, sip0.cube0.pe2 by 1.5, sip0.cube0.pe7 by 4"
+    factors = {"sip0.cube0.pe1": 1.5, "sip0.cube0.pe2": 1.5, "sip0.cube0.pe7": 4.0}
+    assert f"  {said}" in invoke("topology", "check", "slow.yaml").stdout.splitlines()
+    assert said in invoke("topology", "show", "slow.yaml").stdout.splitlines()
+    assert json.loads(invoke("topology", "check", "slow.yaml", "--json").stdout)["slow"] == factors
+    assert json.loads(invoke("topology", "show", "slow.yaml", "--json").stdout)["slow"] == factors
+    assert "slow" not in json.loads(invoke("topology", "check", "one_cube", "--json").stdout)
+
+
 def test_topology_check_refuses(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("name: [\n")
     done = invoke("topology", "check", "bad.yaml")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from click.testing import Result
@@ -57,6 +58,15 @@ def test_a_pe_is_used_when_it_ran_a_program(options: dict[str, Any], used: int) 
 def test_the_frame_names_the_issue_of_the_pes_that_were_used(issue: str) -> None:
     found = result(kb.chip("one_cube", {ISSUE: issue}))
     assert frame_text(found) == f"8 of 8 PEs; {issue} issue; no host on this chip, so uploads take no time"
+
+
+def test_the_frame_names_the_slow_pes_that_were_used() -> None:
+    chip = kb.chip("one_cube", {"$.slow.pe3": 2, "$.slow['pe[5:8]']": 1.25, "$.slow.pe0": 1})
+    found = result(chip)
+    assert found.frame.slow == {f"sip0.cube0.pe{pe}": 2.0 if pe == 3 else 1.25 for pe in (3, 5, 6, 7)}
+    slow = ", ".join(f"sip0.cube0.pe{pe} by 1.25" for pe in (5, 6, 7))
+    assert frame_text(found).startswith(f"8 of 8 PEs; slow PEs: sip0.cube0.pe3 by 2, {slow}; blocking issue;")
+    assert "slow" not in json.loads(msgspec.json.encode(result(chip, whole, pes=[0, 1, 2]).frame))
 
 
 def test_start_up_is_left_out_and_said() -> None:
@@ -113,8 +123,6 @@ def test_replicas_of_a_benchmark_stand_in_the_summary_in_json_and_in_the_report(
 
 
 def test_a_folder_of_an_older_kb_has_no_frame() -> None:
-    import msgspec
-
     old = replace(result("one_cube"), frame=msgspec.UNSET)
     assert frame_text(old) == ""
     assert conditions([old]) == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 
 import msgspec
@@ -15,7 +16,7 @@ from kb_messages import TopologyError
 from kb_topology.chip.graph import Graph
 from kb_topology.chip.instantiate import instantiate
 from kb_topology.chip.loader import load_spec, read_source
-from kb_topology.chip.slow_pes import slow_pes
+from kb_topology.chip.slow_pes import pes_of, slow_pes
 from kb_topology.chip.spec import TopologySpec
 from kb_topology.memory.address_map import AddressMap
 from kb_topology.text.source import YamlSource
@@ -45,6 +46,13 @@ class Topology(Struct, frozen=True, kw_only=True):
     def slow_factor(self, pe_id: str) -> float:
         """The times of the blocks of the PE *pe_id* over the times that the file states: 1 for all but slow PEs."""
         return self.slow.get(pe_id, 1.0)
+
+    def pes_of(self, key: str) -> tuple[str, ...]:
+        """The ids of the PEs that *key* names, as a key of `slow` does: `pe3`, or `sip[*].cube[0].pe[0:4]`.
+
+        Raises UnknownKeyError where *key* names no PEs of the chip.
+        """
+        return pes_of(key, self.spec, self.graph, partial(self.source.error, ("slow", key)))
 
     @property
     def usual_pe(self) -> str:

@@ -89,7 +89,7 @@ def gemm_command(
     wanted: list[TileShape | None] = [*map(TileShape.parse, tiles)] or [None]
     chip = load_topology(bundled.find("topologies", topology))
     engine = Engine(chip)
-    pe = next(iter(engine.pes.values()))
+    pe = engine.pes[chip.usual_pe]
     memory = nearest_memory(engine, pe)
     ops = tuple(_epilogue_op(text, shape) for text in epilogue)
     product = replace(_command(shape, pins, transposed, b_stream, ops), loop_order=LoopOrder.parse(loop_order))

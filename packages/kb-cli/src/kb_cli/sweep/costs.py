@@ -9,7 +9,7 @@ from kb_cli.sweep.axis import SweepAxis
 from kb_cli.sweep.definition import Definition
 from kb_cli.sweep.expression import Expression, number_of
 from kb_cli.sweep.points import Point
-from kb_cli.whatif.chip_levers import chip_levers
+from kb_cli.whatif.chip_levers import SLOW, chip_levers
 from kb_messages import KbError
 from kb_topology import Topology
 
@@ -25,7 +25,8 @@ def costs_of(definition: Definition, points: Sequence[Point], chips: Iterable[To
     """Returns the costs of *points*: the definition's expression, or one for each axis of *chips* that has numbers.
 
     More of an axis costs more, except where half the value is the faster chip: there, less costs more. Source: assumed,
-    except for values that a block declares as a lever. Raises BenchmarkError for an expression that is no number.
+    except for values that a block declares as a lever. The factor of a slow PE costs nothing: nobody chooses it. Raises
+    BenchmarkError for an expression that is no number.
     """
     if definition.cost:
         expression = Expression(definition.cost, definition.axes, "--cost", definition.fixed)
@@ -33,7 +34,7 @@ def costs_of(definition: Definition, points: Sequence[Point], chips: Iterable[To
             expression.number({axis: text for axis, text in point.items() if axis not in definition.over})
         return [Cost(definition.cost, expression.number)]
     axes = [axis for group in definition.groups for axis in group.axes if axis.kind == "chip"]
-    axes = [axis for axis in axes if axis.name not in definition.over]
+    axes = [axis for axis in axes if axis.name not in definition.over and any(path[0] != SLOW for path in axis.paths)]
     fewer = _better_smaller(chips)
     found = []
     for axis in axes:

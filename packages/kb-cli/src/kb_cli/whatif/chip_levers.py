@@ -10,18 +10,23 @@ import msgspec
 from msgspec import Struct
 
 from kb_cli.compare.blocks import block_name
+from kb_cli.terminal.units import listed
 from kb_cli.whatif.link_kinds import templates_of_links
 from kb_engine.engine import Registry
 from kb_messages import Lever, levers_of
 from kb_topology import Topology, YamlPath, exact
 
 LINKS = "links"
+SLOW = "slow"
+_MOST_NAMED = 3
+"""The most slow PEs that a lever names. Source: assumed."""
 
 
 class ChipLever(Struct, frozen=True):
     """Field `field` of all blocks of one kind, or of the links of one kind (`block` is then `links`).
 
-    `part` names the blocks or links in sentences. `values` has the file's values, by place.
+    A key of `slow` in the file is a lever, too (`block` is then `slow`, and `field` the key). `part` names the blocks,
+    links or slow PEs in sentences. `values` has the file's values, by place.
     """
 
     block: str
@@ -32,9 +37,21 @@ class ChipLever(Struct, frozen=True):
 
     @property
     def better(self) -> dict[YamlPath, str]:
-        """Twice or half each value, exactly, as texts for the file."""
+        """Twice or half each value, exactly, or 1 for slow PEs, as texts for the file."""
+        if self.block == SLOW:
+            return dict.fromkeys(self.values, "1")
         factor = Decimal(2) if self.lever.better == "twice" else Decimal("0.5")
         return {path: f"{(Decimal(str(value)) * factor).normalize():f}" for path, value in self.values.items()}
+
+    @property
+    def is_at_best(self) -> bool:
+        """Whether the file has the better values already, as it has for a factor of 1."""
+        return all(float(text) == self.values[path] for path, text in self.better.items())
+
+    @property
+    def change(self) -> str:
+        """The better values in words, before the parts: `twice the clock`."""
+        return "full speed" if self.block == SLOW else f"{self.lever.better} the {self.lever.noun}"
 
 
 class Moved(Struct, frozen=True):
@@ -52,12 +69,12 @@ class Moved(Struct, frozen=True):
 
 def chip_levers(topology: Topology) -> list[ChipLever]:
     """Returns every lever of *topology* whose value is not zero, in the order of the file's nodes, then the levers of
-    links.
+    links, then those of slow PEs.
 
     Raises TopologyError when a block is not installed, or does not take its attributes.
     """
     found: dict[tuple[str, str, str], tuple[Lever, dict[YamlPath, float]]] = {}
-    for block, part, path, field, lever, value in (*_nodes(topology), *_links(topology)):
+    for block, part, path, field, lever, value in (*_nodes(topology), *_links(topology), *_slow_pes(topology)):
         if value:
             found.setdefault((block, part, field), (lever, {}))[1][(*path, field)] = float(value)
     return [ChipLever(block, field, lever, values, part) for (block, part, field), (lever, values) in found.items()]
@@ -106,3 +123,16 @@ def _links(topology: Topology) -> Iterator[tuple[str, str, YamlPath, str, Lever,
     for path, template, kind in templates_of_links(topology):
         for field, lever in levers_of(type(template)):
             yield LINKS, kind.name, path, field, lever, getattr(template, field)
+
+
+def _slow_pes(topology: Topology) -> Iterator[tuple[str, str, YamlPath, str, Lever, float | None]]:
+    """Yields the keys of `slow`. All that blocks of PEs do on a path scales with a factor."""
+    kinds = {node.kind.value for node in topology.graph.nodes.values() if node.pe is not None}
+    classes = {
+        each for kind, _, _, _, lever, value in _nodes(topology) if kind in kinds and value for each in lever.classes
+    }
+    lever = Lever((*sorted(kinds), *sorted(classes)), "half", "factor")
+    for key, factor in (topology.spec.slow or {}).items():
+        pes = topology.pes_of(key)
+        part = listed(pes) if len(pes) <= _MOST_NAMED else f"{len(pes)} slow PEs"
+        yield SLOW, part, (SLOW,), key, lever, factor

@@ -17,7 +17,7 @@ from kb_cli.run.records.usage_file import UsageTable
 from kb_cli.run.records.where_time import where_of
 from kb_cli.terminal.units import duration, listed, percent, signed_percent
 from kb_cli.whatif.bound import BusyPart, bound_ps, busy_parts, by_kind, limits_of, moved_ps
-from kb_cli.whatif.chip_levers import LINKS, ChipLever, chip_levers, moved
+from kb_cli.whatif.chip_levers import LINKS, SLOW, ChipLever, chip_levers, moved
 from kb_cli.whatif.lever_sets import BUSY, lever_sets
 from kb_dataexec.analysis import Where
 from kb_dataexec.files import file_in, read_json
@@ -90,7 +90,7 @@ def lever_chances(run: TimedRun) -> Iterator[TriedLever]:
     for each in every:
         alone[id(each)] = found = _tried(run, where, busy, every, (each,))
         is_idle = each.block == LINKS and works_ps.get(each.part, 0) < least_ps
-        if found.path_ps >= least_ps and found.path_ps and not is_idle:
+        if found.path_ps >= least_ps and found.path_ps and not is_idle and not each.is_at_best:
             yield found
     for several in lever_sets(every, busy, run.latency_ps, run.topology):
         together = _tried(run, where, busy, every, several)
@@ -122,14 +122,19 @@ def _name(pulled: Sequence[ChipLever]) -> str:
     """Returns the change in words: `Twice the bandwidth of HBM and of the links between HBM and XBAR`."""
     parts: dict[str, list[str]] = {}
     for each in pulled:
-        parts.setdefault(f"{each.lever.better} the {each.lever.noun}", []).append(f"of {each.part}")
+        parts.setdefault(each.change, []).append(f"of {each.part}")
     clauses = [f"{change} {listed(names)}" for change, names in parts.items()]
     text = ", with ".join(clauses)
     return f"{text[0].upper()}{text[1:]}"
 
 
 def _busiest_part(lever: ChipLever, busy: Sequence[BusyPart], latency_ps: int) -> str:
-    """Returns a clause on the busiest of the blocks or links of *lever*, by name where the others are less busy."""
+    """Returns a clause on the busiest of the blocks or links of *lever*, by name where the others are less busy.
+
+    The clause on slow PEs has their factor.
+    """
+    if lever.block == SLOW:
+        return f"slow by a factor of {next(iter(lever.values.values())):g}"
     own = [each for each in busy if (each.part if lever.block == LINKS else each.block) in (lever.part, lever.block)]
     top = max(own, key=lambda each: each.ps, default=None)
     if top is None or not top.ps or not latency_ps:

@@ -39,6 +39,15 @@ def folded(tl, x, y, rows):
         tl.store(y[program * rows : (program + 1) * rows, :], total.to("f16"))
 
 
+def parted(tl, x, y, starts):
+    """Program p takes rows in blocks of 16, from its place in *starts* to the next place."""
+    for row in range(starts[tl.program_id()], starts[tl.program_id() + 1], 16):
+        value = tl.load(x[row : row + 16, :]).to("f32")
+        for _ in range(8):
+            value = value / (1 + tl.exp(-value))
+        tl.store(y[row : row + 16, :], value.to("f16"))
+
+
 def products(m, k, n, rows, cols, grid):
     a, b = np.ones((m, k), np.float16), np.ones((k, n), np.float16)
     return run(product, a, b, kb.empty((m, n), "f16"), rows, cols, grid=(grid,))
@@ -91,3 +100,36 @@ def test_a_gain_that_fixed_costs_make_uncertain_is_not_told():
 )
 def test_equal_shares_have_no_tail(m, rows, cols, grid):
     assert "tail" not in placement_rules(products(m, 256, 512, rows, cols, grid))
+
+
+def shares_of(shares, slow):
+    """A run of `parted` on PEs that have *shares* of 16 rows each, on a chip with *slow* PEs."""
+    starts = [16 * sum(shares[:number]) for number in range(len(shares) + 1)]
+    x = np.ones((starts[-1], 512), np.float16)
+    values = {f"$.slow.{pe}": factor for pe, factor in slow.items()}
+    return run(
+        parted, x, kb.empty(x.shape, "f16"), starts, chip=kb.chip("one_cube", values), pes=list(range(len(shares)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("slow", "shares", "times"),
+    [
+        ({"pe3": 2}, [8, 8, 8, 4, 8, 8, 8, 8], "1.88"),  # 2 blocks of 8 over the 8 of 7.5 PEs
+        ({"pe1": 4, "pe6": 2}, [8, 2, 8, 8, 8, 8, 4, 8], "3.38"),  # 4 over 8 / 6.75, as 6 + 1/4 + 1/2 PEs
+    ],
+)
+def test_a_slow_pe_with_the_work_of_the_others(slow, shares, times):
+    equal = [sum(shares) // 8 + (number < sum(shares) % 8) for number in range(8)]
+    found = check_gain(shares_of(equal, slow), shares_of(shares, slow), "tail")
+    last = max(slow, key=slow.get)
+    factor = slow[last]
+    assert found.part == f"sip0.cube0.{last}"
+    assert found.flaw.startswith(f"sip0.cube0.{last} is slow by {factor}, and has ")
+    assert found.flaw.endswith(" times the work that is due to it")
+    assert found.change == "choose other blocks: give a slow PE the work of another PE, divided by its factor"
+    assert float(found.flaw.split(" has ")[1].split()[0]) == pytest.approx(float(times), rel=0.07)
+
+
+def test_a_slow_pe_with_its_share_has_no_tail():
+    assert "tail" not in placement_rules(shares_of([8, 8, 8, 4, 8, 8, 8, 8], {"pe3": 2}))

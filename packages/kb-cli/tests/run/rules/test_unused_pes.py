@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from rule_runs import check_gain, placement_rules, run
+from rule_runs import check_gain, placement_rules, remedies, run
 
 import kernbench as kb
 
@@ -95,3 +95,13 @@ def test_nobody_knows_what_more_pes_do_for_steps_that_follow_each_other():
 def test_all_pes_in_use_leave_none():
     assert placement_rules(additions(8)) == []
     assert placement_rules(additions(1, chip="one_pe")) == []
+
+
+def test_a_slow_pe_gets_an_equal_share_too():
+    """Sums of squares on four PEs: the other four take as long with pe7, which is slow by 3."""
+    few, slow = list(range(4)), kb.chip("one_cube", {"$.slow.pe7": 3})
+    usual, slowed = (norms(32, pes=few, chip=chip) for chip in ("one_cube", slow))
+    assert usual.latency_ps == slowed.latency_ps
+    found, less = (next((each for each in remedies(one) if each.rule == "unused PEs"), None) for one in (usual, slowed))
+    assert found is not None
+    assert less is None or less.gain < found.gain

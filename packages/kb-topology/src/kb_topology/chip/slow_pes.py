@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -14,7 +15,7 @@ from kb_topology.chip.graph import Graph
 from kb_topology.chip.spec import TopologySpec
 from kb_topology.chip.templates import levels
 from kb_topology.text.checked import UnknownKeyError
-from kb_topology.text.sentences import cut
+from kb_topology.text.sentences import cut, listing
 from kb_topology.text.source import YamlSource
 from kb_topology.text.yaml_reader import YamlPath, format_path
 
@@ -34,7 +35,7 @@ def slow_pes(spec: TopologySpec, graph: Graph, source: YamlSource) -> dict[str, 
     factors: dict[str, float] = {}
     for key, factor in spec.slow.items():
         path = "slow", key
-        for pe_id in _pes(key, spec, graph, partial(source.error, path)):
+        for pe_id in pes_of(key, spec, graph, partial(source.error, path)):
             if pe_id in places:
                 got = f"a second factor for {pe_id}, which {format_path(places[pe_id])} names too"
                 raise source.error(path, got, "one factor for each PE", "name the PE in one key")
@@ -42,8 +43,16 @@ def slow_pes(spec: TopologySpec, graph: Graph, source: YamlSource) -> dict[str, 
     return {pe_id: factors[pe_id] for pe_id in graph.pe_ids if factors.get(pe_id, 1) != 1}
 
 
-def _pes(key: str, spec: TopologySpec, graph: Graph, fail: Fail) -> tuple[str, ...]:
-    """The ids of the PEs that *key* names. `sip0.` and `cube0.` in front may be left out."""
+def slow_text(slow: Mapping[str, float]) -> str:
+    """Each of the *slow* PEs with its factor, and the number of those beyond eight: `sip0.cube0.pe3 by 2`."""
+    return listing((f"{pe_id} by {factor:g}" for pe_id, factor in slow.items()), 8)
+
+
+def pes_of(key: str, spec: TopologySpec, graph: Graph, fail: Fail) -> tuple[str, ...]:
+    """The ids of the PEs that *key* of `slow` names. `sip0.` and `cube0.` in front may be left out.
+
+    Raises UnknownKeyError, with the words of *fail*, where *key* names no PEs of the chip.
+    """
     if not graph.pe_ids:
         raise UnknownKeyError(*fail("a slow PE on a chip without PEs", "pe_layout and pe_template").args)
 

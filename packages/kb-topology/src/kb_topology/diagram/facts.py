@@ -1,4 +1,4 @@
-"""Facts about a chip that a picture states in words: packets, multicast, and memories over several slices of HBM."""
+"""Facts about a chip that a picture states in words: slow PEs, packets, multicast, memories over slices of HBM."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from collections import defaultdict
 from msgspec import UnsetType
 
 from kb_messages import OFFSET_BITS
+from kb_topology.chip.slow_pes import slow_text
 from kb_topology.memory.address_map import AddressMap
 from kb_topology.text.sizes import format_nbytes
 from kb_topology.topology import Topology
 
 
 def facts(topology: Topology) -> tuple[str, ...]:
-    """A line for packets, one for multicast, one for the HBM of all cubes, and one for each memory that has a name."""
+    """A line for slow PEs, for packets, for multicast, for the HBM of all cubes, and for each memory with a name."""
     lines, packets, spec = [], topology.spec.packets, topology.spec
     interleaved = topology.address_map.interleaved.values()
+    if topology.slow:
+        lines.append(f"Slow PEs: {slow_text(topology.slow)}.")
     if not isinstance(packets, UnsetType):
         payload, header = format_nbytes(packets.payload_nbytes), format_nbytes(packets.header_nbytes)
         lines.append(f"Packets: up to {payload} of payload, and a header of {header}.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Literal, get_args
 
 from msgspec import UnsetType
@@ -109,22 +110,38 @@ def _sip(part: Part) -> Content:
 
 def _cube(part: Part) -> Content:
     pes = part.topology.spec.cube.pe_layout.count if part.topology.spec.cube.pe_layout else 0
-    rows, edges = cube_rows(part, _copies(part, "pe", "PE", pes, ()))
+    rows, edges = cube_rows(part, _copies(part, "pe", "PE", pes, (), partial(_slow_lines, part)))
     return ", ".join((count(pes, "PE"), *memory_lines(part.topology))), rows, edges
 
 
 def _pe(part: Part) -> Content:
     rows, edges = pe_rows(part)
     pes = len(part.topology.graph.pe_ids)
-    subtitle = part.of or ("the only PE" if pes == 1 else f"{pes} PEs like this one")
-    return subtitle, rows, edges
+    factor = part.topology.slow_factor(".".join(part.names))
+    alike = sum(part.topology.slow_factor(pe_id) == factor for pe_id in part.topology.graph.pe_ids)
+    subtitle = part.of or ("the only PE" if pes == 1 else f"{alike} PEs like this one")
+    slow = f"; slow by {factor:g}, with the times and rates of a PE that is not" if factor != 1 else ""
+    return subtitle + slow, rows, edges
 
 
-def _copies(part: Part, key: str, title: str, copies: int, lines: tuple[str, ...]) -> tuple[Box, ...]:
+def _slow_lines(part: Part, pe: int) -> tuple[str, ...]:
+    """A line for PE number *pe* of a cube, if the PE is slow."""
+    factor = part.topology.slow_factor(".".join((*part.names, f"pe{pe}")))
+    return (f"slow by {factor:g}",) if factor != 1 else ()
+
+
+def _copies(
+    part: Part,
+    key: str,
+    title: str,
+    copies: int,
+    lines: tuple[str, ...],
+    own_lines: Callable[[int], tuple[str, ...]] = lambda number: (),
+) -> tuple[Box, ...]:
     if copies > MOST:
         box = part.group_box(lambda node: getattr(node, key) is not None, key, f"{copies} x {title}", lines, key)
         return (box,)
-    return tuple(_copy(part, key, title, number, lines) for number in range(copies))
+    return tuple(_copy(part, key, title, number, (*lines, *own_lines(number))) for number in range(copies))
 
 
 def _copy(part: Part, key: str, title: str, number: int, lines: tuple[str, ...]) -> Box:

@@ -28,7 +28,8 @@ class Overview(Struct, frozen=True, kw_only=True):
     """A chip in numbers: nodes by kind, links in groups, and the memory map. `picture` is the path of the picture.
 
     `part` is the part in the picture, and empty for the first of equal parts. `run` is the folder of the run that gave
-    the picture its colours, and missing without one. `compared` has a sentence for each comparison with a device.
+    the picture its colours, and missing without one. `slow` has the factors of slow PEs by id, and is missing where
+    there are none. `compared` has a sentence for each comparison with a device.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     part: str
     picture: str
     run: str | UnsetType = UNSET
+    slow: dict[str, float] | UnsetType = UNSET
 
 
 def overview(topology: Topology, picture: Path, view: View, part: str, run: Path | None) -> Overview:
@@ -77,6 +79,7 @@ def overview(topology: Topology, picture: Path, view: View, part: str, run: Path
         part=part,
         picture=str(picture),
         run=UNSET if run is None else str(run),
+        slow=dict(topology.slow) or UNSET,
     )
 
 

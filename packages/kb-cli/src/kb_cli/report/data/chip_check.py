@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from kb_engine import Engine
 from kb_messages import MemorySpace
-from kb_topology import FORWARDING, Graph, NodeKind, Topology, count_kinds, format_nbytes, listing
+from kb_topology import FORWARDING, Graph, NodeKind, Topology, count_kinds, format_nbytes, listing, slow_text
 
 _NEXT = (
     (NodeKind.PE_SCHEDULER, NodeKind.PE_DMA),
@@ -48,7 +48,8 @@ class ChipCheck(Struct, frozen=True, kw_only=True):
     DMAs that reach a memory and to which no way leads from a memory: data and acknowledgements have to come back.
     `apart` lists memories that some DMA reaches and another one does not, so that the chip falls into parts; each
     stands with the first DMA that has no way to it (`a to b`), or to which it has none (`b to a`). `unwired` lists
-    blocks of PEs (`a -> b`) between which tiles of GEMMs or math have to go, and no wire leads.
+    blocks of PEs (`a -> b`) between which tiles of GEMMs or math have to go, and no wire leads. `slow` has the factors
+    of slow PEs by id, and is missing where there are none.
     """
 
     name: str
@@ -65,6 +66,7 @@ class ChipCheck(Struct, frozen=True, kw_only=True):
     unanswered: list[str]
     apart: list[str]
     unwired: list[str]
+    slow: dict[str, float] | UnsetType = UNSET
 
 
 def check_chip(topology: Topology) -> ChipCheck:
@@ -83,6 +85,7 @@ def check_chip(topology: Topology) -> ChipCheck:
         memories=[MemoryCount(space=space, nbytes=nbytes, count=count) for (space, nbytes), count in sizes.items()],
         **_link_gaps(topology),
         unwired=list(_unwired(graph)),
+        slow=dict(topology.slow) or UNSET,
     )
 
 
@@ -181,6 +184,7 @@ def check_lines(file: str, found: ChipCheck) -> list[str]:
         f"  {sum(found.nodes.values())} nodes: {nodes}",
         f"  {pes}, {found.links} links (each direction counts), {found.wires} wires",
         f"  memories: {memories}",
+        *([f"  slow PEs: {slow_text(found.slow)}"] if found.slow else []),
         *_gaps(found),
         f"{file}: ok",
     ]

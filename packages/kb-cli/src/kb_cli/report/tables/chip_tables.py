@@ -10,7 +10,7 @@ from rich.table import Table
 
 from kb_cli.report.data.chip import MemoryRun, Overview
 from kb_cli.terminal.output import new_table
-from kb_topology import format_nbytes
+from kb_topology import format_nbytes, slow_text
 
 _LAYOUT = "address = sip << 60 | cube << 52 | space << 48 | unit << 38 | offset"
 
@@ -19,7 +19,15 @@ def chip_tables(found: Overview) -> list[Any]:
     """Returns the comparisons with devices, tables of nodes, links and memories, and the path of the picture."""
     counts = {"SIP": found.sips, "cube": found.cubes, "PE": found.pes, "node": sum(found.nodes.values())}
     sizes = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for what, count in counts.items())
-    parts: list[Any] = [f"{found.name}: {found.description}", sizes, *found.compared, _nodes(found), _links(found)]
+    slow = [f"slow PEs: {slow_text(found.slow)}"] if found.slow else []
+    parts: list[Any] = [
+        f"{found.name}: {found.description}",
+        sizes,
+        *slow,
+        *found.compared,
+        _nodes(found),
+        _links(found),
+    ]
     if found.memory_map:
         parts += [_memories(found), _LAYOUT]
     return [line for part in parts for line in (part, "")] + [f"picture ({found.view}): {found.picture}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 AND = " and "
 """Stands between the ways of issue of PEs that differ."""
@@ -13,7 +13,8 @@ class Frame(Struct, frozen=True, kw_only=True):
 
     `pes_used` of the `pes` PEs of the chip ran a program. `issue` is how their PE_CPUs issue commands: `blocking`,
     `scoreboard` or `decoupled`, or several of them where the PEs differ. `replicas` has the number of copies of each
-    tensor that was placed several times, and `replica_nbytes` the bytes of all copies but the first ones.
+    tensor that was placed several times, and `replica_nbytes` the bytes of all copies but the first ones. `slow` has
+    the factor of each slow PE that ran a program, by id, and is missing where none did.
     """
 
     pes_used: int
@@ -21,3 +22,4 @@ class Frame(Struct, frozen=True, kw_only=True):
     issue: str
     replicas: dict[str, int] = {}
     replica_nbytes: int = 0
+    slow: dict[str, float] | UnsetType = UNSET

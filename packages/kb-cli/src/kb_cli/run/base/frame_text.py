@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kb_cli.run.base.frame import AND, Frame
 from kb_cli.run.base.result import HostTime, RunResult
 from kb_cli.terminal.units import PS_PER_NS, duration, listed, quantity
+from kb_topology import slow_text
 
 
 def pes_text(frame: Frame) -> str:
@@ -26,8 +27,10 @@ def conditions(results: Sequence[RunResult]) -> str:
     issues = sorted({issue for frame in frames for issue in frame.issue.split(AND)})
     if not issues:
         return ""
+    slow = {pe_id: factor for frame in frames for pe_id, factor in (frame.slow or {}).items()}
     counts = {name: count for frame in frames for name, count in frame.replicas.items()}
-    clauses = [f"{AND.join(issues)} issue"]
+    clauses = [f"slow PEs: {slow_text(slow)}"] if slow else []
+    clauses.append(f"{AND.join(issues)} issue")
     if counts:
         copies = ", ".join(f"{name} {count} times" for name, count in counts.items())
         nbytes = sum(frame.replica_nbytes for frame in frames)

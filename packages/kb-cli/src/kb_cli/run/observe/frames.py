@@ -1,8 +1,10 @@
-"""The frame of a finished simulation: which PEs ran programs, how they issue, and which tensors have copies."""
+"""The frame of a finished simulation: the PEs that ran programs, how they issue, slow ones, and copies of tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+from msgspec import UNSET
 
 from kb_cli.run.base.frame import AND, Frame
 from kb_engine import Copies, Engine, LaunchResult
@@ -29,6 +31,7 @@ def frame_of(engine: Engine, launches: Iterable[LaunchResult], copies: Iterable[
         issue=AND.join(sorted(modes)),
         replicas=counts,
         replica_nbytes=nbytes,
+        slow={pe_id: factor for pe_id, factor in engine.topology.slow.items() if pe_id in used} or UNSET,
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
 
 from kb_cli.run.base.remedy import Remedy
 from kb_cli.run.rules.placement.limits import busiest_ps, fixed_ps
 from kb_cli.run.rules.rule import Rule
+from kb_cli.run.rules.run_sums import Floats
 from kb_cli.terminal.units import duration
 
 if TYPE_CHECKING:
@@ -24,7 +27,8 @@ _LEAST_SURE: Final = 0.2
 class _Shares(NamedTuple):
     """The work of the PEs of some launches: PE `last` ends last, and PEs have `share` of its work on average.
 
-    `saved_ps` is the time that an equal division of the work saves.
+    `saved_ps` is the time that an equal division of the work saves. `slow` has the factors of slow PEs among them, by
+    which their parts of an equal division are smaller.
     """
 
     launches: Sequence[LaunchResult]
@@ -32,6 +36,7 @@ class _Shares(NamedTuple):
     last: str
     share: float
     saved_ps: float
+    slow: Mapping[str, float]
 
 
 class Tail(Rule):
@@ -42,6 +47,9 @@ class Tail(Rule):
     picoseconds, and the bytes of DMAs, each weighted by its time on that PE. Times alone would not do, because a PE may
     take longer with equal work. The second is the mean of the times of PEs, because their shares of the work take as
     long as before. The whole run takes no less than its busiest link or memory serves.
+
+    In the same time, a PE that is slow by a factor does the work of another PE divided by the factor. So one over the
+    factors are the parts of the work that are due to PEs, and the weights of the means.
 
     Fewer and larger programs also save latencies, set-ups and commands, which grow with the number of programs. Where
     these could be more than a fifth of the gain, nobody knows the gain, and the rule is silent.
@@ -59,7 +67,7 @@ class Tail(Rule):
             rule=_NAME,
             part=worst.last,
             flaw=_flaw(worst),
-            change=f"choose other blocks: {len(worst.pes)} equal shares of the work, one for each PE",
+            change=_change(worst),
             gain=saved_ps / span_ps,
             basis="estimated",
         )
@@ -75,10 +83,12 @@ def _shares(facts: RunFacts, group: int) -> _Shares | None:
         return None
     times = [sum(each.pe_end_ps[pe] - each.start_ps for each in launches if pe in each.pe_end_ps) for pe in pes]
     whole_ps, last = sum(each.end_ps - each.start_ps for each in launches), pes[times.index(max(times))]
-    share = _mean_share(facts, group, [number[pe] for pe in pes], number[last])
-    saved_ps = whole_ps - max(share * whole_ps, sum(times) / len(pes))
+    slow = {pe: factor for pe, factor in facts.host.engine.topology.slow.items() if pe in pes}
+    speeds = np.array([1 / slow.get(pe, 1.0) for pe in pes])
+    share = _mean_share(facts, group, [number[pe] for pe in pes], pes.index(last), speeds)
+    saved_ps = whole_ps - max(share * whole_ps, float(np.average(times, weights=speeds)))
     is_sure = _LEAST_SURE * saved_ps >= _fixed_of_more_programs_ps(facts, group, last, len(pes))
-    return _Shares(launches, pes, last, share, saved_ps) if saved_ps > 0 and is_sure else None
+    return _Shares(launches, pes, last, share, saved_ps, slow) if saved_ps > 0 and is_sure else None
 
 
 def _fixed_of_more_programs_ps(facts: RunFacts, group: int, last: str, n_pes: int) -> float:
@@ -92,14 +102,18 @@ def _fixed_of_more_programs_ps(facts: RunFacts, group: int, last: str, n_pes: in
     return found
 
 
-def _mean_share(facts: RunFacts, group: int, pes: list[int], last: int) -> float:
-    """The work that *pes* have on average, as a share of the work of PE *last*, 0 to 1."""
+def _mean_share(facts: RunFacts, group: int, pes: list[int], last: int, speeds: Floats) -> float:
+    """The work of *pes* that is due to PE number *last* of them, as a share of the work that it has, 0 to 1.
+
+    *speeds* has one over the factor of each PE. A service of a slow PE, less by its factor, is the work.
+    """
     sums, whole, found = facts.sums, 0.0, 0.0
-    for work, weights in [(sums.moved, sums.dma_ps), *((each, each) for each in sums.work_ps.values())]:
-        if work[group, last]:
-            weight = float(weights[group, last])
+    services = [(each[group, pes] * speeds, each) for each in sums.work_ps.values()]
+    for work, weights in [(sums.moved[group, pes], sums.dma_ps), *services]:
+        if work[last]:
+            weight = float(weights[group, pes[last]])
             whole += weight
-            found += weight * min(float(work[group, pes].mean()) / float(work[group, last]), 1.0)
+            found += weight * min(float(work.mean() * speeds[last] / speeds.mean()) / float(work[last]), 1.0)
     return found / whole if whole else 1.0
 
 
@@ -111,4 +125,14 @@ def _flaw(found: _Shares) -> str:
             f"{len(launch.programs)} programs on {n_pes} PEs: {found.last} ends last, and PEs wait "
             f"{duration(idle_ps)} on average"
         )
-    return f"{found.last} has {1 / found.share:.2f} times the work that {n_pes} PEs have on average"
+    times = f"{1 / found.share:.2f} times the work that"
+    if found.last in found.slow:
+        return f"{found.last} is slow by {found.slow[found.last]:g}, and has {times} is due to it"
+    return f"{found.last} has {times} {n_pes} PEs have on average"
+
+
+def _change(found: _Shares) -> str:
+    n_pes = len(found.pes)
+    if found.slow:
+        return "choose other blocks: give a slow PE the work of another PE, divided by its factor"
+    return f"choose other blocks: {n_pes} equal shares of the work, one for each PE"

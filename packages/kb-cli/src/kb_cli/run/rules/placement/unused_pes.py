@@ -64,7 +64,7 @@ class _Alone(NamedTuple):
 
 class UnusedPes(Rule):
     """Finds runs in which some PEs have no work, and estimates the time in which more PEs do the work in equal shares:
-    those of the cubes in use, or all PEs if these gain more.
+    those of the cubes in use, or all PEs if these gain more. A slow PE gets an equal share, too.
 
     The time is the larger of two. The first is the longest own path of a PE: the time of work is divided, and that of
     latencies, set-ups and commands only as far as the PE makes several blocks of results. Waits for memories and links
@@ -115,7 +115,9 @@ def _option(facts: RunFacts, used: Sequence[int], pes: Sequence[int]) -> _Option
     blocks = max((_blocks(facts, pe) for launch in launches for pe in launch), default=1)
     moved, before = _divided(facts, max(times / blocks, 1.0)), Moved.of(facts)
     bytes_share = moved.whole / max(before.whole, 1.0) / times
-    alone = _Alone(*map(sum, zip(*(_longest_alone(facts, each, times, bytes_share) for each in launches), strict=True)))
+    slowest = max(facts.host.engine.topology.slow_factor(places.pes[pe]) for pe in pes)
+    paths = [_longest_alone(facts, each, times, bytes_share, slowest) for each in launches]
+    alone = _Alone(*map(sum, zip(*paths, strict=True)))
     busy_ps = float(sum(max(map(waits_ps, launch), default=0) for launch in launches))
     ps_of_byte, in_place = ps_of_hbm_byte(facts), _in_place(facts, pes, moved)
     left = max(blocks / times, 1.0)
@@ -170,9 +172,12 @@ def _divided(facts: RunFacts, times: float) -> Moved:
     return Moved(once, times / cut * first + cut * second + times * others, moved.written)
 
 
-def _longest_alone(facts: RunFacts, pes: Sequence[PeWhere], times: float, bytes_share: float) -> _Alone:
-    """The longest own path of *pes* without waits, after the division, which leaves *bytes_share* of a PE's bytes."""
-    found = [_Alone(0.0, 0.0)]
+def _longest_alone(facts: RunFacts, pes: Sequence[PeWhere], times: float, bytes_share: float, slowest: float) -> _Alone:
+    """The longest own path of *pes* without waits, after the division, which leaves *bytes_share* of a PE's bytes.
+
+    The path is that of a PE whose blocks are slow by the factor *slowest*.
+    """
+    found, factor_of = [_Alone(0.0, 0.0)], facts.host.engine.topology.slow_factor
     for pe in pes:
         fixed, bytes_ps, other_ps = max(1 / times, 1 / _blocks(facts, pe)), 0.0, 0.0
         for row in own_rows(pe):
@@ -180,7 +185,7 @@ def _longest_alone(facts: RunFacts, pes: Sequence[PeWhere], times: float, bytes_
                 bytes_ps += row.ps * bytes_share
             else:
                 other_ps += row.ps * (fixed if is_fixed(row) else 1 / times)
-        found.append(_Alone(other_ps, bytes_ps))
+        found.append(_Alone(other_ps * max(slowest / min(map(factor_of, pe.pes)), 1.0), bytes_ps))
     return max(found, key=sum)
 
 
