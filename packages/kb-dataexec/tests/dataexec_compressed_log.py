@@ -56,7 +56,10 @@ def form(base=A, cols=4):
 
 
 class ChunkTables:
-    """The tables of the two chunks as lists of rows, for a test to change, and the forms of each."""
+    """The tables of the two chunks as lists of rows, for a test to change, and the forms of each.
+
+    `arrays` are further tables of each chunk, by their names in a chunk.
+    """
 
     def __init__(self) -> None:
         done = self.command(0, done_ps=40)
@@ -68,6 +71,7 @@ class ChunkTables:
         first["records"] = [[op, 0, 10 * op, 10 * op + 10, 10 * op + 10] for op in range(2)]
         second["records"] = [[op, 0, 10 * op, 10 * op + 10, 10 * op + 10] for op in range(6, 8)]
         self.forms = [[form(A)], [form(B)]]
+        self.arrays = [{}, {}]
 
     @staticmethod
     def command(number, done_ps=-1, seq=None):
@@ -86,10 +90,9 @@ class ChunkTables:
         writer = FolderLogWriter(folder)
         for text in TEXTS:
             writer.intern(text)
-        for tables, forms in zip(self.chunks, self.forms, strict=True):
-            writer.append_compressed(
-                pack_chunk({name: rows_of(name, chain(*rows)) for name, rows in tables.items()}, forms)
-            )
+        for tables, forms, arrays in zip(self.chunks, self.forms, self.arrays, strict=True):
+            rows = {name: rows_of(name, chain(*rows)) for name, rows in tables.items()}
+            writer.append_compressed(pack_chunk(rows | arrays, forms))
         writer.close()
         return folder
 

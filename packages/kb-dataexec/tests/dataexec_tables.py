@@ -1,4 +1,9 @@
-"""A log with every auxiliary table, by hand: two commands of one program, of which the second waits for the first."""
+"""A log with every auxiliary table, by hand: two commands of one program, of which the second waits for the first.
+
+The second command is a message to another program, which has a signal for the first one.
+"""
+
+from collections.abc import Collection
 
 import numpy as np
 from dataexec_gemm_log import GemmProblem
@@ -17,11 +22,17 @@ ROWS = {
     "transfers": [(0, "hbm0", 8, 10, 10, 40, 42, 2, 0, -1), (6, "hbm0", 30, 31, 42, 50, 60, 2, 3, 0)],
     "kernels": [(0, "pe0", 0, 3, 3, 99)],
     "messages": [(0, "host", "io_cpu", 0, 0, 2), (0, "io_cpu", "host", 1, 101, 103)],
+    "sends": [(1, "pe1", "tag 0", 2, 64, 88, 97, 98, 100, 105, "kernel.py:7", 2, 2)],
+    "signals": [
+        (0, "pe1", "pe0", "flag 0", 1, 70, 80, "kernel.py:6", 2),
+        (1, "pe1", "pe0", "flag 0", 1, 90, 100, "kernel.py:6", 2),
+    ],
+    "waits": [("pe0", "kernel.py:3", 2, 60, 80, 0, 1), ("pe1", "kernel.py:7", 0, 80, 98, 1, 2)],
 }
 
 
-def log_with_tables(size: int = 12) -> OpLog:
-    """A product of *size* x *size* x *size* with the tables above."""
+def log_with_tables(size: int = 12, left_out: Collection[str] = ()) -> OpLog:
+    """A product of *size* x *size* x *size* with the tables above, but those *left_out*."""
     log = GemmProblem(size, size, size, (4, 4, 4)).log()
     strings = list(log.strings)
 
@@ -31,7 +42,9 @@ def log_with_tables(size: int = 12) -> OpLog:
         return strings.index(value) if isinstance(value, str) else value
 
     tables = {
-        name: np.array([tuple(map(number, row)) for row in rows], TABLE_DTYPES[name]) for name, rows in ROWS.items()
+        name: np.array([tuple(map(number, row)) for row in rows], TABLE_DTYPES[name])
+        for name, rows in ROWS.items()
+        if name not in left_out
     }
     return OpLog(log.ops, log.operands, strings, b"12345678", tables=tables)
 

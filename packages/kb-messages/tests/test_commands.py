@@ -19,6 +19,7 @@ from kb_messages.commands import (
     Matrix,
     Piece,
     Rectangle,
+    SendCommand,
     StoreCommand,
     SubmittedCommand,
     VectorCommand,
@@ -145,6 +146,7 @@ def test_every_command_of_a_kernel_works_on_data_and_its_completion_does_not() -
     assert {command: command.data_op for command in get_args(Command)} == {
         LoadCommand: True,
         StoreCommand: True,
+        SendCommand: True,
         GemmCommand: True,
         DrainCommand: True,
         AtomicCommand: True,

@@ -2,7 +2,7 @@
 
 import re
 
-from kb_messages.log.log_tables import ID_COLUMNS, LOG_TABLES, CallCause, MessageKind
+from kb_messages.log.log_tables import ID_COLUMNS, LOG_TABLES, SYNC_TABLES, CallCause, MessageKind, SyncReason
 
 
 def columns(name: str) -> list[str]:
@@ -10,7 +10,9 @@ def columns(name: str) -> list[str]:
 
 
 def test_the_tables_stand_in_the_order_of_the_digest() -> None:
-    assert list(LOG_TABLES) == ["dependencies", "commands", "dispatches", "transfers", "kernels", "messages"]
+    always = ["dependencies", "commands", "dispatches", "transfers", "kernels", "messages"]
+    assert list(LOG_TABLES) == [*always, "sends", "signals", "waits"]
+    assert SYNC_TABLES == ("sends", "signals", "waits")
 
 
 def test_what_a_schema_names_are_its_columns() -> None:
@@ -18,7 +20,7 @@ def test_what_a_schema_names_are_its_columns() -> None:
         found = columns(name)
         assert len(set(found)) == len(found)
         assert {*schema.texts, *schema.codes, *schema.ascending} <= set(found)
-        assert schema.ascending == tuple(column for column in found if column.startswith("t_"))
+        assert schema.ascending == tuple(column for column in found if column.startswith(("t_", "from_", "to_")))
 
 
 def test_times_numbers_and_ids_have_64_bits_texts_32_and_codes_8() -> None:
@@ -37,5 +39,8 @@ def test_columns_that_name_records_are_known() -> None:
 
 def test_codes_count_from_0() -> None:
     causes = [("START", 0), ("SUBMISSION", 1), ("COMPLETION", 2), ("QUEUED", 3)]
+    causes += [("MESSAGE", 4), ("CREDIT", 5), ("SIGNAL", 6)]
     assert [(each.name, each.value) for each in CallCause] == causes
     assert [(each.name, each.value) for each in MessageKind] == [("REQUEST", 0), ("RESPONSE", 1)]
+    reasons = [("MESSAGE", 0), ("CREDIT", 1), ("SIGNAL", 2), ("BARRIER", 3)]
+    assert [(each.name, each.value) for each in SyncReason] == reasons

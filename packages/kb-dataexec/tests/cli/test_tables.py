@@ -9,6 +9,7 @@ from dataexec_tables import ROWS, lines_of_tables, log_with_tables
 from kb_dataexec.log.reader import read_log
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.log.writer import write_log
+from kb_messages import LOG_TABLES
 
 N_ROWS = {name: len(rows) for name, rows in ROWS.items()}
 
@@ -28,10 +29,10 @@ def without(*names):
 def test_info_counts_tables_and_names_what_is_missing(tmp_path, log, invoke):
     found = json.loads(invoke("info", log, "--json")[1])
     assert (found["tables"], found["missing"], found["digest_ok"]) == (N_ROWS, [], True)
-    assert (
-        "\ntables   2 dependencies, 2 commands, 1 dispatches, 2 transfers, 1 kernels, 2 messages\n"
-        in (invoke("info", log)[1])
+    counted = (
+        "2 dependencies, 2 commands, 1 dispatches, 2 transfers, 1 kernels, 2 messages, 1 sends, 2 signals, 2 waits"
     )
+    assert f"\ntables   {counted}\n" in invoke("info", log)[1]
     write_log(tmp_path / "less", without("transfers", "kernels"))
     assert json.loads(invoke("info", tmp_path / "less", "--json")[1])["missing"] == ["transfers", "kernels"]
     assert "\nwithout  transfers, kernels\n" in invoke("info", tmp_path / "less")[1]
@@ -60,9 +61,8 @@ def test_diff_ignores_the_order_of_rows_and_of_strings(tmp_path, log, invoke):
     ops = other.ops.copy()
     for column in ("name", "component", "line", "params"):
         ops[column] = last - ops[column]
-    texts = {"commands": "pe line name", "transfers": "memory", "kernels": "pe", "messages": "src dst"}
-    for name, columns in texts.items():
-        for column in columns.split():
+    for name, schema in LOG_TABLES.items():
+        for column in schema.texts:
             tables[name][column] = last - tables[name][column]
     write_log(tmp_path / "other", OpLog(ops, other.operands, other.strings, other.immediates, tables=tables))
     assert invoke("diff", log, tmp_path / "other")[0] == 0

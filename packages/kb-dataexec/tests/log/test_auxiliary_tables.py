@@ -15,17 +15,20 @@ from kb_dataexec.log.packed import pack
 from kb_dataexec.log.reader import LogFolder, read_log
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.log.writer import FolderLogWriter, MemoryLogWriter, write_log
-from kb_messages import LOG_TABLES, LogError
+from kb_messages import LOG_TABLES, SYNC_TABLES, LogError
 
 LOG = log_with_tables()
 NAMES = list(LOG_TABLES)
+OF_EVERY_LOG = [name for name in NAMES if name not in SYNC_TABLES]
 
 
 def digest_of(log, version):
     """The digest as README.md says it, of a log without parts for the tables in version 1."""
-    tables = [log.tables[name].tobytes() if name in log.tables else b"" for name in NAMES] if version > 1 else []
+    tables = [log.tables[name].tobytes() if name in log.tables else b"" for name in NAMES if version > 1]
+    n_always = len(OF_EVERY_LOG)
+    late = [table for table in tables[n_always:] if table]
     strings = "".join(f"{json.dumps(text)}\n" for text in log.strings).encode()
-    parts = [log.ops.tobytes(), log.operands.tobytes(), *tables, strings, log.immediates]
+    parts = [log.ops.tobytes(), log.operands.tobytes(), *tables[:n_always], strings, log.immediates, *late]
     lines = [f"kernbench-oplog {version}", *(sha256(part).hexdigest() for part in parts), ""]
     return sha256("\n".join(lines).encode()).hexdigest()
 
@@ -77,7 +80,7 @@ def test_a_table_without_rows_is_not_a_table_that_was_left_out(tmp_path):
     write_log(tmp_path, OpLog(LOG.ops, LOG.operands, LOG.strings, tables=tables))
     log = read_log(tmp_path)
     assert len(log.table("kernels")) == 0
-    assert log.missing == tuple(name for name in NAMES if name != "kernels") == LogFolder(tmp_path).missing
+    assert log.missing == tuple(name for name in OF_EVERY_LOG if name != "kernels") == LogFolder(tmp_path).missing
     with expect(
         "op log: got no table commands, needs the commands of the run; "
         "logs of version 1 and logs from elsewhere may be without it; kb run writes one"
@@ -92,7 +95,7 @@ def test_a_log_of_version_1_opens_and_names_what_it_cannot_tell(tmp_path):
     manifest = json.loads(path.read_text()) | {"version": 1, "digest": digest_of(old, 1)}
     path.write_text(json.dumps(manifest))
     log = read_log(tmp_path)
-    assert (log.version, log.missing, log.digest) == (1, tuple(NAMES), manifest["digest"])
+    assert (log.version, log.missing, log.digest) == (1, tuple(OF_EVERY_LOG), manifest["digest"])
     assert log.ops.tobytes() == LOG.ops.tobytes()
     with pytest.raises(LogError, match=r"^op log: got no table dispatches, needs the dispatches of the run; "):
         log.table("dispatches")
@@ -108,7 +111,7 @@ def test_a_log_of_version_2_opens_whole_and_cut_off(tmp_path):
     shutil.copytree(Path(__file__).with_name("version_2"), tmp_path / "log")
     with pytest.raises(LogError, match="got no row of 7 of the ops 0 to 12, the first of them op 6,"):
         read_log(tmp_path / "log")
-    wanted, path = log_with_tables(4), tmp_path / "log" / "manifest.json"
+    wanted, path = log_with_tables(4, SYNC_TABLES), tmp_path / "log" / "manifest.json"
     wanted.tables["commands"] = wanted.tables["commands"][:1].copy()
     wanted.tables["commands"]["n_ops"] = wanted.n_ops
     np.save(tmp_path / "log" / "commands-000000.npy", wanted.tables["commands"])
@@ -166,7 +169,7 @@ def test_a_log_that_was_cut_off_has_the_tables_that_it_began(tmp_path):
     ("table", "row", "column", "value", "needs"),
     [
         ("commands", 1, "pe", 99, f"0 to {len(LOG.strings) - 1}"),
-        ("commands", 0, "after", 4, "0 to 3"),
+        ("commands", 0, "after", 7, "0 to 6"),
         ("commands", 1, "n_ops", -2, "-1 or more"),
         ("commands", 1, "t_submitted_ps", 89, "a time that is not before the times in front of it"),
         ("commands", 1, "t_done_ps", 94, "a time that is not before the times in front of it"),
@@ -176,6 +179,11 @@ def test_a_log_that_was_cut_off_has_the_tables_that_it_began(tmp_path):
         ("kernels", 0, "t_target_ps", -5, "-1 or more"),
         ("messages", 1, "message", 2, "0 to 1"),
         ("messages", 1, "dst", -1, f"0 to {len(LOG.strings) - 1}"),
+        ("sends", 0, "nbytes", -2, "-1 or more"),
+        ("sends", 0, "t_freed_ps", 97, "a time that is not before the times in front of it"),
+        ("signals", 1, "flag", 99, f"0 to {len(LOG.strings) - 1}"),
+        ("waits", 0, "reason", 4, "0 to 3"),
+        ("waits", 1, "to_ps", 79, "a time that is not before the times in front of it"),
     ],
 )
 def test_a_row_that_cannot_be_is_named(table, row, column, value, needs):
@@ -190,5 +198,5 @@ def test_other_columns_and_unknown_tables_are_refused():
     writer = MemoryLogWriter()
     with pytest.raises(LogError, match=re.escape("log chunk: kernels: got columns [('a', '<i8')], needs columns [(")):
         writer.append(LOG.ops, LOG.operands, {"kernels": np.zeros(1, [("a", "<i8")])})
-    with expect(f"log chunk: waits: got an unknown table, needs one of {', '.join(NAMES)}"):
-        writer.append(LOG.ops, LOG.operands, {"waits": LOG.tables["kernels"]})
+    with expect(f"log chunk: queues: got an unknown table, needs one of {', '.join(NAMES)}"):
+        writer.append(LOG.ops, LOG.operands, {"queues": LOG.tables["kernels"]})

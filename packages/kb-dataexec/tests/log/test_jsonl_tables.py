@@ -14,6 +14,7 @@ from kb_dataexec.log.reader import open_log, read_log
 LOG = log_with_tables()
 LINES = lines_of_tables()
 COMMAND = LINES[2]
+CAUSES = "start, submission, completion, queued, message, credit, signal"
 OP = {"kind": "memory", "operands": []}
 TWICE = json.dumps(next(line for line in LINES if line["table"] == "kernels")).replace("}", ', "launch": 1}')
 
@@ -64,15 +65,17 @@ def test_a_word_in_the_parameters_of_an_op_makes_no_row_of_it(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (COMMAND | {"table": "waits"}, ("table: got 'waits', needs one of dependencies, commands, dispatches, "
-         "transfers, kernels, messages")),
+        (COMMAND | {"table": "queues"}, ("table: got 'queues', needs one of dependencies, commands, dispatches, "
+         "transfers, kernels, messages, sends, signals, waits")),
         (COMMAND | {"wait": 1}, ('got an unknown field "wait", needs no others than command_seq, pe, line, name, '
          "n_tiles, first_op_id, n_ops, t_call_ps, t_issued_ps, t_submitted_ps, t_taken_ps, t_decoded_ps, t_fed_ps, "
          "t_done_ps, after_seq, after, operand_seq, operand_ps")),
         ({"table": "dispatches", "op_id": 0, "t_in_order_ps": 1},
          "got no field t_claimed_ps, needs op_id, t_in_order_ps, t_claimed_ps in every one"),
-        (COMMAND | {"after": "luck"}, 'after: got "luck", needs one of start, submission, completion, queued'),
-        (COMMAND | {"after": 1}, "after: got 1, needs one of start, submission, completion, queued"),
+        (COMMAND | {"after": "luck"}, f'after: got "luck", needs one of {CAUSES}'),
+        (COMMAND | {"after": 1}, f"after: got 1, needs one of {CAUSES}"),
+        ({"table": "waits", "pe": "pe0", "line": "k.py:1", "reason": "luck", "from_ps": 0, "to_ps": 1, "by_seq": 0,
+          "next_seq": 0}, 'reason: got "luck", needs one of message, credit, signal, barrier'),
         (COMMAND | {"pe": 0}, "pe: got 0, needs a string"),
         (COMMAND | {"t_done_ps": 1.5}, f"t_done_ps: got 1.5, needs an integer from -1 to {2**63 - 1}"),
         (COMMAND | {"n_ops": 2**63}, f"n_ops: got {2**63}, needs an integer from -1 to {2**63 - 1}"),
