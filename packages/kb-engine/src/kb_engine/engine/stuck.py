@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from kb_engine.block.in_flight import CommandInFlight
 from kb_engine.engine.guards.limits import WATCHDOG, Limits
-from kb_engine.engine.wait_graph import Waiter, WaitGraph
+from kb_engine.engine.talk_waits import Waiter
+from kb_engine.engine.wait_graph import WaitGraph
 from kb_engine.launch.launch import Launch
 from kb_engine.program.author.loop_turns import loops_of
 from kb_engine.program.runner import KernelRunner

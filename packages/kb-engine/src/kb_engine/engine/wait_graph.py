@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kb_engine.block.gates import Gate
 from kb_engine.block.in_flight import CommandInFlight, TileToken
 from kb_engine.block.pe_roles import FeederWait
 from kb_engine.block.stage_server import StageServer
+from kb_engine.engine.talk_waits import TalkWaits, Waiter
+from kb_engine.program.messages import CreditWait, MessageWait, SignalWait
 from kb_engine.timing.units import ns_text
 from kb_messages import DmaParams, StageType
 
@@ -87,20 +89,6 @@ class WaitPlaces:
         return frozenset(stage.stage_type for stage in token.stages[first:])
 
 
-class Waiter(NamedTuple):
-    """One line of a report. Two PEs that are stuck in the same way have waiters of equal `shape`.
-
-    `then` is the next waiter of the chain. Where it is None, `missing` names the event that never came. `change` is the
-    smallest change of a capacity that would let the waiter go on.
-    """
-
-    shape: tuple[str, ...]
-    text: str
-    then: object = None
-    missing: str = ""
-    change: str = ""
-
-
 class WaitGraph:
     """Finds the next waiter of each kernel, command and tile. It reads the state of queues, gates and feeders.
 
@@ -123,6 +111,7 @@ class WaitGraph:
             for context, _ in runner.commands.in_flight.values():
                 self._tiles_to_go[runner.pe.pe_id] += context.remaining
         self._places = WaitPlaces(servers)
+        self._talk = TalkWaits(runners)
 
     def waiter(self, who: object) -> Waiter:
         """Returns the line for *who*: a KernelRunner, a CommandInFlight (a command), a FeederWait or a TileToken."""
@@ -157,6 +146,8 @@ class WaitGraph:
             return Waiter(
                 (*shape, "room"), text, self._feedings[runner.pe.pe_id], f"{scheduler.node_id} never took a command"
             )
+        if isinstance(kernel.waiting_for, MessageWait | CreditWait | SignalWait):
+            return self._talk.waiter(runner, kernel.waiting_for, opening, shape)
         context = self._owner.get(id(kernel.waiting_for))
         if context is None:
             missing = f"the end of the handle at {kernel.waiting_at}, because no command in flight completes it"

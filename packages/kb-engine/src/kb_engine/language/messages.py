@@ -19,8 +19,8 @@ from kb_engine.program.values.handles import Handle, LoadedTensor, Permuted, Tra
 from kb_engine.program.values.host_values import HostValue
 from kb_engine.program.values.symbols import plain
 from kb_engine.sync.channel import Channel, Message, Payload
-from kb_engine.sync.exchange import Tag
-from kb_messages import KernelError, SyncReason
+from kb_engine.sync.exchange import BarrierRound, Tag
+from kb_messages import KernelError
 
 TagOrFlag: TypeAlias = "int | str | tuple[int | str, ...]"
 _MOST_PARTS: Final = 8
@@ -121,7 +121,7 @@ class MessageOps(AtomicOps):
         """Returns when the counter *flag* of this program is *n* or more. Raises KernelError for an *n* below 1."""
         line = self._port.line()
         self.leave("waits for a signal")
-        self._port.messages.wait_for(self._tag(flag, line), self._count(n, "wait_for", line), line, SyncReason.SIGNAL)
+        self._port.messages.wait_for(self._tag(flag, line), self._count(n, "wait_for", line), line)
 
     def barrier(self, group: Members | Sequence[int] | None = None) -> None:
         """Returns when all programs of *group* have called, by default all programs of the launch.
@@ -137,9 +137,9 @@ class MessageOps(AtomicOps):
         turn = self._barriers[members] = self._barriers.get(members, 0) + 1
         step, number_of_round = 1, 0
         while step < len(members):
-            flag = ("barrier", number_of_round, *members) if group is not None else ("barrier", number_of_round)
+            flag = BarrierRound(number_of_round, () if group is None else members)
             self._port.messages.signal(members[(here + step) % len(members)], flag, 1, line)
-            self._port.messages.wait_for(flag, turn, line, SyncReason.BARRIER)
+            self._port.messages.wait_for(flag, turn, line, members[here - step])
             step, number_of_round = 2 * step, number_of_round + 1
 
     def _members(self, group: Members | Sequence[int] | None, line: str) -> tuple[int, ...]:

@@ -33,11 +33,15 @@ class MessageWait(NamedTuple):
 
 
 class SignalWait(NamedTuple):
-    """A kernel waits until the counter of `flag`, which is `counter`, is `n` or more."""
+    """A kernel waits until the counter of `flag`, which is `counter`, is `n` or more.
+
+    `source` is the program that a barrier waits for; None where any program may signal.
+    """
 
     flag: Tag
     counter: Counter
     n: int
+    source: int | None
 
 
 class ProgramMessages:
@@ -156,18 +160,22 @@ class ProgramMessages:
         self._commands.when_all_done(leaves)
         self._pause_until(ready_ps, line, None)
 
-    def wait_for(self, flag: Tag, n: int, line: str, reason: SyncReason) -> None:
-        """Returns when the counter *flag* of this program is *n* or more."""
+    def wait_for(self, flag: Tag, n: int, line: str, at_barrier: int | None = None) -> None:
+        """Returns when the counter *flag* of this program is *n* or more.
+
+        *at_barrier* is the program whose signal a barrier waits for; None for a counter of the kernel's own.
+        """
         self._check_queue("wait_for", line)
         self._commands.before_wait(line)
         counter, clock = self.exchange.counter(self.number, flag), self._session.clock
         ready_ps = clock.now_ps + self._pe.cpu.call_ps()
         reached_ps, number = counter.reached(n)
-        wait = SignalWait(flag, counter, n)
+        wait = SignalWait(flag, counter, n, at_barrier)
         if reached_ps == UNKNOWN_PS:
             reached_ps, number = self._await_signals(wait, ready_ps, line)
         else:
             self._pause_until(max(ready_ps, reached_ps), line, wait)
+        reason = SyncReason.SIGNAL if at_barrier is None else SyncReason.BARRIER
         self._waited(line, reason, ready_ps, number)
 
     def _await_signals(self, wait: SignalWait, ready_ps: int, line: str) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from kb_engine.observe.capture import Capture
 from kb_engine.program.grid import Grid
 from kb_engine.sync.channel import Channel, Message, Payload
 from kb_engine.sync.exchange import Tag
-from kb_messages import Command, Matrix, SyncReason, VectorProgram, join_address
+from kb_messages import Command, Matrix, VectorProgram, join_address
 
 
 class Completion:
@@ -146,8 +146,11 @@ class MessagePort(Protocol):
     def signal(self, to: int, flag: Tag, n: int, line: str) -> None:
         """Adds *n* to the counter *flag* of program *to* when all earlier commands of this program are done."""
 
-    def wait_for(self, flag: Tag, n: int, line: str, reason: SyncReason) -> None:
-        """Returns when the counter *flag* of this program is *n* or more."""
+    def wait_for(self, flag: Tag, n: int, line: str, at_barrier: int | None = None) -> None:
+        """Returns when the counter *flag* of this program is *n* or more.
+
+        *at_barrier* is the program whose signal a barrier waits for; None for a counter of the kernel's own.
+        """
 
 
 class ProgramPort(Protocol):

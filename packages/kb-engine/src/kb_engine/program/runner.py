@@ -83,6 +83,11 @@ class KernelRunner:
         self._returned = returned
 
     @property
+    def exchange(self) -> Exchange:
+        """The messages between the programs of the launch."""
+        return self._messages.exchange
+
+    @property
     def name(self) -> str:
         """The PE, with the number of the program where the launch has a grid."""
         return self.program.on(self.pe.pe_id)

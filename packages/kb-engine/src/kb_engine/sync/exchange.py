@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from kb_engine.block.pe_roles import MessageQueue
 from kb_engine.memory.allocator import Allocator, OutOfMemoryError
 from kb_engine.sync.channel import SLOT_NBYTES, Channel, Counter, Credit, Message
@@ -15,6 +17,17 @@ from kb_messages import KernelError, Rectangle, SimulationStuckError
 
 Tag = Hashable
 """The tag of a channel or the flag of a counter, as kernels write it: an integer, or a tuple of integers and texts."""
+
+
+class BarrierRound(Struct, frozen=True):
+    """The flag of one round of a barrier: the round, from 0 on, and the programs of a group, () for all programs."""
+
+    number: int
+    members: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        group = f" of programs {self.members[0]} to {self.members[-1]}" if self.members else ""
+        return f"round {self.number} of the barrier{group}"
 
 
 class LostMessageError(KernelError):
@@ -143,6 +156,8 @@ class Exchange:
 
     def latency_ps(self, src: MessageQueue[Any], dst: MessageQueue[Any]) -> int:
         """Picoseconds without bytes from queue *src* to queue *dst*. Raises TopologyError where no links lead there."""
+        if src is dst:  # a PE whose program has ended may run a second one
+            return 0
         latency_ps: int = src.context.fabric.leg(src.node_id, dst.node_id).latency_ps
         return latency_ps
 
@@ -176,5 +191,7 @@ def shown(tag: Tag) -> str:
 
 
 def shown_flag(flag: Tag) -> str:
-    """*flag* as reports show it: `flag 0`, or `flag halo 3`."""
+    """*flag* as reports show it: `flag 0`, `flag halo 3`, or `round 0 of the barrier`."""
+    if isinstance(flag, BarrierRound):
+        return str(flag)
     return f"flag {' '.join(map(str, flag)) if isinstance(flag, tuple) else flag}"
