@@ -24,8 +24,8 @@ ROWS = {
     "messages": [(0, "host", "io_cpu", 0, 0, 2), (0, "io_cpu", "host", 1, 101, 103)],
     "sends": [(1, "pe1", "tag 0", 2, 64, 88, 97, 98, 100, 105, "kernel.py:7", 2, 2)],
     "signals": [
-        (0, "pe1", "pe0", "flag 0", 1, 70, 80, "kernel.py:6", 2),
-        (1, "pe1", "pe0", "flag 0", 1, 90, 100, "kernel.py:6", 2),
+        (0, "pe1", "pe0", "flag 0", 1, 66, 70, 80, "kernel.py:6", 2),
+        (1, "pe1", "pe0", "flag 0", 1, 70, 90, 100, "kernel.py:6", 2),
     ],
     "waits": [("pe0", "kernel.py:3", 2, 60, 80, 0, 1), ("pe1", "kernel.py:7", 0, 80, 98, 1, 2)],
 }

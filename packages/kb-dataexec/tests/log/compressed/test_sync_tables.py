@@ -10,7 +10,7 @@ from kb_messages import SYNC_TABLES
 
 ROWS = {
     "sends": [(0, 0, 5, 0, 64, 1, 20, 21, 30, 32, 3, 1, 1), (1, 0, 5, 1, 64, 5, 40, 41, 50, 52, 3, 2, 2)],
-    "signals": [(0, 0, 0, 5, 1, 10, 20, 2, 1)],
+    "signals": [(0, 0, 0, 5, 1, 8, 10, 20, 2, 1)],
     "waits": [(0, 3, 0, 8, 20, 0, 1), (0, 2, 3, 25, 30, 0, 1)],
 }
 IN_A_CHUNK = {"sends": "sends", "signals": "signals", "waits": "kernel_waits"}

@@ -148,14 +148,16 @@ class ProgramMessages:
         self._await_placed(to, line, CreditWait(self.exchange.channel(self.number, to, flag)))
         self._commands.before_wait(line)
         session = self._session
-        ready_ps, after_seq = session.clock.now_ps + self._pe.cpu.call_ps(), session.commands_issued
+        call_ps, after_seq = session.clock.now_ps, session.commands_issued
+        ready_ps = call_ps + self._pe.cpu.call_ps()
 
         def leaves() -> None:
             t_sent_ps = max(session.clock.now_ps, ready_ps)
             number, t_rung_ps = self.exchange.signal(self.number, to, flag, n, t_sent_ps)
             if session.recorder is not None:
                 texts = self._pe.pe_id, self._endpoint(to).pe_id, shown_flag(flag), line
-                session.recorder.program_synced("signals", texts, (number, n, t_sent_ps, t_rung_ps, after_seq))
+                numbers = number, n, call_ps, t_sent_ps, t_rung_ps, after_seq
+                session.recorder.program_synced("signals", texts, numbers)
 
         self._commands.when_all_done(leaves)
         self._pause_until(ready_ps, line, None)

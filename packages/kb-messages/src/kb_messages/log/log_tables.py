@@ -80,7 +80,7 @@ _TRANSFER_TIMES: Final = "t_sent_ps", "t_arrived_ps", "t_served_ps", "t_first_ps
 _KERNEL_TIMES: Final = "t_called_ps", "t_target_ps", "t_start_ps", "t_end_ps"
 _MESSAGE_TIMES: Final = "t_sent_ps", "t_arrived_ps"
 _SEND_TIMES: Final = "t_credit_ps", "t_rung_ps", "t_taken_ps", "t_freed_ps", "t_credited_ps"
-_SIGNAL_TIMES: Final = "t_sent_ps", "t_rung_ps"
+_SIGNAL_TIMES: Final = "t_call_ps", "t_sent_ps", "t_rung_ps"
 
 LOG_TABLES: Final[Mapping[str, TableSchema]] = {
     "dependencies": TableSchema((("op_id", "<i8"), ("depends_on", "<i8"))),
@@ -198,8 +198,9 @@ its kernel took the message at `t_taken_ps`, at `line_taken`, and gave the slot 
 back at `t_credited_ps`. Commands of the receiver from number `take_seq` on come after the message, and commands from
 number `free_seq` on do not read the slot. So the bytes of the slot are gone before command `free_seq`.
 
-`signals`: signal `number` of the launches so far added `n` to the counter `flag` of the program on PE `dst`. The signal
-left PE `src` at `t_sent_ps`, when its commands before number `after_seq` were done, and rang at `t_rung_ps`.
+`signals`: signal `number` of the launches so far added `n` to the counter `flag` of the program on PE `dst`. The kernel
+called at `t_call_ps`. The signal left PE `src` at `t_sent_ps`, when its commands before number `after_seq` were done,
+and rang at `t_rung_ps`. Waits of the kernel that ended after the call do not come before the signal.
 
 `waits`: a kernel on PE `pe` waited for another program, in the order in which the waits ended. `by_seq` is what ended
 the wait: the number of a send command (MESSAGE), of the send command whose slot came free (CREDIT; -1 where the slot
