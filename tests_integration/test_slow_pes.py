@@ -98,6 +98,37 @@ def test_programs_of_a_grid_on_a_slow_pe(base: str, slow: dict[str, float], pe: 
     assert served[pe] < max(served.values())
 
 
+def message_ps(slow: dict[str, float]) -> int:
+    """The time of a message of 16 KiB from pe0 to pe1 of `one_cube`, from the call to the doorbell."""
+
+    def kernel(tl: Language) -> None:
+        if tl.program_id() == 0:
+            tl.send(tl.full((1, 4096), 1.0, "f32"), 1)
+        else:
+            tl.free(tl.recv(0))
+
+    writer = MemoryLogWriter()
+    engine = Engine(changed_chip({"slow": slow, **chip_spec("one_cube")}), writer)
+    Host(engine, Path(__file__).parent).launch(kernel, pes=[0, 1])
+    engine.close_log()
+    (sent,) = writer.close().table("sends")
+    return int(sent["t_rung_ps"] - sent["t_credit_ps"])
+
+
+@pytest.mark.parametrize(
+    ("slow", "ns"),
+    [
+        ({"pe2": 1000}, 4 + 8 + 5 + 2.056 + 16384 / 64 + 2 + 2),
+        ({"pe0": 2}, 2 * (4 + 8 + 5) + 2.056 + 16384 / 64 + 2 + 2),  # issue, decoding and set-up are the sender's
+        ({"pe1": 2}, 4 + 8 + 5 + 2.056 + 16384 / 64 + 2 * (2 + 2)),  # latency of the port and doorbell; 128 / 2 GB/s
+        ({"pe1": 4}, 4 + 8 + 5 + 2.056 + 16384 / 32 + 4 * (2 + 2)),  # the port of 128 / 4 GB/s is the narrowest part
+        ({"pe[0:2]": 4}, 4 * (4 + 8 + 5) + 2.056 + 16384 / 32 + 4 * (2 + 2)),
+    ],
+)
+def test_a_message_takes_the_times_of_both_ends(slow: dict[str, float], ns: float) -> None:
+    assert message_ps(slow) == round(ns * 1000)
+
+
 def test_a_factor_of_one_gives_the_digest_of_a_chip_without_slow_pes() -> None:
     one = {"pe3": 1, "cube0.pe4": 1.0}
     for kernel, grid in ((products, None), (rows, 32)):

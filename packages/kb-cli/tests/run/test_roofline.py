@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import floor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from kb_cli.run.observe.usage import Usage
 from kb_components.pe.pe_math import PeMath
 from kb_engine import Engine, Host, Language, TensorRef
 from kb_messages import TileShape
-from kb_topology import Topology, load_topology, loads_topology
+from kb_topology import Topology, load_topology, loads_topology, with_values
 
 TILE = TileShape(16, 16, 16)
 
@@ -90,6 +92,21 @@ def test_each_part_has_the_time_of_its_own_work() -> None:
     assert roofs["link"].least_ps == read * 10_000 // 1024  # A and B come over one link of 102.4 GB/s
     assert roofs["link"].node == "sip0.cube0.hbm0 -> sip0.cube0.xbar0"
     assert metrics.unwritten is None
+
+
+def test_a_slow_pe_has_a_lower_rate_of_the_same_work() -> None:
+    """Three PEs multiply; pe1 takes 1.25 times as long. Shares by speed are over 7 + 4 / 5 arrays and ports."""
+    ones = np.ones((32, 48), np.float16), np.ones((48, 16), np.float16)
+    source = with_values(load_topology(find("topologies", "one_cube")).source, {("slow", "pe1"): "1.25"})
+    metrics = launched(loads_topology(source.text, source.path), product, [0, 1, 2], *ones, (32, 16))
+    roofs = {each.kind: each for each in metrics.roofs}
+    macs_ps, speeds = Fraction(32 * 16 * 48 * 1000, 4096), 7 + Fraction(4, 5)
+    assert roofs["pe_gemm"].least_ps == floor(macs_ps * 5 / 4)
+    assert roofs["pe_gemm"].node == "sip0.cube0.pe1.pe_gemm"
+    assert roofs["pe_gemm"].even_ps == floor(3 * macs_ps / speeds)
+    moved_ps = Fraction((2 * 3 * (16 * 16 + 16 * 16) * 2 + 32 * 16 * 2) * 1000, 512)
+    assert roofs["reg"].least_ps == floor(moved_ps * 5 / 4)
+    assert roofs["reg"].even_ps == floor(3 * moved_ps / speeds)
 
 
 def adding(tl: Language, a: TensorRef, c: TensorRef) -> None:

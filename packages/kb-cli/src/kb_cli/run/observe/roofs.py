@@ -21,6 +21,7 @@ from kb_cli.terminal.units import PS_PER_NS
 from kb_engine import Engine, LaunchResult
 from kb_engine.block import ComponentBase, Initiator, StageServer
 from kb_messages import StageType, TransferParams
+from kb_topology import YamlPath, exact
 
 _PORT_OF_TCM: Final = "reg"
 _NO_TIME: Final = Fraction(0)
@@ -31,7 +32,7 @@ class _Part(NamedTuple):
     """One part of the chip: the least time of its work, None where no full rate is known, and the time that it had.
 
     `rate` is its full rate where work can move from part to part, else None: in bytes a picosecond if `is_bytes`, and
-    the same for equal blocks.
+    the same for equal blocks of PEs that are equally fast.
     """
 
     kind: str
@@ -135,34 +136,43 @@ def _ports(engine: Engine, usage: Usage, span_ps: int) -> Iterator[_Part]:
 
 
 def _blocks(engine: Engine, plans: PlanTally, usage: Usage) -> Iterator[_Part]:
-    """The blocks of PEs: their least times, and their times in service."""
-    least, counts = plans.least_ps, usage.counts
+    """The blocks of PEs: their least times, and their times in service.
+
+    Blocks of one template are equal, but that those of a slow PE have a rate that is lower by the factor of the PE.
+    """
+    least, counts, topology = plans.least_ps, usage.counts, engine.topology
     kinds: dict[str, list[tuple[_Part, object]]] = {}
+    forms: dict[YamlPath, object] = {}
     for component in engine.components.values():
-        kind = engine.topology.graph.nodes[component.node_id].kind.value
+        node = topology.graph.nodes[component.node_id]
+        kind, form = node.kind.value, forms.setdefault(node.yaml_path, form_of(component))
         for channel, servers in served_in_turn(component):
             of_stages = [least.get((component.node_id, each.stage_type), _NO_TIME) for each in servers]
             known = [each for each in of_stages if each is not None]
             least_ps = sum(known, _NO_TIME) if len(known) == len(of_stages) else None
-            rate, is_bytes = _rate_of(component, servers)
+            rate, is_bytes = _rate_of(component, servers, topology.slow_factor(str(node.pe_id)))
             most_ps = counts.get((kind + channel, component.node_id), (0,))[0]
             name = _PORT_OF_TCM + channel if is_bytes else kind + channel
             part = _Part(name, component.node_id, least_ps, most_ps, rate, is_bytes)
-            kinds.setdefault(name, []).append((part, form_of(component)))
+            kinds.setdefault(name, []).append((part, form))
     for found in kinds.values():
         is_one_form = len({form for _, form in found}) == 1
         yield from (part if part.is_bytes or is_one_form else part._replace(rate=None) for part, _ in found)
 
 
-def _rate_of(component: ComponentBase[Any], servers: Sequence[StageServer]) -> tuple[Fraction | None, bool]:
+def _rate_of(
+    component: ComponentBase[Any], servers: Sequence[StageServer], factor: float
+) -> tuple[Fraction | None, bool]:
     """The full rate of *servers* of *component*, and whether it is one of bytes: that of a TCM's port is.
+
+    Other rates are work a picosecond: 1, or less by the *factor* of a slow PE.
 
     DMAs have none, because a transfer belongs to the PE of its kernel.
     """
     if all(each.stage_type in _TCM_STAGES for each in servers):
         least = component.least_ps(servers[0].stage_type, TransferParams(nbytes=1))
         return (1 / least if least else None), True
-    return (None if isinstance(component, Initiator) else Fraction(1)), False
+    return (None if isinstance(component, Initiator) else 1 / exact(factor)), False
 
 
 def unwritten_of(launches: Sequence[LaunchResult], usage: Usage) -> Unwritten | None:
