@@ -145,8 +145,8 @@ class ProgramMessages:
     def signal(self, to: int, flag: Tag, n: int, line: str) -> None:
         """Adds *n* to the counter *flag* of program *to* when all earlier commands of this program are done."""
         self._check_other(to, "signal", line)
-        self._await_placed(to, line, CreditWait(self.exchange.channel(self.number, to, flag)))
         self._commands.before_wait(line)
+        self._await_placed(to, line, CreditWait(self.exchange.channel(self.number, to, flag)))
         session = self._session
         call_ps, after_seq = session.clock.now_ps, session.commands_issued
         ready_ps = call_ps + self._pe.cpu.call_ps()
@@ -169,41 +169,44 @@ class ProgramMessages:
         """
         self._check_queue("wait_for", line)
         self._commands.before_wait(line)
-        counter, clock = self.exchange.counter(self.number, flag), self._session.clock
-        ready_ps = clock.now_ps + self._pe.cpu.call_ps()
-        reached_ps, number = counter.reached(n)
+        counter = self.exchange.counter(self.number, flag)
+        ready_ps = self._session.clock.now_ps + self._pe.cpu.call_ps()
         wait = SignalWait(flag, counter, n, at_barrier)
-        if reached_ps == UNKNOWN_PS:
-            reached_ps, number = self._await_signals(wait, ready_ps, line)
+        if UNKNOWN_PS < counter.reached(n)[0] <= ready_ps:
+            self._pause_until(ready_ps, line, wait)
         else:
-            self._pause_until(max(ready_ps, reached_ps), line, wait)
+            self._await_signals(wait, ready_ps, line)
         reason = SyncReason.SIGNAL if at_barrier is None else SyncReason.BARRIER
-        self._waited(line, reason, ready_ps, number)
+        self._waited(line, reason, ready_ps, counter.reached(n)[1])
 
-    def _await_signals(self, wait: SignalWait, ready_ps: int, line: str) -> tuple[int, int]:
-        """Waits until the counter is reached. Returns when that was, and the signal that did so.
+    def _await_signals(self, wait: SignalWait, ready_ps: int, line: str) -> None:
+        """Waits until the counter is reached, and at least until *ready_ps*.
 
-        A signal that is sent later may ring earlier, so each signal that rings meanwhile is looked at.
+        A signal that is sent later may ring earlier, so the program looks anew at each signal that is sent meanwhile.
         """
-        clock, counter = self._session.clock, wait.counter
+        clock, counter, order = self._session.clock, wait.counter, self._pe.event_order
 
         def look(_: object) -> None:
-            reached_ps, _number = counter.reached(wait.n)
-            if counter.on_signal is not None and UNKNOWN_PS < reached_ps <= clock.now_ps:
+            if counter.on_signal is sent and counter.reached(wait.n)[0] <= clock.now_ps:
                 counter.on_signal = None
-                self._resume_at(ready_ps)(clock.now_ps)
+                self._kernel.resume()
 
-        counter.on_signal = lambda t_rung_ps: clock.call_at(max(t_rung_ps, ready_ps), look, None, self._pe.event_order)
+        def sent() -> None:
+            reached_ps = counter.reached(wait.n)[0]
+            if reached_ps != UNKNOWN_PS:
+                clock.call_at(max(reached_ps, ready_ps), look, None, order)
+
+        counter.on_signal = sent
+        sent()
         self._kernel.pause(line, wait)
-        return counter.reached(wait.n)
 
     def _await_credit(self, channel: Channel, nbytes: int, line: str) -> None:
         """Opens *channel*, if that has not happened, and waits until a credit is there."""
+        self._commands.before_wait(line)
         self._await_placed(channel.to, line, CreditWait(channel))
         session = self._session
         if not channel.is_open:
-            self.exchange.open(channel, nbytes, line, session.clock.now_ps)
-        self._commands.before_wait(line)
+            self.exchange.open(channel, nbytes, line, session.clock)
         from_ps = session.clock.now_ps
         if channel.credits and channel.credits[0].ready_ps <= from_ps:
             return

@@ -137,14 +137,14 @@ class Channel:
 class Counter:
     """A counter of one program, to which signals add. It begins at 0 and only grows.
 
-    `on_signal` is called with the time at which a signal rings, when the signal is sent: the program waits for the
-    counter. Signals of one picosecond count in the order of their numbers.
+    `on_signal` is called when a signal is sent: the program waits for the counter. Signals of one picosecond count in
+    the order of their numbers.
     """
 
     def __init__(self) -> None:
         self._rung: list[tuple[int, int, int]] = []
         self._totals: list[int] = []
-        self.on_signal: Callable[[int], None] | None = None
+        self.on_signal: Callable[[], None] | None = None
 
     def add(self, number: int, n: int, t_rung_ps: int) -> None:
         """Signal *number* adds *n* at *t_rung_ps*, at or after now."""
@@ -157,7 +157,7 @@ class Counter:
             total += more
             self._totals.append(total)
         if self.on_signal is not None:
-            self.on_signal(t_rung_ps)
+            self.on_signal()
 
     def reached(self, n: int) -> tuple[int, int]:
         """Returns (picosecond at which the signals sent so far lift the counter to *n*, the signal that does so).

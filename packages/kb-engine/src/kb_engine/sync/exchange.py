@@ -6,6 +6,7 @@ Design: docs/design/messages.md
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from msgspec import Struct
 from kb_engine.block.pe_roles import MessageQueue
 from kb_engine.memory.allocator import Allocator, OutOfMemoryError
 from kb_engine.sync.channel import SLOT_NBYTES, Channel, Counter, Credit, Message
+from kb_engine.timing.clock import Clock
 from kb_messages import KernelError, Rectangle, SimulationStuckError
 
 Tag = Hashable
@@ -102,11 +104,11 @@ class Exchange:
             found = self.counters[program, flag] = Counter()
         return found
 
-    def open(self, channel: Channel, nbytes: int, line: str, now_ps: int) -> None:
+    def open(self, channel: Channel, nbytes: int, line: str, clock: Clock) -> None:
         """Takes the slots of *channel*, each for *nbytes* rounded up, from the far end of the receiver's TCM.
 
-        Raises KernelError at *line* where the TCM has no room. A slot whose bytes a command of the receiver still uses
-        gets its credit when the command is done.
+        Raises KernelError at *line* where the TCM has no room. The sender has the credits of the slots at once. A slot
+        whose bytes a command of the receiver still uses is free when the command is done, and its credit comes then.
         """
         receiver = self._programs[channel.to]
         assert receiver.queue is not None, "a sender has seen the queue of the receiver"
@@ -122,24 +124,33 @@ class Exchange:
                 raise KernelError(f"{line}: {error.where}", got, error.needs, fix) from None
             self._slots.append((receiver.tcm, start))
             channel.slots.append(start)
+        self._give_first(channel, receiver, clock)
+
+    def _give_first(self, channel: Channel, receiver: Endpoint, clock: Clock) -> None:
+        """Gives the first credit of each slot of *channel*, which is open now, to the sender."""
+        is_opening = True
+
+        def unused(slot: int) -> None:
+            channel.give(Credit(slot, clock.now_ps + (0 if is_opening else self._credit_ps(channel))))
+
         for slot, start in enumerate(channel.slots):
             whole = Rectangle(start, 1, channel.slot_nbytes, channel.slot_nbytes)
-
-            def unused(slot: int = slot) -> None:
-                channel.give(Credit(slot, now_ps))
-
-            receiver.when_unused(whole, unused)
+            receiver.when_unused(whole, partial(unused, slot))
+        is_opening = False
 
     def free(self, message: Message, channel: Channel, now_ps: int, free_seq: int) -> None:
         """Gives the slot of *message* back now. Its credit goes to the sender."""
-        source, receiver = self._programs[channel.source], self._programs[channel.to]
-        assert receiver.queue is not None, "the receiver has taken a message"
-        assert source.queue is not None, "the sender has sent a message"
         message.t_freed_ps, message.free_seq = now_ps, free_seq
-        way_ps = self.latency_ps(receiver.queue, source.queue)
-        message.t_credited_ps = now_ps + receiver.queue.credit_ps() + way_ps
+        message.t_credited_ps = now_ps + self._credit_ps(channel)
         channel.held.remove(message)
         channel.give(Credit(message.slot, message.t_credited_ps, message.seq))
+
+    def _credit_ps(self, channel: Channel) -> int:
+        """Picoseconds from the moment at which the receiver gives a slot back until its credit is at the sender."""
+        src, dst = self._programs[channel.to].queue, self._programs[channel.source].queue
+        assert src is not None, "a sender has seen the queue of the receiver"
+        assert dst is not None, "a sender has a queue"
+        return src.credit_ps() + self.latency_ps(src, dst)
 
     def signal(self, source: int, to: int, flag: Tag, n: int, t_sent_ps: int) -> tuple[int, int]:
         """A signal leaves at *t_sent_ps* and adds *n* to counter *flag* of *to*. Returns its number and when it rings.

@@ -1,0 +1,168 @@
+"""Messages and signals between PEs: their times by hand and by a recursion, and random programs in all ways to simulate
+them.
+
+A sample here; `nox -s messages` tries all cases, 512 PEs among them, and thousands of random programs.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from chip_specs import changed_chip, nodes_of_pe
+from sampled_cases import IS_SAMPLED, sampled
+
+from kb_dataexec import MemoryLogWriter, OpLog
+from kb_engine import DType, Engine, Host
+from kb_messages import SyncReason
+
+FOLDER = Path(__file__).parent / "messages"
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(FOLDER)
+    chips, reference, rings, programs, fuzz = (
+        import_module(f"messages_{name}") for name in ("chips", "reference", "rings", "programs", "fuzz")
+    )
+
+QUEUE_PS = 2 * 4 * 7 + 2_000
+"""From a queue to another one in one_cube: two links of 4 mm at 7 ps a mm, and a router of 2 ns."""
+
+
+def log_of(kernel: Any, spec: dict[str, Any], n_pes: int, **shapes: tuple[int, ...]) -> OpLog:
+    """The log of *kernel* on *n_pes* PEs of the chip *spec*, with tensors of f32 of *shapes* as further arguments."""
+    engine = Engine(changed_chip(spec), MemoryLogWriter())
+    host = Host(engine, Path(__file__).parent)
+    tensors = [host.tensor(name, np.ones(shape, np.float32), DType.F32) for name, shape in shapes.items()]
+    host.launch(kernel, *tensors, pes=range(n_pes))
+    log = engine.close_log()
+    assert log is not None
+    return log
+
+
+def waits_of(log: OpLog) -> list[tuple[int, int]]:
+    """From when to when kernels waited, in the order of the log."""
+    return [(int(row["from_ps"]), int(row["to_ps"])) for row in log.tables["waits"]]
+
+
+CASES = [
+    *((chips.chip_of("one_cube"), range(8), n, 7, True) for n in (1, 16, 4096, 4097)),
+    *((chips.chip_of("one_cube", pe_queue__depth=d), range(8), 4096, 9, True) for d in (2, 3, 4)),
+    *((chips.chip_of("one_cube", pe_queue__depth=d), range(8), 1000, 9, False) for d in (1, 2, 3, 4)),
+    *(
+        (chips.chip_of("one_cube", pe_cpu__issue=issue), range(8), 4096, 9, forwards)
+        for issue in ("scoreboard", "decoupled")
+        for forwards in (True, False)
+    ),
+    *((chips.ring_of(n), range(n), 1000, min(n, 12), True) for n in (2, 3, 5, 6, 16, 33, 64)),
+    (chips.ring_of(6, 4), range(24), 257, 23, True),
+    (chips.mesh_of(2, 2), [8 * each for each in chips.closed_way(2, 2)], 1000, 4, True),
+    (chips.mesh_of(4, 4), [8 * each for each in chips.closed_way(4, 4)], 4096, 15, True),
+    # One hop is longer than the others, and with one write under way its DMA waits for acknowledgements.
+    *((chips.mesh_of(4, 4, pe_dma__outstanding=n), [8 * each for each in range(16)], 16, 15, True) for n in (1, 2)),
+]
+LARGE = [
+    *((chips.chip_of("one_sip", pe_dma__outstanding=n), range(128), 16, 127, True) for n in (1, 2)),
+    (chips.chip_of("one_sip"), range(128), 4096, 127, True),
+    (chips.chip_of("four_sip"), range(512), 16, 511, True),
+]
+
+
+@pytest.mark.parametrize("number", sampled(range(len(CASES)), 12))
+def test_every_rank_of_a_ring_takes_the_times_of_the_recursion(number: int) -> None:
+    found, expected = rings.rings_of(rings.RingCase(*CASES[number]))
+    assert found == expected
+
+
+@pytest.mark.parametrize("number", sampled(range(len(LARGE)), 2))
+def test_every_rank_of_a_large_ring_takes_the_times_of_the_recursion(number: int) -> None:
+    spec, pes, n, steps, forwards = LARGE[number]
+    steps = min(steps, 4) if IS_SAMPLED else steps
+    found, expected = rings.rings_of(rings.RingCase(spec, pes, n, steps, forwards))
+    assert found == expected
+
+
+def test_a_wait_for_more_signals_does_not_end_with_signals_of_the_wait_before() -> None:
+    """Program 0 waits for one signal, and then for three, while the second one is on its way."""
+
+    def kernel(tl: Any, x: Any) -> None:
+        if tl.program_id() == 0:
+            tl.wait_for("a", 1)
+            tl.wait_for("a", 3)
+        else:
+            tl.signal(0, "a")
+            tl.signal(0, "a")
+            tl.load(x[0])
+            tl.signal(0, "a")
+
+    log = log_of(kernel, chips.chip_of("one_cube"), 2, x=(64, 64))
+    rung = [int(each) for each in log.tables["signals"]["t_rung_ps"]]
+    assert [to for _, to in waits_of(log)] == [rung[0], rung[2]]
+
+
+def test_a_wait_ends_with_a_nearer_signal_although_a_farther_one_was_sent_before() -> None:
+    """The signal over UCIe is on its way when the wait begins; one of the same cube is sent later and rings before."""
+
+    def kernel(tl: Any) -> None:
+        me = tl.program_id()
+        if me == 0:
+            tl.signal(2, "other")
+            tl.wait_for("a", 1)
+        elif me == 8:
+            tl.signal(0, "a")
+        elif me == 1:
+            tl.signal(2, "other")
+            tl.signal(0, "a")
+
+    log = log_of(kernel, chips.mesh_of(1, 2), 9)
+    rung = {log.strings[row["src"]]: int(row["t_rung_ps"]) for row in log.tables["signals"]}
+    ((from_ps, to_ps),) = waits_of(log)
+    assert from_ps < to_ps == rung["sip0.cube0.pe1"] < rung["sip0.cube1.pe0"]
+
+
+def test_a_wait_for_two_ends_with_the_farther_signal_although_the_nearer_one_was_sent_later() -> None:
+    def kernel(tl: Any) -> None:
+        me = tl.program_id()
+        if me == 0:
+            tl.signal(2, "other")
+            tl.wait_for("a", 2)
+        elif me == 8:
+            tl.signal(0, "a")
+        elif me == 1:
+            tl.signal(2, "other")
+            tl.signal(0, "a")
+
+    log = log_of(kernel, chips.mesh_of(1, 2), 9)
+    rung = {log.strings[row["src"]]: int(row["t_rung_ps"]) for row in log.tables["signals"]}
+    assert waits_of(log)[0][1] == rung["sip0.cube1.pe0"] > rung["sip0.cube0.pe1"]
+
+
+def test_a_slot_whose_bytes_a_command_of_the_receiver_reads_is_free_when_the_command_is_done() -> None:
+    """64 KiB of TCM hold four values. The receiver has dropped the last one, which its store still reads."""
+
+    def kernel(tl: Any, x: Any, y: Any) -> None:
+        if tl.program_id() == 0:
+            values = [tl.load(x[0]) for _ in range(4)]
+            tl.store(y[0], values.pop())
+            tl.recv(1)
+        else:
+            for _ in range(4):
+                tl.wait(tl.load(x[1]))
+            tl.send(tl.load(x[1]), 0)
+
+    spec = chips.chip_of("one_cube", pe_cpu__issue="scoreboard", pe_queue__depth=1)
+    nodes_of_pe(spec)["pe_tcm"]["memory"]["size"] = "832 KiB"
+    log = log_of(kernel, spec, 2, x=(2, 64, 64), y=(2, 64, 64))
+    stored = [row for row in log.tables["commands"] if log.strings[row["pe"]].endswith("pe0")][-1]
+    (row,) = log.tables["waits"][log.tables["waits"]["reason"] == SyncReason.CREDIT]
+    assert row["from_ps"] < stored["t_done_ps"]
+    assert row["to_ps"] == stored["t_done_ps"] + 2_000 + QUEUE_PS
+    assert row["by_seq"] == -1
+
+
+@pytest.mark.parametrize("seed", sampled(range(200), 24))
+def test_random_programs_come_to_one_time_and_one_log_in_every_way(seed: int) -> None:
+    assert fuzz.compare(seed) == (seed, "")
+
+
+def test_logs_do_not_depend_on_the_hash_seed() -> None:
+    assert fuzz.differing([3, 7, 10], ("1", "2")) == []
