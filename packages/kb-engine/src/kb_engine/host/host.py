@@ -20,7 +20,10 @@ from msgspec.structs import replace
 
 from kb_dataexec import numpy_dtype
 from kb_engine.block.fabric_roles import MemoryComponent
+from kb_engine.collectives import Group
+from kb_engine.collectives.grouping import group_of
 from kb_engine.engine.engine import Engine
+from kb_engine.host.collective_calls import CollectiveCalls
 from kb_engine.host.fitting import Limit, Need, fitted_sizes
 from kb_engine.host.read import DeferredRead, read_tensor
 from kb_engine.host.sharding import Sharding
@@ -105,7 +108,7 @@ _Blocks = dict[tuple[int, int, int, int], npt.NDArray[Any]]
 """Blocks of an array, by their first row, end row, first column and end column."""
 
 
-class Host:
+class Host(CollectiveCalls):
     """The host of one chip, for a user's program. All launches share the memories of the chip.
 
     Lines of kernels in errors and reports are relative to *root*, by default the current folder. `write_ps` and
@@ -434,6 +437,15 @@ class Host:
             raise
         self.launches.append(result)
         return result
+
+    def group(self, pes: Sequence[int] | None = None, of: Sequence[int] | None = None) -> Group:
+        """The group of the PEs numbered in *pes*, by default all, for the collectives of `kb_engine.collectives`.
+
+        Rank r of the group is the program on PE `pes[r]` of a launch with `pes=of`; *of* is by default *pes*. The group
+        knows its order around the chip: cube by cube, along a closed way of neighbours where the mesh of cubes has one,
+        and SIP by SIP. Raises KernelError for missing PEs, PEs that are not in *of*, and PEs without `pe_queue`.
+        """
+        return group_of(self.engine, self._memories.places, self._memories.check_pes("group", pes), of)
 
     def default_targets(self, arguments: Iterable[Any] = ()) -> list[CubeTarget]:
         """The PEs of a launch with *arguments* that names none: all PEs of the cubes whose memories hold a part of a

@@ -42,6 +42,8 @@ _OWN_FOLDERS = tuple(
     if (spec := find_spec(name)) is not None and spec.origin
 )
 _MOST_CALLS: Final = 4096
+_KERNELS: Final = os.path.join("kb_engine", "host", "collective_kernel.py")
+"""The file of kernbench whose lines are those of a kernel: a launch of the host's collectives has no other line."""
 
 
 def is_own(filename: str) -> bool:
@@ -80,7 +82,8 @@ class KernelLines:
             code = frame.f_code
             is_passed = passed_over.get(code.co_filename)
             if is_passed is None:
-                is_passed = code.co_filename.startswith(_OWN_FOLDERS + skip_file_prefixes)
+                name = code.co_filename
+                is_passed = name.startswith(_OWN_FOLDERS + skip_file_prefixes) and not name.endswith(_KERNELS)
                 passed_over[code.co_filename] = is_passed
             if not is_passed:
                 key = id(code), frame.f_lasti

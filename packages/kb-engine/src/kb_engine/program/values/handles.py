@@ -375,6 +375,20 @@ class TensorView(LoadedTensor):
         self.wrapped_at = of.wrapped_at
 
 
+class ValuePart(LoadedTensor):
+    """Elements *start* to *stop* of *of*, which lies in TCM, as a vector with the same bytes. Takes no time."""
+
+    def __init__(self, of: Handle, start: int, stop: int) -> None:
+        lies = of.matrix
+        if lies is None:
+            raise KernelError(f"a {type(of).__name__}", "a part of a result in memory", "one in TCM", "tl.load it")
+        place = Matrix.packed(1, stop - start, of.dtype, lies.address + start * of.dtype.nbytes)
+        known = None if of.known is None else of.known.reshape(-1)[start:stop]
+        super().__init__(place, (stop - start,), known, of.producer, of.operators, of.holder)
+        self.completion, self.readers = of.completion, of.readers
+        self.wrapped_at = of.wrapped_at
+
+
 class CompositeHandle(Handle):
     """The result of `tl.composite`. `tl.wait` waits for it, and its elements are pending until `tl.materialize`.
 

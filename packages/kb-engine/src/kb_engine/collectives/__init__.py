@@ -1,0 +1,33 @@
+"""Collectives: sums, gathers and exchanges among the programs of a launch, by several algorithms.
+
+Design: docs/design/messages.md
+"""
+
+from typing import TYPE_CHECKING
+
+from kb_messages import lazy_door
+
+if TYPE_CHECKING:
+    from kb_engine.collectives.algorithms import check_algorithm as check_algorithm
+    from kb_engine.collectives.calls import all_gather as all_gather
+    from kb_engine.collectives.calls import all_reduce as all_reduce
+    from kb_engine.collectives.calls import all_to_all as all_to_all
+    from kb_engine.collectives.calls import barrier as barrier
+    from kb_engine.collectives.calls import broadcast as broadcast
+    from kb_engine.collectives.calls import reduce_scatter as reduce_scatter
+    from kb_engine.collectives.group import Group as Group
+
+_NAMES = {
+    "kb_engine.collectives.algorithms": ("check_algorithm",),
+    "kb_engine.collectives.calls": (
+        "all_gather",
+        "all_reduce",
+        "all_to_all",
+        "barrier",
+        "broadcast",
+        "reduce_scatter",
+    ),
+    "kb_engine.collectives.group": ("Group",),
+}
+if not TYPE_CHECKING:
+    __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

@@ -1,0 +1,61 @@
+"""The algorithms of each collective: which acts a rank plays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kb_engine.collectives import ring, tree, two_level
+from kb_engine.collectives.acts import Acts
+from kb_engine.collectives.group import Group
+from kb_engine.collectives.sizes import Sizes, most_elements
+from kb_messages import KernelError
+
+AUTO: Final = "auto"
+RING: Final = "ring"
+TREE: Final = "tree"
+TWO_LEVEL: Final = "two_level"
+
+_FLAT: Final[dict[str, dict[str, Callable[..., Acts]]]] = {
+    "all_reduce": {RING: ring.all_reduce, TREE: tree.all_reduce},
+    "reduce_scatter": {RING: ring.reduce_scatter, TREE: tree.reduce_scatter},
+    "all_gather": {RING: ring.all_gather, TREE: tree.all_gather},
+    "broadcast": {RING: ring.broadcast, TREE: tree.broadcast},
+    "all_to_all": {RING: ring.all_to_all},
+}
+_BY_NODES: Final[dict[str, Callable[..., Acts]]] = {
+    "all_reduce": two_level.all_reduce,
+    "reduce_scatter": two_level.reduce_scatter,
+    "all_gather": two_level.all_gather,
+}
+CALLS: Final = tuple(_FLAT)
+"""The collectives that move elements."""
+
+
+def algorithms_of(call: str) -> tuple[str, ...]:
+    """The algorithms of collective *call*, without `auto`."""
+    return (*_FLAT[call], *((TWO_LEVEL,) if call in _BY_NODES else ()))
+
+
+def check_algorithm(call: str, algorithm: str, where: str) -> None:
+    """Raises KernelError at *where* unless *call* has *algorithm*."""
+    if algorithm != AUTO and algorithm not in algorithms_of(call):
+        needs = f"one of {', '.join((AUTO, *algorithms_of(call)))}"
+        raise KernelError(where, f"{call} with algorithm={algorithm!r}", needs)
+
+
+def acts_of(call: str, algorithm: str, group: Group, rank: int, sizes: Sizes, root: int = 0) -> Acts:
+    """The acts of *rank* for *call*. Rank *root* is the first of a broadcast."""
+    most = most_elements(sizes, _sources_of(call, algorithm, group), group.depth, group.slot_nbytes)
+    if algorithm == TWO_LEVEL:
+        return _BY_NODES[call](sizes.n, group.nodes, rank, most, group.depth)
+    first = group.positions[root] if call == "broadcast" else 0
+    order = group.ring[first:] + group.ring[:first]
+    return _FLAT[call][algorithm](sizes.n, order, rank, most, group.depth)
+
+
+def _sources_of(call: str, algorithm: str, group: Group) -> int:
+    """The most ranks from which one rank receives."""
+    if call == "all_to_all":
+        return max(1, len(group) - 1)
+    return max(1, (len(group) - 1).bit_length() + 1) if algorithm == TREE else 2 if algorithm == TWO_LEVEL else 1

@@ -1,0 +1,130 @@
+"""Collectives around a ring: each rank receives from the rank before it and sends to the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kb_engine.collectives.acts import Act, ActKind, Acts, chunk_of, parts_of
+
+_Piece = tuple[int, int]
+
+
+def all_reduce(n: int, ring: Sequence[int], rank: int, most: int, depth: int) -> Acts:
+    """The sum of all ranks for every rank: a reduce-scatter, and an all-gather that begins where that ends.
+
+    *n* elements are worked on in segments of one part of *most* elements for each rank. A rank forwards a part before
+    it stores it.
+    """
+    for start, stop in parts_of(0, n, most * len(ring)):
+        chunks = chunks_of(start, stop, ring)
+        yield from scatter_sums(chunks, ring, rank)
+        yield from gather_chunks(chunks, ring, rank, depth)
+
+
+def reduce_scatter(n: int, ring: Sequence[int], rank: int, most: int, depth: int) -> Acts:
+    """The sum of all ranks, chunk r for rank r. Chunks go in parts of *most* elements."""
+    for chunks in part_by_part(n, ring, most):
+        yield from scatter_sums(chunks, ring, rank)
+        piece = chunks[ring.index(rank)]
+        if piece[0] < piece[1]:
+            yield Act(ActKind.DONE, *piece)
+
+
+def all_gather(n: int, ring: Sequence[int], rank: int, most: int, depth: int) -> Acts:
+    """The chunks of all ranks for every rank; chunk r of *n* elements comes from rank r."""
+    for chunks in part_by_part(n, ring, most):
+        piece = chunks[ring.index(rank)]
+        if piece[0] < piece[1]:
+            yield Act(ActKind.LOAD, *piece)
+        yield from gather_chunks(chunks, ring, rank, depth)
+
+
+def broadcast(n: int, ring: Sequence[int], rank: int, most: int, depth: int) -> Acts:
+    """The elements of the first rank of *ring* for every rank, in parts of *most* elements down a chain."""
+    at = ring.index(rank)
+    for piece in parts_of(0, n, most):
+        yield Act(ActKind.TAKE, *piece, ring[at - 1]) if at else Act(ActKind.LOAD, *piece)
+        if at + 1 < len(ring):
+            yield Act(ActKind.SEND, *piece, ring[at + 1])
+        yield Act(ActKind.DONE, *piece)
+
+
+def all_to_all(n: int, ring: Sequence[int], rank: int, most: int, depth: int) -> Acts:
+    """Chunk r of each rank for rank r, which puts the chunk of rank s at s. In step k, a rank sends k places on."""
+    count, at = len(ring), ring.index(rank)
+    for start, stop in parts_of(*chunk_of(n, count, rank), most):
+        yield Act(ActKind.LOAD, start, stop)
+        yield Act(ActKind.DONE, start, stop)
+    for step in range(1, count):
+        to, source = ring[(at + step) % count], ring[(at - step) % count]
+        out, into = parts_of(*chunk_of(n, count, to), most), parts_of(*chunk_of(n, count, source), most)
+        for number in range(max(len(out), len(into))):
+            if number < len(out):
+                yield Act(ActKind.LOAD, *out[number])
+                yield Act(ActKind.SEND, *out[number], to, is_last=True)
+            if number < len(into):
+                yield Act(ActKind.TAKE, *into[number], source)
+                yield Act(ActKind.DONE, *into[number])
+
+
+def chunks_of(start: int, stop: int, ring: Sequence[int]) -> list[_Piece]:
+    """The chunk of each place of *ring*, of elements *start* to *stop*."""
+    ends = [chunk_of(stop - start, len(ring), at) for at in range(len(ring))]
+    return [(start + first, start + last) for first, last in ends]
+
+
+def part_by_part(n: int, ring: Sequence[int], most: int) -> Iterator[list[_Piece]]:
+    """For each part of *most* elements of a chunk: that part of the chunk of each place of *ring*.
+
+    Chunk r belongs to rank r.
+    """
+    whole = [chunk_of(n, len(ring), rank) for rank in ring]
+    for offset in range(0, max(stop - start for start, stop in whole), most):
+        yield [(min(start + offset, stop), min(start + offset + most, stop)) for start, stop in whole]
+
+
+def scatter_sums(
+    chunks: Sequence[_Piece], ring: Sequence[int], rank: int, is_wide: bool = False, loads: bool = True,
+    is_last: bool = True,
+) -> Acts:  # fmt: skip
+    """Sums around *ring*: at the end, the rank at place p holds the sum of chunk p.
+
+    *is_wide* says that the ranks begin with sums that are not rounded, *loads* that they have to load their elements,
+    and *is_last* that the sums are rounded at the end. The own elements of a step are loaded while the step before it
+    is under way.
+    """
+    count, at = len(ring), ring.index(rank)
+    after, before = ring[(at + 1) % count], ring[at - 1]
+    order = [chunks[(at - 1 - step) % count] for step in range(count)]
+    for number, piece in enumerate(order):
+        following = order[number + 1 : number + 2] if number else order[:2]
+        for start, stop in following if loads else ():
+            if start < stop:
+                yield Act(ActKind.LOAD, start, stop)
+        if number and piece[0] < piece[1]:
+            ends = is_last and number == count - 1
+            yield Act(ActKind.REDUCE, *piece, before, is_wide or number > 1, ends)
+        if number < count - 1 and piece[0] < piece[1]:
+            yield Act(ActKind.SEND, *piece, after, is_wide or number > 0, True)
+
+
+def gather_chunks(chunks: Sequence[_Piece], ring: Sequence[int], rank: int, depth: int, keeps: bool = False) -> Acts:
+    """Chunks around *ring*, to every rank. The rank at place p begins with chunk p.
+
+    With *keeps*, the chunks are copied out of their slots and stay; otherwise each is done when it was forwarded. With
+    one slot for a channel, a chunk is copied out before it is forwarded, because the slot has to be free for the next.
+    """
+    count, at = len(ring), ring.index(rank)
+    after, before = ring[(at + 1) % count], ring[at - 1]
+    for step in range(count):
+        start, stop = chunks[(at - step) % count]
+        if start == stop:
+            continue
+        if step:
+            yield Act(ActKind.TAKE, start, stop, before)
+        if step and (keeps or depth == 1):
+            yield Act(ActKind.KEEP, start, stop)
+        if step < count - 1:
+            yield Act(ActKind.SEND, start, stop, after)
+        if not keeps:
+            yield Act(ActKind.DONE, start, stop)
