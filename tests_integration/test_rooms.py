@@ -20,8 +20,8 @@ ROOMS = {
     "kb_plans": ["tiles", "vectors"],
     "kb_dataexec": ["files", "arrays", "memory", "backends", "log", "analysis", "ops", "execute", "verify", "cli"],
     "kb_engine": [
-        "timing", "memory", "block", "fabric", "observe", "sync", "program", "language", "launch", "engine", "host",
-        "probe", "testing", "fastforward",
+        "timing", "memory", "block", "fabric", "observe", "sync", "program", "language", "launch", "engine",
+        "collectives", "host", "probe", "testing", "fastforward",
     ],
     "kb_components": ["fabric", "memory", "cube", "host", "pe"],
     "kb_triton": ["language", "host", "checking", "jit", "runtime", "shims"],

@@ -1,4 +1,4 @@
-"""Acts: what a rank of a collective does, one act after the other. Kernels play acts, and estimates count their time."""
+"""Acts: the steps of one rank of a collective. Kernels play acts, and estimates count their time."""
 
 from __future__ import annotations
 

@@ -101,10 +101,8 @@ def reduce_scatter(n: int, ring: Sequence[int], rank: int, most: int, depth: int
             yield Act(ActKind.DONE, *piece)
 
 
-def _sum_round(
-    n: int, ring: Sequence[int], at: int, cut: tuple[int, int, int], reduced: set[int]
-) -> Acts:
-    """A round of `reduce_scatter`: sums for the ranks from `step` places on go there. *reduced* are chunks with sums."""
+def _sum_round(n: int, ring: Sequence[int], at: int, cut: tuple[int, int, int], reduced: set[int]) -> Acts:
+    """A round of `reduce_scatter`: sums for ranks `step` places on go there. *reduced* are chunks with sums."""
     offset, most, step = cut
     count = len(ring)
     for number in range(min(step, count - step)):

@@ -61,9 +61,7 @@ class CollectiveCalls:
         y = self.empty(f"{x.name}.reduce_scatter", shape, x.dtype, shard=Sharding(owners=owners))
         return _launch(self, "reduce_scatter", x, y, owners, {"op": op, "algorithm": algorithm})
 
-    def all_gather(
-        self: LaunchingHost, x: Tensor, algorithm: str = "auto", pes: Sequence[int] | None = None
-    ) -> Tensor:
+    def all_gather(self: LaunchingHost, x: Tensor, algorithm: str = "auto", pes: Sequence[int] | None = None) -> Tensor:
         """Puts the rows of all shards of *x* one below the other. The result has a copy for each PE."""
         owners, (rows, *rest) = _shards_of(self, x, "all_gather", algorithm, pes)
         y = self.empty(f"{x.name}.all_gather", (rows * len(owners), *rest), x.dtype, shard=_copies(owners))
@@ -77,10 +75,8 @@ class CollectiveCalls:
         y = self.empty(f"{x.name}.broadcast", shape, x.dtype, shard=_copies(owners))
         return _launch(self, "broadcast", x, y, owners, {"root": root, "algorithm": algorithm})
 
-    def all_to_all(
-        self: LaunchingHost, x: Tensor, algorithm: str = "auto", pes: Sequence[int] | None = None
-    ) -> Tensor:
-        """Sends chunk r of each shard of *x* to rank r. The result has the shape of all shards together, cut by rows."""
+    def all_to_all(self: LaunchingHost, x: Tensor, algorithm: str = "auto", pes: Sequence[int] | None = None) -> Tensor:
+        """Sends chunk r of each shard of *x* to rank r. The result has the shape of all shards, cut by rows."""
         owners, (rows, *rest) = _shards_of(self, x, "all_to_all", algorithm, pes)
         shape = (rows * len(owners), *rest)
         y = self.empty(f"{x.name}.all_to_all", shape, x.dtype, shard=Sharding(owners=owners))
