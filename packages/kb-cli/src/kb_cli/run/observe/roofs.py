@@ -123,6 +123,8 @@ def _carried_ps(part: PartBytes, launches: Sequence[LaunchResult]) -> int:
 def _links(engine: Engine, usage: Usage, span_ps: int) -> Iterator[_Part]:
     """The links, each direction alone. Work cannot move from link to link: another way has other links."""
     for link in engine.fabric.links:
+        if not usage.carries_bytes(link.link):
+            continue
         name = f"{link.link.src} -> {link.link.dst}"
         _, nbytes = usage.counts.get((LINK, name), (0, 0))
         yield _Part(LINK, name, nbytes * link.rate.ps_each if nbytes else _NO_TIME, span_ps, None)

@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from kb_cli.run.base.result import Traffic
-from kb_engine.block import ComponentBase, MemoryComponent, MemoryPart, StageServer
+from kb_engine.block import ComponentBase, MemoryComponent, MemoryPart, MessageQueue, StageServer
 from kb_engine.observe import Chip, Observer
 from kb_messages import MemorySpace, StageType
-from kb_topology import NodeKind
+from kb_topology import Link, NodeKind
 
 LINK = "link"
 PORT = "port"
@@ -52,6 +52,7 @@ class Usage(Observer):
         self._parts_before: dict[str, tuple[MemoryPart, ...]] = {}
         self._parts: dict[str, list[PartBytes]] = {}
         self._n_launches = 0
+        self._queues: set[str] = set()
         self.unwritten_nbytes: dict[str, int] = {}
 
     def on_built(self, chip: Chip) -> None:
@@ -59,6 +60,7 @@ class Usage(Observer):
         self._chip = chip
         self._memories = [each for each in chip.components.values() if isinstance(each, MemoryComponent)]
         self._blocks = list(_blocks(chip))
+        self._queues = {each.node_id for each in chip.components.values() if isinstance(each, MessageQueue)}
 
     def on_launch(self) -> None:
         """Keeps the counts before the launch."""
@@ -92,6 +94,13 @@ class Usage(Observer):
             for (kind, node), counts in self._in_launches.items()
             if kind not in _BYTES and kind != PORT
         )
+
+    def carries_bytes(self, link: Link) -> bool:
+        """Whether bytes may pass *link*. They pass no link of a message queue: doorbells, credits and signals have none.
+
+        Such links are left out of all counts, because they would only lower the average.
+        """
+        return self._queues.isdisjoint((link.src, link.dst))
 
     @property
     def memory_parts(self) -> Iterator[PartBytes]:
@@ -131,6 +140,8 @@ class Usage(Observer):
             if busy_ps or kind != NodeKind.PE_TCM.value:
                 counts[kind, node] = (busy_ps,)
         for link in self._chip.fabric.links:
+            if not self.carries_bytes(link.link):
+                continue
             name = f"{link.link.src} -> {link.link.dst}"
             counts[LINK, name] = link.busy_ps - link.message_ps, link.nbytes - link.message_nbytes
         for name, port in zip(names_of_ports(self._chip), self._chip.fabric.ports, strict=True):
