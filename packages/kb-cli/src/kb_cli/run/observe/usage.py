@@ -96,7 +96,7 @@ class Usage(Observer):
         )
 
     def carries_bytes(self, link: Link) -> bool:
-        """Whether bytes may pass *link*. They pass no link of a message queue: doorbells, credits and signals have none.
+        """Whether bytes may pass *link*. None pass a link of a message queue: doorbells, credits and signals have none.
 
         Such links are left out of all counts, because they would only lower the average.
         """
