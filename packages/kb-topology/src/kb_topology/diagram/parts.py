@@ -155,7 +155,7 @@ class Part:
 def line_of(src: Node, dst: Node) -> Line:
     """The kind of traffic on a link between the nodes."""
     kinds = {src.kind, dst.kind}
-    if kinds & {Kind.PE_CPU, Kind.M_CPU, Kind.IO_CPU}:
+    if kinds & {Kind.PE_CPU, Kind.PE_QUEUE, Kind.M_CPU, Kind.IO_CPU}:
         return "command"
     return "memory" if kinds & {Kind.XBAR, Kind.BRIDGE, Kind.HBM, Kind.SRAM} and Kind.NOC not in kinds else "data"
 
