@@ -127,10 +127,10 @@ def _is_part(type_: Any) -> bool:
 
 
 def _part(type_: Any) -> str:
-    """A part of a file, a list or a mapping of parts or of text, in words."""
+    """A part of a file, a number, a list or a mapping of parts, numbers or text, in words."""
     origin, args = get_origin(type_), get_args(type_)
     if origin is Annotated:
-        return _part(args[0])
+        return _part(args[0]) if _is_part(args[0]) or get_origin(args[0]) is not None else describe(type_)
     if origin is tuple:
         return f"{len(args)} numbers"
     if origin in (list, dict):

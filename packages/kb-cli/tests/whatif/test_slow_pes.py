@@ -11,9 +11,9 @@ import pytest
 from click.testing import Result
 
 import kernbench as kb
-from kb_cli.whatif.chip_levers import SLOW, chip_levers
+from kb_cli.whatif.chip_levers import chip_levers
 from kb_cli.whatif.levers import levers
-from kb_topology import Topology
+from kb_topology import SLOW, Topology
 
 Invoke = Callable[..., Result]
 GEMM = ("gemm", "-p", "M=256", "-p", "N=512", "-p", "K=256", "-p", "tile=64x64x64")

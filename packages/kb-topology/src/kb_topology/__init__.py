@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kb_topology.chip.inventory import LinkGroup as LinkGroup
     from kb_topology.chip.inventory import count_kinds as count_kinds
     from kb_topology.chip.inventory import link_groups as link_groups
+    from kb_topology.chip.slow_pes import SLOW as SLOW
     from kb_topology.chip.slow_pes import slow_text as slow_text
     from kb_topology.chip.spec import FORWARDING as FORWARDING
     from kb_topology.chip.spec import NODE_KEYS as NODE_KEYS
@@ -58,7 +59,7 @@ _NAMES = {
     "kb_topology.text.sentences": ("did_you_mean", "listing", "near_names"),
     "kb_topology.text.sizes": ("format_nbytes", "parse_nbytes"),
     "kb_topology.text.source": ("YamlSource",),
-    "kb_topology.chip.slow_pes": ("slow_text",),
+    "kb_topology.chip.slow_pes": ("SLOW", "slow_text"),
     "kb_topology.chip.spec": ("FORWARDING", "NODE_KEYS", "NodeKind", "TopologySpec"),
     "kb_topology.chip.validation": ("Validation",),
     "kb_topology.topology": ("Topology", "load_topology", "loads_topology"),

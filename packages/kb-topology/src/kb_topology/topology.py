@@ -16,7 +16,7 @@ from kb_messages import TopologyError
 from kb_topology.chip.graph import Graph
 from kb_topology.chip.instantiate import instantiate
 from kb_topology.chip.loader import load_spec, read_source
-from kb_topology.chip.slow_pes import pes_of, slow_pes
+from kb_topology.chip.slow_pes import SLOW, pes_of, slow_pes
 from kb_topology.chip.spec import TopologySpec
 from kb_topology.memory.address_map import AddressMap
 from kb_topology.text.source import YamlSource
@@ -52,7 +52,7 @@ class Topology(Struct, frozen=True, kw_only=True):
 
         Raises UnknownKeyError where *key* names no PEs of the chip.
         """
-        return pes_of(key, self.spec, self.graph, partial(self.source.error, ("slow", key)))
+        return pes_of(key, self.spec, self.graph, partial(self.source.error, (SLOW, key)))
 
     @property
     def usual_pe(self) -> str:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from kb_cli.benchmark.values.shapes import MOST_ROWS, csv_rows
 from kb_messages import BenchmarkError, check_text
-from kb_topology import YamlPath, format_path, parse_path
+from kb_topology import SLOW, YamlPath, format_path, parse_path
 
 TOPOLOGY = "topology"
 """The name of the axis over whole chips."""
@@ -74,8 +74,11 @@ def _check_distinct(names: Sequence[str]) -> None:
 
 
 def _short(path: YamlPath, others: Iterable[YamlPath], taken: set[str]) -> str:
-    """Returns the last keys of *path*, as many as no other of *others* ends with, and no name of *taken* is."""
-    for count in range(1, len(path) + 1):
+    """Returns the last keys of *path*, as many as no other of *others* ends with, and no name of *taken* is.
+
+    The factor of a slow PE is `slow.pe3`, because the name of a PE says nothing of a factor.
+    """
+    for count in range(2 if path[0] == SLOW else 1, len(path) + 1):
         tail = path[-count:]
         name = format_path(tail).removeprefix("$").removeprefix(".")
         alike = [other for other in others if other != path and other[-count:] == tail]

@@ -9,9 +9,9 @@ from kb_cli.sweep.axis import SweepAxis
 from kb_cli.sweep.definition import Definition
 from kb_cli.sweep.expression import Expression, number_of
 from kb_cli.sweep.points import Point
-from kb_cli.whatif.chip_levers import SLOW, chip_levers
+from kb_cli.whatif.chip_levers import chip_levers
 from kb_messages import KbError
-from kb_topology import Topology
+from kb_topology import SLOW, Topology
 
 
 class Cost(NamedTuple):

@@ -14,10 +14,9 @@ from kb_cli.terminal.units import listed
 from kb_cli.whatif.link_kinds import templates_of_links
 from kb_engine.engine import Registry
 from kb_messages import Lever, levers_of
-from kb_topology import Topology, YamlPath, exact
+from kb_topology import SLOW, Topology, YamlPath, exact
 
 LINKS = "links"
-SLOW = "slow"
 _MOST_NAMED = 3
 """The most slow PEs that a lever names. Source: assumed."""
 

@@ -17,12 +17,12 @@ from kb_cli.run.records.usage_file import UsageTable
 from kb_cli.run.records.where_time import where_of
 from kb_cli.terminal.units import duration, listed, percent, signed_percent
 from kb_cli.whatif.bound import BusyPart, bound_ps, busy_parts, by_kind, limits_of, moved_ps
-from kb_cli.whatif.chip_levers import LINKS, SLOW, ChipLever, chip_levers, moved
+from kb_cli.whatif.chip_levers import LINKS, ChipLever, chip_levers, moved
 from kb_cli.whatif.lever_sets import BUSY, lever_sets
 from kb_dataexec.analysis import Where
 from kb_dataexec.files import file_in, read_json
 from kb_messages import TopologyError
-from kb_topology import Topology, format_path, loads_topology, parse_path, with_values
+from kb_topology import SLOW, Topology, format_path, loads_topology, parse_path, with_values
 
 LEAST_SHARE = 0.02
 """The smallest share of the path for which a lever is tried."""

@@ -13,7 +13,7 @@ import msgspec
 
 from kb_engine.block.block_authors import PACKAGES
 from kb_messages import TopologyError
-from kb_topology import Node, Topology, WrongValueError, convert_checked, exact
+from kb_topology import SLOW, Node, Topology, WrongValueError, convert_checked, exact
 
 TIMES: Final = ("ps", "ns", "us")
 """The last words of names of attributes that are times."""
@@ -40,12 +40,12 @@ def slowed(spec: msgspec.Struct, node: Node, topology: Topology) -> msgspec.Stru
         ends = ", ".join(f"_{word}" for word in (*TIMES, *RATES))
         got = f"{given}, whose {node.impl} has no attribute that is a time or a rate"
         fix = "leave the PE out of `slow`, or add such an attribute to the block"
-        raise WrongValueError(*topology.error(("slow",), got, f"one whose name ends in one of {ends}", fix).args)
+        raise WrongValueError(*topology.error((SLOW,), got, f"one whose name ends in one of {ends}", fix).args)
     try:
         return convert_checked(raw, type(spec), topology.source)
     except TopologyError as error:
         got = f"{given}, for which {node.id}{error.where.rpartition('$')[2]} is {error.got}"
-        raise WrongValueError(*topology.error(("slow",), got, error.needs, "choose another factor").args) from None
+        raise WrongValueError(*topology.error((SLOW,), got, error.needs, "choose another factor").args) from None
 
 
 def _scale_all(raw: Any, factor: Fraction) -> bool:

@@ -19,6 +19,8 @@ from kb_topology.text.sentences import cut, listing
 from kb_topology.text.source import YamlSource
 from kb_topology.text.yaml_reader import YamlPath, format_path
 
+SLOW: Final = "slow"
+"""The key of a file that has the factors of slow PEs."""
 _AROUND_A_PE: Final = ("sip", "cube")
 _STEP_OF_AN_ID: Final = re.compile(r"^(sip|cube|pe)(\d{1,9})$")
 
@@ -34,7 +36,7 @@ def slow_pes(spec: TopologySpec, graph: Graph, source: YamlSource) -> dict[str, 
     places: dict[str, YamlPath] = {}
     factors: dict[str, float] = {}
     for key, factor in spec.slow.items():
-        path = "slow", key
+        path = SLOW, key
         for pe_id in pes_of(key, spec, graph, partial(source.error, path)):
             if pe_id in places:
                 got = f"a second factor for {pe_id}, which {format_path(places[pe_id])} names too"
