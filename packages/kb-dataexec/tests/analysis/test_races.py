@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_cases import examples
 
-from kb_dataexec.analysis import Element, Programs, RaceSearch, sanitize
+from kb_dataexec.analysis import Element, Programs, RaceReport, RaceSearch, sanitize
 from kb_dataexec.analysis.races import race_search
+from kb_dataexec.analysis.races.message_order import MessageOrder
 from kb_dataexec.log.table_dtypes import TABLE_DTYPES
-from kb_messages import LOG_TABLES, CallCause, DType, OpKind, Role
+from kb_messages import LOG_TABLES, CallCause, DType, OpKind, Role, SyncReason
 
 READ, WRITE, ADD, EXCHANGE = "read", "write", "add", "exchange"
 PES = 3
@@ -85,7 +86,8 @@ def test_a_race_names_both_programs_the_element_and_the_lines():
     assert str(race) == (
         "write race: k.py:7 (dma_write, program 1, pe1.dma) overwrites from 1.002 ns on what k.py:7 (dma_write, "
         "program 0, pe0.dma) writes until 0.003 ns, at y[60], sip0.die0.hbm0 + 0x43c; 8 programs on 3 PEs take part; "
-        "nothing puts two programs of a launch in order: let one of them do both, or launch twice"
+        "nothing puts these two programs in order: let one of them do both, launch twice, or send a message or a "
+        "signal, where the language has them"
     )
     assert sanitize(builder.log())[0].hazard == race.hazard
 
@@ -258,6 +260,27 @@ def test_a_call_in_the_picosecond_of_the_next_begin_belongs_to_the_program_befor
     assert Programs.of(log).of_commands(np.arange(4)).tolist() == [0, 0, 3, 3]
 
 
+PE_NUMBERS = {f"pe{pe}": pe for pe in range(PES)}
+
+
+def synced(builder, seen, signals):
+    """The log of *builder*, one program a PE, with a signal (from, to) before command *at* for each of *signals*.
+
+    Returns the log, and which accesses of *seen* are in order.
+    """
+    log = builder.log()
+    rows = [(n, src, dst, n % 3, 1, 10 * n, 10 * n, 10 * n + 1, 0, at) for n, (src, dst, at) in enumerate(signals)]
+    waits = [(dst, 0, SyncReason.SIGNAL, 0, 10 * n + 1, n, at) for n, (_, dst, at) in enumerate(signals)]
+    log.tables["signals"] = np.array(rows, TABLE_DTYPES["signals"])
+    log.tables["waits"] = np.array(waits, TABLE_DTYPES["waits"])
+    order = MessageOrder(log.tables, log.strings, PE_NUMBERS, lambda seqs: seqs)
+    seqs = np.arange(len(seen))
+    pes = np.array([each.program for each in seen], np.int64)
+    first, second = np.triu_indices(len(seen), 1)
+    ordered = order.ordered(pes[first], seqs[first], pes[second], seqs[second])
+    return log, set(zip(first[ordered].tolist(), second[ordered].tolist(), strict=True))
+
+
 accesses = st.tuples(
     st.integers(0, 4),
     st.sampled_from([READ, WRITE, ADD]),
@@ -288,3 +311,80 @@ def test_lines_that_race_are_those_of_a_comparison_byte_by_byte(made):
     assert pairs <= expected
     if not found.undecided:
         assert pairs == expected
+
+
+waits = st.tuples(st.integers(0, PES - 1), st.integers(0, PES - 1), st.integers(0, 12))
+
+
+@settings(max_examples=examples(150))
+@given(st.lists(accesses, max_size=12), st.lists(waits, max_size=6))
+def test_lines_that_race_beside_signals_are_those_of_pairs_in_no_order(made, signalled):
+    builder, seen = RaceLog(PES), []
+    for program, what, line, offset, nbytes, rows, stride in made:
+        builder.act(program % PES, what, line, offset, nbytes, rows, stride)
+        touched = {offset + row * stride + at for row in range(rows) for at in range(nbytes)}
+        seen.append(SimpleNamespace(program=program % PES, what=what, line=line, touched=touched))
+    if not seen:
+        return
+    signals = sorted((each for each in signalled if each[0] != each[1]), key=lambda each: each[2])
+    log, in_order = synced(builder, seen, signals)
+    expected = set()
+    for (at, one), (number, two) in combinations(enumerate(seen), 2):
+        both = {one.what, two.what}
+        meet = one.program != two.program and one.touched & two.touched and both not in ({READ}, {ADD})
+        if meet and (at, number) not in in_order:
+            expected.add((READ in both, *sorted((f"k.py:{one.line}", f"k.py:{two.line}"))))
+    search = RaceSearch(thorough=True)
+    search.look(log)
+    found = search.report(log)
+    pairs = {(each.hazard != "write race", *sorted((each.first.line, each.second.line))) for each in found.races}
+    assert pairs <= expected
+    if not found.undecided:
+        assert pairs == expected
+
+
+def slot_log(reads):
+    """The log of two messages from program 0 to 1 in one slot, with *reads* of it: (program, line, before command)."""
+    builder, at = RaceLog(3), {}
+    made = [(0, WRITE, 5), (1, READ, 6), (1, READ, 7), (0, WRITE, 5), (1, READ, 6)]
+    for number, (program, what, line) in enumerate(made):
+        for other, other_line, before in reads:
+            if before == number:
+                builder.act(other, READ, other_line, 512, 16, owner=TCM)
+        at[number] = len(builder.commands)
+        builder.act(program, what, line, 512, 16, owner=TCM)
+    log = builder.log()
+    sends = np.zeros(2, TABLE_DTYPES["sends"])
+    sends["dst"], sends["nbytes"] = 1, 16
+    sends["command_seq"], sends["take_seq"], sends["free_seq"] = [0, at[3]], [1, at[3] + 1], [at[2] + 1, at[4] + 1]
+    for name in LOG_TABLES["sends"].ascending:
+        sends[name] = [10, 20]
+    log.tables["sends"] = sends
+    return log
+
+
+def races_in_slots(log, whole=True):
+    search = RaceSearch()
+    search.look(log)
+    return search.report(log if whole else None, memories={TCM: "pe1.tcm"})
+
+
+def test_accesses_to_the_slot_of_a_message_are_in_order_without_a_comparison(monkeypatch):
+    monkeypatch.setattr(race_search, "_FEW_CONTESTED", 0)
+    assert races_in_slots(slot_log([])) == RaceReport(races=[])
+
+
+@pytest.mark.parametrize(
+    ("read", "line"),
+    [((2, 9, 1), ("read race", "k.py:5", "k.py:9")), ((1, 9, 3), ("overwrite race", "k.py:9", "k.py:5"))],
+)
+def test_a_read_of_the_slot_of_a_message_by_others_or_after_its_release_is_a_race(read, line):
+    assert line in lines_of(races_in_slots(slot_log([read])).races)
+    assert all("k.py:9" in found for found in map(str, races_in_slots(slot_log([read])).races))
+
+
+def test_a_log_that_is_read_in_parts_needs_no_look_at_the_slots_of_messages():
+    log = slot_log([])
+    assert races_in_slots(log, whole=False) == RaceReport(races=[])
+    del log.tables["sends"]
+    assert races_in_slots(log, whole=False).left_out

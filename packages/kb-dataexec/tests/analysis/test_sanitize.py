@@ -79,7 +79,7 @@ def test_a_line_that_does_not_wait_for_itself_is_told_so():
     assert str(found).endswith("; let k.py:5 wait for what it issued before")
 
 
-def test_a_race_says_that_waiting_is_no_way_out():
+def test_a_race_says_that_waiting_for_a_handle_is_no_way_out():
     builder = LogBuilder()
     add(builder, 0, "k.py:5", (0, 100), (HBM, 0))
     add(builder, 1, "k.py:5", (5000, 5100), (HBM, 4), component="sip0.cube0.pe1.pe_dma")
@@ -88,8 +88,8 @@ def test_a_race_says_that_waiting_is_no_way_out():
     assert (found.hazard, found.early_ps) == (Hazard.WRITE_RACE, 0)
     assert str(found) == (
         "write race: k.py:5 (copy, sip0.cube0.pe1.pe_dma) overwrites from 5.000 ns on what k.py:5 (copy, "
-        "sip0.cube0.pe0.pe_dma) writes until 0.100 ns, at sip0.die0.hbm0 + 0x4; nothing puts two PEs of a launch in "
-        "order: let one of them do both, or launch twice"
+        "sip0.cube0.pe0.pe_dma) writes until 0.100 ns, at sip0.die0.hbm0 + 0x4; nothing puts these two PEs in order: "
+        "let one of them do both, launch twice, or send a message or a signal, where the language has them"
     )
     assert sanitize(log, [(0, 100), (4000, 5100)]) == []
 

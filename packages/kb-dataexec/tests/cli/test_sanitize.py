@@ -28,8 +28,8 @@ def test_sanitize_ends_with_1_and_both_lines(tmp_path, invoke):
     assert out == (
         f"{log}: 1 found in 2 records\n"
         "  read race: k.py:7 (copy, pe1.dma) reads from 1.500 ns on what k.py:5 (copy, pe0.dma) writes until 4.000 ns, "
-        "at sip0.die0.hbm0 + 0x40; nothing puts two PEs of a launch in order: let one of them do both, or launch "
-        "twice\n"
+        "at sip0.die0.hbm0 + 0x40; nothing puts these two PEs in order: let one of them do both, launch twice, or "
+        "send a message or a signal, where the language has them\n"
     )
     code, out, _ = invoke("sanitize", log, "--json", "--launch", "2501:4000", "--launch", "0:2500")
     (found,) = json.loads(out)["findings"]

@@ -92,7 +92,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     def _remedy(self) -> str:
         if self.hazard.is_race:
             who = "programs" if self._is_of_programs else "PEs"
-            return f"nothing puts two {who} of a launch in order: let one of them do both, or launch twice"
+            remedy = "let one of them do both, launch twice, or send a message or a signal, where the language has them"
+            return f"nothing puts these two {who} in order: {remedy}"
         first, second = self.first.place, self.second.place
         return f"let {second} wait for {'what it issued before' if first == second else first}"
 

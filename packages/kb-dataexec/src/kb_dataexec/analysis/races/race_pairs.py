@@ -5,7 +5,8 @@ compares the bytes of programs. Three steps follow each other, the cheap ones fi
 memory whose programs have ranges of their own, have no race. What is left is split into sets of bytes, and each set is
 looked at.
 
-Atomics at the same bytes are in order. They may also put other accesses in order, as locks and flags do. Such an order
+Messages, credits and signals put accesses in order, and a pair in order is no race. Atomics at the same bytes are in
+order too. They may also put other accesses in order, as locks and flags do. Such an order
 needs an atomic of one program behind its access, and one of the other program before its own; where both are there,
 nothing is decided.
 """
@@ -19,6 +20,7 @@ import numpy as np
 
 from kb_dataexec.analysis.byte_sets import split_bytes
 from kb_dataexec.analysis.races.far_accesses import Accesses, AccessKind
+from kb_dataexec.analysis.races.unordered_pairs import IsOrdered, unordered_pairs
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import numbered, numbered_rows, spread
 from kb_messages import OFFSET_BITS
@@ -68,11 +70,19 @@ def homes(owner: Array, launch: Array) -> Array:
     return numbered_rows(launch, owner.astype(np.int64))
 
 
-def racing(found: Accesses, program: Array, launch: Array, returns: Array, at: Array) -> Iterator[RacePair]:
+def racing(
+    found: Accesses,
+    program: Array,
+    launch: Array,
+    returns: Array,
+    at: Array,
+    is_ordered: IsOrdered | None = None,
+) -> Iterator[RacePair]:
     """Yields the races among the accesses numbered *at* of *found*, which stand in the order of commands.
 
     There is one pair for each two kernel lines, decided ones first. *program* and *launch* are as in `contested`, and
-    *at* is its result. *returns* says whether an access reads the value from before an atomic.
+    *at* is its result. *returns* says whether an access reads the value from before an atomic. *is_ordered*
+    tells for pairs of accesses of *found*, by number, whether programs that wait for each other put them in order.
     """
     if not len(at):
         return
@@ -83,7 +93,9 @@ def racing(found: Accesses, program: Array, launch: Array, returns: Array, at: A
     is_atomic, in_return = found.kind == AccessKind.ATOMIC, np.isin(found.command_seq, found.command_seq[returns])
     sync = _Sync(some, program[at], access, member)
     sync.order(program, found.command_seq, is_atomic, in_return)
-    for pair in _Search(some, program[at], access, member, sync).pairs():
+    search = _Search(some, program[at], access, member, sync)
+    within = None if is_ordered is None else lambda one, two: is_ordered(at[one], at[two])
+    for pair in search.pairs() if within is None else search.pairs_without_order(within):
         yield pair._replace(first=int(at[pair.first]), second=int(at[pair.second]))
 
 
@@ -250,10 +262,25 @@ class _Search:
         if len(one):
             yield from self._by_lines(one, two, member)
 
-    def _groups(self) -> _Groups:
-        found, sync, program = self._found, self._sync, self._program
+    def pairs_without_order(self, is_ordered: IsOrdered) -> Iterator[RacePair]:
+        """Yields a pair for each two lines that race, where messages or signals put some accesses in order."""
+        state = self._states()[self._access]
+        one, two, member = unordered_pairs(
+            self._member, self._access, state, self._program, self._found.kind, is_ordered
+        )
+        if len(one):
+            yield from self._by_lines(one, two, member)
+
+    def _states(self) -> Array:
+        """A number of the kind, the line and the state of order of each access."""
+        found, sync = self._found, self._sync
         lines = int(found.line.max(initial=0)) + 1
-        state = (((found.kind.astype(np.int64) * 2 + sync.signals) * 2 + sync.waits) * lines + found.line)[self._access]
+        state: Array = ((found.kind.astype(np.int64) * 2 + sync.signals) * 2 + sync.waits) * lines + found.line
+        return state
+
+    def _groups(self) -> _Groups:
+        program = self._program
+        state = self._states()[self._access]
         order = np.lexsort((self._access, state, self._member))
         access, member, state = self._access[order], self._member[order], state[order]
         opens = np.append(True, (np.diff(member) != 0) | (np.diff(state) != 0))[: len(order)]

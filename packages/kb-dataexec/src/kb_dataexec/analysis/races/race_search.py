@@ -15,11 +15,13 @@ from kb_dataexec.analysis.hazards import Hazard, pe_of
 from kb_dataexec.analysis.programs import Numbering, Programs
 from kb_dataexec.analysis.races.far_accesses import Accesses, AccessKind, far_accesses, tcm_accesses
 from kb_dataexec.analysis.races.race_pairs import RacePair, contested, racing
+from kb_dataexec.analysis.races.synced import Synced
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import numbered_rows
+from kb_dataexec.log.auxiliary import Tables, joined
 from kb_dataexec.log.tables import OpLog
 from kb_dataexec.memory.names import memory_name
-from kb_messages import MemorySpace, Rectangle, common_byte, split_address
+from kb_messages import SYNC_TABLES, MemorySpace, Rectangle, common_byte, split_address
 
 _MOST_GATHERED: Final = 1 << 21
 """Accesses that a limited search keeps. Source: assumed; 200 MB."""
@@ -47,6 +49,7 @@ class RaceSearch:
         self._parts: list[Accesses] = []
         self._strings: Sequence[str] = ()
         self._n_records = self._n_accesses = self._n_pieces = 0
+        self._synced: list[Tables] = []
 
     @property
     def has_programs(self) -> bool:
@@ -58,6 +61,7 @@ class RaceSearch:
         self._strings = chunk.strings
         self._programs.look(chunk)
         self._n_records += chunk.n_ops
+        self._synced.append({name: chunk.tables[name] for name in SYNC_TABLES if name in chunk.tables})
         if self._thorough or self._n_accesses <= _MOST_GATHERED:
             part = far_accesses(chunk)
             self._n_accesses += len(part.op_id)
@@ -91,13 +95,16 @@ class RaceSearch:
         program = self._programs.of_commands(found.command_seq)
         launch = np.where(program >= 0, rows.launch[program], -1)
         actor = self._actors(found, program)
+        synced = Synced.of(found, joined(self._synced), self._strings, launch)
         at = contested(found, actor, launch)
+        if synced is not None:
+            at = at[~synced.by_protocol[at]]
         most = max(_FEW_CONTESTED, self._n_records // _RECORDS_FOR_ONE + 2 * self._n_pieces)
         if not self._thorough and len(at) > most:
             n_programs = len(np.unique(program[at]))
             many = f"{len(at):,} accesses of {n_programs:,} programs lie close together"
             return RaceReport(races=[], left_out=_without(many))
-        pairs = list(racing(found, actor, launch, returns, at))
+        pairs = list(racing(found, actor, launch, returns, at, None if synced is None else synced.is_ordered))
         findings = [self._finding(found, program, each, (names, labels, grids)) for each in pairs]
         decided = [each for each, pair in zip(findings, pairs, strict=True) if pair.is_decided]
         others = [each for each, pair in zip(findings, pairs, strict=True) if not pair.is_decided]
@@ -107,6 +114,9 @@ class RaceSearch:
     def _with_tcm(self, found: Accesses, log: OpLog | None, labels: Mapping[int, str]) -> tuple[Accesses, bool]:
         """Adds the accesses of PEs to their own TCM, where another PE uses it too. Returns whether all are there."""
         near = np.flatnonzero((found.owner >> 10 & 15) == MemorySpace.TCM.code)
+        if log is None:  # messages alone are in order in their slots, whatever the receivers do
+            sends = joined(self._synced).get("sends")
+            near = near if sends is None else near[~np.isin(found.command_seq[near], sends["command_seq"])]
         pairs = set(zip(found.owner[near].tolist(), found.component[near].tolist(), strict=True))
         shared = sorted({owner for owner, block in pairs if self._pe_of(block) != _home(owner, labels)})
         if not shared:
