@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from kb_cli.benchmark import bundled
 from kb_components.pe.pe_fetch_store import PeFetchStore
@@ -224,6 +226,18 @@ def test_any_of_the_blocks_of_a_pe_can_be_theirs(built_in, theirs):
     np.testing.assert_allclose(out.astype(np.float32), np.maximum(wide, 0), atol=0.05)
     assert out.tobytes() == again.tobytes() == built_in[1][0].tobytes()
     assert latency_ps != built_in[2]
+
+
+def test_a_slow_pe_of_their_blocks_takes_its_factor():
+    """The times and rates of each block are scaled, and all else stays."""
+    text = mixed(tuple(SWAPS))
+    usual, slowed = (Engine(loads_topology(each)).components for each in (text, f"{text}slow: {{pe0: 4}}\n"))
+    for name in SWAPS:
+        before, after = (each[f"sip0.cube0.pe0.{name}"].spec for each in (usual, slowed))
+        for field, value in structs.asdict(before).items():
+            factor = 4 if field.endswith("_ns") else Fraction(1, 4) if field.endswith(("_ghz", "_gbs")) else 1
+            assert getattr(after, field) == value * factor
+    assert slowed["sip0.cube0.pe0.pe_gemm"].spec.clock_ghz == usual["sip0.cube0.pe0.pe_gemm"].spec.clock_ghz / 4
 
 
 def test_a_pe_of_their_blocks_alone_is_verified(tmp_path):

@@ -28,6 +28,7 @@ BATCH = 40
 SECONDS = 5
 LONGEST = 4000
 FILES = {name: (folder("topologies") / f"{name}.yaml").read_text() for name in ("one_pe", "one_cube", "one_sip")}
+FILES["one_cube"] += 'slow: {pe3: 2, "sip[0].cube[*].pe[5:7]": 1.5}\n'
 
 NUMBERS = [
     "0",

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Meta, Struct
 
+from kb_engine.block import ComponentBase
 from kb_engine.engine.slow_blocks import slowed
 from kb_engine.timing.units import Rate, ps_from_ns
 from kb_messages import TopologyError
@@ -46,7 +47,7 @@ def slow(toy_chip):
 
     def scale(spec, factor):
         topology = toy_chip((SLOW, f"{SLOW}slow: {{pe0: {factor}}}\n"))
-        return slowed(spec, topology.graph.nodes["sip0.cube0.pe0.pe_gemm"], topology)
+        return slowed(ComponentBase, spec, topology.graph.nodes["sip0.cube0.pe0.pe_gemm"], topology)
 
     return scale
 
@@ -103,7 +104,7 @@ def test_a_value_out_of_bounds_and_part_of_a_picosecond_are_refused(slow):
 def test_a_block_of_another_maker_without_a_time_is_refused(toy_engine):
     slow = (SLOW, f"{SLOW}slow: {{pe0: 2}}\n")
     assert refusal(lambda: toy_engine(slow)) == (
-        "toy.yaml:3:1: $.slow: got a factor of 2 for sip0.cube0.pe0, whose toy.scheduler has no attribute that is a "
+        "toy.yaml:3:1: $.slow: got a factor of 2 for sip0.cube0.pe0, whose toy.dma has no attribute that is a "
         "time or a rate, needs one whose name ends in one of _ps, _ns, _us, _gbs, _ghz, _mhz; leave the PE out of "
         "`slow`, or add such an attribute to the block"
     )

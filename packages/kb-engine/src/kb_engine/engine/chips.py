@@ -80,7 +80,7 @@ def _blocks(topology: Topology, registry: Registry, context: Any) -> dict[str, C
         key = id(node.attrs), topology.slow.get(str(node.pe_id), 1.0) if topology.slow else 1.0
         if key not in kinds:
             component_type, spec = registry.spec(node, topology.source)
-            kinds[key] = component_type, slowed(spec, node, topology)
+            kinds[key] = component_type, slowed(component_type, spec, node, topology)
         component_type, spec = kinds[key]
         nbytes = node.memory.nbytes if node.memory is not None else 0
         its_context = context(node, nbytes)
