@@ -6,6 +6,7 @@ import numpy as np
 
 from kb_dataexec import OpLog
 from kb_dataexec.analysis import Where, paths, where
+from kb_messages import SyncReason
 
 PARTS = ("pe_dma", "links", "hbm", "sram", "pe_tcm")
 """What a service of a DMA is cut into."""
@@ -59,8 +60,28 @@ def _check_path(log: OpLog, path: Any, start_ps: int, end_ps: int) -> None:
         elif texts == ("pe_scheduler", "decode"):
             assert _is_in(commands, start, end, "t_taken_ps", "t_decoded_ps")
         elif texts == ("pe_cpu", "issue"):
-            assert _is_in(commands, start, end, "t_call_ps", "t_issued_ps")
+            assert _is_in(commands, start, end, "t_call_ps", "t_issued_ps") or _is_call(log, start, end)
+        elif texts[0] == "pe_queue":
+            assert _is_of_queue(log, start, end, texts[1])
 
 
 def _is_in(commands: Any, start: int, end: int, first: str, last: str) -> bool:
     return bool(((commands[first] <= start) & (end <= commands[last])).any())
+
+
+def _is_call(log: OpLog, start: int, end: int) -> bool:
+    """Whether PE_CPU issued a call then that waits or signals."""
+    found = False
+    for name, at, shift in (("waits", "from_ps", -1), ("signals", "t_call_ps", 0)):
+        rows = log.tables.get(name, log.tables["waits"][:0])
+        first = rows[at if len(rows) else "from_ps"] + shift * rows["issue_ps"]
+        found |= bool(((first <= start) & (end <= first + rows["issue_ps"])).any())
+    return found
+
+
+def _is_of_queue(log: OpLog, start: int, end: int, what: str) -> bool:
+    """Whether it is the time of a doorbell, or of a credit, that a kernel waited for."""
+    waits = log.tables["waits"]
+    mine = waits[(waits["to_ps"] > waits["from_ps"]) & ((waits["reason"] == SyncReason.CREDIT) == (what == "credit"))]
+    until = mine["to_ps"] - (mine["way_ps"] if what == "credit" else 0)
+    return bool(((until - mine["queue_ps"] == start) & (until == end)).any())

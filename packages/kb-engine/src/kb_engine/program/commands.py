@@ -148,6 +148,11 @@ class ProgramCommands:
         """Calls `call()` when no command that the PE's CPU has issued ahead uses *rectangle*, at once if none does."""
         self._stream.when_unused(rectangle, call)
 
+    @property
+    def cause(self) -> tuple[CallCause, int]:
+        """What let the kernel go on last: the cause, and the number of its command, send or signal."""
+        return self._after, self._after_seq
+
     def goes_on_after(self, cause: CallCause, seq: int) -> None:
         """Notes that *cause*, of number *seq*, let the kernel go on. The next command names it."""
         self._after, self._after_seq = cause, seq

@@ -44,6 +44,28 @@ class SignalWait(NamedTuple):
     source: int | None
 
 
+class _Call(NamedTuple):
+    """A call of the kernel at `line`, which PE_CPU has issued at `issued_ps`, in `issue_ps`.
+
+    `cause` let the kernel make the call: an event of the command, send or signal `cause_seq`.
+    """
+
+    line: str
+    issued_ps: int
+    issue_ps: int
+    cause: CallCause
+    cause_seq: int
+
+
+class _End(NamedTuple):
+    """What ends a wait: command or signal `by_seq` of program `other`, with the times of the queue and of the way."""
+
+    by_seq: int
+    other: int
+    queue_ps: int = 0
+    way_ps: int = 0
+
+
 class ProgramMessages:
     """The messages and signals of *program* on *pe*, over the exchange of its launch.
 
@@ -119,18 +141,16 @@ class ProgramMessages:
         self._check_other(source, "recv", line)
         channel = self.exchange.channel(source, self.number, tag)
         self._commands.before_wait(line)
-        ready_ps = self._session.clock.now_ps + self._pe.cpu.call_ps()
-        rung_ps = channel.next_rung_ps
+        call = self._call(line)
+        ready_ps, rung_ps = call.issued_ps, channel.next_rung_ps
         if rung_ps == UNKNOWN_PS:
             channel.on_message = self._resume_at(ready_ps)
             self._kernel.pause(line, MessageWait(channel))
-            rung_ps = channel.next_rung_ps
         else:
             self._pause_until(max(ready_ps, rung_ps), line, MessageWait(channel))
         now_ps, seq = self._session.clock.now_ps, self._session.commands_issued
         message = channel.take(line, now_ps, seq)
-        if rung_ps > ready_ps:
-            self._waited(line, SyncReason.MESSAGE, ready_ps, message.seq)
+        self._waited(SyncReason.MESSAGE, call, _End(message.seq, source, self._doorbell_ps))
         self._taken[id(message)] = message, channel
         return message, channel
 
@@ -146,21 +166,21 @@ class ProgramMessages:
         """Adds *n* to the counter *flag* of program *to* when all earlier commands of this program are done."""
         self._check_other(to, "signal", line)
         self._commands.before_wait(line)
-        self._await_placed(to, line, CreditWait(self.exchange.channel(self.number, to, flag)))
+        self._await_placed(to, line, CreditWait(self.exchange.channel(self.number, to, flag)), SyncReason.SIGNAL)
         session = self._session
-        call_ps, after_seq = session.clock.now_ps, session.commands_issued
-        ready_ps = call_ps + self._pe.cpu.call_ps()
+        call, after_seq = self._call(line), session.commands_issued
 
         def leaves() -> None:
-            t_sent_ps = max(session.clock.now_ps, ready_ps)
+            t_sent_ps = max(session.clock.now_ps, call.issued_ps)
             number, t_rung_ps = self.exchange.signal(self.number, to, flag, n, t_sent_ps)
             if session.recorder is not None:
                 texts = self._pe.pe_id, self._endpoint(to).pe_id, shown_flag(flag), line
-                numbers = number, n, call_ps, t_sent_ps, t_rung_ps, after_seq
+                called_ps = call.issued_ps - call.issue_ps
+                numbers = number, n, called_ps, t_sent_ps, t_rung_ps, after_seq, *call[2:]
                 session.recorder.program_synced("signals", texts, numbers)
 
         self._commands.when_all_done(leaves)
-        self._pause_until(ready_ps, line, None)
+        self._pause_until(call.issued_ps, line, None)
 
     def wait_for(self, flag: Tag, n: int, line: str, at_barrier: int | None = None) -> None:
         """Returns when the counter *flag* of this program is *n* or more.
@@ -169,15 +189,18 @@ class ProgramMessages:
         """
         self._check_queue("wait_for", line)
         self._commands.before_wait(line)
-        counter = self.exchange.counter(self.number, flag)
-        ready_ps = self._session.clock.now_ps + self._pe.cpu.call_ps()
+        counter, call = self.exchange.counter(self.number, flag), self._call(line)
         wait = SignalWait(flag, counter, n, at_barrier)
-        if UNKNOWN_PS < counter.reached(n)[0] <= ready_ps:
-            self._pause_until(ready_ps, line, wait)
+        if UNKNOWN_PS < counter.reached(n).t_rung_ps <= call.issued_ps:
+            self._pause_until(call.issued_ps, line, wait)
         else:
-            self._await_signals(wait, ready_ps, line)
-        reason = SyncReason.SIGNAL if at_barrier is None else SyncReason.BARRIER
-        self._waited(line, reason, ready_ps, counter.reached(n)[1])
+            self._await_signals(wait, call.issued_ps, line)
+        ring = counter.reached(n)
+        src, dst = self._endpoint(ring.source).queue, self._pe.queue
+        assert src is not None, "a program that signals has a queue"
+        assert dst is not None, "the call has seen the queue"
+        end = _End(ring.number, ring.source, self._doorbell_ps, self.exchange.latency_ps(src, dst))
+        self._waited(SyncReason.SIGNAL if at_barrier is None else SyncReason.BARRIER, call, end)
 
     def _await_signals(self, wait: SignalWait, ready_ps: int, line: str) -> None:
         """Waits until the counter is reached, and at least until *ready_ps*.
@@ -187,12 +210,12 @@ class ProgramMessages:
         clock, counter, order = self._session.clock, wait.counter, self._pe.event_order
 
         def look(_: object) -> None:
-            if counter.on_signal is sent and counter.reached(wait.n)[0] <= clock.now_ps:
+            if counter.on_signal is sent and counter.reached(wait.n).t_rung_ps <= clock.now_ps:
                 counter.on_signal = None
                 self._kernel.resume()
 
         def sent() -> None:
-            reached_ps = counter.reached(wait.n)[0]
+            reached_ps = counter.reached(wait.n).t_rung_ps
             if reached_ps != UNKNOWN_PS:
                 clock.call_at(max(reached_ps, ready_ps), look, None, order)
 
@@ -203,25 +226,29 @@ class ProgramMessages:
     def _await_credit(self, channel: Channel, nbytes: int, line: str) -> None:
         """Opens *channel*, if that has not happened, and waits until a credit is there."""
         self._commands.before_wait(line)
-        self._await_placed(channel.to, line, CreditWait(channel))
+        self._await_placed(channel.to, line, CreditWait(channel), SyncReason.CREDIT)
         session = self._session
         if not channel.is_open:
             self.exchange.open(channel, nbytes, line, session.clock)
-        from_ps = session.clock.now_ps
-        if channel.credits and channel.credits[0].ready_ps <= from_ps:
+        call = self._call(line, issues=False)
+        if channel.credits and channel.credits[0].ready_ps <= call.issued_ps:
             return
         if channel.credits:
             self._pause_until(channel.credits[0].ready_ps, line, CreditWait(channel))
         else:
-            channel.on_credit = self._resume_at(from_ps)
+            channel.on_credit = self._resume_at(call.issued_ps)
             self._kernel.pause(line, CreditWait(channel))
-        self._waited(line, SyncReason.CREDIT, from_ps, channel.credits[0].after_seq)
+        credit = channel.credits[0]
+        self._waited(SyncReason.CREDIT, call, _End(credit.after_seq, channel.to, credit.queue_ps, credit.way_ps))
 
-    def _await_placed(self, other: int, line: str, wait: CreditWait) -> None:
-        """Waits until program *other* has a PE, which it gets at the begin of the launch."""
+    def _await_placed(self, other: int, line: str, wait: CreditWait, reason: SyncReason) -> None:
+        """Waits until program *other* has a PE, which it gets at the begin of the launch. The wait has *reason*."""
         if self.exchange.endpoint(other) is None:
+            call = self._call(line, issues=False)
             self.exchange.when_placed(other, lambda: self._resume_at(0)(self._session.clock.now_ps))
             self._kernel.pause(line, wait)
+            if self._session.clock.now_ps > call.issued_ps:
+                self._waited(reason, call, _End(-1, other))
         queue = self._endpoint(other).queue
         if queue is None:
             raise _no_queue(line, "a message", self._endpoint(other).pe_id)
@@ -235,15 +262,27 @@ class ProgramMessages:
             texts = self._pe.pe_id, channel.tag, message.line_taken
             session.recorder.program_synced("sends", texts, message.numbers)
 
-    def _waited(self, line: str, reason: SyncReason, from_ps: int, by_seq: int) -> None:
-        """The kernel waited since *from_ps* and goes on now, because of *by_seq*."""
+    @property
+    def _doorbell_ps(self) -> int:
+        assert self._pe.queue is not None, "the call has seen the queue"
+        return self._pe.queue.doorbell_ps()
+
+    def _call(self, line: str, issues: bool = True) -> _Call:
+        """A call of the kernel that begins now. With *issues*, PE_CPU issues the call."""
+        issue_ps = self._pe.cpu.call_ps() if issues else 0
+        return _Call(line, self._session.clock.now_ps + issue_ps, issue_ps, *self._commands.cause)
+
+    def _waited(self, reason: SyncReason, call: _Call, end: _End) -> None:
+        """The kernel waited since *call* was issued and goes on now, because of *end*."""
         session = self._session
         now_ps = session.clock.now_ps
-        if now_ps > from_ps:
-            self._commands.goes_on_after(_CAUSES[reason], by_seq)
+        if now_ps > call.issued_ps:
+            self._commands.goes_on_after(_CAUSES[reason], end.by_seq)
         if session.recorder is not None:
-            numbers = reason, from_ps, now_ps, by_seq, session.commands_issued
-            session.recorder.program_synced("waits", (self._pe.pe_id, line), numbers)
+            texts = self._pe.pe_id, call.line, self._endpoint(end.other).pe_id
+            spent = call.issue_ps, end.queue_ps, end.way_ps, call.cause, call.cause_seq
+            numbers = reason, call.issued_ps, now_ps, end.by_seq, session.commands_issued, *spent
+            session.recorder.program_synced("waits", texts, numbers)
 
     def _resume_at(self, ready_ps: int) -> Callable[[int], None]:
         """A function that resumes the kernel at the time that it is given, or at *ready_ps* if that is later."""

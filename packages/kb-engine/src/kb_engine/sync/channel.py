@@ -30,11 +30,16 @@ class Payload(NamedTuple):
 
 
 class Credit(NamedTuple):
-    """The right to fill a slot, from `ready_ps` on. `free_seq` is the send whose message lay in the slot before."""
+    """The right to fill a slot, from `ready_ps` on. `after_seq` is the send whose message lay in the slot before.
+
+    The credit left the receiver's queue after `queue_ps`, and came to the sender after `way_ps` more.
+    """
 
     slot: int
     ready_ps: int
     after_seq: int = -1
+    queue_ps: int = 0
+    way_ps: int = 0
 
 
 class Message:
@@ -134,6 +139,18 @@ class Channel:
         return message
 
 
+class Ring(NamedTuple):
+    """Signal `number` of program `source` adds `n` to a counter at `t_rung_ps`."""
+
+    t_rung_ps: int
+    number: int
+    n: int
+    source: int
+
+
+_NO_RING: Final = Ring(UNKNOWN_PS, -1, 0, -1)
+
+
 class Counter:
     """A counter of one program, to which signals add. It begins at 0 and only grows.
 
@@ -142,30 +159,29 @@ class Counter:
     """
 
     def __init__(self) -> None:
-        self._rung: list[tuple[int, int, int]] = []
+        self._rung: list[Ring] = []
         self._totals: list[int] = []
         self.on_signal: Callable[[], None] | None = None
 
-    def add(self, number: int, n: int, t_rung_ps: int) -> None:
-        """Signal *number* adds *n* at *t_rung_ps*, at or after now."""
-        signal = t_rung_ps, number, n
+    def add(self, signal: Ring) -> None:
+        """Notes *signal*, which rings at or after now."""
         at = bisect_left(self._rung, signal)
         self._rung.insert(at, signal)
         del self._totals[at:]
         total = self._totals[-1] if at else 0
-        for _, _, more in self._rung[at:]:
-            total += more
+        for ring in self._rung[at:]:
+            total += ring.n
             self._totals.append(total)
         if self.on_signal is not None:
             self.on_signal()
 
-    def reached(self, n: int) -> tuple[int, int]:
-        """Returns (picosecond at which the signals sent so far lift the counter to *n*, the signal that does so).
+    def reached(self, n: int) -> Ring:
+        """Returns the signal that lifts the counter to *n*, of those sent so far.
 
-        The result is (UNKNOWN_PS, -1) where the signals do not lift the counter so far.
+        Its time is UNKNOWN_PS and its number -1 where they do not lift the counter so far.
         """
         at = bisect_left(self._totals, n)
-        return (UNKNOWN_PS, -1) if at == len(self._totals) else self._rung[at][:2]
+        return _NO_RING if at == len(self._totals) else self._rung[at]
 
     @property
     def total(self) -> int:

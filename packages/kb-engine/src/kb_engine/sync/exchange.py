@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from kb_engine.block.pe_roles import MessageQueue
 from kb_engine.memory.allocator import Allocator, OutOfMemoryError
-from kb_engine.sync.channel import SLOT_NBYTES, Channel, Counter, Credit, Message
+from kb_engine.sync.channel import SLOT_NBYTES, Channel, Counter, Credit, Message, Ring
 from kb_engine.timing.clock import Clock
 from kb_messages import KernelError, Rectangle, SimulationStuckError
 
@@ -131,7 +131,8 @@ class Exchange:
         is_opening = True
 
         def unused(slot: int) -> None:
-            channel.give(Credit(slot, clock.now_ps + (0 if is_opening else self._credit_ps(channel))))
+            times_ps = (0, 0) if is_opening else self._credit_ps(channel)
+            channel.give(Credit(slot, clock.now_ps + sum(times_ps), -1, *times_ps))
 
         for slot, start in enumerate(channel.slots):
             whole = Rectangle(start, 1, channel.slot_nbytes, channel.slot_nbytes)
@@ -141,16 +142,17 @@ class Exchange:
     def free(self, message: Message, channel: Channel, now_ps: int, free_seq: int) -> None:
         """Gives the slot of *message* back now. Its credit goes to the sender."""
         message.t_freed_ps, message.free_seq = now_ps, free_seq
-        message.t_credited_ps = now_ps + self._credit_ps(channel)
+        queue_ps, way_ps = self._credit_ps(channel)
+        message.t_credited_ps = now_ps + queue_ps + way_ps
         channel.held.remove(message)
-        channel.give(Credit(message.slot, message.t_credited_ps, message.seq))
+        channel.give(Credit(message.slot, message.t_credited_ps, message.seq, queue_ps, way_ps))
 
-    def _credit_ps(self, channel: Channel) -> int:
-        """Picoseconds from the moment at which the receiver gives a slot back until its credit is at the sender."""
+    def _credit_ps(self, channel: Channel) -> tuple[int, int]:
+        """Picoseconds of the credit of a slot in the receiver's queue, and on the way from there to the sender."""
         src, dst = self._programs[channel.to].queue, self._programs[channel.source].queue
         assert src is not None, "a sender has seen the queue of the receiver"
         assert dst is not None, "a sender has a queue"
-        return src.credit_ps() + self.latency_ps(src, dst)
+        return src.credit_ps(), self.latency_ps(src, dst)
 
     def signal(self, source: int, to: int, flag: Tag, n: int, t_sent_ps: int) -> tuple[int, int]:
         """A signal leaves at *t_sent_ps* and adds *n* to counter *flag* of *to*. Returns its number and when it rings.
@@ -162,7 +164,7 @@ class Exchange:
         assert dst is not None, "the receiver has a queue"
         number = next(self._signal_number)
         t_rung_ps = t_sent_ps + self.latency_ps(src, dst) + dst.doorbell_ps()
-        self.counter(to, flag).add(number, n, t_rung_ps)
+        self.counter(to, flag).add(Ring(t_rung_ps, number, n, source))
         return number, t_rung_ps
 
     def latency_ps(self, src: MessageQueue[Any], dst: MessageQueue[Any]) -> int:

@@ -60,7 +60,7 @@ class TableSchema(NamedTuple):
 
 ID_COLUMNS: Final = (
     "op_id", "depends_on", "first_op_id", "behind_op", "command_seq", "after_seq", "operand_seq", "take_seq",
-    "free_seq", "by_seq", "next_seq",
+    "free_seq", "by_seq", "next_seq", "cause_seq",
 )  # fmt: skip
 """Columns that hold the ids of ops and the numbers of commands, which may be any numbers."""
 
@@ -153,8 +153,12 @@ LOG_TABLES: Final[Mapping[str, TableSchema]] = {
             *_times(*_SIGNAL_TIMES),
             ("line", "<i4"),
             ("after_seq", "<i8"),
+            ("issue_ps", "<i8"),
+            ("cause", "|i1"),
+            ("cause_seq", "<i8"),
         ),
         texts=("src", "dst", "flag", "line"),
+        codes={"cause": CallCause},
         ascending=_SIGNAL_TIMES,
     ),
     "waits": TableSchema(
@@ -165,9 +169,13 @@ LOG_TABLES: Final[Mapping[str, TableSchema]] = {
             *_times("from_ps", "to_ps"),
             ("by_seq", "<i8"),
             ("next_seq", "<i8"),
+            ("other", "<i4"),
+            *_times("issue_ps", "queue_ps", "way_ps"),
+            ("cause", "|i1"),
+            ("cause_seq", "<i8"),
         ),
-        texts=("pe", "line"),
-        codes={"reason": SyncReason},
+        texts=("pe", "line", "other"),
+        codes={"reason": SyncReason, "cause": CallCause},
         ascending=("from_ps", "to_ps"),
     ),
 }
@@ -199,11 +207,16 @@ back at `t_credited_ps`. Commands of the receiver from number `take_seq` on come
 number `free_seq` on do not read the slot. So the bytes of the slot are gone before command `free_seq`.
 
 `signals`: signal `number` of the launches so far added `n` to the counter `flag` of the program on PE `dst`. The kernel
-called at `t_call_ps`. The signal left PE `src` at `t_sent_ps`, when its commands before number `after_seq` were done,
-and rang at `t_rung_ps`. Waits of the kernel that ended after the call do not come before the signal.
+called at `t_call_ps`, and PE_CPU of PE `src` took `issue_ps`. The signal left at `t_sent_ps`, when the commands before
+number `after_seq` were done, and rang at `t_rung_ps`. Waits of the kernel that ended after the call do not come before
+the signal. `cause` and `cause_seq` let the kernel make the call, as `after` and `after_seq` of a command.
 
-`waits`: a kernel on PE `pe` waited for another program, in the order in which the waits ended. `by_seq` is what ended
-the wait: the number of a send command (MESSAGE), of the send command whose slot came free (CREDIT; -1 where the slot
-was never used before), or of a signal (SIGNAL and BARRIER). Commands of the PE from number `next_seq` on come after the
-wait. A wait for a signal that had rung before has a row too, because the row orders commands.
+`waits`: a kernel on PE `pe` waited for the program on PE `other`, in the order in which the waits ended. `by_seq` is
+what ended the wait: the number of a send command (MESSAGE), of the send command whose slot came free (CREDIT), or of a
+signal (SIGNAL and BARRIER). It is -1 where a credit is the first of its slot, and where the other program had not
+begun. Commands of the PE from number `next_seq` on come after the wait. The call took PE_CPU `issue_ps` up to
+`from_ps`, and `cause` and `cause_seq` let the kernel make the call. A wait that took time ended `queue_ps` + `way_ps`
+after the bytes of the message were committed (`queue_ps` is the doorbell's time), after the slot was given back
+(`queue_ps`, the credit's time, comes first, then the way of the credit), or after the signal was sent (the way comes
+first, then the doorbell). A receipt and a wait for a signal have rows where they took no time, too.
 """

@@ -48,6 +48,7 @@ def work_of_commands(rows: PathRows) -> dict[int, Counter[str]]:
     every = np.arange(len(commands))
     busy.add_one(every, "pe_scheduler", commands.t_decoded - commands.t_taken)
     busy.add_one(every, "pe_cpu", commands.t_issued - commands.operand_ps - commands.t_call)
+    busy.add_syncs()
     for launch, ps in zip(rows.kernels["launch"].tolist(), rows.beginning_ps.tolist(), strict=True):
         if ps:
             busy.by_launch[launch]["pe_cpu"] += ps
@@ -60,13 +61,18 @@ class _Busy:
     def __init__(self, rows: PathRows) -> None:
         launches, number = numbered(rows.kernels["launch"])
         self._launch = np.append(number, len(launches))[rows.kernel_of]
+        self._launch_of_sync = np.append(number, len(launches))[rows.syncs.programs(rows.kernels)]
+        self._syncs = rows.syncs
         self._busy = [Counter[str]() for _ in range(len(launches) + 1)]
         self.by_launch = dict(zip(launches.tolist(), self._busy, strict=False))
 
     def add(self, commands_of: Array, blocks: Sequence[str], block: Array, ps: Array) -> None:
         """Adds *ps*, work of *commands_of*. *block* has the index in *blocks* of each."""
+        self._add(self._launch[commands_of], blocks, block, ps)
+
+    def _add(self, launch: Array, blocks: Sequence[str], block: Array, ps: Array) -> None:
         spent = np.zeros((len(self._busy), len(blocks)), np.int64)
-        np.add.at(spent, (self._launch[commands_of], block), ps)
+        np.add.at(spent, (launch, block), ps)
         for found, sums in zip(self._busy, spent.tolist(), strict=True):
             for text, total in zip(blocks, sums, strict=True):
                 if total:
@@ -75,6 +81,16 @@ class _Busy:
     def add_one(self, commands_of: Array, block: str, ps: Array) -> None:
         """Adds *ps*, work of *commands_of* on one *block*."""
         self.add(commands_of, [block], np.zeros(len(ps), np.int64), ps)
+
+    def add_syncs(self) -> None:
+        """Adds the work of calls that wait or signal: their issue, and what ended the waits that took time."""
+        syncs, waited = self._syncs, self._syncs.waited
+        for block, ps in (
+            ("pe_cpu", syncs.issue_ps),
+            ("pe_queue", syncs.queue_ps * waited),
+            ("links", syncs.way_ps * waited),
+        ):
+            self._add(self._launch_of_sync, [block], np.zeros(len(ps), np.int64), ps)
 
 
 def work_beside(pieces: Pieces, transfers: TransferParts, labels: PathLabels, texts: PathTexts) -> Counter[str]:

@@ -10,8 +10,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kb_dataexec.analysis.critical_path.events import CommandEvent, KernelEvent, OpEvent, PathEvents, Work
+from kb_dataexec.analysis.critical_path.events import (
+    CommandEvent,
+    KernelEvent,
+    OpEvent,
+    PathEvents,
+    SyncEvent,
+    Work,
+)
 from kb_dataexec.analysis.critical_path.rows import PathRows
+from kb_dataexec.analysis.critical_path.sync_causes import explain_syncs
 from kb_dataexec.analysis.critical_path.timestamp_index import TimestampIndex
 from kb_dataexec.analysis.critical_path.transfer_parts import TransferParts
 from kb_dataexec.arrays.dtypes import Array
@@ -96,6 +104,14 @@ _GATES = (
 """The gates, starting with the gate that a service passes last, and the stages whose ends open them."""
 
 
+_COMMAND_EVENTS = {
+    CallCause.SUBMISSION: CommandEvent.SUBMITTED,
+    CallCause.COMPLETION: CommandEvent.DONE,
+    CallCause.QUEUED: CommandEvent.CALL,
+}
+"""The event of an earlier command that let a kernel go on."""
+
+
 def events_of(rows: PathRows, transfers: TransferParts) -> PathEvents:
     """Returns all events of *rows* with their causes. A request that waited for a memory follows the request before."""
     return _Causes(rows, transfers).events
@@ -116,6 +132,7 @@ class _Causes:
         self._explain_commands()
         self._explain_submission()
         self._explain_calls()
+        explain_syncs(self.events, rows, transfers)
         self._explain_kernels()
         self._explain_next_programs()
 
@@ -145,6 +162,10 @@ class _Causes:
         every = np.arange(len(kernels))
         time[numbers.kernel(KernelEvent.START, every)] = kernels["t_start_ps"]
         time[numbers.kernel(KernelEvent.END, every)] = kernels["t_end_ps"]
+        syncs = self.rows.syncs
+        of_syncs = syncs.t_called, syncs.t_issued, syncs.t_went_on, syncs.t_between, syncs.t_origin
+        for moment, times in zip(SyncEvent, of_syncs, strict=True):
+            time[numbers.sync(moment, np.arange(len(syncs)))] = times
 
     def _explain_ends(self) -> None:
         """A service ended: it worked since its start, or since the memory was done with the request before."""
@@ -274,32 +295,51 @@ class _Causes:
         events.work_since(issued, called, Work.ISSUE)
 
     def _explain_calls(self) -> None:
-        """A kernel called: after it began, or after an earlier command was submitted or done."""
-        events, commands, every = self.events, self.commands, self.all_commands
-        called, after = self.command(CommandEvent.CALL, every), commands.after
-        kernel = self.rows.kernel_of
+        """A kernel called: a command, or a call that waits or signals."""
+        rows, commands, syncs = self.rows, self.commands, self.rows.syncs
+        called = self.command(CommandEvent.CALL, self.all_commands)
+        before = syncs.before_commands(commands.pe, commands.seq)
+        self._explain_call(called, commands.after, commands.after_index, rows.kernel_of, before)
+        called = self.events.numbers.sync(SyncEvent.CALLED, np.arange(len(syncs)))
+        after = commands.find(syncs.cause_seq)
+        self._explain_call(called, syncs.cause, after, syncs.programs(rows.kernels), syncs.before)
+
+    def _explain_call(self, called: Array, after: Array, command: Array, kernel: Array, sync: Array) -> None:
+        """The kernel made the call *called* after it began, after an earlier *command*, or after the call *sync*.
+
+        *after* are the causes, and *kernel* are the programs. The call *sync* was the last one before that waited or
+        signalled. It came later than the cause if the kernel went on later from it.
+        """
+        events = self.events
         begun = np.where(kernel < 0, -1, events.numbers.kernel(KernelEvent.START, kernel))
-        for cause, event in ((CallCause.SUBMISSION, CommandEvent.SUBMITTED), (CallCause.COMPLETION, CommandEvent.DONE)):
-            mine = after == cause
-            events.explain(called[mine], self.command(event, commands.after_index[mine]), "program")
+        cause = np.full(len(called), -1)
+        for kind, event in _COMMAND_EVENTS.items():
+            cause = np.where(after == kind, self.command(event, command), cause)
+        cause = np.where(after == CallCause.START, begun, cause)
+        went_on = np.where(sync < 0, -1, events.numbers.sync(SyncEvent.WENT_ON, sync))
+        later = np.flatnonzero((went_on >= 0) & ((cause < 0) | (events.time[went_on] > events.time[cause])))
+        events.explain(called[later], went_on[later], "program")
         mine = after == CallCause.QUEUED
-        before = self.command(CommandEvent.CALL, commands.after_index[mine])
-        events.work_since(called[mine], before, Work.ISSUE, "program")
+        events.work_since(called[mine], cause[mine], Work.ISSUE, "program")
+        events.explain(called, cause, "program")
         mine = after == CallCause.START
-        events.explain(called[mine], begun[mine], "program")
         events.work_since(called[mine], begun[mine], Work.PROGRAM, "program")
         events.give_up(called, begun)
 
     def _explain_kernels(self) -> None:
-        """A program ended: after its last command was done, or, without commands, after it began."""
+        """A program ended: after its last command was done, after its last call, or, without calls, after it began."""
         events, rows = self.events, self.rows
-        kernels = np.arange(len(rows.kernels))
+        kernels, kernels_pe = np.arange(len(rows.kernels)), rows.kernels["pe"].astype(np.int64)
         ended, begun = (events.numbers.kernel(event, kernels) for event in (KernelEvent.END, KernelEvent.START))
         done, is_tie = TimestampIndex(rows.kernel_of, self.commands.t_done).first(kernels, rows.kernels["t_end_ps"])
-        events.explain(ended, self.command(CommandEvent.DONE, done), "end", is_tie)
+        syncs = rows.syncs
+        went_on, _ = TimestampIndex(syncs.pe, syncs.t_went_on).first(kernels_pe, rows.kernels["t_end_ps"])
+        last = np.where(went_on < 0, -1, events.numbers.sync(SyncEvent.WENT_ON, went_on))
+        events.explain(ended, self.command(CommandEvent.DONE, done), "end", is_tie | (done >= 0) & (went_on >= 0))
+        events.explain(ended, last, "end")
         events.explain(ended, begun, "end")
         if "commands" not in rows.missing:
-            idle = rows.last_command < 0
+            idle = rows.is_idle
             events.work_since(ended[idle], begun[idle], Work.PROGRAM, "end")
         events.give_up(ended, begun)
 

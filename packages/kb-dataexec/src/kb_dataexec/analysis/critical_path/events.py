@@ -42,10 +42,25 @@ class KernelEvent(IntEnum):
     END = 1
 
 
+class SyncEvent(IntEnum):
+    """The events of a call that waits for, or signals, other programs: the kernel calls, PE_CPU has issued the call,
+    and the kernel goes on. A wait ends because of an event on another PE, ORIGIN; BETWEEN lies on the way from there.
+    ORIGIN of a signal is its departure.
+    """
+
+    CALLED = 0
+    ISSUED = 1
+    WENT_ON = 2
+    BETWEEN = 3
+    ORIGIN = 4
+
+
 class Work(IntEnum):
     """The kind of the time between an event and its cause: none, work, or unknown.
 
-    MEMORY: the bytes of a request held the memory. PROGRAM: PE_CPU began a program.
+    MEMORY: the bytes of a request held the memory. PROGRAM: PE_CPU began a program. CALL: PE_CPU issued a call that
+    waits or signals. DOORBELL, CREDIT: PE_QUEUE rang, or sent a credit. WAY: a credit or a signal was on its way. WAIT:
+    the kernel waited for another program.
     """
 
     NONE = 0
@@ -55,12 +70,18 @@ class Work(IntEnum):
     UNKNOWN = 4
     MEMORY = 5
     PROGRAM = 6
+    CALL = 7
+    DOORBELL = 8
+    CREDIT = 9
+    WAY = 10
+    WAIT = 11
 
 
 VIA: Final = (
     "", "data", "transfer_order", "queue_full", "throughput", "register_file", "tcm_port", "compute_slot",
     "tile_buffer", "fetch_order", "dispatch", "earlier_commands", "submission_queue", "submission", "operand",
     "program", "end", "start", "memory", "launch", "answer", "engine_queue",
+    "message", "credit", "signal", "barrier",
 )  # fmt: skip
 """The edges of a path, by number: how an event made the next event wait. "" takes the edge of the event behind it."""
 
@@ -71,20 +92,27 @@ def via(name: str) -> int:
 
 
 class Events(NamedTuple):
-    """Numbers of events: five for each op, seven for each command, two for each row of `kernels`."""
+    """Numbers of events: five for each op, seven for each command, two for each row of `kernels`, and five for each
+    call that waits or signals.
+    """
 
     n_ops: int
     n_commands: int
     n_kernels: int
+    n_syncs: int
 
     @classmethod
     def of(cls, rows: PathRows) -> Events:
         """The events of *rows*."""
-        return cls(len(rows.ops), len(rows.commands), len(rows.kernels))
+        return cls(len(rows.ops), len(rows.commands), len(rows.kernels), len(rows.syncs))
 
     @property
     def total(self) -> int:
         """The number of all events."""
+        return self._first_sync + len(SyncEvent) * self.n_syncs
+
+    @property
+    def _first_sync(self) -> int:
         return len(OpEvent) * self.n_ops + len(CommandEvent) * self.n_commands + len(KernelEvent) * self.n_kernels
 
     def op(self, event: OpEvent, ops: Array) -> Array:
@@ -110,6 +138,14 @@ class Events(NamedTuple):
     def kernel(self, event: KernelEvent, kernels: Array) -> Array:
         """The numbers of the events *event* of the rows *kernels*."""
         return len(OpEvent) * self.n_ops + len(CommandEvent) * self.n_commands + event * self.n_kernels + kernels
+
+    def sync(self, event: SyncEvent, syncs: Array) -> Array:
+        """The numbers of the events *event* of *syncs*, calls that wait or signal."""
+        return self._first_sync + event * self.n_syncs + syncs
+
+    def sync_of(self, events: Array) -> Array:
+        """The call that waits or signals of each of *events*; -1 for another event."""
+        return np.where(events < self._first_sync, -1, (events - self._first_sync) % max(self.n_syncs, 1))
 
 
 Which: TypeAlias = Array | slice
@@ -153,6 +189,10 @@ class PathEvents:
     def give_up(self, events: Which, cause: Which) -> None:
         """Sets *cause*, an earlier event, for each of *events* without a cause; the time between is unexplained."""
         self.work_since(events, cause, Work.UNKNOWN)
+
+    def has_cause(self, events: Array) -> Array:
+        """Whether each of *events* has a cause."""
+        return ~self._is_open[events]
 
     def _open(self, events: Which, cause: Which) -> Array:
         """Whether each of *events* may get *cause*: it has no cause, and *cause* is an event."""

@@ -7,16 +7,27 @@ from typing import Final
 
 import numpy as np
 
+from kb_dataexec.analysis.critical_path.events import Work
 from kb_dataexec.analysis.critical_path.rows import PathRows
 from kb_dataexec.analysis.critical_path.transfer_parts import MEMORY, PART_OF, TransferParts
 from kb_dataexec.arrays.dtypes import Array
 
 UNKNOWN: Final = "unknown"
 """The block and the work of segments without a known cause."""
+WAITS_FOR_PES: Final = "waits for other PEs"
+"""The work of a program while it waits for programs on other PEs."""
 _DECODE: Final = ("pe_scheduler", "decode")
 _ISSUE: Final = ("pe_cpu", "issue")
 _PROGRAM: Final = ("pe_cpu", "program")
 _UNKNOWN: Final = (UNKNOWN, UNKNOWN)
+_SYNCS: Final = {
+    Work.CALL: _ISSUE,
+    Work.DOORBELL: ("pe_queue", "doorbell"),
+    Work.CREDIT: ("pe_queue", "credit"),
+    Work.WAY: ("links", "request"),
+    Work.WAIT: ("program", WAITS_FOR_PES),
+}
+"""The block and the work of each kind of time of a call that waits for, or signals, other programs."""
 
 
 class PathTexts:
@@ -60,7 +71,10 @@ class PathLabels:
         self._of_part = self._numbers(parts).reshape(-1, len(PART_OF))
         others = _DECODE, _ISSUE, _PROGRAM, _UNKNOWN
         self._decode, self._issue, self._program, self._unknown = self._numbers(others).tolist()
-        lines = np.union1d(rows.commands.line, rows.ops.line)
+        self._of_sync = np.zeros(max(_SYNCS) + 1, np.int64)
+        self._of_sync[list(_SYNCS)] = self._numbers(_SYNCS.values())
+        lines = np.union1d(np.union1d(rows.commands.line, rows.ops.line), rows.syncs.line)
+        self._line_of_sync = np.searchsorted(lines, rows.syncs.line)
         self._line_of = np.append(np.searchsorted(lines, rows.commands.line), len(lines))
         self._lines, self._line_of_op = np.append(lines, texts.number("")), rows.ops.line
         self._blocks, self._whats = (texts.numbers(kind[at] for kind in self._kinds) for at in (0, 1))
@@ -86,6 +100,11 @@ class PathLabels:
     def of_programs(self, count: int) -> Array:
         """The labels of *count* starts of programs."""
         return self._labels(np.full(count, -1), self._program)
+
+    def of_syncs(self, syncs: Array, work: Array) -> Array:
+        """The labels of the kinds of time *work* of *syncs*, calls that wait or signal."""
+        found: Array = self._line_of_sync[syncs] * len(self._kinds) + self._of_sync[work]
+        return found
 
     def of_unknown(self, count: int) -> Array:
         """The labels of *count* segments without a known cause."""

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from kb_dataexec.analysis.critical_path.sync_calls import SyncCalls
 from kb_dataexec.analysis.programs import program_of_calls
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_chunks
@@ -145,10 +146,11 @@ class PathRows:
         self.kernels = log.table("kernels")
         self.commands = Commands(self.optional("commands"))
         self.ops = Ops(log, self.commands)
+        self.syncs = SyncCalls(self.optional("waits"), self.optional("signals"))
 
     def optional(self, name: str) -> Array:
         """Returns the table *name*; a table without rows if the log lacks it."""
-        return np.empty(0, TABLE_DTYPES[name]) if name in self.log.missing else self.log.table(name)
+        return self.log.tables.get(name, np.empty(0, TABLE_DTYPES[name]))
 
     @cached_property
     def last_tile(self) -> Array:
@@ -211,14 +213,24 @@ class PathRows:
 
         They are 0 for a log without commands.
         """
-        kernels, commands = self.kernels, self.commands
+        kernels, commands, syncs = self.kernels, self.commands, self.syncs
         if "commands" in self.missing:
             return np.zeros(len(kernels), np.int64)
-        spent: Array = np.where(self.last_command < 0, kernels["t_end_ps"] - kernels["t_start_ps"], 0)
-        first = np.flatnonzero((commands.after == CallCause.START) & (self.kernel_of >= 0))
-        rows = self.kernel_of[first]
-        spent[rows] = commands.t_call[first] - kernels["t_start_ps"][rows]
+        begins, of_syncs = commands.after == CallCause.START, syncs.programs(kernels)
+        began_ps = np.where(self.is_idle, kernels["t_end_ps"], kernels["t_start_ps"])
+        first_ps = np.full(len(kernels) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(first_ps, self.kernel_of[begins], commands.t_call[begins])
+        np.minimum.at(first_ps, of_syncs, syncs.t_called)
+        known = first_ps[:-1] < np.iinfo(np.int64).max
+        spent: Array = np.where(known, first_ps[:-1], began_ps) - kernels["t_start_ps"]
         return spent
+
+    @cached_property
+    def is_idle(self) -> Array:
+        """For each row of `kernels`, whether its program made no call that takes time."""
+        idle = np.append(self.last_command < 0, False)
+        idle[self.syncs.programs(self.kernels)] = False
+        return idle[:-1]
 
 
 def _before(group: Array, sequence: Array) -> Array:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kb_dataexec.analysis.critical_path.events import OpEvent, PathEvents, Work
+from kb_dataexec.analysis.critical_path.events import OpEvent, PathEvents, SyncEvent, Work
 from kb_dataexec.analysis.critical_path.labels import PathLabels
 from kb_dataexec.analysis.critical_path.rows import PathRows
 from kb_dataexec.analysis.critical_path.transfer_parts import MEMORY_BYTES, TransferParts
@@ -38,7 +38,8 @@ class Pieces(NamedTuple):
 
 
 class _Steps(NamedTuple):
-    """Steps between neighbouring events of a path that take time: columns of `Pieces`, the work and the command."""
+    """Steps between neighbouring events of a path that take time: columns of `Pieces`, the work, the command, and the
+    call that waits or signals."""
 
     path: Array
     start_ps: Array
@@ -47,6 +48,7 @@ class _Steps(NamedTuple):
     edge: Array
     op: Array
     command: Array
+    sync: Array
     pe: Array
 
     def some(self, which: Array) -> _Steps:
@@ -58,23 +60,26 @@ class PathWalk:
 
     def __init__(self, rows: PathRows, events: PathEvents, transfers: TransferParts, labels: PathLabels) -> None:
         self._ops, self._events, self._transfers, self._labels = rows.ops, events, transfers, labels
+        self._syncs = rows.syncs
         self._pe_of_command, self._kernels = np.append(rows.commands.pe, -1), rows.kernels
         self._waited = transfers.op[transfers.behind >= 0]
+        self._synced = np.flatnonzero(rows.syncs.waited)
         self._causes = events.cause.data
 
     @cached_property
     def _own_causes(self) -> memoryview:
-        """The causes within a PE: the service of a request that waited for a memory is not split."""
+        """The causes within a PE: a request that waited for a memory is not split, nor is a wait for another PE."""
         numbers, whole = self._events.numbers, self._events.cause
-        if len(self._waited):
+        if not self.always_stays:
             whole = whole.copy()
             whole[numbers.op(OpEvent.END, self._waited)] = numbers.op(OpEvent.START, self._waited)
+            whole[numbers.sync(SyncEvent.WENT_ON, self._synced)] = numbers.sync(SyncEvent.ISSUED, self._synced)
         return whole.data
 
     @property
     def always_stays(self) -> bool:
-        """Whether every path stays on its PE, because no request waited for a memory."""
-        return not len(self._waited)
+        """Whether every path stays on its PE, because no request waited for a memory, and no kernel for another PE."""
+        return not len(self._waited) and not len(self._synced)
 
     def causes(self, stays: bool) -> memoryview:
         """The cause of each event, -1 for none; with *stays*, the cause within its PE."""
@@ -83,7 +88,8 @@ class PathWalk:
     def back_from(self, event: int, start: int, stays: bool) -> Array:
         """Returns the events from *event* back to the start of a program, the latest first.
 
-        With *stays*, the path stays on the PE: a service is not split, and a wait for a memory is part of it. If events
+        With *stays*, the path stays on the PE: a service is not split, and a wait for a memory is part of it; a wait
+        for another PE is a step. If events
         at one time wait for each other in a circle, *start* follows the first of them.
         """
         causes, found = self.causes(stays), array("q")
@@ -96,8 +102,13 @@ class PathWalk:
         return np.array([*_until_it_repeats(found), start], np.int64)
 
     def goes_elsewhere(self, back: Array) -> bool:
-        """Whether the path *back* follows a request that waited for a memory, so that the path on the PE differs."""
-        return bool(np.isin(back, self._events.numbers.op(OpEvent.END, self._waited)).any())
+        """Whether the path *back* follows a request that waited for a memory, or a wait for another PE.
+
+        The path on the PE differs then.
+        """
+        numbers = self._events.numbers
+        waits = numbers.op(OpEvent.END, self._waited), numbers.sync(SyncEvent.WENT_ON, self._synced)
+        return bool(np.isin(back, np.concatenate(waits)).any())
 
     def pieces(self, *paths: Array) -> Iterator[Pieces]:
         """Yields the segments of *paths*, each from its end back, some ten thousand at a time.
@@ -135,7 +146,9 @@ class PathWalk:
         begin, end = back[1:][kept], back[:-1][kept]
         is_caused = events.cause[end] == begin
         is_whole = ~is_caused & (end // max(numbers.n_ops, 1) == OpEvent.END)
+        sync = numbers.sync_of(end)
         work = np.where(is_caused, events.work[end], np.where(is_whole, Work.SERVICE, Work.UNKNOWN))
+        work[~is_caused & (sync >= 0)] = Work.WAIT
         by_op = (work == Work.SERVICE) | (work == Work.MEMORY)
         by_command = (work == Work.DECODE) | (work == Work.ISSUE)
         op = np.where(by_op, np.where(is_whole, end, begin) % max(numbers.n_ops, 1), -1)
@@ -145,8 +158,11 @@ class PathWalk:
         pe = self._pe_of_command[command]
         begins = work == Work.PROGRAM
         pe[begins] = self._kernels["pe"][numbers.kernel_of(begin[begins])]
+        own = np.flatnonzero(work >= Work.CALL)
+        pe[own] = np.where(work[own] == Work.CREDIT, self._syncs.other[sync[own]], self._syncs.pe[sync[own]])
         times = time[1:][kept], time[:-1][kept]
-        return _Steps(path[1:][kept], *times, work, edge[kept], op, command, pe), int(edge[-1]) if follows[-1] else 0
+        steps = _Steps(path[1:][kept], *times, work, edge[kept], op, command, sync, pe)
+        return steps, int(edge[-1]) if follows[-1] else 0
 
     def _whole(self, steps: _Steps) -> Pieces:
         """Makes one piece of each step."""
@@ -154,6 +170,8 @@ class PathWalk:
         label = labels.of_unknown(len(work))
         for kind, of_commands in ((Work.DECODE, labels.of_decode), (Work.ISSUE, labels.of_issue)):
             label[work == kind] = of_commands(steps.command[work == kind])
+        own = np.flatnonzero(work >= Work.CALL)
+        label[own] = labels.of_syncs(steps.sync[own], work[own])
         label[work == Work.PROGRAM] = labels.of_programs(int((work == Work.PROGRAM).sum()))
         served, held = work == Work.SERVICE, work == Work.MEMORY
         label[served] = labels.of_services(steps.op[served])

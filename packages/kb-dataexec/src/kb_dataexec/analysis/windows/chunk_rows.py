@@ -13,7 +13,7 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.auxiliary import Tables
 from kb_dataexec.log.tables import OpLog
 
-WHOLE: Final = ("commands", "kernels", "messages")
+WHOLE: Final = ("commands", "kernels", "messages", "signals", "waits")
 """The tables whose rows are needed in every window."""
 REPEATED: Final = ("dispatches", "transfers")
 """The tables whose rows may repeat other rows."""

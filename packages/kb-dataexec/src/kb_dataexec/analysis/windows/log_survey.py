@@ -32,11 +32,11 @@ class Model(NamedTuple):
 class LogSurvey:
     """Collects facts from each chunk of a log, once and in order.
 
-    `tables` has all rows of the tables `commands`, `kernels` and `messages` that the log has. Chunk i has `n_ops[i]`
-    records, the first of which has the id `first_op[i]`. Its tiles came at `ready_ps[i]` or later, and left between the
-    two times `came_ps[i]`. It repeats the chunk before it, `shifts[i]` later, unless that is None. `models` has a row
-    for each kind of services without a row in `transfers`. `is_in_order` is True if no row of `transfers` came behind
-    the chunk with its op.
+    `tables` has all rows of the tables in WHOLE that the log has, and `auxiliary` names all of its tables. Chunk i has
+    `n_ops[i]` records, the first of which has the id `first_op[i]`. Its tiles came at `ready_ps[i]` or later, and left
+    between the two times `came_ps[i]`. It repeats the chunk before it, `shifts[i]` later, unless that is None. `models`
+    has a row for each kind of services without a row in `transfers`. `is_in_order` is True if no row of `transfers`
+    came behind the chunk with its op.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class LogSurvey:
 
     def look(self, chunk: ChunkRows) -> None:
         """Collects the facts from *chunk*, the next chunk of the log."""
-        self.auxiliary = tuple(chunk.tables)
+        self.auxiliary = tuple(dict.fromkeys((*self.auxiliary, *chunk.tables)))
         self.n_ops.append(len(chunk.ops))
         never = np.iinfo(np.int64).max
         self.first_op.append(chunk.first_op)

@@ -15,7 +15,7 @@ import numpy as np
 from kb_dataexec.analysis.attribution import LaunchWhere, Where
 from kb_dataexec.analysis.critical_path.busy import work_of_commands, work_of_ops
 from kb_dataexec.analysis.critical_path.causes import events_of
-from kb_dataexec.analysis.critical_path.events import CommandEvent, Events, KernelEvent, OpEvent
+from kb_dataexec.analysis.critical_path.events import CommandEvent, Events, KernelEvent, OpEvent, SyncEvent
 from kb_dataexec.analysis.critical_path.labels import UNKNOWN, PathLabels, PathTexts
 from kb_dataexec.analysis.critical_path.launch_way import LaunchWay
 from kb_dataexec.analysis.critical_path.launches import hops_of, last_program, last_programs, launch_where, pe_views
@@ -322,10 +322,10 @@ class _Windows:
     def _frontier(self, rows: PathRows, numbers: Events, times: Array, kept: Array, end_ps: int) -> Array:
         """The events before *end_ps* that later events may follow.
 
-        They are the events of the ops *kept*, of commands that are not done, and of the last command and program of
-        each PE.
+        They are the events of the ops *kept*, of commands that are not done, of calls that wait or signal and are not
+        over, and of the last command, call and program of each PE.
         """
-        commands, kernels = rows.commands, rows.kernels
+        commands, kernels, syncs = rows.commands, rows.kernels, rows.syncs
         called = np.flatnonzero(commands.t_call < end_ps)
         is_open = commands.t_done[called] >= end_ps
         is_open[_last_of_each(commands.pe[called], commands.t_call[called])] = True
@@ -335,6 +335,10 @@ class _Windows:
         found = [numbers.op(event, np.flatnonzero(kept)) for event in OpEvent]
         found += [numbers.command(event, called[is_open]) for event in CommandEvent]
         found.append(numbers.kernel(KernelEvent.START, begun[runs]))
+        begun = np.flatnonzero(np.minimum(syncs.t_called, syncs.t_origin) < end_ps)
+        waits = syncs.t_went_on[begun] >= end_ps
+        waits[_last_of_each(syncs.pe[begun], syncs.t_called[begun])] = True
+        found += [numbers.sync(event, begun[waits]) for event in SyncEvent]
         events = np.concatenate(found)
         return np.asarray(events[times[events] < end_ps])
 
@@ -351,6 +355,7 @@ class _Windows:
 _COMMAND_KIND: Final = len(OpEvent)
 _KERNEL_KIND: Final = _COMMAND_KIND + len(CommandEvent)
 _END_OF_KERNEL: Final = _KERNEL_KIND + KernelEvent.END
+_SYNC_KIND: Final = _KERNEL_KIND + len(KernelEvent)
 
 
 def _named(
@@ -383,11 +388,13 @@ def _by_number(rows: PathRows, numbers: Events, ways: dict[tuple[int, int], Path
 def _kinds(rows: PathRows, numbers: Events) -> Iterable[tuple[int, int, Array]]:
     """Yields each kind of events: its number, its first event, and the ascending ids of its events."""
     first = 0
-    for kind in range(_KERNEL_KIND + len(KernelEvent)):
+    for kind in range(_SYNC_KIND + len(SyncEvent)):
         if kind < _COMMAND_KIND:
             ids = rows.ops.op_id
+        elif kind < _KERNEL_KIND:
+            ids = np.arange(numbers.n_commands)
         else:
-            ids = np.arange(numbers.n_commands if kind < _KERNEL_KIND else numbers.n_kernels)
+            ids = np.arange(numbers.n_kernels if kind < _SYNC_KIND else numbers.n_syncs)
         yield kind, first, ids
         first += len(ids)
 

@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kb_dataexec.analysis.critical_path.sync_calls import SyncCalls
 from kb_dataexec.analysis.dma_ops import FarEnds
 from kb_dataexec.analysis.windows.log_survey import LogSurvey
 from kb_dataexec.analysis.windows.path_forest import PathNode, PathRound
 from kb_dataexec.analysis.windows.row_shift import RowShift
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.table_dtypes import TABLE_DTYPES
 
 EventName = tuple[int, int]
 """The kind of an event, and its op, command or program."""
@@ -133,14 +135,17 @@ class WindowRepeats:
 
     A window follows from the rows of its chunks, from the state that the window before left, and from the times of
     commands and programs. So it repeats the window before it if its chunks and that state are equal but for one shift,
-    and if no command or program has an event in it.
+    and if no command, program or wait for another program has an event in it.
     """
 
     def __init__(self, survey: LogSurvey, ends_ps: Sequence[int]) -> None:
         self._shifts, self._ends_ps, self._came_ps = survey.shifts, ends_ps, survey.came_ps
         times = [survey.last_tiles.t_ready_ps]
-        for table in (survey.tables[name] for name in ("commands", "kernels") if name in survey.tables):
+        tables = survey.tables
+        for table in (tables[name] for name in ("commands", "kernels") if name in tables):
             times += [table[name] for name in table.dtype.names or () if name.startswith("t_")]
+        syncs = SyncCalls(*(tables.get(name, np.empty(0, TABLE_DTYPES[name])) for name in ("waits", "signals")))
+        times += [syncs.t_called, syncs.t_issued, syncs.t_went_on, syncs.t_between, syncs.t_origin]
         self._events_ps = np.unique(np.concatenate(times))
         self._before: WindowState | None = None
         self._left_out_ps = (0, -1)
