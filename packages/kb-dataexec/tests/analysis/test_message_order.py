@@ -18,6 +18,12 @@ STRINGS = [*(f"pe{number}" for number in range(PES)), "tag 0", "k.py:1"]
 TAG, LINE = PES, PES + 1
 
 
+def table_of(name, rows):
+    """*rows* as the table *name*. Its last columns, of which order knows nothing, are 0."""
+    dtype = TABLE_DTYPES[name]
+    return np.array([(*row, *[0] * (len(dtype) - len(row))) for row in rows], dtype)
+
+
 class Programs:
     """Programs on PES PEs that do one thing after the other. Everything that is done is a node of `before`."""
 
@@ -80,8 +86,8 @@ class Programs:
             for name in TABLE_DTYPES["sends"].names:
                 row[name] = message.get(name, -1)
             row["tag"], row["line_taken"] = TAG, LINE
-        signals = np.array([row for _, row in self.signals], TABLE_DTYPES["signals"])
-        waits = np.array(self.waits, TABLE_DTYPES["waits"])
+        signals = table_of("signals", [row for _, row in self.signals])
+        waits = table_of("waits", self.waits)
         pe_of = {seq: pe for pe, seq, _ in self.commands}
         tables = {"sends": sends, "signals": signals, "waits": waits}
         numbers = {f"pe{number}": number for number in range(PES - 1)}  # the last PE has no record of its own
@@ -138,15 +144,15 @@ def test_a_credit_puts_reads_of_a_slot_before_the_message_that_fills_it_next():
 def test_a_wait_that_ended_after_the_call_of_a_signal_is_not_before_it(is_early):
     """PE 1 signals PE 2, which leaves late, and waits for PE 0 before or after the call, between the same commands."""
     tables = {
-        "signals": np.array(
-            [(0, 0, 1, TAG, 1, 10, 10, 20, LINE, 1), (1, 1, 2, TAG, 1, 40, 90, 95, LINE, 2)], TABLE_DTYPES["signals"]
+        "signals": table_of(
+            "signals", [(0, 0, 1, TAG, 1, 10, 10, 20, LINE, 1), (1, 1, 2, TAG, 1, 40, 90, 95, LINE, 2)]
         ),
-        "waits": np.array(
+        "waits": table_of(
+            "waits",
             [
                 (1, LINE, SyncReason.SIGNAL, 20, 30 if is_early else 50, 0, 2),
                 (2, LINE, SyncReason.BARRIER, 60, 95, 1, 3),
             ],
-            TABLE_DTYPES["waits"],
         ),
     }
     order = MessageOrder(tables, STRINGS, {"pe0": 0, "pe1": 1, "pe2": 2}, lambda seqs: seqs)
