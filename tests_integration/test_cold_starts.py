@@ -43,7 +43,7 @@ COLD = {
     "run": f"run gemm {SMALL} --out another",
     "runs": "runs",
     "show": "show CAPTURED twice",
-    "sweep": "sweep gemm -p M=16 -p N=16,32 -p K=16 --topology one_pe",
+    "sweep": f"sweep gemm {SMALL} --jobs 2",
     "topology": "topology show one_pe",
     "trace": "trace RUN -o run.pftrace",
     "verify": "verify RUN",

@@ -1,4 +1,4 @@
-"""The bundled kernels are right at shapes that no block divides: in every type on a cube, and in f16 on 16 cubes.
+"""The bundled kernels are right at shapes that no block divides: each shape in some types, on a cube or on 16 cubes.
 
 `nox -s kernels` runs all types on both chips, and the shapes of models.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sampled_cases import sampled_of_each
 
 ROOT = Path(__file__).parents[1]
 BUNDLED = {path.stem: path for path in (ROOT / "benchmarks").glob("*.py")}
@@ -16,8 +17,18 @@ with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(ROOT / "benchmarks/validation")
     kernels = import_module("kernels")
 
+ON_A_CUBE_OR_IN_F16 = [
+    case for case in kernels.cases(kernels.RAGGED) if case.chip == "one_cube" or "f16" in case.params.values()
+]
+SAMPLE = sampled_of_each(ON_A_CUBE_OR_IN_F16, kernels.shape_of, 2)
 
-SAMPLE = [case for case in kernels.cases(kernels.RAGGED) if case.chip == "one_cube" or "f16" in case.params.values()]
+
+def test_each_shape_is_tried_and_each_type_on_each_chip() -> None:
+    def types(cases: Any) -> set[tuple[str, str]]:
+        return {(case.chip, dtype) for case in cases for dtype in kernels.DTYPES if dtype in case.params.values()}
+
+    assert types(SAMPLE) == types(ON_A_CUBE_OR_IN_F16)
+    assert {kernels.shape_of(case) for case in SAMPLE} == {kernels.shape_of(case) for case in ON_A_CUBE_OR_IN_F16}
 
 
 @pytest.mark.parametrize("case", SAMPLE, ids=str)

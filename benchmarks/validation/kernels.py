@@ -104,6 +104,12 @@ def cases(shapes: dict[str, tuple[Params, ...]], kernels: tuple[str, ...] = ()) 
                 yield from (KernelCase(kernel, chip, {**params, dtype_name: dtype}) for chip in CHIPS)
 
 
+def shape_of(case: KernelCase) -> str:
+    """The kernel of a case and its parameters without the type, as a text."""
+    shape = {key: value for key, value in case.params.items() if not key.endswith("dtype")}
+    return str(case._replace(chip="any chip", params=shape))
+
+
 def run(case: KernelCase) -> KernelResult:
     """Simulates a case and compares its results with the reference. A refused case is wrong too, with a time of 0."""
     began = time.perf_counter()

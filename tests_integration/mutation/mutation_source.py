@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import copy
 import functools
 import inspect
 import itertools
@@ -127,7 +126,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
                 kept, before = getattr(node, field), ast.unparse(node)
                 setattr(node, field, value)
                 after = ast.unparse(node)
-                code = _code_in(compile(copy.deepcopy(around[name]), str(path), "exec"), name)
+                code = _code_in(compile(around[name], str(path), "exec"), name)
                 setattr(node, field, kept)
                 yield Mutant(str(path.relative_to(SOURCES)), name, node.lineno, before, after, code)
 
