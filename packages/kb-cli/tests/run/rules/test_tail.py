@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from rule_runs import check_gain, placement_rules, run
+from rule_runs import check_gain, placement_rules, remedies, run
 
 import kernbench as kb
 
@@ -129,6 +129,15 @@ def test_a_slow_pe_with_the_work_of_the_others(slow, shares, times):
     assert found.flaw.endswith(" times the work that is due to it")
     assert found.change == "choose other blocks: give a slow PE the work of another PE, divided by its factor"
     assert float(found.flaw.split(" has ")[1].split()[0]) == pytest.approx(float(times), rel=0.07)
+
+
+def test_the_programs_of_a_grid_that_wait_for_a_slow_pe():
+    """17 programs of equal work on 8 PEs, of which pe3 takes ten times as long."""
+    x = np.ones((17 * 128, 512), np.float16)
+    starts = [128 * number for number in range(18)]
+    found = run(parted, x, kb.empty(x.shape, "f16"), starts, chip=kb.chip("one_cube", {"$.slow.pe3": 10}), grid=17)
+    (tail,) = [each for each in remedies(found) if each.rule == "tail"]
+    assert tail.flaw.startswith("17 programs on 8 PEs: sip0.cube0.pe3 is slow by 10, and ends last, and PEs wait ")
 
 
 def test_a_slow_pe_with_its_share_has_no_tail():

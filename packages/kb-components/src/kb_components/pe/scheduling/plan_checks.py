@@ -26,8 +26,8 @@ class _Asked(NamedTuple):
 class PlanChecks:
     """The checks of plans for one PE: by *scheduler*, its *buffers*, and the *blocks* that it feeds.
 
-    The nodes of one PE template share their Specs, and have equal wires and memories. So PEs whose blocks have the same
-    Specs are equal. A block without `checks_by_form` is asked about every plan.
+    The nodes of one PE template share their Specs, but for those of slow PEs, and have equal wires and memories. So PEs
+    whose blocks have the same Specs are equal. A block without `checks_by_form` is asked about every plan.
     """
 
     __slots__ = ("_blocks", "_buffers", "_form", "_scheduler")

@@ -119,15 +119,16 @@ def _mean_share(facts: RunFacts, group: int, pes: list[int], last: int, speeds: 
 
 def _flaw(found: _Shares) -> str:
     n_pes, launch = len(found.pes), found.launches[0]
+    slow = f" is slow by {found.slow[found.last]:g}, and" if found.last in found.slow else ""
     if len(launch.programs) > n_pes:
         idle_ps = sum(launch.end_ps - launch.pe_end_ps.get(pe, launch.start_ps) for pe in found.pes) // n_pes
         return (
-            f"{len(launch.programs)} programs on {n_pes} PEs: {found.last} ends last, and PEs wait "
+            f"{len(launch.programs)} programs on {n_pes} PEs: {found.last}{slow} ends last, and PEs wait "
             f"{duration(idle_ps)} on average"
         )
     times = f"{1 / found.share:.2f} times the work that"
-    if found.last in found.slow:
-        return f"{found.last} is slow by {found.slow[found.last]:g}, and has {times} is due to it"
+    if slow:
+        return f"{found.last}{slow} has {times} is due to it"
     return f"{found.last} has {times} {n_pes} PEs have on average"
 
 
