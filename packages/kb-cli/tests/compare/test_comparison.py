@@ -51,7 +51,8 @@ def side(invoke: Invoke, bench_file: Callable[..., Path], tmp_path: Path) -> Cal
 
     def make(*launches: LaunchWhere, options: tuple[str, ...] = (), replace: tuple[str, ...] = ()) -> Side:
         out = tmp_path / f"out{len(list(tmp_path.glob('out*')))}"
-        assert invoke("run", bench_file(*replace), "--topology", "one_pe", "--out", out, *options).exit_code == 0
+        always = ("--topology", "one_pe", "--levers", "none", "--out", out)
+        assert invoke("run", bench_file(*replace), *always, *options).exit_code == 0
         found = read_side(next(out.iterdir()))
         return found._replace(where=Where(launches=list(launches), missing=[])) if launches else found
 
@@ -309,7 +310,7 @@ def test_folders_that_hold_no_run(invoke: Invoke, side: Callable[..., Side], tmp
 
 def test_stated_tiles_are_no_other_tiles_on_a_chip_with_more_pes(invoke: Invoke, tmp_path: Path) -> None:
     """On eight PEs the 128 x 96 product is cut into eight, so there are more tiles of 64 x 64 than on one."""
-    sizes = [word for each in ("M=128", "N=96", "K=64") for word in ("-p", each)]
+    sizes = [word for each in ("M=128", "N=96", "K=64") for word in ("-p", each)] + ["--levers", "none"]
     for name, stated in ("stated", ["-p", "tile=64x64x64"]), ("open", []):
         sides = []
         for chip in "one_pe", "one_cube":

@@ -121,9 +121,10 @@ def test_conditions_and_masks_may_be_known_or_pending(case: str, fails: str) -> 
 def test_kb_run_ends_as_for_wrong_data(invoke: Invoke, tmp_path: Path, options: tuple[str, ...]) -> None:
     file = tmp_path / "checked.py"
     file.write_text(FILE, encoding="utf-8")
-    assert invoke("run", str(file), "--out", str(tmp_path), *options).exit_code == 0
-    wrong = invoke("run", str(file), "-p", "wrong=1", "--out", str(tmp_path), *options)
-    failed = invoke("run", str(file), "-p", "limit=30", "--out", str(tmp_path), *options)
+    options += ("--levers", "none", "--out", str(tmp_path))
+    assert invoke("run", str(file), *options).exit_code == 0
+    wrong = invoke("run", str(file), "-p", "wrong=1", *options)
+    failed = invoke("run", str(file), "-p", "limit=30", *options)
     assert failed.exit_code == wrong.exit_code == 1
     text = (
         "checked.py:8, in program 0 on sip0.cube0.pe0: got a tl.device_assert that does not hold at [3, 6]: too large"

@@ -28,7 +28,9 @@ GEMM = ["-p", "M=72", "-p", "N=40", "-p", "K=112", "-p", "tile=16x16x24"]
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs")
     for options in ([], ["--keep", "none", "--seed", "1"]):
-        done = CliRunner().invoke(kb, ["run", "gemm", *GEMM, *options, "--out", str(out)], catch_exceptions=False)
+        done = CliRunner().invoke(
+            kb, ["run", "gemm", *GEMM, *options, "--levers", "none", "--out", str(out)], catch_exceptions=False
+        )
         assert done.exit_code == 0
     return out
 
