@@ -203,7 +203,7 @@ def _base(name: str) -> dict[str, Any]:
 def draw(seed: int) -> Case:
     """The case of *seed*. Of ten cases nine have kernels that are drawn."""
     case = _draw_programs(seed) if seed % 10 else _draw_grid(seed)
-    rng = random.Random(f"virtual memory {seed}")
+    rng = random.Random(f"mmu {seed}")
     return _with_mmus(case, rng) if rng.random() < 0.25 else case
 
 
@@ -260,8 +260,10 @@ def _draw_programs(seed: int) -> Case:
 
 
 def _with_mmus(case: Case, rng: random.Random) -> Case:
-    """*case* on a chip with MMUs; half of the launches have tensors at virtual addresses."""
-    template = case.spec["cube"]["pe_template"]
+    """*case* on a chip with MMUs, a fifth of the time as one of many cubes behind a host. Half of the launches have
+    tensors at virtual addresses."""
+    spec = _in_a_sip(case.spec) if rng.random() < 0.2 else case.spec
+    template = spec["cube"]["pe_template"]
     template["nodes"]["pe_mmu"] = {
         "kind": "pe_mmu",
         "impl": "builtin.pe_mmu",
@@ -271,12 +273,21 @@ def _with_mmus(case: Case, rng: random.Random) -> Case:
         "levels": 2,
         "level_ns": rng.choice((10, 50)),
     }
-    template["wires"].append("pe_dma -> pe_mmu")
+    template["wires"] = list(dict.fromkeys((*template["wires"], "pe_dma -> pe_mmu")))
     launches = [
         each._replace(mapped=rng.choice(((), (), (), (0,), (2,), (0, 1, 2))), unmaps=number > 0 and rng.random() < 0.3)
         for number, each in enumerate(case.launches)
     ]
-    return case._replace(launches=tuple(launches))
+    return case._replace(spec=spec, launches=tuple(launches))
+
+
+def _in_a_sip(spec: dict[str, Any]) -> dict[str, Any]:
+    """The bundled chip `one_sip` with the options of the PEs of *spec*."""
+    sip = copy.deepcopy(_base("one_sip"))
+    own, pe = (each["cube"]["pe_template"]["nodes"] for each in (sip, spec))
+    own |= {name: node for name, node in pe.items() if name != "pe_tcm"}
+    own["pe_tcm"]["memory"] = pe["pe_tcm"]["memory"]
+    return sip
 
 
 def _schedule(rng: random.Random) -> str:
