@@ -166,3 +166,23 @@ def test_random_programs_come_to_one_time_and_one_log_in_every_way(seed: int) ->
 
 def test_logs_do_not_depend_on_the_hash_seed() -> None:
     assert fuzz.differing([3, 7, 10], ("1", "2")) == []
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_value_that_was_made_of_a_message_holds_no_slot_while_the_kernel_waits(is_used: bool) -> None:
+    """Five messages go through three slots, although no command needs what the kernel computed."""
+
+    def kernel(tl: Any, x: Any, y: Any) -> None:
+        if tl.program_id() == 0:
+            value = tl.load(x[0])
+            for _ in range(5):
+                tl.send(value, 1)
+        else:
+            for _ in range(5):
+                total = tl.recv(0) + 1.0
+            if is_used:
+                tl.store(y[0], total)
+
+    log = log_of(kernel, chips.chip_of("one_cube"), 2, x=(1, 64, 64), y=(1, 64, 64))
+    assert (log.tables["sends"]["t_freed_ps"] >= log.tables["sends"]["t_taken_ps"]).all()
+    assert len(log.tables["sends"]) == 5

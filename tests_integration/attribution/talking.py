@@ -88,9 +88,7 @@ def kernel(tl: Any, x: Any, y: Any, talk: Talk) -> None:
                 tl.send(value, *arguments)
             case "recv":
                 taken = tl.recv(*arguments[:2])
-                if arguments[2]:
-                    value = tl.exp(taken)
-                    tl.wait(value)
+                value = tl.exp(taken) if arguments[2] else value
                 del taken
             case _:
                 getattr(tl, name)(*arguments)

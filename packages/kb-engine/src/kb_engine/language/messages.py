@@ -53,6 +53,12 @@ class SlotLease:
         self._messages.free(self._message, self._channel)
 
 
+class SlotHolder(TcmHolder):
+    """The hold of values on the slot of a received message."""
+
+    __slots__ = ()
+
+
 class MessageOps(AtomicOps):
     """`tl.send`, `tl.recv`, `tl.signal`, `tl.wait_for` and `tl.barrier`.
 
@@ -76,6 +82,7 @@ class MessageOps(AtomicOps):
         """
         line = self._port.line()
         self.leave("sends a message")
+        self._programs.let_go(SlotHolder)
         stored: object = value
         if isinstance(value, HostValue):
             stored = self.stored(value, value.integers, line)
@@ -93,15 +100,17 @@ class MessageOps(AtomicOps):
         """Waits for the next message with *tag* from program *source*. Returns the value in the slot, without a copy.
 
         Shape and dtype are those of the value that was sent. The last reference to the value, or `tl.free`, gives the
-        slot back to the sender. On a PE whose CPU issues ahead, the slot is free when the last command that reads it is
-        done.
+        slot back to the sender. Math on the value is computed before the program waits for another program again, so
+        that a value that the kernel dropped holds no slot. On a PE whose CPU issues ahead, the slot is free when the
+        last command that reads it is done.
         """
         line = self._port.line()
         self.leave("receives a message")
+        self._programs.let_go(SlotHolder)
         messages = self._port.messages
         message, channel = messages.receive(self._program(source, "recv", line), self._tag(tag, line), line)
         payload = message.payload
-        holder = TcmHolder(SlotLease(messages, message, channel), message.matrix, line)
+        holder = SlotHolder(SlotLease(messages, message, channel), message.matrix, line)
         value = LoadedTensor(message.matrix, payload.shape, payload.known, payload.producer, self, holder)
         value.completion.finish()
         return value
@@ -121,6 +130,7 @@ class MessageOps(AtomicOps):
         """Returns when the counter *flag* of this program is *n* or more. Raises KernelError for an *n* below 1."""
         line = self._port.line()
         self.leave("waits for a signal")
+        self._programs.let_go(SlotHolder)
         self._port.messages.wait_for(self._tag(flag, line), self._count(n, "wait_for", line), line)
 
     def barrier(self, group: Members | Sequence[int] | None = None) -> None:
@@ -132,6 +142,7 @@ class MessageOps(AtomicOps):
         """
         line = self._port.line()
         self.leave("waits at a barrier")
+        self._programs.let_go(SlotHolder)
         members = self._members(group, line)
         here = members.index(plain(self._port.program_id))
         turn = self._barriers[members] = self._barriers.get(members, 0) + 1

@@ -151,6 +151,15 @@ class VectorPrograms:
         if isinstance(asked, RecordedView):
             _arrived(asked)
 
+    def let_go(self, kind: type[TcmHolder]) -> None:
+        """Issues all recorded ops if one of them reads bytes that a holder of *kind* holds, so that the bytes are free.
+
+        Ops whose results the kernel has dropped are dropped.
+        """
+        inputs = (each for op in self._ops for each in op.arguments if type(each) is VectorInput)
+        if any(isinstance(each.holder, kind) for each in inputs):
+            self.close()
+
     def _issue_needed(self, asked: RecordedOp | None) -> None:
         ops = self._ops
         closing = closing_of(ops, asked)
