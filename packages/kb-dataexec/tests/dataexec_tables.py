@@ -3,7 +3,7 @@
 The second command is a message to another program, which has a signal for the first one.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from dataexec_gemm_log import GemmProblem
@@ -62,3 +62,12 @@ def lines_of_tables() -> list[dict[str, object]]:
             fields |= {column: code(fields[column]).name.lower() for column, code in schema.codes.items()}
             lines.append({"table": name, **fields})
     return lines
+
+
+def rows_of(name: str, rows: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """The table *name* with *rows*, the first columns of each; the other columns are 0."""
+    table = np.zeros(len(rows), TABLE_DTYPES[name])
+    for row, values in zip(table, rows, strict=True):
+        for column, value in zip(TABLE_DTYPES[name].names or (), values, strict=False):
+            row[column] = value
+    return table

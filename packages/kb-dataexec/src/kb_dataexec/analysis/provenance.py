@@ -1,4 +1,4 @@
-"""Provenance: finds the ops that wrote, released and computed a byte.
+"""Provenance: finds the ops that wrote, released and computed a byte, and the message that should have written it.
 
 The log is searched on demand, so execution keeps no record of it.
 """
@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.arrays.ranges import numbered_rows
 from kb_dataexec.files import UnreadableJsonError, json_decoder
 from kb_dataexec.log.rows import op_name
 from kb_dataexec.log.tables import LogParts, OpLog
@@ -100,7 +101,8 @@ def history(log: LogParts, owner: int, offset: int, reader: int | None) -> str:
     if writer is not None and release is not None and position_of(release) >= position_of(writer):
         return f"last written by {describe(writer)}, then released by {describe(release)}"
     if writer is not None:
-        return f"last written by {describe(writer)}"
+        was_message = _is_given_back(log, writer.command_seq, before)
+        return f"last written by {describe(writer)}{', a message whose slot came free since' if was_message else ''}"
     if release is not None:
         return f"initial memory, released by {describe(release)}"
     later = last_writer(log, owner, offset)
@@ -108,12 +110,75 @@ def history(log: LogParts, owner: int, offset: int, reader: int | None) -> str:
 
 
 def explained(log: LogParts, error: StoreError) -> StoreError:
-    """Returns *error* with the ops of *log* that wrote and released the byte that could not be read."""
+    """Returns *error* with the ops of *log* that wrote and released the byte that could not be read.
+
+    If the reader should have found a message there, *error* names the message too.
+    """
     if error.byte is None:
         return error
-    fuller = StoreError(error.where, error.got, error.needs, history(log, *error.byte, error.op_id))
+    known = [history(log, *error.byte, error.op_id), missing_message(log, *error.byte, error.op_id)]
+    fuller = StoreError(error.where, error.got, error.needs, "; ".join(filter(None, known)))
     fuller.byte, fuller.op_id = error.byte, error.op_id
     return fuller
+
+
+def missing_message(log: LogParts, owner: int, offset: int, reader: int | None) -> str:
+    """Returns a sentence on the message that op *reader* should have found at byte *offset* of memory *owner*.
+
+    The PE of *reader* held the message then, and the message did not write the byte. Of several ones, one whose slot
+    has the byte comes first. Returns "" for a reader that held no such message.
+    """
+    sends = log.tables.get("sends")
+    if reader is None or sends is None:
+        return ""
+    record, writing = _record(log, reader), _commands_writing(log, owner, offset)
+    pe = record.component.rpartition(".")[0]
+    is_mine = np.array([log.strings[dst] == pe for dst in sends["dst"].tolist()], np.bool_)
+    is_held = is_mine & (sends["take_seq"] >= 0) & (sends["take_seq"] <= record.command_seq)
+    is_held &= (record.command_seq < sends["free_seq"]) | (sends["free_seq"] < 0)
+    fills = np.isin(sends["command_seq"], writing)
+    slot = numbered_rows(sends["dst"], sends["tag"], sends["slot"])
+    lost = np.flatnonzero(is_held & ~fills)
+    if not len(lost):
+        return ""
+    row = sends[lost[np.argmax(np.isin(slot[lost], slot[fills]))]]
+    to = f"{log.strings[row['dst']]}, {log.strings[row['tag']]}"
+    return (
+        f"missing: the message of {_sender(log, int(row['command_seq']))} to {to}, received at "
+        f"{log.strings[row['line_taken']]}"
+    )
+
+
+def _is_given_back(log: LogParts, command_seq: int, before: Position | None) -> bool:
+    """Whether command *command_seq* sent a message whose slot came free before *before*."""
+    sends = log.tables.get("sends")
+    if sends is None:
+        return False
+    free_seq = sends["free_seq"][sends["command_seq"] == command_seq]
+    return bool((free_seq >= 0).any()) and (before is None or bool((free_seq <= before[0]).any()))
+
+
+def _commands_writing(log: LogParts, owner: int, offset: int) -> Array:
+    """The numbers of all commands that write byte *offset* of memory *owner*."""
+    found = [np.empty(0, np.int64)]
+    for part in log.parts():
+        writes = _touching(part, owner, offset) & np.isin(part.operands["role"], _WRITES)
+        found.append(part.ops["command_seq"][np.isin(part.ops["op_id"], part.operands["op_id"][writes])])
+    return np.concatenate(found)
+
+
+def _sender(log: LogParts, command_seq: int) -> str:
+    """The line and the PE of a send command: by its records, or by the table of commands where it has none."""
+    for part in log.parts():
+        at = np.flatnonzero(part.ops["command_seq"] == command_seq)
+        if len(at):
+            row = part.ops[at[0]]
+            return f"{part.strings[row['line']]} on {part.strings[row['component']].rpartition('.')[0]}"
+    commands = log.tables.get("commands")
+    mine = [] if commands is None else np.flatnonzero(commands["command_seq"] == command_seq).tolist()
+    if commands is None or not mine:
+        return f"command {command_seq}"
+    return f"{log.strings[commands['line'][mine[0]]]} on {log.strings[commands['pe'][mine[0]]]}"
 
 
 def _touching(log: OpLog, owner: int, offset: int) -> Array:
@@ -129,10 +194,15 @@ def _touching(log: OpLog, owner: int, offset: int) -> Array:
 
 def _position(log: LogParts, op_id: int) -> Position:
     """The position of the record of op *op_id*."""
+    return position_of(_record(log, op_id))
+
+
+def _record(log: LogParts, op_id: int) -> OpRecord:
+    """The record of op *op_id*, which was executed."""
     for part in log.parts():
         found = np.flatnonzero(part.ops["op_id"] == op_id)
         if len(found):
-            return position_of(part.record(int(found[0])))
+            return part.record(int(found[0]))
     raise AssertionError("an op that was executed has a record")
 
 

@@ -13,6 +13,7 @@ from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.execute.fused.run import FUSE_FROM
 from kb_dataexec.execute.fused.run import run as run_fused
 from kb_dataexec.log.schedule import Schedule
+from kb_dataexec.log.slot_releases import SlotReleases
 from kb_dataexec.log.tables import LogParts
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import one_by_one
@@ -33,7 +34,8 @@ class Executor:
     """Executes *log* on a snapshot of *memory*. *memory* has a region for every memory that the log names.
 
     Records take effect in the order (command_seq, tile_id, stage_index, op_id). An op reads all its operands, then
-    un-initialises the operands with `release`, then writes. Mode "tile" executes one op at a time. Mode "fused" uses
+    un-initialises the operands with `release`, then writes. The bytes of a message are un-initialised before the
+    command at which its slot is free. Mode "tile" executes one op at a time. Mode "fused" uses
     far fewer matrix products and gives the same bytes up to the order of f32 additions; windows of fewer than
     *fuse_from* records still run one op at a time. *backend*, a name or a backend from `load_backend`, computes
     products and functions. Raises ValueError for another mode, and BackendError for a backend that is not there.
@@ -88,7 +90,7 @@ class Executor:
                 done = stop
                 seen[number] = self._seen(store, looks[number])
             self._part(schedule, store, done, len(seqs), report)
-            begin += len(seqs)
+            begin += schedule.n_records(len(seqs))
         for number in pending:
             seen[number] = self._seen(store, looks[number])
         store.remove_region(0)
@@ -124,8 +126,10 @@ def schedules(log: LogParts) -> Iterator[Schedule]:
 
     Raises LogError for an invalid log, and for a closed log that lacks an op.
     """
+    slots, n_records = SlotReleases(log.tables.get("sends")), 0
     for part in log.parts():
-        schedule = Schedule(part)
+        n_records += part.n_ops
+        schedule = Schedule(part, slots, n_records == log.n_ops)
         if part is log:  # the parts of a CommandLog are whole commands, which lack nothing
             part.check_gaps("op log")
         yield schedule

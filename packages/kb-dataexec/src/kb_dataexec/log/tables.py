@@ -36,8 +36,16 @@ class LogParts(Protocol):
         """The number of records."""
 
     @property
+    def strings(self) -> list[str]:
+        """The table of strings."""
+
+    @property
     def immediates(self) -> bytes:
         """The blob of immediates: the bytes of constants."""
+
+    @property
+    def tables(self) -> Tables:
+        """The auxiliary tables that the log has as a whole, by name, `sends` among them."""
 
     def parts(self, backwards: bool = False) -> Iterator[OpLog]:
         """Yields logs of records that follow each other in the order of pass 2; *backwards*, the last part first."""

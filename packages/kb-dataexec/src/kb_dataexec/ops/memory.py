@@ -1,4 +1,7 @@
-"""MEMORY ops: DMA_READ, FETCH, STORE and DMA_WRITE. All of them move rectangles, and cast if the types differ."""
+"""MEMORY ops: DMA_READ, FETCH, STORE and DMA_WRITE. All of them move rectangles, and cast if the types differ.
+
+Slots of messages that come free are released here too.
+"""
 
 from __future__ import annotations
 
@@ -34,3 +37,9 @@ def run(op: Op, store: MemoryStore) -> None:
         values = [np.array(value) for value in values]
     for (_, target), value in zip(pairs, values, strict=True):
         op.write(store, target, cast(value, target.dtype))
+
+
+def release(op: Op, store: MemoryStore) -> None:
+    """Releases the operands of *op*, whatever they hold."""
+    for row in op.operands:
+        store.release(*row.bytes_of)

@@ -10,6 +10,7 @@ import numpy as np
 from kb_dataexec.backends.blas_threads import single_threaded
 from kb_dataexec.log.rows import Op
 from kb_dataexec.log.schedule import Schedule
+from kb_dataexec.log.slot_releases import RELEASE_KIND
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops import gemm, math, memory
 from kb_messages import OpKind
@@ -18,15 +19,17 @@ RUN: Final[dict[int, Callable[[Op, MemoryStore], None]]] = {
     OpKind.MEMORY: memory.run,
     OpKind.GEMM: gemm.run,
     OpKind.MATH: math.run,
+    RELEASE_KIND: memory.release,
 }
-"""The function that executes an op, by the kind of the op."""
+"""The function that executes a record, by its kind."""
 _BLOCK = 4096
 
 
 def run(
     schedule: Schedule, store: MemoryStore, start: int, stop: int, progress: Callable[[int], None] | None = None
 ) -> None:
-    """Executes records [start, stop) of *schedule* on *store*. *progress* gets the number of records done.
+    """Executes records [start, stop) of *schedule* on *store*. *progress* gets the number of records of
+    the log that are done.
 
     BLAS works on one thread, because tiles are small. Raises LogError and StoreError, which name the op.
     """
@@ -36,4 +39,4 @@ def run(
             for op in schedule.iterate(block, end):
                 RUN[op.kind](op, store)
             if progress is not None:
-                progress(end)
+                progress(schedule.n_records(end))

@@ -19,6 +19,7 @@ from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.backends.blas_threads import single_threaded
 from kb_dataexec.execute.executor import prepared, schedules
 from kb_dataexec.log.rows import Op, OperandRow
+from kb_dataexec.log.slot_releases import RELEASE_KIND
 from kb_dataexec.log.tables import LogParts
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import gemm, math, memory
@@ -67,6 +68,9 @@ def debug(
     try:
         with using(load_backend(backend) if isinstance(backend, str) else backend), single_threaded():
             for op in _ops(log):
+                if op.kind == RELEASE_KIND:
+                    RUN[op.kind](op, store)
+                    continue
                 found = _step(op, store)
                 done += 1
                 if found is not None:

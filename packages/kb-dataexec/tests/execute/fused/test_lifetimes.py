@@ -16,7 +16,9 @@ def found(*steps):
     flags = np.array(what)
     group = np.zeros(len(steps), np.int64)
     at = np.arange(len(steps))
-    return lifetimes(Accesses(at, np.array(record), np.array(cell), group, flags[:, 0], flags[:, 1])).tolist()
+    return lifetimes(
+        Accesses(at, np.array(record), np.array(cell), group, ~flags[:, 0], flags[:, 0], flags[:, 1])
+    ).tolist()
 
 
 def test_a_lifetime_ends_when_all_is_released():

@@ -52,7 +52,7 @@ def run(
             pending += [(middle, high), (low, middle)]
             continue
         if progress is not None:
-            progress(high)
+            progress(schedule.n_records(high))
 
 
 def _run_window(schedule: Schedule, store: MemoryStore, start: int, stop: int) -> bool:

@@ -82,7 +82,7 @@ class FusedWindow:
         flow, n_cells = self._flow, len(self._flow.cells)
         is_write = flow.operands.is_write
         self._access.check_all()
-        self._access.check_readable(distinct(flow.cell[~is_write & (flow.producer < 0)], n_cells))
+        self._access.check_readable(distinct(flow.cell[flow.operands.is_read & (flow.producer < 0)], n_cells))
         if self._access.have_overlapping_rows(distinct(flow.cell[is_write], n_cells)):
             raise IrregularError("a write of overlapping rows")
         if not self._batches.hold_initial(self._access):

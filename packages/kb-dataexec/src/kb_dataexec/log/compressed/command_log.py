@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kb_dataexec.arrays.dtypes import Array
+from kb_dataexec.log.auxiliary import Tables, joined
 from kb_dataexec.log.compressed.command import CommandLike
 from kb_dataexec.log.compressed.decoded_commands import DecodedCommands, read_as_written
 from kb_dataexec.log.compressed.record_tables import OwnersByPe, groups_of, operand_table
@@ -33,6 +34,7 @@ class _Piece(NamedTuple):
 
 class CommandLog:
     """The records of *commands*, all of whose ops are in the log. *strings* and *immediates* are those of the log.
+    *tables* has its table `sends`, if it has one.
 
     Pass 2 takes records by command, tile and stage, and reads no times. So the plans of the commands determine the
     records, and the records of one part are in memory at a time. `n_ops` is the number of records. All times are 0.
@@ -45,9 +47,10 @@ class CommandLog:
         intern: Callable[[str], int],
         strings: list[str],
         immediates: bytes,
+        tables: Tables,
     ) -> None:
         self._owners, self._intern = owners, intern
-        self.strings, self.immediates = strings, immediates
+        self.strings, self.immediates, self.tables = strings, immediates, tables
         self.n_ops = sum(each.shared_plan.n_stages for each in commands)
         self._parts = list(_parts_of(sorted(commands, key=_command_seq_of)))
 
@@ -62,9 +65,11 @@ class CommandLog:
         op ids alone, and no other column. Raises LogError for bytes that are no chunk.
         """
         decoded, seen, n_records = DecodedCommands(strings), np.zeros(n_ops, np.bool_), 0
+        sends = []
         for data, where in chunks:
             with read_as_written(where):
                 chunk = decoded.read(data, where, ())
+                sends.append({"sends": chunk.tables["sends"]} if len(chunk.tables["sends"]) else {})
                 isolated = [(first_op, each.rows) for first_op, each in chunk.isolated.items() if each is not None]
                 for first_op, rows in [(0, chunk.pending), *isolated]:
                     n_records += rows.records.n_rows
@@ -83,7 +88,7 @@ class CommandLog:
             return None
         if len({each.submitted.command_seq for each in commands}) < len(commands):
             return None
-        return cls(commands, decoded.places.owners, decoded.intern, strings, immediates)
+        return cls(commands, decoded.places.owners, decoded.intern, strings, immediates, joined(sends))
 
     def parts(self, backwards: bool = False) -> Iterator[OpLog]:
         """Yields logs of records that follow each other in the order of pass 2; *backwards*, the last part first."""

@@ -89,8 +89,8 @@ def _in_order(operands: Operands, cells: Cells, events: Array) -> Accesses:
     phase = np.where(operands.is_write[events], 2, operands.is_release[events])
     event = events[np.lexsort((events, phase, operands.record[events]))]
     cell = cells.index[event]
-    is_write, is_release = operands.is_write[event], operands.is_release[event]
-    return Accesses(event, operands.record[event], cell, cells.group[cell], is_write, is_release)
+    changes = operands.is_read[event], operands.is_write[event], operands.is_release[event]
+    return Accesses(event, operands.record[event], cell, cells.group[cell], *changes)
 
 
 def _matched(accesses: Accesses, cells: Cells, lifetime: Array) -> _Matched:
@@ -110,7 +110,7 @@ def _matched(accesses: Accesses, cells: Cells, lifetime: Array) -> _Matched:
     low, high = np.full(len(count), len(count)), np.full(len(count), -1)
     np.minimum.at(low, reader, writer)
     np.maximum.at(high, reader, writer)
-    reads = ~accesses.is_write
+    reads = accesses.is_read
     whole = reads & (low == high) & (low >= 0)
     run = cells.run[accesses.cell]
     whole[whole] = run[low[whole]] == run[whole]
@@ -158,7 +158,7 @@ def _history(byte_set: Array, access: Array, accesses: Accesses) -> _History:
 def _read(history: _History, accesses: Accesses) -> tuple[Array, Array]:
     """Returns (the access that reads, the access that wrote the bytes or -1), for each set of bytes that an access
     reads."""
-    at = np.flatnonzero(~accesses.is_write[history.access])
+    at = np.flatnonzero(accesses.is_read[history.access])
     before = history.before[at]
     written = np.where(before >= 0, history.last_write[before], -1)
     released = np.where(before >= 0, history.last_release[before], -1)
@@ -194,6 +194,7 @@ class Accesses(NamedTuple):
     record: Array
     cell: Array
     group: Array
+    is_read: Array
     is_write: Array
     is_release: Array
 

@@ -11,6 +11,7 @@ from kb_dataexec.arrays.parallel import in_chunks
 from kb_dataexec.execute.fused.accesses.conflicts import IrregularError
 from kb_dataexec.log.columns import Columns
 from kb_dataexec.log.rows import DTYPES
+from kb_dataexec.log.slot_releases import RELEASE_KIND
 from kb_messages import OpKind, Role
 
 _ITEMSIZE_BITS: Final = np.array([dtype.nbytes.bit_length() - 1 for dtype in DTYPES])
@@ -34,6 +35,7 @@ class Operands(NamedTuple):
     rows: Array
     row_nbytes: Array
     cols: Array
+    is_read: Array
     is_write: Array
     is_release: Array
 
@@ -73,6 +75,7 @@ def operands_of(records: Records, columns: Columns) -> Operands:
         rows=columns["rows"],
         row_nbytes=columns["row_nbytes"],
         cols=_cols(columns["row_nbytes"], columns["dtype"]),
+        is_read=~is_write & np.repeat(records.kind != RELEASE_KIND, count),
         is_write=is_write,
         is_release=(columns["release"] != 0) & ~is_write,
     )

@@ -66,7 +66,7 @@ def _match_groups(operands: Operands, cells: Cells, events: Array, label: Array,
     a live value is overwritten in part. *events* are sorted by group, which *label* gives, and then by record.
     """
     events, opens, writes_twice = _by_phase(operands, events, label)
-    writes, cell = operands.is_write[events], cells.index[events]
+    reads, writes, cell = operands.is_read[events], operands.is_write[events], cells.index[events]
     at = np.arange(len(events))
     begin = np.maximum.accumulate(np.where(opens, at, 0))
     last_write = np.maximum.accumulate(np.where(writes, at, -1))
@@ -76,14 +76,14 @@ def _match_groups(operands: Operands, cells: Cells, events: Array, label: Array,
     run = cells.run[cell]
     same = run[write_before] == run
     untouched = (write_before < begin) & (release_before < begin)
-    bad = writes_twice | (~writes & ~(valid & same) & ~untouched)
+    bad = writes_twice | (reads & ~(valid & same) & ~untouched)
     buried = np.flatnonzero(writes & valid & ~same)
     bad[buried[~cells.cover(cell[buried], cell[write_before[buried]])]] = True
     good = np.ones(len(events), np.bool_)
     if bad.any():
         group = np.cumsum(opens) - 1
         good = np.bincount(group[bad], minlength=int(group[-1]) + 1)[group] == 0
-    produced = ~writes & valid & good
+    produced = reads & valid & good
     producer[events[produced]] = events[write_before[produced]]
     left = np.append(opens[1:], True) & (last_write >= begin) & (last_release < last_write) & good
     return _Matched(events[last_write[left]], events[~good])
