@@ -64,10 +64,7 @@ def lines_of_tables() -> list[dict[str, object]]:
     return lines
 
 
-def rows_of(name: str, rows: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """The table *name* with *rows*, the first columns of each; the other columns are 0."""
-    table = np.zeros(len(rows), TABLE_DTYPES[name])
-    for row, values in zip(table, rows, strict=True):
-        for column, value in zip(TABLE_DTYPES[name].names or (), values, strict=False):
-            row[column] = value
-    return table
+def table_of(name: str, rows: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """*rows* as the table *name*. Its last columns, which *rows* lack, are 0."""
+    dtype = TABLE_DTYPES[name]
+    return np.array([(*row, *[0] * (len(dtype) - len(row))) for row in rows], dtype)

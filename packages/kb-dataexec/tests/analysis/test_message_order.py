@@ -5,6 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from dataexec_tables import table_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_cases import examples
@@ -16,12 +17,6 @@ from kb_messages import SyncReason
 PES, DEPTH = 4, 2
 STRINGS = [*(f"pe{number}" for number in range(PES)), "tag 0", "k.py:1"]
 TAG, LINE = PES, PES + 1
-
-
-def table_of(name, rows):
-    """*rows* as the table *name*. Its last columns, of which order knows nothing, are 0."""
-    dtype = TABLE_DTYPES[name]
-    return np.array([(*row, *[0] * (len(dtype) - len(row))) for row in rows], dtype)
 
 
 class Programs:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from dataexec_gemm_log import HBM, TCM, LogBuilder, move
-from dataexec_tables import rows_of
+from dataexec_tables import table_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_cases import examples
@@ -272,8 +272,8 @@ def synced(builder, seen, signals):
     log = builder.log()
     rows = [(n, src, dst, n % 3, 1, 10 * n, 10 * n, 10 * n + 1, 0, at) for n, (src, dst, at) in enumerate(signals)]
     waits = [(dst, 0, SyncReason.SIGNAL, 0, 10 * n + 1, n, at) for n, (_, dst, at) in enumerate(signals)]
-    log.tables["signals"] = rows_of("signals", rows)
-    log.tables["waits"] = rows_of("waits", waits)
+    log.tables["signals"] = table_of("signals", rows)
+    log.tables["waits"] = table_of("waits", waits)
     order = MessageOrder(log.tables, log.strings, PE_NUMBERS, lambda seqs: seqs)
     seqs = np.arange(len(seen))
     pes = np.array([each.program for each in seen], np.int64)

@@ -86,9 +86,10 @@ def test_a_slot_that_is_not_given_back_keeps_its_bytes():
 def test_a_message_that_is_missing_is_an_error_that_names_it(mode, fuse_from):
     text = error_of(log_of(left_out=(2,)), mode, fuse_from)
     assert text == (
-        "op 4 (dma_write, pe1.dma, k.py:9): tcm + 0x1000 (address 0x3000000001000): got a read of 1 x 8 f32 whose bytes "
-        "from 0x1000 on were released, needs initialised bytes; last written by op 0 (dma_write, pe0.dma, k.py:4), a message whose slot "
-        "came free since; missing: the message of command 2 to pe1, tag 0, received at k.py:9"
+        "op 4 (dma_write, pe1.dma, k.py:9): tcm + 0x1000 (address 0x3000000001000): got a read of 1 x 8 f32 whose "
+        "bytes from 0x1000 on were released, needs initialised bytes; last written by op 0 (dma_write, pe0.dma, "
+        "k.py:4), a message whose slot came free since; missing: the message of command 2 to pe1, tag 0, received at "
+        "k.py:9"
     )
 
 
