@@ -22,8 +22,9 @@ from kb_topology import loads_topology
 REASON = "`nox -s integration` installs acme-blocks beside our wheels"
 acme = pytest.importorskip("acme_blocks.pe_gemm", reason=REASON)
 acme_fetch_store = pytest.importorskip("acme_blocks.pe_fetch_store", reason=REASON)
-acme_cpu, acme_dma, acme_math, acme_scheduler, acme_tcm = (
-    pytest.importorskip(f"acme_blocks.pe_{name}", reason=REASON) for name in ("cpu", "dma", "math", "scheduler", "tcm")
+acme_cpu, acme_dma, acme_math, acme_queue, acme_scheduler, acme_tcm = (
+    pytest.importorskip(f"acme_blocks.pe_{name}", reason=REASON)
+    for name in ("cpu", "dma", "math", "queue", "scheduler", "tcm")
 )
 
 OURS = "impl: builtin.pe_gemm, queue_depth: 4, rows: 64, cols: 64, clock_ghz: 1.0"
@@ -250,12 +251,51 @@ def test_a_pe_of_their_blocks_alone_is_verified(tmp_path):
     assert json.loads(done.stdout)["verified"] is True
 
 
+def around(tl, x, y):
+    me, n = tl.program_id(), tl.num_programs()
+    value = tl.load(x[me])
+    for _ in range(n):
+        tl.send(value, (me + 1) % n)
+        value = tl.recv((me - 1) % n)
+    tl.barrier()
+    tl.store(y[me], value)
+
+
+def messages_of(chip):
+    """The rows of messages of a ring on *chip*, and the bytes that went around."""
+    engine = Engine(loads_topology(chip), MemoryLogWriter())
+    host = Host(engine, Path(__file__).parent)
+    x = host.tensor("x", np.arange(8 * 64, dtype=np.float32).reshape(8, 8, 8), "f32")
+    y = host.empty("y", (8, 8, 8), "f32")
+    host.launch(around, x, y)
+    log = engine.close_log()
+    assert np.array_equal(read_tensor(Executor(log, engine.initial_memory).run(), y), np.arange(512).reshape(8, 8, 8))
+    return log.tables["sends"]
+
+
+def test_their_queue_changes_the_times_of_messages_and_no_data():
+    ours = "impl: builtin.pe_queue, depth: 3, doorbell_ns: 2, credit_ns: 2"
+    chip = bundled.find("topologies", "one_cube").read_text()
+    assert chip.count(ours) == 1
+    theirs = messages_of(chip.replace(ours, "impl: acme.pe_queue, slots: 2, poll_ns: 30, turn_ns: 12"))
+    way_ps = 2 * 4 * 7 + 2_000  # two links of 4 mm at 7 ps a mm, and the NOC
+    assert {*(theirs["t_credited_ps"] - theirs["t_freed_ps"])} == {6_000 + way_ps}
+    assert {*messages_of(chip)["slot"]} == {0, 1, 2}
+    assert {*theirs["slot"]} == {0, 1}
+    # issue, decode, set-up, way, 256 bytes at 64 GB/s, port and half of a poll
+    first = theirs[theirs["command_seq"] == theirs["command_seq"].min()]
+    assert (
+        int(first["t_rung_ps"][0] - first["t_credit_ps"][0]) == 4_000 + 8_000 + 5_000 + way_ps + 4_000 + 2_000 + 15_000
+    )
+
+
 CHECKS = [
     *component_checks(acme.AcmeGemm, {"side": 16, "clock_ghz": 0.7}),
     *component_checks(acme_fetch_store.AcmeFetchStore, {"line_nbytes": 64, "line_ns": 0.7}),
     *component_checks(acme_cpu.AcmeCpu, {"move_ns": 3, "compute_ns": 6.5}),
     *component_checks(acme_dma.AcmeDma, {"row_ns": 0.3}),
     *component_checks(acme_math.AcmeMath, {"depth": 5, "clock_ghz": 0.7}, params=MATH),
+    *component_checks(acme_queue.AcmeQueue, {"slots": 2, "poll_ns": 7.5, "turn_ns": 3}),
     *component_checks(acme_tcm.AcmeTcm, {"line_nbytes": 128, "line_ns": 0.7}),
     *component_checks(
         acme_scheduler.AcmeScheduler,

@@ -249,7 +249,7 @@ def test_an_operand_of_a_composite_on_its_way_cannot_be_freed(simulate):
         tl.free(x)
 
     simulate(kernel, (16, 16, "f16"), (16, 16, "f16"), (16, 16, "f16"))
-    assert refused == ["tl.free of an operand of a composite on its way"]
+    assert refused == ["tl.free of an operand of a composite or a message on its way"]
 
 
 def test_room_for_tiles_is_what_the_topology_says(chip):

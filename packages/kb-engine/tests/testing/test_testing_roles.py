@@ -4,7 +4,7 @@ import pytest
 from engine_said_by import said_by
 from engine_toys import Cpu, Dma, Hbm, HbmSpec, NoSpec, TwofoldDma, Xbar
 
-from kb_engine.block import AddressTranslator, Scratchpad
+from kb_engine.block import AddressTranslator, MessageQueue, Scratchpad
 from kb_engine.testing import check_component
 from kb_messages import Rectangle
 
@@ -31,6 +31,40 @@ class Refilling(Mmu):
 
     def fetch(self, virtual):
         pass
+
+
+class Queue(MessageQueue[NoSpec]):
+    """Two slots, and no time."""
+
+    spec_type = NoSpec
+    depth = 2
+
+    def doorbell_ps(self):
+        return 0
+
+    def credit_ps(self):
+        return 0
+
+
+class Slotless(Queue):
+    depth = 0
+
+
+class Early(Queue):
+    def doorbell_ps(self):
+        return -1
+
+
+class Punctual(Queue):
+    """Gives credits at whole nanoseconds alone."""
+
+    def credit_ps(self):
+        return -self.clock.now_ps % 1000
+
+
+class Polling(Cpu):
+    def call_ps(self):
+        return 0.5
 
 
 class Loaded(Xbar):
@@ -313,6 +347,15 @@ HBM = {"ps_per_byte": 20, "latency_ps": 30000}
                 "count what a lookup takes into its result"
             ),
         ),
+        (Slotless, {}, "has_slots", "Slotless.depth: got 0 and 0, needs one int >= 1"),
+        (Early, {}, "doorbell_ps_is_a_whole_number", "Early.doorbell_ps(): got -1, needs an int >= 0"),
+        (
+            Punctual,
+            {},
+            "credit_ps_asks_neither_clock_nor_context",
+            "Punctual.credit_ps: got a use of clock.now_ps, needs the Spec and the arguments alone",
+        ),
+        (Polling, {"issue_ps": 1}, "call_ps_is_a_whole_number", "Polling.call_ps(): got 0.5, needs an int >= 0"),
         (
             Hbm,
             {"ps_per_byte": 20},
@@ -332,8 +375,9 @@ def test_a_block_may_have_as_many_transfers_under_way_as_it_says():
     check_component(TwofoldDma, {})
 
 
-def test_an_mmu_may_be_as_plain_as_can_be():
-    check_component(Mmu, {})
+@pytest.mark.parametrize("plain", [Mmu, Queue])
+def test_an_mmu_and_a_queue_may_be_as_plain_as_can_be(plain):
+    check_component(plain, {})
 
 
 class Abstract(Hbm):

@@ -236,9 +236,10 @@ class Language(EpilogueOps, GemmOps, MessageOps):
         """Raises KernelError for a handle that a command has yet to write or read."""
         got = "" if handle.completion.done else "a result on its way"
         if not got and not all(reader.done for reader in handle.readers):
-            got = "an operand of a composite on its way"
+            got = "an operand of a composite or a message on its way"
         if got:
-            raise KernelError(self._port.line(), f"tl.free of {got}", "a finished one", "call tl.wait first")
+            fix = "call tl.wait first; what was sent is free by itself when the message is there"
+            raise KernelError(self._port.line(), f"tl.free of {got}", "a finished one", fix)
 
     def _axis(self, axis: int, call: str) -> tuple[int, int]:
         """This program's number along *axis*, and the number of programs along it."""

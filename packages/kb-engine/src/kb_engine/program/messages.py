@@ -167,6 +167,7 @@ class ProgramMessages:
         self._check_other(to, "signal", line)
         self._commands.before_wait(line)
         self._await_placed(to, line, CreditWait(self.exchange.channel(self.number, to, flag)), SyncReason.SIGNAL)
+        self.exchange.check_way(self.number, to, line)
         session = self._session
         call, after_seq = self._call(line), session.commands_issued
 
@@ -304,24 +305,24 @@ class ProgramMessages:
         return found
 
     def _check_other(self, other: int, call: str, line: str) -> None:
-        """Raises KernelError at *line* unless this PE has a queue, and *other* is another program that has a PE too."""
-        self._check_queue(call, line)
+        """Raises KernelError at *line* unless *other* is another program that has a PE too, and this PE has a queue."""
         exchange = self.exchange
         if not 0 <= other < exchange.n_programs:
             programs = f"one of {exchange.n_programs} programs, 0 to {exchange.n_programs - 1}"
             raise KernelError(line, f"tl.{call} with program {other}", programs)
         if other == self.number:
             raise KernelError(line, f"tl.{call} of program {other} with itself", "another program")
+        self._check_queue(call, line)
 
     def _check_queue(self, call: str, line: str) -> None:
         exchange = self.exchange
-        if self._pe.queue is None:
-            raise _no_queue(line, f"tl.{call}", self._pe.pe_id)
         if exchange.n_programs > exchange.n_pes:
             got = f"tl.{call} in a launch of {exchange.n_programs} programs on {exchange.n_pes} PEs"
             needs = "a PE for each program"
             fix = f"a program that waits keeps its PE: launch at most {exchange.n_pes} programs"
             raise KernelError(line, got, needs, fix)
+        if self._pe.queue is None:
+            raise _no_queue(line, f"tl.{call}", self._pe.pe_id)
         exchange.is_used = True
 
 

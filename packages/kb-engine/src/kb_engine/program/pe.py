@@ -83,11 +83,15 @@ def _translator(blocks: list[ComponentBase[Any]]) -> AddressTranslator[Any] | No
 
 
 def _queue(pe_id: str, blocks: list[ComponentBase[Any]]) -> MessageQueue[Any] | None:
-    """The PE's message queue, or None. Raises TopologyError for a second one."""
+    """The PE's message queue, or None. Raises TopologyError for a second one, and for a queue without slots."""
     found = [block for block in blocks if isinstance(block, MessageQueue)]
     if len(found) > 1:
         raise TopologyError(pe_id, f"{len(found)} blocks that are a MessageQueue", "at most one in pe_template")
-    return found[0] if found else None
+    for queue in found:
+        if queue.depth < 1:
+            raise TopologyError(queue.node_id, f"a depth of {queue.depth}", "at least one slot for each channel")
+        return queue
+    return None
 
 
 def _one(pe_id: str, blocks: list[ComponentBase[Any]], role: type[Any]) -> Any:

@@ -15,7 +15,7 @@ from kb_engine.block.pe_roles import MessageQueue
 from kb_engine.memory.allocator import Allocator, OutOfMemoryError
 from kb_engine.sync.channel import SLOT_NBYTES, Channel, Counter, Credit, Message, Ring
 from kb_engine.timing.clock import Clock
-from kb_messages import KernelError, Rectangle, SimulationStuckError
+from kb_messages import KernelError, Rectangle, SimulationStuckError, TopologyError
 
 Tag = Hashable
 """The tag of a channel or the flag of a counter, as kernels write it: an integer, or a tuple of integers and texts."""
@@ -107,11 +107,14 @@ class Exchange:
     def open(self, channel: Channel, nbytes: int, line: str, clock: Clock) -> None:
         """Takes the slots of *channel*, each for *nbytes* rounded up, from the far end of the receiver's TCM.
 
-        Raises KernelError at *line* where the TCM has no room. The sender has the credits of the slots at once. A slot
-        whose bytes a command of the receiver still uses is free when the command is done, and its credit comes then.
+        Raises KernelError at *line* where the TCM has no room, or no links lead from a queue to the other. The sender
+        has the credits of the slots at once. A slot whose bytes a command of the receiver still uses is free when the
+        command is done, and its credit comes then.
         """
         receiver = self._programs[channel.to]
         assert receiver.queue is not None, "a sender has seen the queue of the receiver"
+        self.check_way(channel.source, channel.to, line)
+        self.check_way(channel.to, channel.source, line)
         channel.slot_nbytes, channel.line_opened = -(-nbytes // SLOT_NBYTES) * SLOT_NBYTES, line
         depth = receiver.queue.depth
         holder = f"the {depth} slots of {channel.tag} at {line}"
@@ -166,6 +169,17 @@ class Exchange:
         t_rung_ps = t_sent_ps + self.latency_ps(src, dst) + dst.doorbell_ps()
         self.counter(to, flag).add(Ring(t_rung_ps, number, n, source))
         return number, t_rung_ps
+
+    def check_way(self, source: int, to: int, line: str) -> None:
+        """Raises KernelError at *line* where no links lead from the queue of *source* to that of *to*."""
+        src, dst = self._programs[source].queue, self._programs[to].queue
+        assert src is not None, "the caller has seen that both programs have a queue"
+        assert dst is not None, "the caller has seen that both programs have a queue"
+        try:
+            self.latency_ps(src, dst)
+        except TopologyError as error:
+            fix = f"add such a link of pe_queue to `cube.links`, both ways; {error.fix}"
+            raise KernelError(f"{line}: {error.where}", error.got, error.needs, fix) from None
 
     def latency_ps(self, src: MessageQueue[Any], dst: MessageQueue[Any]) -> int:
         """Picoseconds without bytes from queue *src* to queue *dst*. Raises TopologyError where no links lead there."""

@@ -12,7 +12,7 @@ from kb_dataexec import LogWriter, MemoryStore, OpLog
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import BufferedComponent, Initiator, MemoryComponent, SingleChannelMemory
 from kb_engine.block.gates import Gate
-from kb_engine.block.pe_roles import AddressTranslator, CommandScheduler
+from kb_engine.block.pe_roles import AddressTranslator, CommandScheduler, MessageQueue
 from kb_engine.observe.recorder import Recorder
 from kb_engine.testing import costs, flow, requests
 from kb_engine.testing.checks_by_form import check_checks_by_form, says_checks_by_form
@@ -95,7 +95,9 @@ def _checks(subject: Subject) -> Iterator[Check]:
     if impl.serves:
         yield from _flow_checks(subject)
     if issubclass(impl, BufferedComponent):
-        yield Check("has_room_for_bytes", partial(_check_has_room, subject))
+        yield Check("has_room_for_bytes", partial(_check_has_room, subject, "buffer_nbytes"))
+    if issubclass(impl, MessageQueue):
+        yield Check("has_slots", partial(_check_has_room, subject, "depth"))
     if issubclass(impl, Initiator):
         yield Check("keeps_its_lead", partial(flow.check_keeps_its_lead, subject))
         yield Check("keeps_to_its_outstanding", partial(flow.check_keeps_to_its_outstanding, subject))
@@ -202,12 +204,12 @@ def _check_sees_no_data(subject: Subject) -> None:
                 subject.fail(path, name, "no way from a block to data", fix)
 
 
-def _check_has_room(subject: Subject) -> None:
-    """The buffers of a block have room for a whole number of bytes, the same at each question."""
+def _check_has_room(subject: Subject, name: str) -> None:
+    """The property *name*, which says how much room a block has, is an int of at least 1, the same at each question."""
     block: Any = subject.build(Clock())
-    answers = [subject.call("buffer_nbytes", lambda: block.buffer_nbytes) for _ in range(2)]
+    answers = [subject.call(name, lambda: getattr(block, name)) for _ in range(2)]
     if type(answers[0]) is not int or answers[0] < 1 or answers[0] != answers[1]:
-        subject.fail("buffer_nbytes", " and ".join(map(repr, answers)), "one int >= 1")
+        subject.fail(name, " and ".join(map(repr, answers)), "one int >= 1")
 
 
 def _check_lookups_schedule_nothing(subject: Subject) -> None:

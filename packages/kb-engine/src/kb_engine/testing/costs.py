@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kb_engine.block.component import ComponentBase
 from kb_engine.block.fabric_roles import BufferedComponent, ForwardingComponent, Scratchpad, SingleChannelMemory
-from kb_engine.block.pe_roles import CommandIssuer
+from kb_engine.block.pe_roles import CommandIssuer, MessageQueue
 from kb_engine.testing.subject import Subject
 from kb_engine.testing.watch import Asked, WatchedClock, WatchedContext, forbidden, state_of
 from kb_engine.timing.clock import Clock
@@ -57,6 +57,9 @@ def costs_of(subject: Subject) -> list[Cost]:
         costs.append(Cost("access_ps", [(nbytes,) for nbytes in SIZES]))
     if issubclass(impl, CommandIssuer):
         costs.append(Cost("issue_ps", [(command,) for command in COMMANDS]))
+        costs += [Cost(method, [()]) for method in ("call_ps", "program_ps", "startup_ps")]
+    if issubclass(impl, MessageQueue):
+        costs += [Cost("doorbell_ps", [()]), Cost("credit_ps", [()])]
     return costs
 
 
