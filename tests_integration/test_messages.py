@@ -186,3 +186,13 @@ def test_a_value_that_was_made_of_a_message_holds_no_slot_while_the_kernel_waits
     log = log_of(kernel, chips.chip_of("one_cube"), 2, x=(1, 64, 64), y=(1, 64, 64))
     assert (log.tables["sends"]["t_freed_ps"] >= log.tables["sends"]["t_taken_ps"]).all()
     assert len(log.tables["sends"]) == 5
+
+
+def test_the_reason_of_the_slow_path_is_that_programs_send_messages() -> None:
+    engine = Engine(changed_chip(chips.chip_of("one_cube")))
+    host = Host(engine, Path(__file__).parent)
+    x = host.tensor("x", np.ones((1, 64), np.float32), DType.F32)
+    host.launch(rings.repeating, [x] * 4, 2, pes=range(4))
+    (found,) = engine.work.slow_path
+    assert (found.what, found.kernel, found.commands) == ("programs that wait for each other", "repeating", 12)
+    assert found.why.cause == "its programs send messages"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
@@ -25,14 +25,19 @@ from kb_topology import load_topology
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = (ROOT / "docs/rooms.md").read_text(encoding="utf-8")
 FEEDER: Final = "kb_components/pe/scheduling/tile_feeder.py"
-MOST_FILES: Final = {"launch": 40, "tile": 25, "record": 18, "record that is read": 20}
+MOST_FILES: Final = {"launch": 40, "tile": 25, "record": 18, "record that is read": 20, "message": 22}
 
 
 class Way:
-    """The files of kernbench that are called, in the order of their first calls, as PACKAGE/PATH."""
+    """The files of kernbench that are called, in the order of their first calls, as PACKAGE/PATH.
 
-    def __init__(self) -> None:
+    Functions that are *known* do not count. `functions` are the functions called, each with its file.
+    """
+
+    def __init__(self, known: Set[tuple[str, str]] = frozenset()) -> None:
         self.files: list[str] = []
+        self.functions: set[tuple[str, str]] = set()
+        self._known = known
 
     @contextmanager
     def followed(self) -> Iterator[None]:
@@ -49,8 +54,14 @@ class Way:
             return
         parts = Path(frame.f_code.co_filename).parts
         package = next((n for n, part in enumerate(parts) if re.fullmatch(r"kb_[a-z]+", part)), None)
-        if package is not None and "/".join(parts[package:]) not in self.files:
-            self.files.append("/".join(parts[package:]))
+        if package is None:
+            return
+        file = "/".join(parts[package:])
+        function = file, frame.f_code.co_qualname
+        if function not in self.functions and function not in self._known:
+            self.functions.add(function)
+            if file not in self.files:
+                self.files.append(file)
 
 
 def nothing(tl: Any) -> None:
@@ -60,6 +71,21 @@ def nothing(tl: Any) -> None:
 def product(tl: Any, a: Any, b: Any, c: Any) -> None:
     """A kernel that issues one product in tiles of 64 x 64 x 64, and waits for it."""
     tl.wait(tl.composite("gemm", a, b, c, tile=TileShape(64, 64, 64)))
+
+
+def copied(tl: Any, x: Any, y: Any) -> None:
+    """A kernel that loads a value and stores it."""
+    tl.store(y[0], tl.load(x[0]))
+
+
+def passed_on(tl: Any, x: Any, y: Any) -> None:
+    """A kernel whose program 0 sends a value to program 1, which stores it and sends a signal back."""
+    if tl.program_id() == 0:
+        tl.send(tl.load(x[0]), 1)
+        tl.wait_for("done")
+    else:
+        tl.store(y[0], tl.recv(0))
+        tl.signal(0, "done")
 
 
 def chip(name: str, exact: Any, writer: MemoryLogWriter | None = None) -> Host:
@@ -117,11 +143,27 @@ def of_reading(exact: str) -> list[str]:
     return of_product(exact, MemoryLogWriter(), reads=True)
 
 
+def of_message(exact: str) -> list[str]:
+    """The files of a message and a signal with their rows: those with functions that no copy of the value calls."""
+    way = Way()
+    for kernel in (copied, passed_on):
+        host = chip("one_cube", exact, MemoryLogWriter())
+        x = host.tensor("x", np.ones((1, 64), np.float32), DType.F32)
+        y = host.empty("y", (1, 64), DType.F32)
+        host.launch(kernel, x, y, pes=range(2))
+        way = Way(way.functions)
+        with way.followed():
+            host.launch(kernel, x, y, pes=range(2))
+            host.engine.close_log()
+    return way.files
+
+
 WAYS: Final[dict[str, Callable[[str], list[str]]]] = {
     "launch": of_launch,
     "tile": of_tile,
     "record": of_record,
     "record that is read": of_reading,
+    "message": of_message,
 }
 
 

@@ -208,7 +208,8 @@ class Engine:
             if self._check is not None:
                 self._check.failed(error, *again)
             raise
-        self._work.ended(kernel, refusal)
+        sends = any(launch.exchange.is_used for launch in self._launches.values())
+        self._work.ended(kernel, refusal, sends)
         if self._check is not None:
             self._check.launched(result, *again)
         if self.session.listeners.on_launched is not None:

@@ -14,6 +14,10 @@ from kb_engine.observe.slow_path import COMMANDS, SkipRefusal, SlowPathCount, Sl
 from kb_engine.program.session import Session
 
 PROGRAMS: Final = "programs of a grid"
+WAITING: Final = "programs that wait for each other"
+_MESSAGES: Final = SkipRefusal(
+    "its programs send messages", "nothing: what a program does next depends on the state of the others"
+)
 
 
 class SimulatedWork(Struct, frozen=True, kw_only=True):
@@ -64,17 +68,21 @@ class WorkCounter:
         """Notes that a launch is called now."""
         self._begin = self._session.commands_issued, self._skipped, self._reasons.n_firsts
 
-    def ended(self, kernel: Any, refusal: SkipRefusal | None) -> None:
-        """Counts an ended launch of *kernel*. *refusal* says why no program was skipped, if that is known."""
+    def ended(self, kernel: Any, refusal: SkipRefusal | None, sends: bool) -> None:
+        """Counts an ended launch of *kernel*. *refusal* says why no program was skipped, if that is known.
+
+        *sends* says that its programs wait for each other.
+        """
         issued, before, n_firsts = self._begin
         now = self._ended = self._skipped
         commands = self._session.commands_issued - issued
         self._launches += 1
         self._commands += commands
-        if refusal is not None:
+        what, why = (WAITING, _MESSAGES) if sends and self._wing is not None else (PROGRAMS, refusal)
+        if why is not None:
             isolated = now.isolated_commands - before.isolated_commands
             name = getattr(kernel, "__name__", type(kernel).__name__)
-            self._reasons.note(PROGRAMS, name, refusal, commands - isolated - (self._reasons.n_firsts - n_firsts))
+            self._reasons.note(what, name, why, commands - isolated - (self._reasons.n_firsts - n_firsts))
         if self._wing is None:
             self._reasons.note(COMMANDS, "", self._why_all, commands)
 
