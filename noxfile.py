@@ -298,6 +298,15 @@ def cases(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def messages(session: nox.Session) -> None:
+    """Every test of messages and signals in full, 512 PEs too, and 1,000 random programs, or the number after `--`."""
+    install(session, "--group", "test", *EDITABLE)
+    suites = sorted(map(str, Path("tests_integration").glob("test_messages*.py")))
+    session.run("pytest", *PARALLEL, *suites, "-o", "timeout=1800", env={"KB_ALL_CASES": "1"})
+    session.run("python", "tests_integration/messages/messages_fuzz.py", *session.posargs)
+
+
+@nox.session(default=False)
 def extras(session: nox.Session) -> None:
     """What is too large for every session: torch, Parquet by DuckDB, Dask, and the classes of Perfetto's schema."""
     install(

@@ -15,7 +15,7 @@ from sampled_cases import IS_SAMPLED, sampled
 
 from kb_dataexec import MemoryLogWriter, OpLog
 from kb_engine import DType, Engine, Host
-from kb_messages import SyncReason
+from kb_messages import KernelError, SyncReason
 
 FOLDER = Path(__file__).parent / "messages"
 with pytest.MonkeyPatch.context() as patch:
@@ -196,3 +196,19 @@ def test_the_reason_of_the_slow_path_is_that_programs_send_messages() -> None:
     (found,) = engine.work.slow_path
     assert (found.what, found.kernel, found.commands) == ("programs that wait for each other", "repeating", 12)
     assert found.why.cause == "its programs send messages"
+
+
+@pytest.mark.parametrize("templates", [True, False])
+@pytest.mark.parametrize("call", ["send", "recv", "signal", "wait_for", "barrier"])
+def test_more_programs_than_pes_are_refused_also_where_programs_are_traced(call: str, templates: bool) -> None:
+    def kernel(tl: Any, x: Any) -> None:
+        value = tl.load(x[0])
+        arguments = {"send": (value, 1), "recv": (1,), "signal": (1, 0), "wait_for": (0,), "barrier": ()}
+        getattr(tl, call)(*arguments[call])
+
+    host = Host(Engine(changed_chip(chips.chip_of("one_cube")), templates=templates), Path(__file__).parent)
+    x = host.tensor("x", np.ones((1, 64), np.float32), DType.F32)
+    with pytest.raises(KernelError) as caught:
+        host.launch(kernel, x, grid=20, pes=range(8))
+    assert caught.value.got == f"tl.{call} in a launch of 20 programs on 8 PEs"
+    assert caught.value.fix == "a program that waits keeps its PE: launch at most 8 programs"

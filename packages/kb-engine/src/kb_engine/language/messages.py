@@ -13,7 +13,7 @@ import numpy as np
 
 from kb_engine.language.atomics import AtomicOps
 from kb_engine.program.author.arguments import describe
-from kb_engine.program.port import Completion, MessagePort, ProgramPort
+from kb_engine.program.port import Completion, MessagePort
 from kb_engine.program.tcm_holder import TcmHolder
 from kb_engine.program.values.handles import Handle, LoadedTensor, Permuted, TransposedHandle
 from kb_engine.program.values.host_values import HostValue
@@ -66,10 +66,6 @@ class MessageOps(AtomicOps):
     raise KernelError on a chip without `pe_queue`, for a program number that is not there or is the caller's own, and
     in a launch with more programs than PEs.
     """
-
-    def __init__(self, port: ProgramPort) -> None:
-        super().__init__(port)
-        self._barriers: dict[tuple[int, ...], int] = {}
 
     def send(self, value: Handle | TransposedHandle | Permuted | HostValue, to: int, tag: TagOrFlag = 0) -> None:
         """Sends *value*, which lies in TCM, to program *to* of the launch, which receives it by `tl.recv`.
@@ -145,12 +141,13 @@ class MessageOps(AtomicOps):
         self._programs.let_go(SlotHolder)
         members = self._members(group, line)
         here = members.index(plain(self._port.program_id))
-        turn = self._barriers[members] = self._barriers.get(members, 0) + 1
+        messages = self._port.messages
+        turn = messages.begin_barrier(members, line)
         step, number_of_round = 1, 0
         while step < len(members):
             flag = BarrierRound(number_of_round, () if group is None else members)
-            self._port.messages.signal(members[(here + step) % len(members)], flag, 1, line)
-            self._port.messages.wait_for(flag, turn, line, members[here - step])
+            messages.signal(members[(here + step) % len(members)], flag, 1, line)
+            messages.wait_for(flag, turn, line, members[here - step])
             step, number_of_round = 2 * step, number_of_round + 1
 
     def _members(self, group: Members | Sequence[int] | None, line: str) -> tuple[int, ...]:

@@ -88,23 +88,23 @@ class ProgramMessages:
         self._kernel = kernel
         self._commands = commands
         self._taken: dict[int, tuple[Message, Channel]] = {}
+        self._barriers: dict[tuple[int, ...], int] = {}
 
     @property
     def number(self) -> int:
         """The number of the program."""
         return self._program.number
 
-    def begins(self) -> None:
-        """Notes that the program has its PE."""
-        name = self._program.on(self._pe.pe_id)
-        endpoint = Endpoint(self._pe.pe_id, name, self._pe.queue, self._pe.tcm, self._commands.when_unused)
-        self.exchange.place(self.number, endpoint)
-
     def ends(self) -> None:
         """Gives back the slots that the program still holds, because it has ended."""
         for message, channel in list(self._taken.values()):
             self._free(message, channel)
-        self.exchange.end(self.number)
+
+    def begin_barrier(self, members: tuple[int, ...], line: str) -> int:
+        """The number of barriers of *members* that this program has begun, this one among them."""
+        self._check_queue("barrier", line)
+        self._barriers[members] = self._barriers.get(members, 0) + 1
+        return self._barriers[members]
 
     def send(self, src: Matrix, payload: Payload, to: int, tag: Tag, line: str, completion: Completion) -> None:
         """Sends the value at *src* to program *to*, and returns when the command is in the queue of the PE.

@@ -12,25 +12,31 @@ from greenlet import GreenletExit, getcurrent
 from kb_engine.block.state_visitor import NotPeriodic, StateVisitor
 from kb_engine.program.author.kernel_lines import KernelLines, at_line
 from kb_engine.program.commands import ProgramCommands
+from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.grid import Program
 from kb_engine.program.messages import ProgramMessages
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.port import AccumulatorRegisters, Completion, Deferring, MessagePort
 from kb_engine.program.session import Session
 from kb_engine.program.tile_order import reads_before_writes
+from kb_engine.sync.exchange import Exchange
 from kb_messages import Command, KbError, Matrix, PipelinePlan, PlanError, SubmittedCommand
 
 
 class PePort:
-    """The `ProgramPort` of *program*, whose kernel has *lines*."""
+    """The `ProgramPort` of *program*, which runs as *kernel* with *lines*.
+
+    *exchange* leads to the other programs of the launch.
+    """
 
     def __init__(
         self,
         session: Session,
         pe: ProcessingElement,
+        kernel: KernelCoroutine,
         commands: ProgramCommands,
-        messages: ProgramMessages,
         program: Program,
+        exchange: Exchange,
         lines: KernelLines,
     ) -> None:
         self.program_id, self.num_programs, self.grid = program
@@ -44,17 +50,32 @@ class PePort:
         self.fitting = pe.fitting
         self.tcm = session.lease(pe)
         self.registers = AccumulatorRegisters(pe.reg_owner, pe.register_nbytes)
-        self.messages: MessagePort = messages
-        self._exchange = messages.exchange
+        self._messages: ProgramMessages | None = None
+        self._exchange = exchange
         self.submit = commands.submit
         self.wait_for_all = commands.wait_for_all
         self.translate = pe.translate
         self.constant = session.constant
         self._session = session
         self._pe = pe
+        self._program = program
+        self._kernel = kernel
         self._commands = commands
         self._lines = lines
         self.line: Callable[..., str] = lines.here
+
+    @property
+    def messages(self) -> MessagePort:
+        """The messages and signals of the program. Most programs have none, so the object is made when it is used."""
+        if self._messages is None:
+            parts = self._session, self._pe, self._program, self._kernel, self._commands, self._exchange
+            self._messages = ProgramMessages(*parts)
+        return self._messages
+
+    def end_messages(self) -> None:
+        """Gives back the slots that the program still holds, because it has ended."""
+        if self._messages is not None:
+            self._messages.ends()
 
     def visit_state(self, over: StateVisitor) -> None:
         """Hands the state to *over*. Raises NotPeriodic in a launch whose programs wait for each other."""

@@ -127,8 +127,8 @@ class Deferring(Protocol):
 class MessagePort(Protocol):
     """The messages and signals between one program and the other programs of its launch.
 
-    All methods but `free` let simulated time pass. They raise KernelError at *line* on a PE without a message queue, in
-    a launch with more programs than PEs, and for a program that is not there.
+    All methods but `free` and `begin_barrier` let simulated time pass. All but `free` raise KernelError at *line* on a
+    PE without a message queue, in a launch with more programs than PEs, and for a program that is not there.
     """
 
     def send(self, src: Matrix, payload: Payload, to: int, tag: Tag, line: str, completion: Completion) -> None:
@@ -142,6 +142,9 @@ class MessagePort(Protocol):
 
     def free(self, message: Message, channel: Channel) -> None:
         """Gives the slot of *message* back, when no command of the program reads the slot any more."""
+
+    def begin_barrier(self, members: tuple[int, ...], line: str) -> int:
+        """The number of barriers of *members* that this program has begun, this one among them."""
 
     def signal(self, to: int, flag: Tag, n: int, line: str) -> None:
         """Adds *n* to the counter *flag* of program *to* when all earlier commands of this program are done."""
@@ -187,8 +190,9 @@ class ProgramPort(Protocol):
     """Called before commands, waits and the end of the kernel. The front end sets it; None without deferred
     commands."""
 
-    messages: MessagePort
-    """The messages and signals of the program, to and from the other programs of its launch."""
+    @property
+    def messages(self) -> MessagePort:
+        """The messages and signals of the program, to and from the other programs of its launch."""
 
     @property
     def issues_ahead(self) -> bool:

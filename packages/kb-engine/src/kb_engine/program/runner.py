@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,12 +16,11 @@ from kb_engine.program.command_stream import CommandStream
 from kb_engine.program.commands import ProgramCommands
 from kb_engine.program.coroutine import KernelCoroutine
 from kb_engine.program.grid import Program
-from kb_engine.program.messages import ProgramMessages
 from kb_engine.program.pe import ProcessingElement
 from kb_engine.program.pe_port import PePort
 from kb_engine.program.port import FrontEnd, ProgramPort
 from kb_engine.program.session import Session
-from kb_engine.sync.exchange import Exchange
+from kb_engine.sync.exchange import Endpoint, Exchange
 
 Kernel = Callable[..., None]
 
@@ -42,6 +42,11 @@ def run_kernel(call: KernelCall, port: ProgramPort) -> None:
 
 Play = Callable[[KernelCall, PePort], None]
 """Makes the calls of a program's kernel: it runs the kernel, or replays a template."""
+
+
+def _endpoint(pe: ProcessingElement, program: Program, stream: CommandStream) -> Endpoint:
+    """The endpoint of *program* on *pe*. It refers to nothing that the launch was given."""
+    return Endpoint(pe.pe_id, program.on(pe.pe_id), pe.queue, pe.tcm, stream.when_unused)
 
 
 class KernelRunner:
@@ -73,19 +78,14 @@ class KernelRunner:
         self.end_ps = 0
         self.has_begun = self.has_ended = False
         self.stopped_at = ""
-        self._messages = ProgramMessages(session, pe, program, self.kernel, self.commands, exchange)
-        self._port = PePort(session, pe, self.commands, self._messages, program, call.lines)
+        self.exchange = exchange
+        self._port = PePort(session, pe, self.kernel, self.commands, program, exchange, call.lines)
         self._call = call
         self._play = play
         self._clock = session.clock
         self._stream = stream
         self._done = done
         self._returned = returned
-
-    @property
-    def exchange(self) -> Exchange:
-        """The messages between the programs of the launch."""
-        return self._messages.exchange
 
     @property
     def name(self) -> str:
@@ -104,7 +104,7 @@ class KernelRunner:
     def start(self, _: object = None) -> None:
         """Starts the kernel. Its stream reads the PE's completion queue from now on."""
         self.has_begun = True
-        self._messages.begins()
+        self.exchange.place(self.program.number, partial(_endpoint, self.pe, self.program, self._stream))
         self._stream.listen()
         self.kernel.resume()
 
@@ -151,7 +151,8 @@ class KernelRunner:
         if self.kernel.has_returned and not self.commands.in_flight:
             self.end_ps = self._clock.now_ps
             self.has_ended = True
-            self._messages.ends()
+            self._port.end_messages()
+            self.exchange.end(self.program.number)
             self.commands.forget_program()
             if self._returned is None or not self.pe.cpu.issues_ahead:
                 self._port.tcm.end()

@@ -66,14 +66,20 @@ class Exchange:
         self.channels: dict[tuple[int, int, Tag], Channel] = {}
         self.counters: dict[tuple[int, Tag], Counter] = {}
         self._signal_number = signal_number
-        self._programs: dict[int, Endpoint] = {}
+        self._endpoints: dict[int, Endpoint] = {}
+        self._placed: dict[int, Callable[[], Endpoint]] = {}
         self._ended: set[int] = set()
         self._when_placed: dict[int, list[Callable[[], None]]] = {}
         self._slots: list[tuple[Allocator, int]] = []
 
-    def place(self, program: int, endpoint: Endpoint) -> None:
-        """Notes that *program* has the PE of *endpoint*, and begins now."""
-        self._programs[program] = endpoint
+    def place(self, program: int, endpoint: Callable[[], Endpoint]) -> None:
+        """Notes that *program* has a PE, and begins now. `endpoint()` is called when another program asks for it.
+
+        Nothing is noted in a launch with more programs than PEs, where no program can ask.
+        """
+        if self.n_programs > self.n_pes:
+            return
+        self._placed[program] = endpoint
         for call in self._when_placed.pop(program, ()):
             call()
 
@@ -83,7 +89,16 @@ class Exchange:
 
     def endpoint(self, program: int) -> Endpoint | None:
         """The endpoint of *program*; None while it has no PE."""
-        return self._programs.get(program)
+        found = self._endpoints.get(program)
+        if found is None and program in self._placed:
+            found = self._endpoints[program] = self._placed[program]()
+        return found
+
+    def _at(self, program: int) -> Endpoint:
+        """The endpoint of *program*, which has a PE."""
+        found = self.endpoint(program)
+        assert found is not None, f"program {program} has a PE"
+        return found
 
     def has_ended(self, program: int) -> bool:
         """Whether *program* has ended."""
@@ -111,7 +126,7 @@ class Exchange:
         has the credits of the slots at once. A slot whose bytes a command of the receiver still uses is free when the
         command is done, and its credit comes then.
         """
-        receiver = self._programs[channel.to]
+        receiver = self._at(channel.to)
         assert receiver.queue is not None, "a sender has seen the queue of the receiver"
         self.check_way(channel.source, channel.to, line)
         self.check_way(channel.to, channel.source, line)
@@ -152,7 +167,7 @@ class Exchange:
 
     def _credit_ps(self, channel: Channel) -> tuple[int, int]:
         """Picoseconds of the credit of a slot in the receiver's queue, and on the way from there to the sender."""
-        src, dst = self._programs[channel.to].queue, self._programs[channel.source].queue
+        src, dst = self._at(channel.to).queue, self._at(channel.source).queue
         assert src is not None, "a sender has seen the queue of the receiver"
         assert dst is not None, "a sender has a queue"
         return src.credit_ps(), self.latency_ps(src, dst)
@@ -162,7 +177,7 @@ class Exchange:
 
         Both programs have a PE with a queue.
         """
-        src, dst = self._programs[source].queue, self._programs[to].queue
+        src, dst = self._at(source).queue, self._at(to).queue
         assert src is not None, "the sender has a queue"
         assert dst is not None, "the receiver has a queue"
         number = next(self._signal_number)
@@ -203,7 +218,7 @@ class Exchange:
 
     def _lost(self, channel: Channel) -> LostMessageError:
         message = channel.coming[0]
-        source, receiver = self._programs[channel.source], self._programs[channel.to]
+        source, receiver = self._at(channel.source), self._at(channel.to)
         got = (
             f"a message of {message.matrix.nbytes} bytes from {source.name} to {receiver.name}, {channel.tag}, that "
             f"nobody received (of {channel.n_sent} sent there, {channel.n_taken} were received"

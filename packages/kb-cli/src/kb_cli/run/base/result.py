@@ -91,8 +91,9 @@ class SlowPathReason(Struct, frozen=True, kw_only=True):
     """One reason for which commands took the slow path: `commands` of `kernel` were simulated event by event.
 
     `what` names work that has a fast path: `commands` can be isolated, and `programs of a grid` and tiles can be
-    skipped in a steady state. `programs that wait for each other` have none. `cause` is a clause. `line` is the kernel line, "" where no line is the cause. `change`
-    says how the author can avoid the slow path, and begins with "nothing" where no way is known.
+    skipped in a steady state. `programs that wait for each other` have none. `cause` is a clause. `line` is the kernel
+    line, "" where no line is the cause. `change` says how the author can avoid the slow path, and begins with "nothing"
+    where no way is known.
     """
 
     what: str

@@ -31,7 +31,7 @@ from kb_engine.memory.allocator import Allocator, OutOfMemoryError
 from kb_engine.memory.pending import Producer
 from kb_engine.memory.tiles import MadeTile, TilePart
 from kb_engine.program.pe_port import PePort
-from kb_engine.program.port import Completion, Deferring
+from kb_engine.program.port import Completion, Deferring, MessagePort
 from kb_engine.program.tcm_holder import HeldBytes, TcmHolder
 from kb_engine.program.values.symbols import Peers, plain
 from kb_messages import AtomicCommand, Command, Matrix
@@ -275,6 +275,11 @@ class TracingPort:
     def line(self) -> Callable[..., str]:
         """The function that returns the kernel's current line. An abandoned program has another one."""
         return self._port.line
+
+    @property
+    def messages(self) -> MessagePort:
+        """The messages of the program. A launch whose programs are traced has too many programs for messages."""
+        return self._port.messages
 
     @property
     def issues_ahead(self) -> bool:
