@@ -3,6 +3,7 @@
 import random
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sampled_cases import sampled
@@ -42,3 +43,43 @@ def test_each_reason_to_wait_is_on_a_path_of_a_pe() -> None:
     found = laws.check_laws(talking.log_of(text, talking.draw(4, 3, depth, 90)))
     rows = [row for launch in found.launches for pe in launch.pes for row in pe.rows]
     assert {row.via for row in rows if row.what == "waits for other PEs"} >= {"message", "credit", "signal", "barrier"}
+
+
+def test_a_doorbell_may_ring_in_a_later_window_than_the_end_of_its_write() -> None:
+    """A doorbell takes longer than the way of the acknowledgement, so the write is over when the kernel goes on."""
+    text = (
+        (talking.TOPOLOGIES / "one_cube.yaml").read_text(encoding="utf-8").replace("doorbell_ns: 2", "doorbell_ns: 99")
+    )
+    for n in range(1, 6):
+        log_windows.check(talking.log_of(text, talking.draw(0, 3, 3, 20)), n)
+
+
+LEVERS = {
+    "set-up": ("setup_ns: 5", "setup_ns: 5.001", ("pe_dma", "setup")),
+    "memory": ("latency_ns: 45", "latency_ns: 45.001", ("hbm", "latency")),
+    "decode": ("command_ns: 8", "command_ns: 8.001", ("pe_scheduler", "decode")),
+    "issue": ("issue_ns: 4", "issue_ns: 4.001", ("pe_cpu", "issue")),
+    "doorbell": ("doorbell_ns: 2", "doorbell_ns: 2.001", ("pe_queue", "doorbell")),
+    "credit": ("credit_ns: 2", "credit_ns: 2.001", ("pe_queue", "credit")),
+}
+"""What a topology says, what makes a cost 1 ps longer, and the block and the work of its segments."""
+
+
+@pytest.mark.parametrize("seed", sampled(range(60), 6))
+def test_a_longer_cost_delays_the_end_by_its_segments(seed: int) -> None:
+    depth, issue = 1 + seed // 3 % 3, ("blocking", "scoreboard", "decoupled")[seed % 3]
+    text = (talking.TOPOLOGIES / "one_cube.yaml").read_text(encoding="utf-8")
+    text = text.replace("builtin.pe_cpu", f"builtin.pe_cpu, issue: {issue}").replace("depth: 3", f"depth: {depth}")
+    talk = talking.draw(seed, 2 + seed % 2, depth, 20)
+    (before,) = laws.check_laws(talking.log_of(text, talk)).launches
+    if before.ties or [row for row in before.rows if row.what in ("busy with others", "shared")]:
+        return  # the way not taken may be longer afterwards
+    for name, (old, new, place) in LEVERS.items():
+        assert old in text
+        (after,) = laws.check_laws(talking.log_of(text.replace(old, new), talk)).launches
+        count = sum(row.segments for row in before.rows if (row.block, row.what) == place)
+        assert latency_ps(after) - latency_ps(before) == count, name
+
+
+def latency_ps(launch: Any) -> int:
+    return int(launch.kernels_end_ps - launch.kernels_start_ps)

@@ -38,6 +38,7 @@ from kb_dataexec.analysis.windows.window_repeats import (
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.log.table_dtypes import OPERAND_DTYPE, OPS_DTYPE, TABLE_DTYPES
 from kb_dataexec.log.tables import LeftOut, OpLog
+from kb_messages import SyncReason
 
 WINDOW_RECORDS: Final = 1 << 18
 """The least number of records of a window. Source: assumed; 300 MB with the records of the chunk that ends it."""
@@ -287,6 +288,7 @@ class _Windows:
         """Whether later windows need each op: for each command, from the tile before its first needed tile on."""
         ops, commands = rows.ops, rows.commands
         needed = ops.t_out >= end_ps
+        needed |= _is_awaited(rows, end_ps)[ops.command]
         first_start = np.full(len(ops.servers[0]), _END)
         np.minimum.at(first_start, ops.server[needed], ops.t_start[needed])
         needed |= ops.t_start >= first_start[ops.server]
@@ -397,6 +399,13 @@ def _kinds(rows: PathRows, numbers: Events) -> Iterable[tuple[int, int, Array]]:
             ids = np.arange(numbers.n_kernels if kind < _SYNC_KIND else numbers.n_syncs)
         yield kind, first, ids
         first += len(ids)
+
+
+def _is_awaited(rows: PathRows, end_ps: int) -> Array:
+    """Whether each command sends a message whose doorbell rings at or after *end_ps* for a kernel that waits."""
+    syncs = rows.syncs
+    rings = syncs.waited & (syncs.reason == SyncReason.MESSAGE) & (syncs.t_went_on >= end_ps)
+    return np.isin(rows.commands.seq, syncs.by_seq[rings])
 
 
 def _last_of_each(group: Array, time: Array) -> Array:
