@@ -13,10 +13,10 @@ from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.execute.fused.run import FUSE_FROM
 from kb_dataexec.execute.fused.run import run as run_fused
 from kb_dataexec.log.schedule import Schedule
-from kb_dataexec.log.slot_releases import SlotReleases
 from kb_dataexec.log.tables import LogParts
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import one_by_one
+from kb_dataexec.ops.slot_releases import SlotReleases
 from kb_messages import DType, MemorySpace, Rectangle
 
 Mode = Literal["fused", "tile"]
@@ -129,7 +129,8 @@ def schedules(log: LogParts) -> Iterator[Schedule]:
     slots, n_records = SlotReleases(log.tables.get("sends")), 0
     for part in log.parts():
         n_records += part.n_ops
-        schedule = Schedule(part, slots, n_records == log.n_ops)
+        schedule = Schedule(part)
+        slots.insert_into(schedule, n_records == log.n_ops)
         if part is log:  # the parts of a CommandLog are whole commands, which lack nothing
             part.check_gaps("op log")
         yield schedule

@@ -11,7 +11,6 @@ from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.parallel import in_parallel
 from kb_dataexec.log.columns import Columns, by_column, part
 from kb_dataexec.log.rows import DTYPES, Op, OperandRow, op_name
-from kb_dataexec.log.slot_releases import SlotReleases
 from kb_dataexec.log.tables import OpLog
 from kb_messages import SPACE_BY_CODE, LogError, MemorySpace, Role
 
@@ -23,8 +22,7 @@ class Schedule:
     """Ops and operands of *log*, sorted: the operands of `ops[i]` are the rows `first[i]` to `first[i + 1]`.
 
     The operands of an op keep their order. By the table `dependencies`, record `followers[i]` follows the earlier
-    record `leaders[i]`; the followers ascend. With *slots*, records of RELEASE_KIND stand where slots of messages come
-    free; `releases` are their places. *is_last* says that no later part of the log comes.
+    record `leaders[i]`; the followers ascend. `inserted` are the places of records that are not in the log.
 
     Raises LogError if two records have the same place or the same id, if the op of an operand does not exist, if a code
     is unknown, if the owner of an operand is in another space, if an immediate is written to, and if an op depends on
@@ -33,16 +31,14 @@ class Schedule:
 
     ops: Array
 
-    def __init__(self, log: OpLog, slots: SlotReleases | None = None, is_last: bool = True) -> None:
+    def __init__(self, log: OpLog) -> None:
         self.log = log
-        self.releases = np.empty(0, np.int64)
+        self.inserted = np.empty(0, np.int64)
         steps: list[Callable[[], None]] = [partial(log.check, "op log"), self._sort_ops]
         in_parallel(lambda step: step(), steps)
         self.operands, self.first = self._sorted_operands()
         self._check_spaces()
         self.followers, self.leaders = self._explicit()
-        if slots:
-            self._insert(*slots.due(self.ops, self.operands, self.first, is_last))
 
     def where(self, index: int) -> str:
         """The name of record *index* in errors."""
@@ -70,10 +66,13 @@ class Schedule:
 
     def n_records(self, stop: int) -> int:
         """The number of records of the log among the first *stop* of this schedule."""
-        return stop - int(np.searchsorted(self.releases, stop))
+        return stop - int(np.searchsorted(self.inserted, stop))
 
-    def _insert(self, places: Array, ops: Array, operands: Columns) -> None:
-        """Inserts the records *ops*, of one of *operands* each, before those at *places*, which ascend."""
+    def insert(self, places: Array, ops: Array, operands: Columns) -> None:
+        """Inserts the records *ops*, of one of *operands* each, before those at *places*, which ascend.
+
+        Call it once at most.
+        """
         if not len(places):
             return
         at = self.first[places]
@@ -83,7 +82,7 @@ class Schedule:
         self.followers, self.leaders = (
             each + np.searchsorted(places, each, side="right") for each in (self.followers, self.leaders)
         )
-        self.releases = places + np.arange(len(places))
+        self.inserted = places + np.arange(len(places))
 
     def _sort_ops(self) -> None:
         self.ops = _sorted_ops(self.log)

@@ -10,9 +10,9 @@ import numpy as np
 from kb_dataexec.backends.blas_threads import single_threaded
 from kb_dataexec.log.rows import Op
 from kb_dataexec.log.schedule import Schedule
-from kb_dataexec.log.slot_releases import RELEASE_KIND
 from kb_dataexec.memory.store import MemoryStore
 from kb_dataexec.ops import gemm, math, memory
+from kb_dataexec.ops.slot_releases import RELEASE_KIND
 from kb_messages import OpKind
 
 RUN: Final[dict[int, Callable[[Op, MemoryStore], None]]] = {

@@ -19,11 +19,11 @@ from kb_dataexec.backends import Backend, load_backend, using
 from kb_dataexec.backends.blas_threads import single_threaded
 from kb_dataexec.execute.executor import prepared, schedules
 from kb_dataexec.log.rows import Op, OperandRow
-from kb_dataexec.log.slot_releases import RELEASE_KIND
 from kb_dataexec.log.tables import LogParts
 from kb_dataexec.memory.store import MemoryStore, StoreError
 from kb_dataexec.ops import gemm, math, memory
 from kb_dataexec.ops.one_by_one import RUN
+from kb_dataexec.ops.slot_releases import RELEASE_KIND
 from kb_dataexec.verify.compare import Comparison, compare_within
 from kb_dataexec.verify.op_reference import OpReference, of_gemm, of_math, of_move
 from kb_messages import OpKind, Role

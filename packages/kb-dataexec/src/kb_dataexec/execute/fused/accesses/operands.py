@@ -11,7 +11,7 @@ from kb_dataexec.arrays.parallel import in_chunks
 from kb_dataexec.execute.fused.accesses.conflicts import IrregularError
 from kb_dataexec.log.columns import Columns
 from kb_dataexec.log.rows import DTYPES
-from kb_dataexec.log.slot_releases import RELEASE_KIND
+from kb_dataexec.ops.slot_releases import RELEASE_KIND
 from kb_messages import OpKind, Role
 
 _ITEMSIZE_BITS: Final = np.array([dtype.nbytes.bit_length() - 1 for dtype in DTYPES])

@@ -9,6 +9,7 @@ import numpy as np
 from kb_dataexec.arrays.dtypes import Array
 from kb_dataexec.arrays.ranges import spread
 from kb_dataexec.log.columns import Columns
+from kb_dataexec.log.schedule import Schedule
 from kb_dataexec.log.table_dtypes import TABLE_DTYPES
 from kb_messages import LogError, OpKind, Role
 
@@ -43,17 +44,19 @@ class SlotReleases:
         self._seq, self._free_seq = rows["command_seq"][order], rows["free_seq"][order]
         self._pending: list[_Pending] = []
 
-    def __bool__(self) -> bool:
-        """Whether the log has messages."""
-        return bool(len(self._seq))
+    def insert_into(self, schedule: Schedule, is_last: bool) -> None:
+        """Inserts the releases into *schedule*, the next records of the log, as records of RELEASE_KIND.
 
-    def due(self, ops: Array, operands: Columns, first: Array, is_last: bool) -> tuple[Array, Array, Columns]:
-        """Returns the releases among *ops*, the next records of the log: (places, records, an operand for each).
-
-        A release comes before the record at its place. *first* has the first operand of each record. Messages of
-        *ops* that come free later are kept; with *is_last* no later part comes, and all of them are returned.
+        Messages of *schedule* that come free later are kept; with *is_last* no later part comes, and they come free at
+        its end.
         """
-        self._add(ops, operands, first)
+        if len(self._seq):
+            schedule.insert(*self._due(schedule, is_last))
+
+    def _due(self, schedule: Schedule, is_last: bool) -> tuple[Array, Array, Columns]:
+        """The releases among the records of *schedule*: (places, records, an operand for each)."""
+        ops, operands = schedule.ops, schedule.operands
+        self._add(ops, operands, schedule.first)
         kept = [*self._pending]
         found = np.concatenate([ops[:0], *(each.ops for each in kept)])
         columns = {
