@@ -35,6 +35,13 @@ def test_every_op_of_a_reduction(op: str) -> None:
     Run(chip("one_cube"), [7, 0, 5, 2], 30, "reduce_scatter", "ring", op=op).check()
 
 
+@pytest.mark.parametrize("call", ["all_reduce", "reduce_scatter", "all_gather"])
+@pytest.mark.parametrize("pes", [[0, 1, 8, 9, 16, 17], [0, 1, 2, 3, 24, 25], [3, 9, 17, 1]])
+def test_two_levels_over_cubes(call: str, pes: list[int]) -> None:
+    """Six PEs of three cubes, of 4 and 2 of two cubes, and of cubes with 2, 1 and 1."""
+    Run(chip("one_sip"), pes, 37, call, "two_level", dtype="f16").check()
+
+
 def test_the_hosts_calls_give_the_results_of_numpy() -> None:
     engine = Engine(chip("one_cube"), MemoryLogWriter())
     host = Host(engine)

@@ -144,6 +144,10 @@ class PeScheduler(CommandScheduler[PeSchedulerSpec]):
         """
         return self._shared_plans.find_for_all(like, commands) if self._shares_plans else None
 
+    def decode_ps(self) -> int:
+        """`command_ns` in picoseconds, rounded up."""
+        return ps_from_ns(self.spec.command_ns)
+
     @property
     def has_room(self) -> bool:
         """Whether fewer than `submission_depth` commands wait to be taken."""

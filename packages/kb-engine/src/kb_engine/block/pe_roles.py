@@ -216,6 +216,13 @@ class CommandScheduler(ComponentBase[SpecT]):
         """
         return None
 
+    def decode_ps(self) -> int:
+        """Picoseconds from the submission of a command until its first tile is fed, on an idle PE. Pure.
+
+        Estimates ask. By default a scheduler decodes in no time.
+        """
+        return 0
+
     @property
     @abstractmethod
     def has_room(self) -> bool:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from kb_engine.collectives.calls import barrier as barrier
     from kb_engine.collectives.calls import broadcast as broadcast
     from kb_engine.collectives.calls import reduce_scatter as reduce_scatter
+    from kb_engine.collectives.estimate import Estimate as Estimate
     from kb_engine.collectives.group import Group as Group
+    from kb_engine.collectives.sizes import Sizes as Sizes
 
 _NAMES = {
     "kb_engine.collectives.algorithms": ("algorithms_of", "check_algorithm"),
@@ -28,7 +30,9 @@ _NAMES = {
         "broadcast",
         "reduce_scatter",
     ),
+    "kb_engine.collectives.estimate": ("Estimate",),
     "kb_engine.collectives.group": ("Group",),
+    "kb_engine.collectives.sizes": ("Sizes",),
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__, __all__ = lazy_door(__name__, _NAMES)

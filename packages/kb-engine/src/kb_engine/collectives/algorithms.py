@@ -54,6 +54,14 @@ def acts_of(call: str, algorithm: str, group: Group, rank: int, sizes: Sizes, ro
     return _FLAT[call][algorithm](sizes.n, order, rank, most, group.depth)
 
 
+def segment_elements(call: str, algorithm: str, group: Group, sizes: Sizes) -> int:
+    """The elements that all ranks work on at once, each with one message of the most elements. More go in turns."""
+    most = most_elements(sizes, _sources_of(call, algorithm, group), group.depth, group.slot_nbytes)
+    if call == "broadcast" or (call, algorithm) == ("all_reduce", TREE):
+        return most
+    return most * (len(group.nodes[0]) if (call, algorithm) == ("all_reduce", TWO_LEVEL) else len(group))
+
+
 def _sources_of(call: str, algorithm: str, group: Group) -> int:
     """The most ranks from which one rank receives."""
     if call == "all_to_all":

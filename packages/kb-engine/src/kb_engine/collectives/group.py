@@ -5,12 +5,27 @@ Design: docs/design/messages.md
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from kb_engine.collectives.sizes import Sizes
 from kb_messages import KernelError
+
+if TYPE_CHECKING:
+    from kb_engine.collectives.estimate import Estimate
+
+
+class ChoosesAlgorithms(Protocol):
+    """Chooses the algorithm of `auto`."""
+
+    def choose(self, group: Group, call: str, *facts: Any) -> str:
+        """The algorithm for *call* with *facts*: its sizes, and whether operand and result lie in TCM."""
+
+    def estimate(
+        self, group: Group, call: str, algorithm: str, sizes: Sizes, in_tcm: tuple[bool, bool], root: int
+    ) -> Estimate | None:
+        """The estimate of *call* by *algorithm*."""
 
 
 class Group:
@@ -19,7 +34,7 @@ class Group:
     `members` are the numbers of the programs: rank r is program `members[r]`. `pes` are the numbers of the PEs of the
     ranks. `ring` has the ranks in their order around the chip, cube by cube, and `cubes` has the ranks of each cube in
     that order. `slot_nbytes` is the most bytes of TCM that a rank lends for messages of a collective, and `depth` is
-    the least number of slots of a channel. `choose(call, group, nbytes, ...)` returns the algorithm of `auto`.
+    the least number of slots of a channel. `chooser` estimates the times of collectives.
     """
 
     def __init__(
@@ -29,14 +44,14 @@ class Group:
         cubes: tuple[tuple[int, ...], ...],
         slot_nbytes: int,
         depth: int,
-        choose: Callable[..., str],
+        chooser: ChoosesAlgorithms,
     ) -> None:
         self.members = members
         self.pes = pes
         self.cubes = cubes
         self.slot_nbytes = slot_nbytes
         self.depth = depth
-        self._choose = choose
+        self.chooser = chooser
         self._ranks = {program: rank for rank, program in enumerate(members)}
         self._chosen: dict[tuple[Any, ...], str] = {}
 
@@ -75,9 +90,20 @@ class Group:
             raise KernelError("a collective", got, "a member of the group", "make the group of all PEs of the launch")
         return found
 
+    def estimate(
+        self, call: str, algorithm: str, sizes: Sizes, in_tcm: tuple[bool, bool] = (False, False), root: int = 0
+    ) -> Estimate:
+        """The estimated times of *call* by *algorithm*, where nothing else uses the chip.
+
+        *in_tcm* says whether the operand, and the result, of a rank is a value in TCM, and not in memory near the PE.
+        """
+        found = self.chooser.estimate(self, call, algorithm, sizes, in_tcm, root)
+        assert found is not None, "there is no limit"
+        return found
+
     def chosen(self, call: str, *facts: Any) -> str:
         """The algorithm that `auto` takes for *call* of so many elements. Every rank gets the same answer."""
         key = call, *facts
         if key not in self._chosen:
-            self._chosen[key] = self._choose(self, call, *facts)
+            self._chosen[key] = self.chooser.choose(self, call, *facts)
         return self._chosen[key]

@@ -5,9 +5,10 @@ Design: docs/design/messages.md
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from kb_engine.collectives.choice import Chooser
 from kb_engine.collectives.closed_way import around
 from kb_engine.collectives.group import Group
 from kb_engine.engine.engine import Engine
@@ -18,12 +19,16 @@ _SHARE: Final = 2
 
 
 def group_of(
-    engine: Engine, places: Sequence[tuple[int, int]], pes: Sequence[int], of: Sequence[int] | None = None
+    engine: Engine,
+    places: Sequence[tuple[int, int]],
+    home_of: Callable[[int], int],
+    pes: Sequence[int],
+    of: Sequence[int] | None = None,
 ) -> Group:
     """The group of *pes* of the chip of *engine*, in a launch on the PEs *of*, by default *pes*.
 
-    *places* holds the SIP and cube of each PE. Raises KernelError for no PEs, PEs that are not in *of*, and PEs without
-    a message queue.
+    *places* holds the SIP and cube of each PE, and `home_of(pe)` is the address of the memory near a PE. Raises
+    KernelError for no PEs, PEs that are not in *of*, and PEs without a message queue.
     """
     if not len(pes):
         raise KernelError("group", "no PEs", "one or more")
@@ -44,5 +49,6 @@ def group_of(
         by_cube.setdefault(places[pe], []).append(rank)
     cubes = tuple(tuple(by_cube[cube]) for cube in around(engine.topology, sorted(by_cube)))
     slot_nbytes = min(each.tcm.nbytes for each in elements) // _SHARE
+    chooser = Chooser(engine, elements, lambda rank: home_of(pes[rank]))
     members = tuple(programs[pe] for pe in pes)
-    return Group(members, tuple(pes), cubes, slot_nbytes, min(depths), lambda *_: "ring")
+    return Group(members, tuple(pes), cubes, slot_nbytes, min(depths), chooser)

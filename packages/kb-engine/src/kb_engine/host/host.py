@@ -445,7 +445,8 @@ class Host(CollectiveCalls):
         knows its order around the chip: cube by cube, along a closed way of neighbours where the mesh of cubes has one,
         and SIP by SIP. Raises KernelError for missing PEs, PEs that are not in *of*, and PEs without `pe_queue`.
         """
-        return group_of(self.engine, self._memories.places, self._memories.check_pes("group", pes), of)
+        memories = self._memories
+        return group_of(self.engine, memories.places, memories.home, memories.check_pes("group", pes), of)
 
     def default_targets(self, arguments: Iterable[Any] = ()) -> list[CubeTarget]:
         """The PEs of a launch with *arguments* that names none: all PEs of the cubes whose memories hold a part of a

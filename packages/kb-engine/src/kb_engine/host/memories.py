@@ -228,6 +228,11 @@ class Memories:
         rank, n_pes = self._rank[pe], self._pes_in_cube[sip, cube]
         return found[rank if len(found) >= n_pes else rank * len(found) // n_pes]
 
+    def home(self, pe: int) -> int:
+        """The first address of the HBM, or without HBM of the SRAM, near PE number *pe*. Raises OutOfMemoryError."""
+        spaces = [each for each in (MemorySpace.HBM, MemorySpace.SRAM) if self.count(each)] or [MemorySpace.HBM]
+        return self._allocators[spaces[0]][self.near(spaces[0], pe)].base
+
     def in_turn(self, number: int) -> int:
         """The number of the HBM slice that tensor *number* gets among the tensors without a place.
 
