@@ -59,11 +59,11 @@ class Chooser:
         n_more = max(0, -(-sizes.n // segment) - _MOST_SEGMENTS)
         if n_more:
             # Further segments take equal times.
-            less, more = (
-                self.estimate(group, call, algorithm, sizes._replace(n=count * segment), in_tcm, root, limit_ps)
-                for count in (_MOST_SEGMENTS - 1, _MOST_SEGMENTS)
+            counts = (_MOST_SEGMENTS - 1) * segment, _MOST_SEGMENTS * segment, sizes.n - n_more * segment
+            less, more, rest = (
+                self.estimate(group, call, algorithm, sizes._replace(n=n), in_tcm, root, limit_ps) for n in counts
             )
-            return None if less is None or more is None else less.continued(more, n_more)
+            return None if less is None or more is None or rest is None else rest.continued(less, more, n_more)
         if limit_ps is not None and self._least_ps(group, call, algorithm, sizes) > limit_ps:
             return None
         recursion = Recursion(self.times, sizes, in_tcm, self._depth, limit_ps)

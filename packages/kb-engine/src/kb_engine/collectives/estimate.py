@@ -34,11 +34,13 @@ class Estimate(NamedTuple):
         """Picoseconds until the last rank has ended."""
         return max(self.ends_ps)
 
-    def continued(self, longer: Estimate, count: int) -> Estimate:
-        """The estimate after *longer*, which has one segment more than this one, and *count* more such segments."""
-        ends_ps = [then + count * (then - now) for now, then in zip(self.ends_ps, longer.ends_ps, strict=True)]
-        n_messages = longer.n_messages + count * (longer.n_messages - self.n_messages)
-        return Estimate(tuple(ends_ps), n_messages, longer.nbytes + count * (longer.nbytes - self.nbytes))
+    def continued(self, less: Estimate, more: Estimate, count: int) -> Estimate:
+        """This estimate and *count* segments more, each of which adds as much as *more* has more than *less*."""
+        ends_ps = [
+            end + count * (then - now) for end, now, then in zip(self.ends_ps, less.ends_ps, more.ends_ps, strict=True)
+        ]
+        n_messages = self.n_messages + count * (more.n_messages - less.n_messages)
+        return Estimate(tuple(ends_ps), n_messages, self.nbytes + count * (more.nbytes - less.nbytes))
 
 
 class _Channel:
