@@ -32,7 +32,9 @@ REAL: dict[str, tuple[Params, ...]] = {
         {"tokens": 1024, "heads": 4, "kv_heads": 1, "head_dim": 128, "kernels": "three"},
     ),
     "cross_entropy": ({"tokens": 64, "vocabulary": 128256},),
+    "decode_attention": ({"batch": 2, "context": 2048, "heads": 32, "kv_heads": 8, "head_dim": 128},),
     "embedding": ({"tokens": 1024, "vocabulary": 50257, "width": 768},),
+    "expert_parallel": ({"tokens": 16, "width": 1024, "hidden": 896},),
     "gemm": ({"M": 512, "N": 4096, "K": 4096}, {"M": 512, "N": 3072, "K": 768, "operands": "one_slice"}),
     "decode_gemv": ({"N": 4096, "K": 4096},),
     "int8_gemm": ({"M": 256, "N": 4096, "K": 4096},),
@@ -43,7 +45,8 @@ REAL: dict[str, tuple[Params, ...]] = {
     "rms_norm": ({"rows": 256, "width": 4096}, {"rows": 128, "width": 8192, "block": 4}),
     "rope": ({"positions": 256, "heads": 32, "head_dim": 128},),
     "softmax": ({"M": 2048, "N": 2048},),
-    "split_k_gemm": ({"M": 16, "N": 16, "K": 14336},),
+    "split_k_gemm": ({"M": 16, "N": 16, "K": 14336}, {"M": 16, "N": 16, "K": 14336, "merge": "messages"}),
+    "stencil": ({"rows": 512, "width": 512, "steps": 8},),
     "vector_add": ({"N": 1024 * 768},),
 }
 """Shapes of models: one layer, and as many tokens or heads as end in some seconds. No model has a power iteration."""
@@ -56,7 +59,14 @@ RAGGED: dict[str, tuple[Params, ...]] = {
         {"tokens": 61, "heads": 4, "kv_heads": 2, "head_dim": 20, "block": 24, "rows": 7, "kernels": "three"},
     ),
     "cross_entropy": ({"tokens": 13, "vocabulary": 331, "words": 100},),
+    "decode_attention": (
+        {"batch": 3, "context": 61, "heads": 6, "kv_heads": 3, "head_dim": 20, "splits": 2, "block": 24},
+        {"batch": 1, "context": 13, "heads": 2, "kv_heads": 1, "head_dim": 7, "splits": 7, "block": 2},
+    ),
     "embedding": ({"tokens": 41, "vocabulary": 97, "width": 19, "block": 6},),
+    "expert_parallel": (
+        {"tokens": 9, "experts": 5, "chosen": 3, "width": 67, "hidden": 45, "block_n": 40, "block_k": 32},
+    ),
     "gemm": ({"M": 45, "N": 83, "K": 131}, {"M": 45, "N": 83, "K": 131, "operands": "one_slice", "tile": "30x50x40"}),
     "decode_gemv": ({"N": 83, "K": 131, "block_n": 30, "block_k": 50},),
     "int8_gemm": ({"M": 45, "N": 83, "K": 131, "block_m": 30, "block_n": 50, "block_k": 40},),
@@ -69,7 +79,11 @@ RAGGED: dict[str, tuple[Params, ...]] = {
     "rms_norm": ({"rows": 29, "width": 131},),
     "rope": ({"positions": 29, "heads": 3, "head_dim": 22, "block": 8},),
     "softmax": ({"M": 29, "N": 131, "rows": 3},),
-    "split_k_gemm": ({"M": 7, "N": 83, "K": 331, "splits": 3, "block_n": 50, "block_k": 40},),
+    "split_k_gemm": (
+        {"M": 7, "N": 83, "K": 331, "splits": 3, "block_n": 50, "block_k": 40},
+        {"M": 7, "N": 83, "K": 331, "splits": 3, "block_n": 50, "block_k": 40, "merge": "messages"},
+    ),
+    "stencil": ({"rows": 29, "width": 13, "steps": 3},),
     "vector_add": ({"N": 3001, "block": 100},),
 }
 """Small shapes that no block divides."""

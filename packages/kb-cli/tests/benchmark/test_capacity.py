@@ -56,6 +56,7 @@ def test_the_footprint_is_no_more_than_the_tensors(bench: str) -> None:
 
 CALLS = {
     "cross_entropy": {"tokens": "9", "vocabulary": "50"},
+    "decode_attention": {"context": "9", "heads": "3", "kv_heads": "3", "head_dim": "7"},
     "decode_gemv": {"N": "30", "K": "20"},
     "embedding": {"tokens": "9", "vocabulary": "50", "width": "7"},
     "int8_gemm": {"M": "9", "N": "30", "K": "20"},
@@ -64,6 +65,7 @@ CALLS = {
     "rms_norm": {"rows": "9", "width": "50"},
     "rope": {"positions": "9", "heads": "3", "head_dim": "14"},
     "split_k_gemm": {"M": "9", "N": "30", "K": "20"},
+    "stencil": {"rows": "9", "width": "7"},
 }
 
 
@@ -74,7 +76,7 @@ def test_the_footprint_of_a_call_is_that_of_its_tensors(bench: str) -> None:
     function = load_defined_function(bench)
     call = function(np.random.default_rng(0), **{name: getattr(setup.params, name) for name in CALLS[bench]})
     assert stated == sum(math.prod(each.shape) * each.dtype.nbytes for each in call.tensors.values())
-    size = next(name for name in CALLS[bench] if name in "MNK" or name in ("tokens", "rows", "positions"))
+    size = next(name for name in CALLS[bench] if name in "MNK" or name in ("tokens", "rows", "positions", "context"))
     with pytest.raises(BenchmarkError, match=rf"^{bench} on one_pe: got .* of tensors, needs at most the .* that all"):
         check_capacity(setup_of(bench, **CALLS[bench] | {size: "1000000000000"}))
 
