@@ -187,7 +187,7 @@ class Exchange:
 
     def check_way(self, source: int, to: int, line: str) -> None:
         """Raises KernelError at *line* where no links lead from the queue of *source* to that of *to*."""
-        src, dst = self._programs[source].queue, self._programs[to].queue
+        src, dst = self._at(source).queue, self._at(to).queue
         assert src is not None, "the caller has seen that both programs have a queue"
         assert dst is not None, "the caller has seen that both programs have a queue"
         try:
