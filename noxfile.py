@@ -276,24 +276,9 @@ def mutants(session: nox.Session) -> None:
 def cases(session: nox.Session) -> None:
     """Every case and random example of which the tests try some, of all packages and of integration."""
     install(session, "--group", "test", *EDITABLE)
-    suites = [f"{folder}/tests" for folder in FOLDERS]
-    suites += [
-        f"tests_integration/test_{name}.py"
-        for name in (
-            "attribution",
-            "attribution_reference",
-            "devices",
-            "gemm_data",
-            "pieces",
-            "full_tcm",
-            "probe_closed_form",
-            "random_kernels",
-            "sanitize",
-            "steady_state_of_programs",
-            "suggested_tiles",
-            "where_windows",
-        )
-    ]
+    files = sorted(Path("tests_integration").glob("test_*.py"))
+    sampling = [str(file) for file in files if "sampled_cases" in file.read_text(encoding="utf-8")]
+    suites = [*(f"{folder}/tests" for folder in FOLDERS), *sampling]
     session.run("pytest", *PARALLEL, *suites, *session.posargs, env={"KB_ALL_CASES": "1"})
 
 
