@@ -26,6 +26,15 @@ def tl_load_async(tl, x, z, y):
     tl.store(y, first * second)  # waits for both
 
 
+@gives(lambda x: 2 * x, "one DMA write; the call returns when it is issued")
+def tl_store_async(tl, x, y):
+    loaded = tl.load(x)
+    stored = tl.store_async(y[:2, :], loaded[:2, :] * 2)
+    rest = loaded[2:, :] * 2  # while the store is on its way
+    tl.store(y[2:, :], rest)
+    tl.wait(stored)
+
+
 @gives(lambda x: 2 * x, "no time of its own; the loads that it issues early take their own time")
 def tl_ahead(tl, x, y):
     rows = [slice(number, number + 1) for number in range(x.shape[0])]

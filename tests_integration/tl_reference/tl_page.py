@@ -32,6 +32,7 @@ _MODULES = [
         "dot_products",
         "shapes",
         "atomics",
+        "messages",
         "looking",
     ),
     *("machine", "epilogues", "values", "tensors", "known"),
@@ -47,7 +48,7 @@ SUBJECTS: dict[str, tuple[type, str]] = {
 }
 """The class that the first word of an example's name stands for, and the name before the dot in the page."""
 NOT_FOR_KERNELS = {
-    "tl": "arithmetic convert wait_for leave stored constants reordered sliced evaluate notify_wrapped_index",
+    "tl": "arithmetic convert wait_until_done leave stored constants reordered sliced evaluate notify_wrapped_index",
     "value": "matrix operators look settle reordered note_wrap wrapped_at",
     "tensor": (
         "tensor indices copy copy_near asked_shape asked_dimensions indexed every_index matrix part is_in_one_block "
