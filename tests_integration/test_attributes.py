@@ -47,6 +47,14 @@ ALLOWED = {
         "t_call_ps t_issued_ps t_submitted_ps after after_seq operand_seq operand_ps",
         "a command in flight carries its times and their causes",
     ),
+    "kb_engine.program.messages": (
+        "on_commit on_message on_signal on_credit is_used",
+        "a kernel that waits is called once by what it waits for",
+    ),
+    "kb_engine.sync": (
+        "t_rung_ps t_taken_ps t_freed_ps t_credited_ps line_taken take_seq free_seq slot_nbytes line_opened",
+        "a message carries its times and their causes, and its first message gives a channel its slots",
+    ),
     "kb_engine.testing": (
         "servers is_forbidden name __class__",
         "the contract suite builds a line around one block, and watches it",

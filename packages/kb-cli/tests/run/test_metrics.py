@@ -88,6 +88,12 @@ def test_utilization_is_busy_time_over_the_launch(run) -> None:
     assert all(0 <= each.mean <= each.busiest <= 1 for each in metrics.uses.values())
 
 
+def test_links_of_message_queues_are_in_no_mean(run) -> None:
+    engine, _, metrics, *_ = run
+    carrying = 8 + 8 + 2 + 8 + 8 + 1 + 8  # DMA to XBAR, XBAR to HBM, bridge; DMA, TCM, SRAM and CPU to NOC
+    assert metrics.uses["link"].count == 2 * carrying == len(engine.fabric.links) - 2 * 8
+
+
 def test_peaks_and_bandwidths_follow_from_the_topology(run) -> None:
     engine, _, metrics, *_ = run
     assert metrics.peak_flops == 8 * 2 * 64 * 64 * 1e9
