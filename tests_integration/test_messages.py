@@ -212,3 +212,13 @@ def test_more_programs_than_pes_are_refused_also_where_programs_are_traced(call:
         host.launch(kernel, x, grid=20, pes=range(8))
     assert caught.value.got == f"tl.{call} in a launch of 20 programs on 8 PEs"
     assert caught.value.fix == "a program that waits keeps its PE: launch at most 8 programs"
+
+
+def test_a_barrier_of_all_programs_is_one_barrier_however_they_are_named() -> None:
+    def kernel(tl: Any) -> None:
+        tl.barrier()
+        tl.barrier(range(tl.num_programs()))
+        tl.barrier()
+
+    log = log_of(kernel, chips.chip_of("one_cube"), 5)
+    assert len(log.tables["signals"]) == 5 * 3 * 3

@@ -143,9 +143,10 @@ class MessageOps(AtomicOps):
         here = members.index(plain(self._port.program_id))
         messages = self._port.messages
         turn = messages.begin_barrier(members, line)
+        named = () if members == tuple(range(self._port.num_programs)) else members
         step, number_of_round = 1, 0
         while step < len(members):
-            flag = BarrierRound(number_of_round, () if group is None else members)
+            flag = BarrierRound(number_of_round, named)
             messages.signal(members[(here + step) % len(members)], flag, 1, line)
             messages.wait_for(flag, turn, line, members[here - step])
             step, number_of_round = 2 * step, number_of_round + 1
