@@ -305,7 +305,7 @@ def _chip(rng: random.Random, name: str) -> dict[str, Any]:
         nodes["hbm"]["bw_gbs"] = rng.choice((51.2, 102.4, 102.4, 204.8, 33.3))
         nodes["hbm"]["latency_ns"] = rng.choice((0, 16.25, 45, 120))
     nodes["xbar"]["overhead_ns"] = rng.choice((0, 2, 4.5))
-    for link in cube["links"]:
+    for link in (each for each in cube["links"] if "pe_queue" not in each["from"]):  # no kernel here sends a message
         link["bw_gbs"] = rng.choice((link["bw_gbs"], link["bw_gbs"], 64, 100, 256))
         link["length_mm"] = rng.choice((0, 2, 3, 17.5))
     pe["pe_cpu"] |= {"issue_ns": rng.choice((0, 1, 4, 10)), "program_ns": rng.choice((0, 20, 100))}

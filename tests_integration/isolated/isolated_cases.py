@@ -179,7 +179,7 @@ def _chip(rng: random.Random, name: str) -> dict[str, Any]:
     spec = chip_spec(name)
     cube = spec["cube"]
     pe, hbm = cube["pe_template"]["nodes"], cube["nodes"]["hbm"]
-    for link in cube["links"]:
+    for link in (each for each in cube["links"] if "pe_queue" not in each["from"]):  # no kernel here sends a message
         link["bw_gbs"] = rng.choice((link["bw_gbs"], *WIDTHS_GBS))
         link["length_mm"] = rng.choice((link["length_mm"], 40, 5, 0))
     for name in ("pe_dma", "pe_fetch_store", "pe_gemm", "pe_math"):
