@@ -30,7 +30,7 @@ COMMANDS = {
     "list": "List the bundled benchmarks and topologies.",
     "new": "Write a small working benchmark to start from.",
     "pack": "Write a finished run as one file that repeats the run anywhere.",
-    "plan": "Count the bytes and operations of a tiling, without running it.",
+    "plan": "Count the work of a tiling, or the time of a collective, without running it.",
     "probe": "Measure a transfer between two nodes: its way, latency, bandwidth, bottleneck.",
     "replay": "Repeat the run of a file that kb pack wrote: is it the same run?",
     "report": "Say where the time of a finished run went, on the terminal or as one HTML file.",

@@ -250,3 +250,36 @@ def test_a_panel_that_does_not_fit_is_a_refusal_with_a_remedy(invoke: Invoke) ->
         "of 32 KiB for each of two tiles, needs at most the 512 KiB of input_kib; use a tile of smaller n, or "
         "loop_order=nmk, which keeps no panel"
     )
+
+
+def test_a_collective_lists_its_algorithms(invoke: Invoke) -> None:
+    """Both ways to write it. A quarter of a million bytes on 8 PEs: 2 x 7 steps of a ring, each with 8 messages."""
+    done = invoke("plan", "--collective", "all_reduce", "--shape", "64x32", "--pes", "0:8", "--json")
+    assert done.exit_code == 0, done.output
+    plan = json.loads(done.stdout)
+    assert (plan["ranks"], plan["elements"], plan["bytes"]) == (8, 2048, 8192)
+    ring = next(each for each in plan["algorithms"] if each["algorithm"] == "ring")
+    assert (ring["messages"], ring["message_bytes"]) == (2 * 7 * 8, 2 * 7 * 8192)
+    assert [each["auto"] for each in plan["algorithms"]].count(True) == 1
+    least = min(each["estimated_ps"] for each in plan["algorithms"])
+    assert next(each for each in plan["algorithms"] if each["auto"])["estimated_ps"] == least
+    table = invoke("plan", "collective", "all_reduce", "--nbytes", "8KiB", "--pes", "8").stdout
+    assert "all_reduce on 8 PEs in 1 cube of one_cube: 2,048 f32 a rank, sum" in table
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "no size, needs --shape or --nbytes"),
+        (("--shape", "4", "--nbytes", "4"), "two sizes, needs --shape or --nbytes"),
+        (("--nbytes", "3"), "a multiple of 4 bytes"),
+        (("--shape", "4,4"), "write it like 4096x64"),
+        (("--nbytes", "64", "--pes", "x"), "write 128, 0:128 or 0,8,16"),
+        (("--nbytes", "64", "--pes", "9"), "PE 8, needs 0 to 7"),
+        (("--nbytes", "64", "--op", "mean", "--dtype", "i32"), "the mean of i32"),
+    ],
+)
+def test_a_collective_that_is_refused(invoke: Invoke, options: tuple[str, ...], message: str) -> None:
+    done = invoke("plan", "collective", "all_reduce", *options)
+    assert done.exit_code == 2
+    assert message in done.stderr

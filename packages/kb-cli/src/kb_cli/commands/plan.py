@@ -1,8 +1,9 @@
-"""`kb plan`: counts the bytes and operations of a tiling, from closed forms. Nothing is simulated."""
+"""`kb plan`: counts the bytes and operations of a tiling, and times collectives. Nothing is simulated."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import prod
 from typing import Annotated
 
 import click
@@ -15,9 +16,14 @@ from kb_cli.report.data.plan import nearest_memory, plan_gemm
 from kb_cli.terminal.checked_command import CheckedCommand
 from kb_cli.terminal.output import emit_json, emit_tables
 from kb_engine import Engine
+from kb_engine.collectives import CALLS
 from kb_messages import DType, EpilogueOp, EpilogueScope, GemmCommand, LoopOrder, Matrix, PlanError, TileShape
-from kb_topology import load_topology
+from kb_topology import load_topology, parse_nbytes
 
+OPS = ("sum", "mean", "max", "min")
+DTYPES = [dtype.value for dtype in DType if dtype is not DType.BOOL]
+_MOST_PES = 1 << 20
+"""A number of PEs that no chip has, so that a larger one is refused without a list of it."""
 LARGEST_SIDE = 1 << 20
 """The longest side to plan. The counts of a cube of this side still fit the 64-bit integers of JSON readers."""
 
@@ -33,9 +39,84 @@ class GemmShape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dtype: DType = DType.F16
 
 
-@click.group("plan")
+class PlanGroup(click.Group):
+    """The commands of `kb plan`. `kb plan --collective CALL` is another way to write `kb plan collective CALL`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses *args*."""
+        words = [word for each in args for word in (each.split("=", 1) if each.startswith("--collective=") else [each])]
+        if "--collective" in words:
+            at = words.index("--collective")
+            args = ["collective", *words[at + 1 : at + 2], *words[:at], *words[at + 2 :]]
+        return super().parse_args(ctx, args)
+
+
+@click.group("plan", cls=PlanGroup)
 def command() -> None:
-    """Count the bytes and operations of a tiling, without running it."""
+    """Count the work of a tiling, or the time of a collective, without running it."""
+
+
+@command.command("collective", cls=CheckedCommand)
+@click.argument("call", type=click.Choice(CALLS), metavar="CALL")
+@click.option("--shape", metavar="MxN", help="The shape of a rank's operand, e.g. 64x32; of all_gather, the result's.")
+@click.option("--nbytes", metavar="SIZE", help="Its bytes instead, e.g. 64KiB, a multiple of the dtype's bytes.")
+@click.option("--dtype", default="f32", show_default=True, type=click.Choice(DTYPES), help="The dtype of elements.")
+@click.option("--op", default="sum", show_default=True, type=click.Choice(OPS), help="How all_reduce combines.")
+@click.option("--pes", metavar="N|FIRST:END|A,B,...", help="The PEs of the ranks. Left out, all PEs of the chip.")
+@click.option("--topology", default="one_cube", show_default=True, help="A bundled chip's name, or a YAML file.")
+@click.option("--json", "as_json", is_flag=True, help="Print one object, nothing else.")
+def collective_command(
+    call: str,
+    shape: str | None,
+    nbytes: str | None,
+    dtype: str,
+    op: str,
+    pes: str | None,
+    topology: str,
+    as_json: bool,
+) -> None:
+    """Time every algorithm of a collective: all_reduce, reduce_scatter, all_gather, broadcast or all_to_all."""
+    from kb_cli.report.data.collective_plan import plan_collective
+
+    of = DType(dtype)
+    elements = _elements(shape, nbytes, of)
+    engine = Engine(load_topology(bundled.find("topologies", topology)))
+    if op == "mean" and not of.is_float:
+        raise PlanError("--op", f"the mean of {of}", "floats")
+    combines = op if call in ("all_reduce", "reduce_scatter") else ""
+    found = plan_collective(engine, call, elements, of, combines, None if pes is None else _pes(pes))
+    if as_json:
+        emit_json(found)
+    else:
+        from kb_cli.report.tables.collective_tables import collective_tables
+
+        emit_tables(*collective_tables(found))
+
+
+def _elements(shape: str | None, nbytes: str | None, dtype: DType) -> int:
+    """The number of elements that `--shape` or `--nbytes` gives. Raises PlanError unless one of them is given."""
+    if (shape is None) == (nbytes is None):
+        raise PlanError("kb plan collective", "no size" if shape is None else "two sizes", "--shape or --nbytes")
+    if shape is not None:
+        sides = shape.lower().split("x")
+        if not all(side.isdecimal() and int(side) <= LARGEST_SIDE for side in sides):
+            raise PlanError("--shape", repr(shape), f"lengths of at most {LARGEST_SIDE:,}", "write it like 4096x64")
+        return prod(map(int, sides))
+    found = parse_nbytes(int(nbytes) if nbytes and nbytes.isdecimal() else str(nbytes))
+    if found is None or found % dtype.nbytes or found > LARGEST_SIDE**2:
+        raise PlanError("--nbytes", repr(nbytes), f"a multiple of {dtype.nbytes} bytes, up to 1 TiB", "such as 64KiB")
+    return found // dtype.nbytes
+
+
+def _pes(text: str) -> list[int]:
+    """PE numbers from a number of PEs, from the range `FIRST:END`, or from a list with commas."""
+    begin, colon, end = text.partition(":")
+    if colon and begin.isdecimal() and end.isdecimal():
+        return list(range(int(begin), min(int(end), _MOST_PES)))
+    numbers = text.split(",")
+    if not all(number.isdecimal() for number in numbers):
+        raise PlanError("--pes", repr(text), "a number of PEs, a range, or a list", "write 128, 0:128 or 0,8,16")
+    return list(map(int, numbers)) if len(numbers) > 1 else list(range(min(int(text), _MOST_PES)))
 
 
 @command.command("gemm", cls=CheckedCommand)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from kb_cli.benchmark import bundled
 from kb_cli.completion.line import Wanted
 from kb_cli.completion.parameters import parameters
-from kb_cli.completion.words import Kind
+from kb_cli.completion.words import COLLECTIVES, Kind
 
 _RUNS: Final = "kb-runs"
 """The folder in which `kb run` and `kb exec` keep runs."""
@@ -132,6 +132,7 @@ _OF_KIND: Final[Mapping[Kind, Callable[[str, Wanted], list[Candidate]]]] = {
     Kind.PARAMETER: _parameters,
     Kind.PARAMETERS: _several_values,
     Kind.PRODUCT: _of_plan,
+    Kind.COLLECTIVE: lambda last, wanted: [Candidate(each) for each in COLLECTIVES],
     Kind.RUN: _runs,
     Kind.CAPSULE: _of_files(".kbrun"),
     Kind.SCRIPT: _of_files(".py"),

@@ -29,6 +29,7 @@ class Kind(Enum):
     """A parameter with values between commas."""
     PRODUCT = auto()
     """A size or the dtype of a product."""
+    COLLECTIVE = auto()
     RUN = auto()
     CAPSULE = auto()
     SCRIPT = auto()
@@ -58,6 +59,11 @@ def _flags(*names: str) -> dict[str, Value]:
 
 
 _KEEP: Final = ("auto", "all", "none")
+COLLECTIVES: Final = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all")
+"""The collectives of `kb plan collective`."""
+_DTYPES: Final = (
+    "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
+)  # fmt: skip
 _LIMITS: Final[Mapping[str, Value]] = {"--max-hours": Kind.TEXT, "--watchdog": Kind.TEXT}
 
 WORDS: Final[Mapping[str, CommandWords]] = {
@@ -83,6 +89,18 @@ WORDS: Final[Mapping[str, CommandWords]] = {
     "list": CommandWords((), _flags("--json")),
     "new": CommandWords((Kind.SCRIPT,), _flags("--json")),
     "pack": CommandWords((Kind.RUN,), {"-o": Kind.FILE, **_flags("--data", "--json")}),
+    "plan collective": CommandWords(
+        (Kind.COLLECTIVE,),
+        {
+            "--shape": Kind.TEXT,
+            "--nbytes": Kind.TEXT,
+            "--dtype": _DTYPES,
+            "--op": ("sum", "mean", "max", "min"),
+            "--pes": Kind.TEXT,
+            "--topology": Kind.CHIP,
+            **_flags("--json"),
+        },
+    ),
     "plan gemm": CommandWords(
         (),
         {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kb_messages import lazy_door
 
 if TYPE_CHECKING:
+    from kb_engine.collectives.algorithms import CALLS as CALLS
     from kb_engine.collectives.algorithms import algorithms_of as algorithms_of
     from kb_engine.collectives.algorithms import check_algorithm as check_algorithm
     from kb_engine.collectives.calls import all_gather as all_gather
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from kb_engine.collectives.sizes import Sizes as Sizes
 
 _NAMES = {
-    "kb_engine.collectives.algorithms": ("algorithms_of", "check_algorithm"),
+    "kb_engine.collectives.algorithms": ("CALLS", "algorithms_of", "check_algorithm"),
     "kb_engine.collectives.calls": (
         "all_gather",
         "all_reduce",
