@@ -34,6 +34,7 @@ SECTIONS = {
         [
             ("write-kernels.md", "how do I write a kernel that is right and fast?"),
             ("python.md", "how do I run a kernel from a script, a notebook or a test?"),
+            ("collectives.md", "how do PEs sum, gather and exchange, and which algorithm is fastest?"),
             ("triton.md", "how do I run Triton kernels that I have?"),
             ("triton-features.md", "which parts of Triton run, and which are refused?"),
             ("kernels.md", "which kernels come with kb, and what do they reach?"),
