@@ -179,8 +179,9 @@ _BLOCKS_TEXT = """\
 
 The behaviour of a node is a block, which the chip's file names: `impl: builtin.pe_gemm`. This page has every attribute
 of every built-in block, made from the blocks' Specs. Durations are rounded up to whole picoseconds, once, where they
-are used. *half is faster* and *twice is faster* mark the values that `kb report --levers N` tries. Where a text says
-*Source: assumed*, there is no published number, and the chip's file should say where its value is from.
+are used. *half is faster* and *twice is faster* mark the values that `kb report --levers N` tries. *one more is faster*
+marks numbers of places, which are tried where programs of a launch wait for each other. Where a text says *Source:
+assumed*, there is no published number, and the chip's file should say where its value is from.
 
 [kb-components](../packages/kb-components.md) tells what each block costs in one table.
 [Writing a component](../packages/kb-engine.md#writing-a-component) tells how to add a block."""

@@ -9,14 +9,15 @@ import pytest
 from sampled_cases import sampled
 
 with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(Path(__file__).parents[1] / "benchmarks" / "validation")
     patch.syspath_prepend(Path(__file__).parent / "attribution")
-    talking, laws, log_windows = map(import_module, ("talking", "attribution_laws", "log_windows"))
+    talks, laws, log_windows = map(import_module, ("random_talks", "attribution_laws", "log_windows"))
 
 
 def chip(seed: int) -> tuple[str, int]:
     """The text of a chip by *seed*, and the depth of its queues."""
     rng = random.Random(seed)
-    text, depth = (talking.TOPOLOGIES / "one_cube.yaml").read_text(encoding="utf-8"), rng.choice((1, 2, 3))
+    text, depth = (talks.TOPOLOGIES / "one_cube.yaml").read_text(encoding="utf-8"), rng.choice((1, 2, 3))
     times = f"doorbell_ns: {rng.choice((0, 2, 7.5))}, credit_ns: {rng.choice((0, 2, 30))}"
     for old, new in (
         ("builtin.pe_cpu", f"builtin.pe_cpu, issue: {rng.choice(('blocking', 'scoreboard', 'decoupled'))}"),
@@ -32,26 +33,24 @@ def chip(seed: int) -> tuple[str, int]:
 @pytest.mark.parametrize("seed", sampled(range(60), 8))
 def test_every_instant_has_a_cause(seed: int) -> None:
     text, depth = chip(seed)
-    talk = talking.draw(seed, (2, 3, 8)[seed % 3], depth, (5, 20, 60)[seed // 3 % 3])
-    log = talking.log_of(text, talk, 1 + seed % 2)
+    talk = talks.draw(seed, (2, 3, 8)[seed % 3], depth, (5, 20, 60)[seed // 3 % 3])
+    log = talks.log_of(text, talk, 1 + seed % 2)
     laws.check_laws(log)
     log_windows.check(log, 4)
 
 
 def test_each_reason_to_wait_is_on_a_path_of_a_pe() -> None:
     text, depth = chip(4)
-    found = laws.check_laws(talking.log_of(text, talking.draw(4, 3, depth, 90)))
+    found = laws.check_laws(talks.log_of(text, talks.draw(4, 3, depth, 90)))
     rows = [row for launch in found.launches for pe in launch.pes for row in pe.rows]
     assert {row.via for row in rows if row.what == "waits for other PEs"} >= {"message", "credit", "signal", "barrier"}
 
 
 def test_a_doorbell_may_ring_in_a_later_window_than_the_end_of_its_write() -> None:
     """A doorbell takes longer than the way of the acknowledgement, so the write is over when the kernel goes on."""
-    text = (
-        (talking.TOPOLOGIES / "one_cube.yaml").read_text(encoding="utf-8").replace("doorbell_ns: 2", "doorbell_ns: 99")
-    )
+    text = (talks.TOPOLOGIES / "one_cube.yaml").read_text(encoding="utf-8").replace("doorbell_ns: 2", "doorbell_ns: 99")
     for n in range(1, 6):
-        log_windows.check(talking.log_of(text, talking.draw(0, 3, 3, 20)), n)
+        log_windows.check(talks.log_of(text, talks.draw(0, 3, 3, 20)), n)
 
 
 LEVERS = {
@@ -68,15 +67,15 @@ LEVERS = {
 @pytest.mark.parametrize("seed", sampled(range(60), 6))
 def test_a_longer_cost_delays_the_end_by_its_segments(seed: int) -> None:
     depth, issue = 1 + seed // 3 % 3, ("blocking", "scoreboard", "decoupled")[seed % 3]
-    text = (talking.TOPOLOGIES / "one_cube.yaml").read_text(encoding="utf-8")
+    text = (talks.TOPOLOGIES / "one_cube.yaml").read_text(encoding="utf-8")
     text = text.replace("builtin.pe_cpu", f"builtin.pe_cpu, issue: {issue}").replace("depth: 3", f"depth: {depth}")
-    talk = talking.draw(seed, 2 + seed % 2, depth, 20)
-    (before,) = laws.check_laws(talking.log_of(text, talk)).launches
+    talk = talks.draw(seed, 2 + seed % 2, depth, 20)
+    (before,) = laws.check_laws(talks.log_of(text, talk)).launches
     if before.ties or [row for row in before.rows if row.what in ("busy with others", "shared")]:
         return  # the way not taken may be longer afterwards
     for name, (old, new, place) in LEVERS.items():
         assert old in text
-        (after,) = laws.check_laws(talking.log_of(text.replace(old, new), talk)).launches
+        (after,) = laws.check_laws(talks.log_of(text.replace(old, new), talk)).launches
         count = sum(row.segments for row in before.rows if (row.block, row.what) == place)
         assert latency_ps(after) - latency_ps(before) == count, name
 

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import random_chips
+import random_talks
 from devices import BENCHMARKS
 from digests import SMALL
 from law_of_runs import check
@@ -133,8 +134,22 @@ class Streams(Benchmark["Streams.Params"]):
         return 0
 
 
+class Talks(Streams):
+    """The programs of a random case, which wait for each other."""
+
+    name = "talks"
+
+    def launch(self, host: Host, p: Streams.Params, tensors: Arrays) -> dict[str, Tensor]:
+        """Launches the programs of the case once."""
+        return {"y": random_talks.launch(host, random_talks.draw(p.case, 2 + p.case % 7, 3))}
+
+
 def random_run(seed: int) -> Found:
-    """The levers of the random chip of *seed*."""
+    """The levers of the random chip of *seed*, or, for a fourth of the seeds, of programs that wait for each other."""
+    if seed % 4 == 3:
+        talks: Any = load_defined(Talks)
+        chip = load_topology(random_talks.TOPOLOGIES / "one_cube.yaml")
+        return judged(Setup(talks, Talks.Params(case=seed), chip, seed, verify=False, log=True))
     loaded: Any = load_defined(Streams)
     topology = random_chips.topology_of(drawn(seed).spec)
     return judged(Setup(loaded, Streams.Params(case=seed), topology, seed, verify=False, log=True))

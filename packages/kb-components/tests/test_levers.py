@@ -1,4 +1,4 @@
-"""Every attribute of a built-in block that is a cost has a lever."""
+"""Every attribute of a built-in block that is a cost has a lever, and so have the places that kernels wait for."""
 
 import re
 from importlib.metadata import entry_points
@@ -10,6 +10,7 @@ from kb_messages import levers_of
 COST = re.compile(r"(_gbs|_ns|_ghz|_mhz)$")
 DRAM_TIMING = re.compile(r"^t[a-z_]+_ns$")
 """Distances between commands of a banked memory. A chip does not have one of them alone at half the value."""
+PLACES = "depth", "outstanding"
 
 
 def test_every_cost_has_a_lever_and_nothing_else_has() -> None:
@@ -18,12 +19,14 @@ def test_every_cost_has_a_lever_and_nothing_else_has() -> None:
     assert len(blocks) >= 15
     for name, block in blocks.items():
         levers = [field for field, _ in levers_of(block.spec_type)]
-        costs = [field.encode_name for field in fields(block.spec_type) if COST.search(field.encode_name)]
-        assert levers == [cost for cost in costs if not DRAM_TIMING.match(cost)], name
+        names = [field.encode_name for field in fields(block.spec_type)]
+        expected = [each for each in names if COST.search(each) or each in PLACES]
+        assert levers == [each for each in expected if not DRAM_TIMING.match(each)], name
 
 
 def test_rates_are_better_when_twice_and_times_when_half() -> None:
     for point in entry_points(group="kb.components"):
         if point.name.startswith("builtin."):
             for field, lever in levers_of(point.load().spec_type):
-                assert lever.better == ("half" if field.endswith("_ns") else "twice"), (point.name, field)
+                better = "half" if field.endswith("_ns") else "one more" if field in PLACES else "twice"
+                assert lever.better == better, (point.name, field)

@@ -32,6 +32,11 @@ def bandwidth_gbs(classes: tuple[str, ...], noun: str = "bandwidth") -> Meta:
     return Meta(gt=0, extra=Lever(classes, "twice", noun).extra)
 
 
+def places(classes: tuple[str, ...], noun: str, edge: str) -> Meta:
+    """The `Meta` of a number of places, at least 1. One more lets go of time of *classes* that holds up by *edge*."""
+    return Meta(ge=1, extra=Lever(classes, "one more", noun, edge).extra)
+
+
 def time_ns(classes: tuple[str, ...], noun: str = "latency") -> Meta:
     """The `Meta` of a time in ns, a lever of *classes* with the name *noun*."""
     return Meta(ge=0, extra=Lever(classes, "half", noun).extra)

@@ -17,21 +17,26 @@ class Lever(Struct, frozen=True):
     `classes` are the parts of a critical path that scale with the field. A class is one activity of a block (`hbm:
     bytes`), or all activities of a block (`pe_gemm`). A service that a log does not split (`pe_dma: service`) belongs
     to every lever that scales a piece of it, so that no bound is too high. `better` says whether twice or half the
-    value is the faster chip. `noun` is the field's name in sentences, such as `bandwidth`.
+    value, or one more, is the faster chip. `noun` is the field's name in sentences, such as `bandwidth`.
+
+    A lever of one more is a number of places, such as slots. `edge` is the edge of a path by which work holds up what
+    waits for a place. Of the classes, it moves only the time with this edge, which vanishes at best.
     """
 
     classes: tuple[str, ...]
-    better: Literal["twice", "half"]
+    better: Literal["twice", "half", "one more"]
     noun: str
+    edge: str = ""
 
     @property
     def extra(self) -> dict[str, Any]:
         """The `extra` of a `Meta` that holds this lever."""
         return {_KEY: self}
 
-    def moves(self, block: str, what: str) -> bool:
-        """Whether the time that *block* spends on the activity *what* scales with the field."""
-        return block in self.classes or f"{block}: {what}" in self.classes
+    def moves(self, block: str, what: str, edge: str = "") -> bool:
+        """Whether the time of *block* with the activity *what*, which holds up by *edge*, scales with the field."""
+        is_class = block in self.classes or f"{block}: {what}" in self.classes
+        return is_class and self.edge in ("", edge)
 
 
 def levers_of(spec_type: type[Struct]) -> Iterator[tuple[str, Lever]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from math import ceil, prod
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kb_cli.compare.blocks import block_name
 from kb_cli.run.records.usage_file import UsageTable
-from kb_cli.run.records.where_time import kernel_rows
+from kb_cli.run.records.where_time import OUTSIDE, kernel_rows
 from kb_cli.whatif.chip_levers import LINKS, Moved
 from kb_cli.whatif.link_kinds import kind_of_link
 from kb_dataexec.analysis import Where, WhereRow
@@ -31,6 +31,7 @@ class BusyPart(NamedTuple):
     others_ps: Fraction | None = None
 
 
+_WAITS_FOR_PES = "waits for other PEs"
 _WAITS = ("shared", "busy with others")
 """Activities that are waits for the work of others. They may vanish where a part is faster, because transfers of others
 may then have ended before.
@@ -55,34 +56,59 @@ def by_kind(where: Where, topology: Topology) -> Where:
 
 
 def moved_ps(where: Where, moved: Sequence[Moved]) -> int:
-    """Returns the picoseconds of the path that any of *moved* scales."""
-    return sum(row.ps for row in kernel_rows(where) if any(each.lever.moves(row.block, row.what) for each in moved))
+    """Returns the picoseconds of the path that any of *moved* scales.
+
+    For places that kernels wait for, these are the most that the own path of a PE waits.
+    """
+    if any(_is_awaited(each) for each in moved):
+        return _most_of_a_pe(where, lambda row: any(_moves(each, row) for each in moved))
+    return sum(row.ps for row in kernel_rows(where) if any(_moves(each, row) for each in moved))
 
 
 def bound_ps(where: Where, busy: Iterable[BusyPart], moved: Sequence[Moved]) -> int:
     """Returns the longer of the path with the classes of *moved* scaled, and the busiest part that they leave alone.
 
     A class that also depends on other values of the chip never gets longer, because its share for each value is
-    unknown. A lever of links leaves links of other kinds alone.
+    unknown. A lever of links leaves links of other kinds alone. With more places that kernels wait for, waits of other
+    kernels may end earlier, too. So the longest own path of a PE without any wait is left then.
     """
-    path = sum((row.ps * _factor(row, moved) for row in kernel_rows(where)), Fraction(0))
+    if any(_is_awaited(each) for each in moved):
+        path = Fraction(_most_of_a_pe(where, lambda row: row.what not in (*_WAITS, _WAITS_FOR_PES)))
+    else:
+        path = sum((row.ps * _factor(row, moved) for row in kernel_rows(where)), Fraction(0))
     return max([ceil(path), *(each.ps for each in busy if not any(_touches(one, each) for one in moved))])
 
 
+def _most_of_a_pe(where: Where, counts: Callable[[WhereRow], bool]) -> int:
+    """The picoseconds of rows that count on the own path of the PE that has most of them, added up over launches."""
+    return sum(
+        max((sum(row.ps for row in pe.rows if row.via not in OUTSIDE and counts(row)) for pe in launch.pes), default=0)
+        for launch in where.launches
+    )
+
+
+def _is_awaited(moved: Moved) -> bool:
+    """Whether kernels wait for the places of *moved*."""
+    return any(each == f"program: {_WAITS_FOR_PES}" for each in moved.lever.classes)
+
+
+def _moves(moved: Moved, row: WhereRow) -> bool:
+    return moved.lever.moves(row.block, row.what, row.via)
+
+
 def _touches(moved: Moved, busy: BusyPart) -> bool:
-    """Whether *moved* may shorten the work of a part."""
+    """Whether *moved* may shorten the work of a part. More places do not."""
+    if moved.lever.better == "one more":
+        return False
     if moved.parts and busy.block == LINKS:
         return busy.part in moved.parts
     return any(each.partition(":")[0] == busy.block for each in moved.lever.classes)
 
 
 def _factor(row: WhereRow, moved: Sequence[Moved]) -> Fraction:
-    factors = [
-        each.factor if each.whole else min(each.factor, Fraction(1))
-        for each in moved
-        if each.lever.moves(row.block, row.what)
-    ]
-    if row.what in _WAITS and any(factor < 1 for factor in factors):
+    factors = [each.factor if each.whole else min(each.factor, Fraction(1)) for each in moved if _moves(each, row)]
+    has_more = any(each.lever.better == "one more" and each.factor < 1 for each in moved)
+    if row.what in _WAITS and (has_more or any(factor < 1 for factor in factors)):
         return Fraction(0)
     return prod(factors, start=Fraction(1))
 

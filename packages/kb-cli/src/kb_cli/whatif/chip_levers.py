@@ -36,9 +36,11 @@ class ChipLever(Struct, frozen=True):
 
     @property
     def better(self) -> dict[YamlPath, str]:
-        """Twice or half each value, exactly, or 1 for slow PEs, as texts for the file."""
+        """Twice or half each value, exactly, one more, or 1 for slow PEs, as texts for the file."""
         if self.block == SLOW:
             return dict.fromkeys(self.values, "1")
+        if self.lever.better == "one more":
+            return {path: f"{value + 1:.0f}" for path, value in self.values.items()}
         factor = Decimal(2) if self.lever.better == "twice" else Decimal("0.5")
         return {path: f"{(Decimal(str(value)) * factor).normalize():f}" for path, value in self.values.items()}
 
@@ -50,7 +52,10 @@ class ChipLever(Struct, frozen=True):
     @property
     def change(self) -> str:
         """The better values in words, before the parts: `twice the clock`."""
-        return "full speed" if self.block == SLOW else f"{self.lever.better} the {self.lever.noun}"
+        if self.block == SLOW:
+            return "full speed"
+        article = "" if self.lever.better == "one more" else "the "
+        return f"{self.lever.better} {article}{self.lever.noun}"
 
 
 class Moved(Struct, frozen=True):
@@ -92,7 +97,7 @@ def moved(
     for path, old in before.items():
         each = next(each for each in levers if path in each.values)
         ratio = exact(after[path]) / exact(old)
-        factor = 1 / ratio if each.lever.better == "twice" else ratio
+        factor = {"twice": 1 / ratio, "half": ratio, "one more": Fraction(ratio <= 1)}[each.lever.better]
         others = [place for other in levers if _share(each.lever, other.lever) for place in other.values]
         parts = frozenset({each.part} if each.block == LINKS else ())
         known = pulled.get((each.block, each.field), Moved(each.lever, factor))

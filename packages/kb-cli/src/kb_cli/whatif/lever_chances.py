@@ -28,6 +28,10 @@ LEAST_SHARE = 0.02
 """The smallest share of the path for which a lever is tried."""
 
 
+_BETWEEN_PES = ("message", "credit", "signal", "barrier")
+"""The edges by which programs of a launch hold each other up. In other runs, more places are no levers: a DMA with more
+transfers under way is another DMA, and what it gains follows from no path."""
+
 _ALIKE = 0.1
 """Blocks of one kind whose shares of the time differ by less are told as one."""
 
@@ -85,9 +89,12 @@ def lever_chances(run: TimedRun) -> Iterator[TriedLever]:
     where, busy = by_kind(run.where, run.topology), busy_parts(run.usage, run.topology)
     every = chip_levers(run.topology)
     least_ps = LEAST_SHARE * run.latency_ps
+    talks = any(row.via in _BETWEEN_PES for launch in where.launches for pe in launch.pes for row in pe.rows)
     works_ps = {each.part: each.ps for each in busy if each.block == LINKS}
     alone: dict[int, TriedLever] = {}
     for each in every:
+        if each.lever.better == "one more" and not talks:
+            continue
         alone[id(each)] = found = _tried(run, where, busy, every, (each,))
         is_idle = each.block == LINKS and works_ps.get(each.part, 0) < least_ps
         if found.path_ps >= least_ps and found.path_ps and not is_idle and not each.is_at_best:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import Meta, Struct
 
-from kb_components.cost_fields import clock_ghz, time_ns
+from kb_components.cost_fields import clock_ghz, places, time_ns
 from kb_engine.block import (
     DEADLINE,
     PART,
@@ -39,6 +39,7 @@ from kb_messages import (
 )
 
 _DMA_WRITE: Final = StageType.DMA_WRITE  # Python 3.11 looks a member of an enumeration up by a call
+_TRANSFER: Final = ("pe_dma", "links", "hbm", "sram", "pe_tcm")
 _SETUP: Final = ("pe_dma: setup", "pe_dma: service")
 
 
@@ -65,7 +66,7 @@ class PeDmaSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     write_setup_ns: Annotated[float, time_ns(_SETUP, "set-up time of writes")] | None = None
     piece_ns: Annotated[float, time_ns(_SETUP, "time of a piece")] = 4.0
     max_pieces: Annotated[int, Meta(ge=1)] = 256
-    outstanding: Annotated[int, Meta(ge=1)] = 1
+    outstanding: Annotated[int, places(_TRANSFER, "transfer under way", "throughput")] = 1
     answers: Literal["any_order", "in_order"] = "any_order"
     port_nbytes: Annotated[int, Meta(ge=1)] | None = None
     port_clock_ghz: Annotated[float, clock_ghz(("links: bytes", "pe_dma: service"), "clock of the port")] | None = None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from kb_components.cost_fields import time_ns
+from kb_components.cost_fields import places, time_ns
 from kb_engine.block import Context, MessageQueue, ps_from_ns
 
 
@@ -19,7 +19,7 @@ class PeQueueSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     message on while the next one comes, because a slot is free only when the message that was sent on is acknowledged.
     """
 
-    depth: Annotated[int, Meta(ge=1)] = 3
+    depth: Annotated[int, places(("program: waits for other PEs",), "slot", "credit")] = 3
     doorbell_ns: Annotated[float, time_ns(("pe_queue: doorbell",), "doorbell time")] = 2.0
     credit_ns: Annotated[float, time_ns(("pe_queue: credit",), "credit time")] = 2.0
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kb_dataexec import MemoryLogWriter, OpLog
-from kb_engine import Engine, Host
-from kb_engine.engine import Registry
+from kb_engine import Engine, Host, Tensor
 from kb_topology import loads_topology
 
 TOPOLOGIES = Path(__file__).parents[2] / "topologies"
@@ -94,14 +93,19 @@ def kernel(tl: Any, x: Any, y: Any, talk: Talk) -> None:
                 getattr(tl, name)(*arguments)
 
 
-def log_of(text: str, talk: Talk, launches: int = 1, registry: Registry | None = None) -> OpLog:
-    """The log of *launches* launches of *talk* on the chip *text*."""
-    engine = Engine(loads_topology(text, "x.yaml"), MemoryLogWriter(), registry=registry or Registry())
-    host = Host(engine, Path(__file__).parent)
+def launch(host: Host, talk: Talk, launches: int = 1) -> Tensor:
+    """Launches *talk* *launches* times. Returns the output."""
     x = host.tensor("x", np.ones((talk.programs, 64, 64), np.float32), "f32")
     y = host.empty("y", (talk.programs, 64, 64), "f32")
     for _ in range(launches):
         host.launch(kernel, x, y, talk, pes=range(talk.programs))
-    log = engine.close_log()
+    return y
+
+
+def log_of(text: str, talk: Talk, launches: int = 1) -> OpLog:
+    """The log of *launches* launches of *talk* on the chip *text*."""
+    host = Host(Engine(loads_topology(text, "x.yaml"), MemoryLogWriter()), Path(__file__).parent)
+    launch(host, talk, launches)
+    log = host.engine.close_log()
     assert isinstance(log, OpLog)
     return log
