@@ -28,7 +28,7 @@ RUNS = {
     "gemm with a panel": ("--topology", "one_pe", *RAGGED, "-p", "loop_order=weight_stationary"),
     "softmax": (),
     "attention": (),
-    "mixture_of_experts": (),
+    "mixture_of_experts": ("-p", "tokens=8"),
 }
 """Benchmarks with their options."""
 

@@ -1,4 +1,4 @@
-"""`print(r)`: its lines add up to its headline."""
+"""`print(r)`: its lines add up to its headline, on some chips; `nox -s cases` tries all."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec import Struct
+from sampled_cases import sampled
 
 import kernbench as kb
 from kb_engine import Benchmark, Host, Tensor
@@ -36,8 +37,10 @@ def lines_of(r: kb.KernelRun) -> list[tuple[str, int, float]]:
 CHIPS = ("one_pe", "one_cube", "one_sip", "four_sip", "devices/h100")
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize(("kernel", "options"), [(several, {}), (of_a_grid, {"grid": 40})])
+CASES = [(chip, *each) for each in ((several, {}), (of_a_grid, {"grid": 40})) for chip in CHIPS]
+
+
+@pytest.mark.parametrize(("chip", "kernel", "options"), sampled(CASES, 6))
 def test_lines_add_up_to_the_headline(chip: str, kernel: Any, options: dict[str, Any]) -> None:
     r = kb.run(kernel, X, kb.empty(X.shape, "f32"), chip=chip, compute=False, **options)
     rows = lines_of(r)
